@@ -28,8 +28,7 @@ from echelon.env.views.group_policy import (
     reads_action_mask,
     team_input,
 )
-from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
-from echelon.learn.models.heads import Critic
+from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, Critic, PolicyOutput, batched_forward
 from echelon.learn.models.memory import MemoryState
 from echelon.runtime.compile import fused
 from echelon.runtime.errors import ConfigError

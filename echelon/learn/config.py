@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import tyro
 
 from echelon.env.form import Backend
-from echelon.learn import limits
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig, model_with
@@ -17,6 +16,16 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import require
 from echelon.runtime.limits import MANY, SHARE, Limits, check_settings
+
+BATTLES = Limits(2, 10**6, "battles")
+DECISIONS = Limits(1, 10**5, "decisions")
+OPEN = Limits(1e-6, 1e12)
+"""Greater than 0; a huge one switches off what it bounds."""
+FROM_ZERO = Limits(0, 1e12)
+FASTEST = 100
+"""Highest learning rate."""
+MECHS = Limits(1, 20, "mechs")
+
 
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 """Values of `TrainConfig.opponent` other than the name of a commander and a league."""
@@ -33,9 +42,9 @@ LEAGUE = "league:"
 class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017) over sequences of decisions."""
 
-    rollout_decisions: Annotated[int, limits.DECISIONS] = 32
+    rollout_decisions: Annotated[int, DECISIONS] = 32
     """Decisions collected per iteration, T."""
-    chunk_decisions: Annotated[int, limits.DECISIONS] = 16
+    chunk_decisions: Annotated[int, DECISIONS] = 16
     """Length of a training sequence for truncated backpropagation through time, a divisor of T."""
     epochs: Annotated[int, Limits(1, 1000)] = 4
     minibatches: Annotated[int, Limits(1, 10**6)] = 8
@@ -47,24 +56,24 @@ class PPOConfig:
     learning_rate: Schedule = field(default_factory=lambda: Schedule(1e-3, 1e-4))
     entropy_coef: Schedule = field(default_factory=lambda: Schedule(0.01, 0.003))
     """Weight of the entropy bonus; the entropy is a mean over the columns of an action."""
-    clip: Annotated[float, limits.OPEN] = 0.2
-    value_clip: Annotated[float, limits.FROM_ZERO] = 0.0
+    clip: Annotated[float, OPEN] = 0.2
+    value_clip: Annotated[float, FROM_ZERO] = 0.0
     """Value clipping: range around the values of the rollout, in normalised units; 0 for none."""
-    target_kl: Annotated[float, limits.FROM_ZERO] = 0.03
+    target_kl: Annotated[float, FROM_ZERO] = 0.03
     """Early stopping: no further epochs once the mean KL divergence of an epoch exceeds this; 0 for never."""
     gae_lambda: Annotated[float, SHARE] = 0.9
     """Decay of the exponential average of advantages (Schulman et al. 2016). 0.97 wins 15 points less, see
     `docs/SWEEP.md`."""
-    value_coef: Annotated[float, limits.FROM_ZERO] = 0.5
-    max_grad_norm: Annotated[float, limits.OPEN] = 0.5
+    value_coef: Annotated[float, FROM_ZERO] = 0.5
+    max_grad_norm: Annotated[float, OPEN] = 0.5
     advantages_by_class: bool = False
     """Normalise advantages within each class of mechs instead of over all."""
 
     def __post_init__(self) -> None:
         check_settings(self)
         rate = self.learning_rate
-        fits = rate.lowest > 0 and max(rate.first, rate.last) <= limits.FASTEST
-        require(fits, "PPOConfig.learning_rate", f"> 0 and <= {limits.FASTEST} throughout", rate)
+        fits = rate.lowest > 0 and max(rate.first, rate.last) <= FASTEST
+        require(fits, "PPOConfig.learning_rate", f"> 0 and <= {FASTEST} throughout", rate)
         whole = self.rollout_decisions % self.chunk_decisions == 0
         limit = f"a divisor of rollout_decisions ({self.rollout_decisions})"
         require(whole, "PPOConfig.chunk_decisions", limit, self.chunk_decisions)
@@ -92,9 +101,9 @@ class CurriculumConfig:
     """Share of the decisions in which the scripted commander may fire; 1 where the commander is another."""
     difficulty: Annotated[tuple[float, ...], SHARE] = ()
     """Obstacle density of the maps, 0..1."""
-    team_size: Annotated[tuple[int, ...], limits.MECHS] = ()
+    team_size: Annotated[tuple[int, ...], MECHS] = ()
     """Number of mechs of either team, taken from the start of its roster."""
-    enemies: Annotated[tuple[int, ...], limits.MECHS] = ()
+    enemies: Annotated[tuple[int, ...], MECHS] = ()
     """Number of mechs of the opponent only, for a learner that plays one side."""
     levels: Literal["uniform", "plr"] = "uniform"
     """Maps, or positions of scenarios, that battles begin on. uniform: all alike. plr: prioritised level replay, more
@@ -134,9 +143,9 @@ class EvalConfig:
 
     every: Annotated[int, Limits(0, MANY.high)] = 100
     """Iterations between evaluations; 0 for one before and one after the run only."""
-    battles: Annotated[int, limits.BATTLES._replace(unit="battles, an even number")] = 64
+    battles: Annotated[int, BATTLES._replace(unit="battles, an even number")] = 64
     """Battles against each opponent of the panel, half on either side."""
-    final_battles: Annotated[int, limits.BATTLES._replace(unit="battles, an even number")] = 200
+    final_battles: Annotated[int, BATTLES._replace(unit="battles, an even number")] = 200
     """Battles against each opponent in the final evaluation."""
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
     """Commanders of the panel: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
@@ -194,7 +203,7 @@ class TrainConfig:
     """Number of snapshots in the pool; the oldest is dropped."""
     league_every: Annotated[int, MANY] = 50
     """Iterations between entries of the learner into its league as a candidate, to be rated and possibly promoted."""
-    league_seeds: Annotated[int, limits.BATTLES._replace(low=1, unit="seeds")] = 2
+    league_seeds: Annotated[int, BATTLES._replace(low=1, unit="seeds")] = 2
     """Seeds of a candidate's matches against each entry of the league; each is played from both sides."""
     side: Literal["both", "blue", "red"] = "both"
     """Team of the learner: blue in half of the battles and red in the rest, or always the same."""
@@ -238,7 +247,7 @@ class TrainConfig:
     """Callbacks of your own, package.module:Callback each; see `echelon.learn.callbacks.base`."""
     profile: str = ""
     """Profile an early iteration: write its trace into this file and print the costliest parts."""
-    replay_battles: Annotated[int, Limits(0, limits.BATTLES.high)] = 0
+    replay_battles: Annotated[int, Limits(0, BATTLES.high)] = 0
     """Battles of the last evaluation to record into `evaluation.echelon` of the run folder, and one of each before it;
     `report.html` shows it. Each takes seconds more on a CPU."""
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from echelon.agents.heuristic import full_name, is_scripted
-from echelon.learn.config import CURRICULUM, PAST, SELF, CurriculumConfig, TrainConfig
+from echelon.learn.config import CURRICULUM, FROM_ZERO, PAST, SELF, CurriculumConfig, TrainConfig
 from echelon.learn.extra_rewards import parse_extra_rewards
-from echelon.learn.limits import FROM_ZERO
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
