@@ -96,22 +96,6 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
         check_types(name, claims)
         config = env_from_json(env)
         listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
-    check_about(f"{name}: replay", claims["replay"], config)
-    return config
-
-
-def check_types(name: str, claims: dict[str, Any]) -> None:
-    """Check that all claims are there, each of its type, no others, and that they are as they were written."""
-    for key in claims.keys() - TYPES.keys():
-        raise FileError(f"{name}: {key} must be absent: this version of Echelon knows no such claim")
-    for key, kind in TYPES.items():
-        expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
-    if claims[HASH] != claims_digest(claims):
-        raise FileError(f"{name}: {HASH} mismatch: expected {shown(claims[HASH])}, got {claims_digest(claims)}")
-    WORD(f"{name}: written_by", claims["written_by"])
-
-
-def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
     rules, world, count = config.rules, config.world, len(config.blue)
     record(
         {
@@ -132,7 +116,19 @@ def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
             "sight_range_vox": POINTS,
             "cloud_vox": number(0, 1e3),
         }
-    )(where, about)
+    )(f"{name}: replay", claims["replay"])
+    return config
+
+
+def check_types(name: str, claims: dict[str, Any]) -> None:
+    """Check that all claims are there, each of its type, no others, and that they are as they were written."""
+    for key in claims.keys() - TYPES.keys():
+        raise FileError(f"{name}: {key} must be absent: this version of Echelon knows no such claim")
+    for key, kind in TYPES.items():
+        expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
+    if claims[HASH] != claims_digest(claims):
+        raise FileError(f"{name}: {HASH} mismatch: expected {shown(claims[HASH])}, got {claims_digest(claims)}")
+    WORD(f"{name}: written_by", claims["written_by"])
 
 
 def mech_check(n: int, config: EnvConfig) -> Check:

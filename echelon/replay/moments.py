@@ -76,13 +76,10 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
         "switches": switches(now),
         "score": whole(now["score"], SCORE_PER_S, np.int32),
         "control": whole(now["control"], 255, np.uint8),
-        "rewards": in_reward_units(mean_by_team(now["reward"], game)),
+        "rewards": in_reward_units(
+            np.stack([now["reward"][:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
+        ),
     }
-
-
-def mean_by_team(values: np.ndarray, game: SimModel) -> np.ndarray:
-    """`[T + 1, 2]` means over all mechs of each team, from `[T + 1, N]`."""
-    return np.stack([values[:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
 
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:

@@ -124,18 +124,13 @@ def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, n
     return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground, **observed}
 
 
-def map_of(replay: Replay, battle: Battle) -> dict[str, Any]:
-    """The recipe of a battle's map, or its position, with its number and the names of its biomes; empty without one."""
-    recipe = battle.about["map"]
-    return {**recipe, **dataclasses.asdict(name_map(replay, battle))} if recipe else {}
-
-
 def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
     """`Battle.about` as a page tells it, with all zones and the objective in words."""
+    recipe = battle.about["map"]
     return {
         **battle.about,
         **{side: told_name(battle.about[side]) for side in ("blue", "red")},
-        "map": map_of(replay, battle),
+        "map": {**recipe, **dataclasses.asdict(name_map(replay, battle))} if recipe else {},
         "zones": zones_of(replay, battle),
         "objective": objective_text(objective_of(replay, battle), replay.about["zone_score_to_win_s"]),
     }

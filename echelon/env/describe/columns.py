@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import torch
 from torchrl.data import Composite, TensorSpec
-from torchrl.envs import EnvBase
 
 from echelon.env.describe.description import Column, Description, Kind, Leaf
 from echelon.env.observation import layout
@@ -194,19 +193,9 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
     is_index = name == ("action",) and not spec.dtype.is_floating_point
     trailing = () if is_index else TRAILING.get(name, ("column",))
     leading = ("battle", "mech")[: len(spec.shape) - len(trailing)]
-    own = columns.discrete_action if is_index else columns.of(name)
+    index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS")
+    own = (index,) if is_index else columns.of(name)
     return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), own)
-
-
-def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]) -> Description:
-    """The columns of all that an environment or a view takes and gives; see `describe_specs`."""
-    specs: dict[Kind, Composite] = {
-        "action": env.full_action_spec,
-        "observation": env.full_observation_spec,
-        "reward": env.full_reward_spec,
-        "done": env.full_done_spec,
-    }
-    return describe_specs(specs, groups, config, weights)
 
 
 def describe_battle(config: EnvConfig) -> Description:
@@ -277,11 +266,6 @@ class Columns:
             for place in places[name]
             for column in self.streams[name]
         )
-
-    @property
-    def discrete_action(self) -> tuple[Column, ...]:
-        """Of an index of a composite action."""
-        return (Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS"),)
 
     @property
     def others(self) -> dict[str, tuple[Column, ...]]:

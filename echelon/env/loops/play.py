@@ -19,7 +19,7 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
-from echelon.runtime.jit import array, shared_array
+from echelon.runtime.jit import array
 from echelon.sim.loops.log import LogArrays, empty_log, substeps_of
 from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
@@ -82,7 +82,8 @@ class Loops:
             values = array(getattr(state, name))
             told[name] = self.recycled.empty(name, values.shape, values.dtype)
             np.copyto(told[name], values)
-        ground = {name: shared_array(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
+        # Written to, so never a copy.
+        ground = {name: getattr(state.terrain, name).detach().numpy() for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
 
         def run(span: slice) -> None:
