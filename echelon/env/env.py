@@ -25,9 +25,8 @@ from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
-from echelon.env.restart import ByRow, begin, open_on_map, restore_ground
+from echelon.env.restart import ByRow, begin, cleared, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
-from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster

@@ -11,8 +11,7 @@ from torch import Tensor
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
-from echelon.env.restart import NextMemory, StaticBuffers, restore_ground
-from echelon.env.select import replace_rows
+from echelon.env.restart import NextMemory, StaticBuffers, replace_rows, restore_ground
 from echelon.env.specs import DONE_KEYS
 from echelon.runtime.cuda_graphs import is_same
 from echelon.state import State, leaves_of, with_leaves

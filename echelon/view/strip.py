@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from echelon.plan.caption import CAPTION, INK, PAPER, TEAM_INK, TEAMS, TeamCaption, clock, draw_caption, font
+from echelon.plan.figures import CAPTION, INK, PAPER, TEAM_INK, TEAMS, TeamCaption, clock, draw_caption, font
 from echelon.replay.battle import Battle, Replay
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import replacing

@@ -18,8 +18,7 @@ from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
-from echelon.env.restart import ByMask
-from echelon.env.select import cleared
+from echelon.env.restart import ByMask, cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.env.views.commanded import AllMechs, OneTeam, decide_other, first_memory
 from echelon.env.views.discrete import ActionMasks, action_table
