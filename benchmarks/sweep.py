@@ -25,7 +25,7 @@ from table import ROOT, Row, markdown, replace_between
 import echelon
 from echelon.env.tasks.task import find_task
 from echelon.pipelines.console import settings
-from echelon.pipelines.train import read_config
+from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import require
 
 BEGIN, END = "<!-- tables: written by benchmarks/sweep.py -->", "<!-- end of tables -->"

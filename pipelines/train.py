@@ -5,18 +5,9 @@ On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-
-import torch
-import tyro
-from rich.console import Console
 
 from echelon.arena.evaluator import EvalCallback, Summary
 from echelon.arena.resolve import check_opponents, policy_of
@@ -26,107 +17,19 @@ from echelon.learn.callbacks.loggers import Profiler
 from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.callbacks.signals import EXIT_BASE, Stop
 from echelon.learn.callbacks.warning_signs import WarningSigns
-from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
-from echelon.learn.checkpoint.resume import choose_folder, opened_run
-from echelon.learn.config import TRAIN_PRESETS, TrainConfig
-from echelon.learn.device_defaults import describe_settings, resolve_settings
+from echelon.learn.checkpoint.run_folder import opened_run
+from echelon.learn.config import TrainConfig
 from echelon.learn.extra_rewards import load_extra_rewards
 from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import memory_explained
-from echelon.learn.models.registry import BUILT_IN, allow_module, kind_of, model_with
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import ALLOW_MODULE, arguments, lasting_output, parse, pop_flag, run, terminal
+from echelon.pipelines.console import arguments, lasting_output, run, terminal
+from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
 from echelon.reports.callback import BattleStrips, Curves, Report
-from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.scenarios.scene import scene_config
-
-
-def read_config(arguments: list[str]) -> TrainConfig:
-    """Parse the command line: a preset and a kind of model, whose values are overridden by flags."""
-    presets, rest = pop_flag(arguments, "--preset")
-    models, rest = pop_flag(rest, "--model")
-    catalogs, rest = pop_flag(rest, "--catalog")
-    scenarios, rest = pop_flag(rest, "--scenario")
-    preset = presets[-1] if presets else "standard" if torch.cuda.is_available() else "quick"
-    names = ", ".join(TRAIN_PRESETS)
-    require(preset in TRAIN_PRESETS, "--preset", f"one of {names}", preset)
-    default = TRAIN_PRESETS[preset]()
-    kind = models[-1] if models else kind_of(default.model)
-    if ":" in kind:
-        # Named by the user, so that a checkpoint of this run may name it too.
-        allow_module(kind.partition(":")[0])
-    default = replace(default, model=model_with(kind, default.model))
-    require(not (scenarios and catalogs), "--scenario", "given without --catalog", " ".join(scenarios))
-    if catalogs:
-        default = replace(default, env=replace(default.env, catalog=read_catalog(Path(catalogs[-1]))))
-    if scenarios:
-        default = replace(default, env=scene_config(scenarios))
-    description = (
-        f"Train a policy. --preset NAME, one of {names}, sets the defaults below; now {preset}. --model NAME, one of "
-        f"{', '.join(BUILT_IN)} or package.module:Config, is the kind of the network; now {kind}. --catalog "
-        f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable, "
-        f"lets battles begin as it says, in its world and by its rules. {ALLOW_MODULE}"
-    )
-    config = parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description))
-    return with_stored_catalog(config) if config.resume and not catalogs else config
-
-
-def with_stored_catalog(config: TrainConfig) -> TrainConfig:
-    """A run that resumes, with the catalog of its checkpoint."""
-    latest = config.resume == "latest"
-    path = newest_checkpoint(choose_folder(config) / "checkpoints") if latest else Path(config.resume)
-    return replace(config, env=replace(config.env, catalog=open_checkpoint(path).env.catalog))
-
-
-def resolve_config(
-    wanted: TrainConfig, device: torch.device, start: Checkpoint | None, ranks: Ranks, console: Console
-) -> TrainConfig:
-    """The config with all settings resolved for the device; says what was chosen on a GPU."""
-    config = resolve_settings(wanted, device, start, ranks)
-    if device.type == "cuda":
-        console.print(describe_settings(config, device))
-    return config
-
-
-def program_words(script: str) -> list[str]:
-    """How a program is started again: by this Python, or as the console script that it is."""
-    return [command_word(sys.executable), script] if script.endswith(".py") else [command_word(script)]
-
-
-def command_word(path: str) -> str:
-    """A program as a word of a command line: its name where that means it, else its path."""
-    own = Path(path).absolute()
-    for name in (own.name, "python"):
-        known = shutil.which(name)
-        if known is not None and Path(known).absolute() == own:
-            return name
-    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else path
-
-
-def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:
-    """Command line that resumes the run in `folder` that was started with the command `words`; that of every node, if
-    there are several."""
-    _, kept = pop_flag(pop_flag(words[1:], "--resume")[1], "--run-dir")
-    program = program_words(words[0]) if ranks.is_alone else [*launcher_words(os.environ), words[0]]
-    return shlex.join([*program, *kept, "--run-dir", str(folder), "--resume", "latest"])
-
-
-def launcher_words(variables: Mapping[str, str]) -> list[str]:
-    """`torchrun` with the nodes, processes and rendezvous that it told this process by environment variables.
-
-    It does not tell the port of a rendezvous, whose default stands without one.
-    """
-    nodes, processes = variables.get("GROUP_WORLD_SIZE", "1"), variables.get("LOCAL_WORLD_SIZE", "1")
-    if nodes == "1":
-        return ["torchrun", "--nproc-per-node", processes]
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", variables.get("MASTER_ADDR", "localhost")]
-    job = ["--rdzv-id", variables.get("TORCHELASTIC_RUN_ID", "echelon")]
-    return ["torchrun", "--nnodes", nodes, "--nproc-per-node", processes, *meeting, *job]
 
 
 def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:

@@ -21,15 +21,8 @@ from echelon.learn.callbacks.loggers import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
 from echelon.learn.checkpoint.provenance import NOTHING
-from echelon.learn.checkpoint.resume import (
-    EnvSnapshot,
-    check_folder,
-    check_start,
-    clear_unlearnt,
-    locked,
-    optimizer_tensors,
-    restore_optimizer,
-)
+from echelon.learn.checkpoint.resume import EnvSnapshot, check_start, optimizer_tensors, restore_optimizer
+from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings

@@ -20,7 +20,7 @@ from echelon.learn.checkpoint.format import Counters
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.pipelines import arena, train
+from echelon.pipelines import arena, train_flags
 from echelon.pipelines import commands as echelon_program
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command
 from echelon.replay import file
@@ -109,7 +109,7 @@ def test_commands_parse(page, a_users_folder, monkeypatch):
 def check(name: str, rest: list[str], words: list[str]) -> None:
     """Parse a command as its program does."""
     if name == "train":
-        train.read_config(arguments())
+        train_flags.read_config(arguments())
     elif name == "arena":
         parse_command(arena.COMMANDS, arguments(), ALLOW_MODULE)
     elif name == "echelon":

@@ -9,7 +9,7 @@ import torch
 from tiny_runs import TINY, tiny_run
 
 from echelon.learn.callbacks.base import Callback
-from echelon.learn.checkpoint.resume import lock_run_folder
+from echelon.learn.checkpoint.run_folder import lock_run_folder
 from echelon.learn.config import CurriculumConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import Encoder

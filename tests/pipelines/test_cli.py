@@ -17,7 +17,7 @@ from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.trainer import Trainer
-from echelon.pipelines import train
+from echelon.pipelines import train_flags
 from echelon.pipelines.console import LEAST_WIDTH, widen_narrow_terminal
 from echelon.pipelines.console import run as run_program
 from echelon.replay.file import read
@@ -58,7 +58,7 @@ def test_train_then_play_then_resume(tmp_path):
 
 
 def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
-    config = train.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
+    config = train_flags.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
     said, panel = io.StringIO(), EvalCallback()
     console = Console(file=said, width=1000)
     Trainer(config, tmp_path, callbacks=[ProgressBar(console), panel, Summary(panel)]).train()

@@ -7,7 +7,7 @@ from runs import TINY, run
 
 import echelon
 from echelon.datasets.dataset import open_dataset
-from echelon.pipelines.train import read_config
+from echelon.pipelines.train_flags import read_config
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError

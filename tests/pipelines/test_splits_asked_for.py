@@ -16,7 +16,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.evaluate import Evaluate
 from echelon.pipelines.play import Play, WriteDataset
-from echelon.pipelines.train import read_config
+from echelon.pipelines.train_flags import read_config
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.world.splits import seed_range

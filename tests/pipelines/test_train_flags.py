@@ -12,7 +12,7 @@ from echelon.learn import device_defaults
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.registry import kind_of
 from echelon.pipelines.console import terminal
-from echelon.pipelines.train import program_words, read_config, resolve_config, resume_command
+from echelon.pipelines.train_flags import program_words, read_config, resolve_config, resume_command
 from echelon.runtime.distributed import ALONE, Ranks
 
 GPU = torch.device("cuda:0")

@@ -12,7 +12,7 @@ from tiny_runs import TINY, tiny_run
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Counters, open_checkpoint
-from echelon.learn.checkpoint.resume import LOCK, choose_folder, lock_run_folder
+from echelon.learn.checkpoint.run_folder import LOCK, choose_folder, lock_run_folder
 from echelon.learn.metrics import read_table
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm

@@ -1,0 +1,153 @@
+"""The folder of a run: chosen, locked, and searched for the checkpoint to resume from."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from echelon.learn.checkpoint.files import checkpoint_path, checkpoints_in, newest_checkpoint, prune_checkpoints
+from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Checkpoint, open_checkpoint
+from echelon.learn.config import TrainConfig
+from echelon.learn.metrics import read_table
+from echelon.runtime.distributed import Ranks
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import MAX_HEADER_BYTES, FileError, held, parse_json, read_file, writing_to
+
+LOCK = ".lock"
+"""Lock file of a run folder, held while a process trains there."""
+_locked: set[Path] = set()
+"""The lock files that this process holds."""
+
+
+def choose_folder(config: TrainConfig) -> Path:
+    """The run folder: the one given, or the one of the resumed run, or a new one."""
+    is_named = "{time}" not in config.run_dir
+    if config.resume not in ("", "latest") and not is_named:
+        return Path(config.resume).absolute().parent.parent
+    if config.resume == "latest" and not is_named:
+        parent = Path(config.run_dir).parent
+        runs = [found.parent for found in parent.glob("*/checkpoints")]
+        if not runs:
+            raise FileError(f"{parent}: expected a run to resume, found none")
+        return max(runs, key=lambda folder: (last_saved_at(folder), folder.name))
+    return Path(config.run_dir.replace("{time}", time.strftime("%Y%m%d-%H%M%S")))
+
+
+def last_saved_at(folder: Path) -> float:
+    """When a run wrote its last checkpoint, s of Unix, as the checkpoint says: files that were copied are younger, and
+    so is a folder into which a note was written."""
+    times = [0.0]
+    for path in checkpoints_in(folder / "checkpoints"):
+        # Whether the checkpoint can be resumed from is asked when one is chosen.
+        with contextlib.suppress(FileError, OSError):
+            claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
+            saved_at = claims.get(SAVED_AT) if isinstance(claims, dict) else None
+            times.append(saved_at if isinstance(saved_at, int | float) else (path / CLAIMS).stat().st_mtime)
+    return max(times)
+
+
+def has_run(folder: Path) -> bool:
+    return any((folder / "checkpoints").glob("[!.]*"))
+
+
+def is_unlearnt(folder: Path) -> bool:
+    """Whether all that a run left is the checkpoint before its first iteration, as one does that fails at once."""
+    names, first = [path.name for path in (folder / "checkpoints").glob("[!.]*")], checkpoint_path(folder, 0)
+    if names != [first.name]:
+        return False
+    try:
+        saved = open_checkpoint(first)
+    except FileError:
+        return False
+    # A policy that somebody wrote there belongs to no run of processes.
+    return saved.counters.iterations == 0 and saved.claims["processes"] > 0 and not read_table(folder / "metrics.csv")
+
+
+def clear_unlearnt(folder: Path) -> None:
+    """Delete the checkpoint of a run in which nothing was learnt, so that a new run may begin in its folder."""
+    if is_unlearnt(folder):
+        with held(folder / LOCK):
+            # By now another process may have learnt something.
+            if is_unlearnt(folder):
+                prune_checkpoints(folder, 0, best=None)
+
+
+def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
+    """Refuse a folder with a run that does not end at `start`: checkpoints would find others of their name."""
+    if not has_run(folder):
+        return
+    require(start is not None, name, "one without a run (or resume it, by `start`)", str(folder))
+    if start is not None:
+        last, done = open_checkpoint(newest_checkpoint(folder / "checkpoints")), start.counters.iterations
+        is_end = last.counters.iterations < done or last.claims["files"] == start.claims["files"]
+        limit = f"a folder without later checkpoints than that of iteration {done} which is resumed from"
+        require(is_end, name, limit, str(last.path))
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Context manager that holds the lock of a run folder, unless this process does already."""
+    path = (folder / LOCK).absolute()
+    if path in _locked:
+        yield
+        return
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with held(path):
+        _locked.add(path)
+        try:
+            yield
+        finally:
+            _locked.remove(path)
+
+
+@contextlib.contextmanager
+def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
+    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it."""
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
+    try:
+        if not resumes:
+            clear_unlearnt(folder)
+        with locked(folder):
+            limit = "a folder without a run, or go on with --resume latest"
+            require(resumes or not has_run(folder), "--run-dir", limit, str(folder))
+            yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+@contextlib.contextmanager
+def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkpoint | None]]:
+    """The locked folder of a run and the checkpoint that it resumes from, on every process."""
+    folder = Path(ranks.broadcast_text(str(choose_folder(config))))
+    if config.resume == "latest":
+        # Fail before the folder is created.
+        newest_checkpoint(folder / "checkpoints")
+    with lock_run_folder(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
+        # No process reads before the folder is locked, and none writes before all have read.
+        ranks.barrier()
+        start = find_start(config, folder)
+        ranks.barrier()
+        yield folder, start
+
+
+def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
+    """The checkpoint to resume from, or None for a new run."""
+    if not config.resume:
+        return None
+    if config.resume == "latest":
+        return open_checkpoint(newest_checkpoint(folder / "checkpoints"))
+    start = open_checkpoint(config.resume)
+    check_folder("--run-dir", folder, start)
+    return start
