@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from echelon.arena.evaluator import EvalCallback, Summary
+from echelon.arena.eval_callback import EvalCallback, Summary
 from echelon.arena.resolve import check_opponents, policy_of
 from echelon.league.league_callback import join_league
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks

@@ -12,7 +12,7 @@ from leagues import checkpoint_of
 from rich.console import Console
 from runs import TINY, run, without_clock
 
-from echelon.arena.evaluator import EvalCallback, Summary
+from echelon.arena.eval_callback import EvalCallback, Summary
 from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_runs import tiny_run
 
-from echelon.arena.evaluator import EvalCallback
+from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.learn.callbacks.loggers import MetricsLogger
 from echelon.learn.config import EvalConfig, TrainConfig

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import tiny_run
 
-from echelon.arena.evaluator import EvalCallback
+from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint

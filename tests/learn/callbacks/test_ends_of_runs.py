@@ -9,7 +9,8 @@ import pytest
 from programs import Program
 from tiny_runs import tiny_run
 
-from echelon.arena.evaluator import EvalCallback, Evaluator
+from echelon.arena.eval_callback import EvalCallback
+from echelon.arena.evaluator import Evaluator
 from echelon.learn.callbacks import loggers
 from echelon.learn.callbacks.base import ELSEWHERE, Callback, Interrupted, load_callbacks
 from echelon.learn.callbacks.loggers import MetricsLogger, Profiler

@@ -1,0 +1,155 @@
+"""Evaluates the learner in the course of a run, and sums the run up at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from echelon.agents.heuristic import scripted
+from echelon.arena.evaluator import BEST, Evaluator, Score, format_row
+from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint
+from echelon.learn.metrics import read_table
+from echelon.learn.opponents.named import OpponentOf
+from echelon.learn.trainer import Trainer
+from echelon.replay.battle import Replay
+from echelon.replay.file import save
+from echelon.runtime.state_dict import StateDict
+
+
+class EvalCallback(Callback):
+    """Plays the panel of an `Evaluator` before a run, every `EvalConfig.every` iterations and after it.
+
+    It writes `evaluations.csv`, and a checkpoint of each policy that is better than those before. The first process
+    alone plays. A signal aborts an evaluation, which a resumed run plays again.
+
+    Args:
+        opponent_of: builds the commanders of the panel, as in `Trainer`.
+    """
+
+    name = "panel"
+
+    def __init__(self, opponent_of: OpponentOf = scripted) -> None:
+        self.opponent_of = opponent_of
+        self.evaluator: Evaluator | None = None
+        """None except on the first process."""
+        self.best_saved = 0
+
+    def setup(self, trainer: Trainer) -> None:
+        if trainer.ranks.is_first:
+            self.evaluator = Evaluator(trainer.policy, trainer.config, trainer.folder, self.opponent_of)
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        """Evaluate a policy that no earlier evaluation has seen."""
+        now = trainer.counters.iterations
+        if self.evaluator is not None:
+            # Without a state, a run that resumes was trained without this callback for a while.
+            last = self.evaluator.last_iteration
+            self.evaluator.open_table(now if last < 0 < now else last)
+            trainer.best = self.best_saved = self.evaluator.best_iteration
+        self._evaluate_if_due(trainer)
+        self._log_best(trainer, checkpoint_path(trainer.folder, now))
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Evaluate where it is time, and ask for a checkpoint of the best policy so far."""
+        self._evaluate_if_due(trainer)
+
+    def _evaluate_if_due(self, trainer: Trainer) -> None:
+        now, every = trainer.counters.iterations, trainer.config.evaluation.every
+        is_time = now == 0 or (every > 0 and now % every == 0)
+        if self.evaluator is None or not is_time or self.evaluator.last_iteration == now:
+            return
+        if trainer.ended or trainer.requests.stop:
+            # The final evaluation follows.
+            return
+        if now == 0:
+            panel = ", ".join(self.evaluator.opponents)
+            trainer.log(
+                f"evaluating before training: {trainer.config.evaluation.battles} battles against each of {panel}"
+            )
+        scores = self._play(trainer, self.evaluator)
+        if scores and self.evaluator.update_best(scores, now) and now > 0:
+            trainer.best = now
+            trainer.requests.checkpoint = True
+
+    def _play(self, trainer: Trainer, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
+        """The scores, logged and recorded; none where a signal has come."""
+        scores: list[Score] = []
+        replays: list[Replay] = []
+        recorded = trainer.config.replay_battles if is_final else min(trainer.config.replay_battles, 1)
+
+        def play() -> None:
+            found = evaluator.evaluate_final() if is_final else evaluator.evaluate()
+            if recorded > 0:
+                # The run's folder without its path, and the checkpoint.
+                checkpoint = checkpoint_path(trainer.folder, trainer.counters.iterations)
+                name = f"{trainer.folder.resolve().name}/{checkpoint.name}"
+                replays.append(evaluator.record_battles(recorded, name))
+            scores.extend(found)
+
+        trainer.run_interruptible(play)
+        if scores:
+            for replay in replays:
+                save(replay, trainer.folder / "evaluation.echelon")
+                trainer.callbacks.on_replay(trainer, replay)
+        counters = trainer.counters
+        evaluator.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
+        for score in scores:
+            trainer.log(f"{counters.seconds / 60:5.1f} min, against {score}")
+        if scores:
+            trainer.callbacks.on_evaluation(trainer, scores)
+        return scores
+
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        self._log_best(trainer, path)
+
+    def _log_best(self, trainer: Trainer, path: Path) -> None:
+        if self.evaluator is not None and self.evaluator.best_iteration > self.best_saved:
+            self.best_saved = self.evaluator.best_iteration
+            trainer.log(f"best so far, kept as {path}")
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """Play the final evaluation, partly recorded if configured."""
+        if self.evaluator is not None:
+            scores = self._play(trainer, self.evaluator, is_final=True)
+            if scores:
+                self.evaluator.update_best(scores, trainer.counters.iterations)
+
+    def state_dict(self) -> StateDict:
+        return StateDict() if self.evaluator is None else self.evaluator.state_dict()
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        if self.evaluator is not None:
+            self.evaluator.load_state_dict(state_dict)
+
+
+class Summary(Callback):
+    """Logs, after the last evaluation, the scores before and after the run and where its files are.
+
+    Args:
+        evaluation: the callback that evaluates; it stands before this one.
+    """
+
+    def __init__(self, evaluation: EvalCallback) -> None:
+        self.evaluation = evaluation
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        evaluator, folder, log = self.evaluation.evaluator, trainer.folder, trainer.log_plain
+        if evaluator is None:
+            return
+        rows = read_table(folder / "evaluations.csv")
+        for when, iteration in (("before", rows[0]["iteration"]), ("after ", rows[-1]["iteration"])):
+            for row in rows:
+                if row["iteration"] == iteration and row["rival"] != BEST:
+                    log(f"{when} against {format_row(row)}")
+        replay = folder / "evaluation.echelon"
+        log(f"metrics     {folder / 'metrics.csv'}")
+        log(f"evaluations {folder / 'evaluations.csv'}")
+        for title, name in (("plot", "metrics.png"), ("report", "report.html")):
+            if (folder / name).exists():
+                log(f"{title:<11} {folder / name}")
+        if replay.exists():
+            log(f"replay      {replay}")
+        best = checkpoint_path(folder, evaluator.best_iteration)
+        if best.exists():
+            log(f"best        {best}")
+        log(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")
