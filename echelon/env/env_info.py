@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from torchrl.data import Composite
 
-from echelon.env.describe.columns import describe_specs
-from echelon.env.describe.description import Description, Kind
+from echelon.env.describe.columns import describe_env
+from echelon.env.describe.description import Description
 from echelon.env.outcome import stat_names
 from echelon.env.reward import TERMS, RewardTerm, term_weights
 from echelon.rules.config import EnvConfig
@@ -50,13 +49,7 @@ class EnvInfo:
             its last axis: name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
         """
         weights = term_weights(self.config.reward, self.extra_rewards)
-        specs: dict[Kind, Composite] = {
-            "action": self.full_action_spec,
-            "observation": self.full_observation_spec,
-            "reward": self.full_reward_spec,
-            "done": self.full_done_spec,
-        }
-        return describe_specs(specs, tuple(self.group_map), self.config, weights)
+        return describe_env(self, tuple(self.group_map), self.config, weights)
 
     @property
     def n_agents(self) -> int:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import torch
 from torchrl.data import Composite, TensorSpec
+from torchrl.envs import EnvBase
 
 from echelon.env.describe.description import Column, Description, Kind, Leaf
 from echelon.env.observation import layout
@@ -196,6 +197,17 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
     index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS")
     own = (index,) if is_index else columns.of(name)
     return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), own)
+
+
+def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]) -> Description:
+    """The columns of all that an environment or a view takes and gives; see `describe_specs`."""
+    specs: dict[Kind, Composite] = {
+        "action": env.full_action_spec,
+        "observation": env.full_observation_spec,
+        "reward": env.full_reward_spec,
+        "done": env.full_done_spec,
+    }
+    return describe_specs(specs, groups, config, weights)
 
 
 def describe_battle(config: EnvConfig) -> Description:
