@@ -133,7 +133,10 @@ def fields(node: ast.ClassDef) -> list[str]:
             told = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
             default = f"`{shortened(ast.unparse(item.value))}`" if item.value else ""
             text = " ".join(str(told).split()).replace("|", "\\|")
-            kind = ast.unparse(item.annotation).replace("|", "\\|")
+            kind = ast.unparse(item.annotation)
+            if kind.startswith("Annotated["):
+                kind = ast.unparse(item.annotation.slice.elts[0])
+            kind = kind.replace("|", "\\|")
             rows.append(f"| `{item.target.id}` | `{kind}` | {default} | {text} |")
     return ["| field | type | default | |", "|---|---|---|---|", *rows, ""] if rows else []
 

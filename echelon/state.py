@@ -220,10 +220,21 @@ def open_battle(
         terrain: their ground; by default made anew from the maps.
     """
     batch, mechs, device = seed.shape[0], roster.num_mechs, seed.device
+    slots, places = roster.shots.count, roster.launchers.shape[0] * roster.clouds_each
     return State(
         mechs=mechs_at_spawns(map_id, maps, roster, config),
-        shots=no_shots(batch, roster.shots.count, device),
-        clouds=no_clouds(batch, roster.launchers.shape[0] * roster.clouds_each, device),
+        shots=Shots(
+            pos=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
+            vel=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
+            ttl=torch.zeros((batch, slots), dtype=torch.int32, device=device),
+            target=torch.full((batch, slots), NO_MECH, device=device),
+            batch_size=[batch],
+        ),
+        clouds=Clouds(
+            pos=torch.zeros((batch, places, 3), dtype=torch.float32, device=device),
+            ttl=torch.zeros((batch, places), dtype=torch.int32, device=device),
+            batch_size=[batch],
+        ),
         terrain=untouched(map_id, maps) if terrain is None else terrain,
         tally=empty_tally(batch, mechs, len(roster.weapons), device),
         seed=seed,
@@ -261,26 +272,6 @@ def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfi
         under_fire=zeros(dtype=torch.int32),
         hit_from=zeros(2),
         wrecked=zeros(dtype=torch.bool),
-        batch_size=[batch],
-    )
-
-
-def no_shots(batch: int, slots: int, device: torch.device) -> Shots:
-    """Empty shot slots."""
-    return Shots(
-        pos=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
-        vel=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
-        ttl=torch.zeros((batch, slots), dtype=torch.int32, device=device),
-        target=torch.full((batch, slots), NO_MECH, device=device),
-        batch_size=[batch],
-    )
-
-
-def no_clouds(batch: int, places: int, device: torch.device) -> Clouds:
-    """Empty places for smoke."""
-    return Clouds(
-        pos=torch.zeros((batch, places, 3), dtype=torch.float32, device=device),
-        ttl=torch.zeros((batch, places), dtype=torch.int32, device=device),
         batch_size=[batch],
     )
 

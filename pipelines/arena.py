@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
-from echelon.pipelines.edit import Edit
-from echelon.pipelines.evaluate import Evaluate
+from echelon.pipelines.edit_server import Edit
+from echelon.pipelines.evaluate import Evaluate, Pieces
 from echelon.pipelines.league import (
     Add,
     Evolve,
@@ -33,7 +33,6 @@ from echelon.pipelines.league import (
     Tournament,
 )
 from echelon.pipelines.pictures import DrawMaps, Watch
-from echelon.pipelines.pieces import Pieces
 from echelon.pipelines.play import Play, WriteDataset
 
 COMMANDS: dict[str, Callable[..., Any]] = {

@@ -16,15 +16,14 @@ from echelon.arena.fingerprint import fingerprint
 from echelon.env.describe.columns import describe_battle
 from echelon.env.describe.description import Description, markdown, print_tables
 from echelon.env.observation import layout
-from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
+from echelon.learn.checkpoint.files import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
 from echelon.pipelines.pictures import Plot
 from echelon.rules.config import ENV_PRESETS, EnvConfig
-from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
 from echelon.runtime.errors import one_line, require
-from echelon.runtime.limits import check_settings
+from echelon.runtime.limits import check_settings, limits_of
 
 PIPED_WIDTH = 200
 """Letters of a line of tables that are not shown on a terminal."""
@@ -55,7 +54,7 @@ class Describe:
     """Print the page docs/COLUMNS.md, which is made of this."""
 
     def __post_init__(self) -> None:
-        check_settings(self, {"comm_dim": ENV["comm_dim"]})
+        check_settings(self, {"comm_dim": limits_of(EnvConfig)["comm_dim"]})
         require(not (self.json and self.markdown), "--json", "left out beside --markdown", self.json)
 
     def run(self) -> None:

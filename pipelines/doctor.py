@@ -20,7 +20,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.footprint import amount
 from echelon.env.form import form_of
 from echelon.env.rehearsal import BATTLES, rehearse
-from echelon.reports.origin import version_of
+from echelon.reports.data import version_of
 from echelon.rules.config import EnvConfig
 from echelon.runtime import cuda_graphs, fallback
 from echelon.runtime.compile import fused

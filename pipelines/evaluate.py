@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from echelon.arena.evaluate import Evaluation, evaluate
-from echelon.arena.met_before import met_line
+from echelon.arena.evaluate import Evaluation, evaluate, met_line
+from echelon.arena.skills import SEEDS, skill_profile
 from echelon.env.tasks.task import BATTLES, scenario_task
 from echelon.league import commands
 from echelon.league.matchmaking import MOST_RATED
@@ -20,12 +20,13 @@ from echelon.league.store import Store
 from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
-from echelon.pipelines.progress_bar import with_progress
+from echelon.pipelines.progress_bar import bar, with_progress
 from echelon.pipelines.result_tables import show
 from echelon.rules.config import Split
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require, rounded
 from echelon.runtime.limits import Limits, check_settings
+from echelon.scenarios.piece import PIECES, pieces
 from echelon.scenarios.scene import scene_config
 
 LEAGUE_SEEDS = 4
@@ -115,3 +116,45 @@ def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
 
 def short(value: float) -> float:
     return rounded(value, 3)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Let a policy play the set pieces, short battles that ask for one skill each (`docs/SCENARIOS.md`)."""
+
+    policy: tyro.conf.Positional[str]
+    """A commander, as `play` takes them; `line` plays each piece's own script."""
+    only: tuple[str, ...] = ()
+    """Names of the pieces; all by default."""
+    seeds: int = SEEDS
+    """Battles of each."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"seeds": Limits(1, 10**6, "seeds")})
+
+    def run(self) -> None:
+        names = self.only or tuple(pieces())
+        device = use_device(resolve_device(self.arena.device))
+        with bar(len(names), "pieces", quiet=self.json) as shown:
+            profile = skill_profile(
+                self.policy,
+                names,
+                self.seeds,
+                device=device,
+                batch=self.arena.batch,
+                precision=self.arena.precision,
+                compiled=SWITCH[self.arena.compiled],
+                cuda_graph=SWITCH[self.arena.cuda_graphs],
+                on_piece=lambda name: shown.advance(),
+            )
+        if self.json:
+            print(json.dumps(profile.as_json()))
+            return
+        console = terminal()
+        console.print(f"{PIECES}, {self.policy}: share of {self.seeds} seeds won, with its 95 % interval")
+        for line in str(profile).splitlines():
+            console.print(line)
+        console.print(f"mean over {len(profile.results)} pieces: {profile.win_rate:.0%}")

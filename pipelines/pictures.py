@@ -30,10 +30,9 @@ from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
-from echelon.view.painting import GIF_S, draw_gif
 from echelon.view.paper import FORMATS, WIDTH_IN
-from echelon.view.strip import draw_strip
-from echelon.world.layout import quadrants
+from echelon.view.strip import GIF_S, draw_gif, draw_strip
+from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
 
 GIF_PX_PER_IN = 69.0

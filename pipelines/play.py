@@ -13,7 +13,7 @@ from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.evaluate import in_split
 from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
 from echelon.arena.resolve import resolve
-from echelon.datasets.writer import DatasetWriter
+from echelon.datasets.dataset import DatasetWriter
 from echelon.league.entry_policy import qualified_name
 from echelon.league.matchmaking import round_robin
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config

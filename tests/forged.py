@@ -11,7 +11,7 @@ import numpy as np
 import safetensors.numpy
 
 from echelon.replay import file
-from echelon.replay.claims import signed
+from echelon.replay.file import signed
 
 Tensors = dict[str, np.ndarray]
 Change = Callable[[Tensors, dict[str, Any]], None]

@@ -20,9 +20,8 @@ from echelon.league.import_export import read_league
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import compatible_entries
 from echelon.league.store import FILE, Store
-from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
+from echelon.learn.checkpoint.files import checkpoints_in, inspect_checkpoint, newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
-from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.replay import file

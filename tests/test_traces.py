@@ -19,8 +19,8 @@ from echelon.learn.config import CurriculumConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
-from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.frozen import FrozenOpponents
+from echelon.learn.opponents.named import compiled_commander
 from echelon.learn.opponents.snapshot_pool import SnapshotPool
 from echelon.learn.ppo import collector, learner_views
 from echelon.learn.ppo.update import LOSS

@@ -11,8 +11,7 @@ from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
 from echelon.agents import teamwork
-from echelon.agents.gunnery import Fire, Gunner
-from echelon.agents.loadout import loadouts
+from echelon.agents.gunnery import Fire, Gunner, loadouts
 from echelon.agents.steering import Helm
 from echelon.agents.teamwork import Radio, Spotter
 from echelon.agents.tiers import TIERS

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from echelon.agents.loadout import Loadout
+from echelon.agents.gunnery import Loadout
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Contacts, Target, View, hull_table, sign
 from echelon.rules.catalog import Hull, Trigger

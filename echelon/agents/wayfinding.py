@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from echelon.agents.loadout import Loadout
+from echelon.agents.gunnery import Loadout
 from echelon.agents.view import View, by_hull, float_table, hull_table
 from echelon.env.observation.layout import LOCAL_MAP_CELLS
 from echelon.rules.catalog import Hull

@@ -21,9 +21,15 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.arena.deciders import DeciderMaker, check_policy, is_stackable
-from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, PolicySlots, StackedPolicies
+from echelon.arena.stacked_policies import (
+    SLOTS,
+    BatchObservation,
+    BatchSlot,
+    PolicySlots,
+    StackedPolicies,
+    ValueEstimates,
+)
 from echelon.arena.until_done import run_until_done
-from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
 from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.blocks import one_thread
@@ -57,7 +63,7 @@ Policies = Callable[[str], TeamPolicy]
 
 
 class StepSink(Protocol):
-    """Who keeps what is played, such as `echelon.datasets.writer.DatasetWriter`; changes nothing."""
+    """Who keeps what is played, such as `echelon.datasets.dataset.DatasetWriter`; changes nothing."""
 
     def begin(self, battles: Sequence[Battle]) -> None:
         """A batch of these battles begins; what is stepped beyond them is padding."""

@@ -17,7 +17,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig
-from echelon.learn.opponents.compiled import compiled_heuristic
+from echelon.learn.opponents.named import compiled_heuristic
 from echelon.runtime.errors import ConfigError, require
 
 

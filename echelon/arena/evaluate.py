@@ -15,14 +15,13 @@ from torchrl.envs import EnvBase
 
 from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, compute_of, precision_of
 from echelon.arena.match import Result, battle_seeds, play_match
-from echelon.arena.met_before import entries_of, met_before, provenance_of
 from echelon.arena.resolve import resolve
 from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
 from echelon.env.views.group_policy import TeamPolicy, is_policy
-from echelon.learn.checkpoint.provenance import UNKNOWN
+from echelon.learn.checkpoint.provenance import NOTHING, SELF, UNKNOWN, Provenance, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, Split
@@ -284,3 +283,56 @@ def versions_of(device: torch.device) -> dict[str, Any]:
     """With what a result was found."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, "device": name}
+
+
+VERDICTS = ("met", "not met", "unknown")
+
+
+def provenance_of(policy: Any) -> Provenance:
+    """That of a policy's name, or of the policy: a checkpoint tells, scripted commanders learn nothing, and of all
+    others nobody knows."""
+    if not isinstance(policy, str):
+        return UNKNOWN
+    commander = resolve(policy)
+    if commander.checkpoint is not None:
+        return commander.checkpoint.provenance
+    return NOTHING if commander.factory is None else UNKNOWN
+
+
+def entries_of(own: str, ids: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, str | None]:
+    """What provenance calls opponents, by name; None where nobody can tell.
+
+    Args:
+        own: the policy's id.
+        ids: that of each opponent.
+        given: opponents by name, None for those that the name means.
+    """
+    entries: dict[str, str | None] = {}
+    for name, each in given.items():
+        hashed = weight_hash(each.state_dict()) if isinstance(each, ActorCritic) else None
+        entries[name] = SELF if ids[name] == own else ids[name] if each is None else hashed
+    return entries
+
+
+def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str, str | None]) -> dict[str, Any]:
+    """Whether the maps, the battle and each opponent of an evaluation were `met`, `not met`, or that is `unknown`.
+
+    Args:
+        config: of the evaluation's battles.
+        opponents: what provenance calls each, by name.
+    """
+    return {
+        "maps": provenance.has_met_maps(config),
+        "battle": provenance.has_met_battle(config),
+        "opponents": {
+            name: "unknown" if entry is None else provenance.has_met_opponent(entry)
+            for name, entry in opponents.items()
+        },
+    }
+
+
+def met_line(met: Mapping[str, Any]) -> str:
+    """What `met_before` found, in one line."""
+    verdicts = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
+    parts = {verdict: [name for name, one in verdicts.items() if one == verdict] for verdict in VERDICTS}
+    return "in training " + "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in parts.items() if names)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env import decision
@@ -15,7 +15,6 @@ from echelon.env.decision import Played
 from echelon.env.form import Backend, form_of, tell_compilation
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, write_streams
-from echelon.env.observer import StepObserver
 from echelon.env.restart import Begun, begin_by_mask, begin_into_buffers
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
@@ -26,6 +25,21 @@ from echelon.runtime.profiling import part
 from echelon.sim import step
 from echelon.sim.model import SimModel
 from echelon.state import State
+
+
+class StepObserver(Protocol):
+    """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
+
+    def opening(self, game: SimModel, state: State, shown: Mapping[str, Tensor]) -> None:
+        """All battles begin: their constants, their state, and what `observe` showed of it."""
+
+    def tick(self, state: State, log: step.Log) -> None:
+        """A substep was played: the state after it, and what happened in it. Loops tell of the substeps of a decision
+        when all are played, with the ground behind the last one."""
+
+    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
+        """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended, with
+        `reward [B, N]` of every mech."""
 
 
 class Engine:

@@ -16,19 +16,17 @@ from echelon.env.arguments import check_options, joined_actions, number_of_battl
 from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.decision import Played
-from echelon.env.engine import Engine
+from echelon.env.engine import Engine, StepObserver
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend, Form
 from echelon.env.map_pool import MapPool
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
-from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
-from echelon.env.restart import ByRow, begin, open_on_map, restore_ground
+from echelon.env.restart import ByRow, begin, cleared, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
-from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
@@ -73,7 +71,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         backend: how a decision runs. `loops`: compiled by numba, on a CPU. `graph`: graphs of torch.compile, which
             round otherwise. `eager`: operation by operation, to the bit as loops. `auto`: what the environment
             variable `ECHELON_BACKEND` names, else loops on a CPU with numba, graph on a GPU and eager elsewhere.
-        observer: watches every substep and decision, an `echelon.env.observer.StepObserver`; it changes nothing.
+        observer: watches every substep and decision, an `echelon.env.engine.StepObserver`; it changes nothing.
         info: whether `outcome` and `reward_terms` are there.
         extra_rewards: reward terms of the user's by name, mixed within the team as those of `RewardConfig` are.
         compiled: deprecated; False is `backend="eager"`.

@@ -9,8 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from echelon.env.restart import ByMask
-from echelon.env.select import cleared, select
+from echelon.env.restart import ByMask, cleared, select
 from echelon.runtime.errors import ConfigError, require
 from echelon.state import State
 

@@ -7,15 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw
 
-from echelon.plan.canvas import Canvas, Point
-from echelon.plan.caption import CAPTION, PAPER, TeamCaption, draw_caption
 from echelon.plan.figures import (
+    CAPTION,
     CLOUD_GROWTH_S,
     OTHER_TAIL_S,
+    PAPER,
     TAIL_S,
+    Canvas,
     Cloud,
     MechFigure,
+    Point,
+    TeamCaption,
     draw_bar,
+    draw_caption,
     draw_clouds,
     draw_mech,
     draw_puff,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDictBase
@@ -11,8 +11,7 @@ from torch import Tensor
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
-from echelon.env.restart import NextMemory, StaticBuffers, restore_ground
-from echelon.env.select import replace_rows
+from echelon.env.restart import NextMemory, StaticBuffers, replace_rows, restore_ground
 from echelon.env.specs import DONE_KEYS
 from echelon.runtime.cuda_graphs import is_same
 from echelon.state import State, leaves_of, with_leaves
@@ -116,7 +115,8 @@ class StaticBattles:
         shown = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
             env.engine.begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
-            self._show_openings(which, env.map_pool.openings)
+            first = [env.map_pool.openings[name] for name in STREAMS]
+            replace_rows(which, self.state.map_id, list(self.streams.values()), first)
             restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
         self._return()
 
@@ -125,8 +125,3 @@ class StaticBattles:
         kept, state = leaves_of(self.state), self.env.state
         found = {name: kept[name] if is_same(kept[name], new) else new for name, new in leaves_of(state).items()}
         return with_leaves(state, found)
-
-    def _show_openings(self, which: Tensor, openings: Mapping[str, Tensor]) -> None:
-        """Show the first observations of battles that began."""
-        first = [openings[name] for name in STREAMS]
-        replace_rows(which, self.state.map_id, list(self.streams.values()), first)

@@ -3,71 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from echelon.runtime.errors import require
 from echelon.runtime.limits import MANY, SHARE, Limits, check_settings
 
 Weighting = Literal["hard", "variance", "bell", "uniform"]
 """Weighting of opponents, see `echelon.league.matchmaking.preference`."""
-NUMBERS = {
-    "tau": Limits(1e-3, 100),
-    "conservatism": Limits(0, 1e3),
-    "commanders": Limits(1, 10**6, "entries"),
-    "min_games": Limits(0, MANY.high),
-    "candidates_kept": Limits(1, 10**6, "entries"),
-    "hardness": Limits(1e-3, 1e3),
-    "cold_games": Limits(0, MANY.high),
-    "cold_gap": Limits(1e-3, 1e6),
-    "main_self_share": SHARE,
-    "main_pfsp_share": SHARE,
-    "forgotten_below": SHARE,
-    "exploiter_wins": SHARE,
-    "exploiter_hopeless": SHARE,
-    "exploiter_turns": MANY,
-    "league_exploiter_reset": SHARE,
-}
-"""Lowest and highest value of each setting."""
 
 
 @dataclass(frozen=True)
 class LeagueConfig:
     """Rules of a league. Values of AlphaStar are from Vinyals et al. (2019), Methods, 'Multi-agent learning'."""
 
-    tau: float = 0.5
+    tau: Annotated[float, Limits(1e-3, 100)] = 0.5
     """System constant of Glicko-2 that limits changes of the volatility (Glickman 2012: 0.3 to 1.2)."""
-    conservatism: float = 2.0
+    conservatism: Annotated[float, Limits(0, 1e3)] = 2.0
     """Factor k of the conservative rating r - k RD, which decides promotions."""
-    commanders: int = 5
+    commanders: Annotated[int, Limits(1, 10**6, "entries")] = 5
     """Number of the best entries that are commanders."""
-    min_games: int = 20
+    min_games: Annotated[int, Limits(0, MANY.high)] = 20
     """Number of games before an entry may be promoted."""
-    candidates_kept: int = 16
+    candidates_kept: Annotated[int, Limits(1, 10**6, "entries")] = 16
     """Number of candidates that stay active; those rated lower retire."""
     weighting: Weighting = "hard"
     """Weighting of opponents in a training run. Roles of `evolve` have weightings of their own, see `roles`."""
-    hardness: float = 2.0
+    hardness: Annotated[float, Limits(1e-3, 1e3)] = 2.0
     """Exponent p of the `hard` weighting (1 - x)^p (AlphaStar: 2)."""
-    cold_games: int = 20
+    cold_games: Annotated[int, Limits(0, MANY.high)] = 20
     """Number of games below which an entry plays only opponents of similar rating."""
-    cold_gap: float = 200.0
+    cold_gap: Annotated[float, Limits(1e-3, 1e6)] = 200.0
     """Largest rating difference to such opponents."""
-    main_self_share: float = 0.35
+    main_self_share: Annotated[float, SHARE] = 0.35
     """Share of self-play in the battles of a main agent (AlphaStar: 35 %)."""
-    main_pfsp_share: float = 0.5
+    main_pfsp_share: Annotated[float, SHARE] = 0.5
     """Share against the whole league by PFSP (AlphaStar: 50 %); the rest is against forgotten opponents."""
-    forgotten_below: float = 0.3
+    forgotten_below: Annotated[float, SHARE] = 0.3
     """Win rate of a main agent below which a past main agent or an exploiter counts as forgotten (AlphaStar: 30 %)."""
-    exploiter_wins: float = 0.7
+    exploiter_wins: Annotated[float, SHARE] = 0.7
     """Win rate at which an exploiter is added to the league and is reset (AlphaStar: 70 %)."""
-    exploiter_hopeless: float = 0.1
+    exploiter_hopeless: Annotated[float, SHARE] = 0.1
     """Win rate against the main agent up to which its exploiter plays past main agents instead (AlphaStar: 10 %)."""
-    exploiter_turns: int = 4
+    exploiter_turns: Annotated[int, MANY] = 4
     """Turns after which an exploiter that did not win begins anew (AlphaStar adds it too, after 2e9 to 4e9 steps)."""
-    league_exploiter_reset: float = 0.25
+    league_exploiter_reset: Annotated[float, SHARE] = 0.25
     """Probability that a league exploiter is reset when it is added or out of turns (AlphaStar: 25 %)."""
 
     def __post_init__(self) -> None:
-        check_settings(self, NUMBERS)
+        check_settings(self)
         together = self.main_self_share + self.main_pfsp_share
         require(together <= 1, "LeagueConfig.main_pfsp_share", "<= 1 - main_self_share", self.main_pfsp_share)

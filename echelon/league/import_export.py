@@ -95,11 +95,11 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
         path: the file, as written by `write_league`.
         watched: called with the open file, returns what is read in its place; a caller may show progress.
     """
-    place = Path(folder)
-    if (place / FILE).exists():
+    root = Path(folder)
+    if (root / FILE).exists():
         raise FileError(f"{folder}: expected a folder without a league, found {FILE}")
-    theirs, ours = WeightStore(path.parent), WeightStore(place)
-    new = [found for found in (ours.folder, place, *place.absolute().parents) if not found.exists()]
+    theirs, ours = WeightStore(path.parent), WeightStore(root)
+    new = [found for found in (ours.folder, root, *root.absolute().parents) if not found.exists()]
     copied: list[Path] = []
 
     def fill(store: Store) -> None:
@@ -116,7 +116,7 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
         try:
             return Store.build(folder, fill)
         except BaseException:
-            if not (place / FILE).exists():
+            if not (root / FILE).exists():
                 take_back(copied, *new)
             raise
 

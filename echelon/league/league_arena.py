@@ -12,8 +12,7 @@ import torch
 
 from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, compute_of, precision_of
-from echelon.arena.evaluate import Evaluation, Watch, evaluate
-from echelon.arena.met_before import met_before
+from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
 from echelon.arena.shared_arena import SharedArena
 from echelon.env.outcome import stat_names
 from echelon.env.tasks.task import Task

@@ -8,14 +8,24 @@ from typing import Annotated, Literal
 import tyro
 
 from echelon.env.form import Backend
-from echelon.learn import limits
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig, model_with
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
+from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import require
-from echelon.runtime.limits import check_settings
+from echelon.runtime.limits import MANY, SHARE, Limits, check_settings
+
+BATTLES = Limits(2, 10**6, "battles")
+DECISIONS = Limits(1, 10**5, "decisions")
+OPEN = Limits(1e-6, 1e12)
+"""Greater than 0; a huge one switches off what it bounds."""
+FROM_ZERO = Limits(0, 1e12)
+FASTEST = 100
+"""Highest learning rate."""
+MECHS = Limits(1, 20, "mechs")
+
 
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 """Values of `TrainConfig.opponent` other than the name of a commander and a league."""
@@ -32,13 +42,13 @@ LEAGUE = "league:"
 class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017) over sequences of decisions."""
 
-    rollout_decisions: int = 32
+    rollout_decisions: Annotated[int, DECISIONS] = 32
     """Decisions collected per iteration, T."""
-    chunk_decisions: int = 16
+    chunk_decisions: Annotated[int, DECISIONS] = 16
     """Length of a training sequence for truncated backpropagation through time, a divisor of T."""
-    epochs: int = 4
-    minibatches: int = 8
-    accumulate: int = 0
+    epochs: Annotated[int, Limits(1, 1000)] = 4
+    minibatches: Annotated[int, Limits(1, 10**6)] = 8
+    accumulate: Annotated[int, Limits(0, 10**6)] = 0
     """Gradient accumulation: number of parts a minibatch is computed in, for less memory. 0: one, and on a CPU as many
     as its caches ask for (`update.CPU_PART`)."""
     checkpoint_gradients: bool = False
@@ -46,24 +56,24 @@ class PPOConfig:
     learning_rate: Schedule = field(default_factory=lambda: Schedule(1e-3, 1e-4))
     entropy_coef: Schedule = field(default_factory=lambda: Schedule(0.01, 0.003))
     """Weight of the entropy bonus; the entropy is a mean over the columns of an action."""
-    clip: float = 0.2
-    value_clip: float = 0.0
+    clip: Annotated[float, OPEN] = 0.2
+    value_clip: Annotated[float, FROM_ZERO] = 0.0
     """Value clipping: range around the values of the rollout, in normalised units; 0 for none."""
-    target_kl: float = 0.03
+    target_kl: Annotated[float, FROM_ZERO] = 0.03
     """Early stopping: no further epochs once the mean KL divergence of an epoch exceeds this; 0 for never."""
-    gae_lambda: float = 0.9
+    gae_lambda: Annotated[float, SHARE] = 0.9
     """Decay of the exponential average of advantages (Schulman et al. 2016). 0.97 wins 15 points less, see
     `docs/SWEEP.md`."""
-    value_coef: float = 0.5
-    max_grad_norm: float = 0.5
+    value_coef: Annotated[float, FROM_ZERO] = 0.5
+    max_grad_norm: Annotated[float, OPEN] = 0.5
     advantages_by_class: bool = False
     """Normalise advantages within each class of mechs instead of over all."""
 
     def __post_init__(self) -> None:
-        check_settings(self, limits.PPO)
+        check_settings(self)
         rate = self.learning_rate
-        fits = rate.lowest > 0 and max(rate.first, rate.last) <= limits.FASTEST
-        require(fits, "PPOConfig.learning_rate", f"> 0 and <= {limits.FASTEST} throughout", rate)
+        fits = rate.lowest > 0 and max(rate.first, rate.last) <= FASTEST
+        require(fits, "PPOConfig.learning_rate", f"> 0 and <= {FASTEST} throughout", rate)
         whole = self.rollout_decisions % self.chunk_decisions == 0
         limit = f"a divisor of rollout_decisions ({self.rollout_decisions})"
         require(whole, "PPOConfig.chunk_decisions", limit, self.chunk_decisions)
@@ -87,24 +97,24 @@ class CurriculumConfig:
     opponents: tuple[str, ...] = ("easy", "normal", "hard", "expert")
     """Commanders for `--opponent curriculum`: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
     package.module:Commander."""
-    weapon_use: tuple[float, ...] = (1.0,)
+    weapon_use: Annotated[tuple[float, ...], SHARE] = (1.0,)
     """Share of the decisions in which the scripted commander may fire; 1 where the commander is another."""
-    difficulty: tuple[float, ...] = ()
+    difficulty: Annotated[tuple[float, ...], SHARE] = ()
     """Obstacle density of the maps, 0..1."""
-    team_size: tuple[int, ...] = ()
+    team_size: Annotated[tuple[int, ...], MECHS] = ()
     """Number of mechs of either team, taken from the start of its roster."""
-    enemies: tuple[int, ...] = ()
+    enemies: Annotated[tuple[int, ...], MECHS] = ()
     """Number of mechs of the opponent only, for a learner that plays one side."""
     levels: Literal["uniform", "plr"] = "uniform"
     """Maps, or positions of scenarios, that battles begin on. uniform: all alike. plr: prioritised level replay, more
     often those on which the learner wins some battles and not others (`echelon.learn.levels`)."""
-    levels_uniform: float = 0.1
+    levels_uniform: Annotated[float, SHARE] = 0.1
     """Share of the battles that plr begins on any map, all alike."""
-    levels_stale: float = 0.1
+    levels_stale: Annotated[float, SHARE] = 0.1
     """Share of the battles that plr begins on maps by how long no battle has ended there."""
-    step_up: float = 0.5
+    step_up: Annotated[float, Limits(1e-6, 1)] = 0.5
     """Win rate that ends a stage."""
-    window: int = 200
+    window: Annotated[int, MANY] = 200
     """Battles of a stage before its win rate is compared; older ones are discounted."""
     approach: Schedule = field(default_factory=Schedule)
     """Factor on the weight of the reward's approach term."""
@@ -118,7 +128,7 @@ class CurriculumConfig:
     """Factor on `RewardConfig.team_mix_alpha`: 1 leaves it unchanged, with 0 every mech gets the team mean."""
 
     def __post_init__(self) -> None:
-        check_settings(self, limits.CURRICULUM)
+        check_settings(self)
         require(len(self.opponents) > 0, "CurriculumConfig.opponents", "commanders, one a stage", self.opponents)
         require(len(self.weapon_use) > 0, "CurriculumConfig.weapon_use", "shares, one a stage", self.weapon_use)
         require(self.team_mix.lowest >= 0, "CurriculumConfig.team_mix", ">= 0 throughout", self.team_mix)
@@ -131,11 +141,11 @@ class CurriculumConfig:
 class EvalConfig:
     """Evaluation on held-out maps, against the same opponents throughout a run."""
 
-    every: int = 100
+    every: Annotated[int, Limits(0, MANY.high)] = 100
     """Iterations between evaluations; 0 for one before and one after the run only."""
-    battles: int = 64
+    battles: Annotated[int, BATTLES._replace(unit="battles, an even number")] = 64
     """Battles against each opponent of the panel, half on either side."""
-    final_battles: int = 200
+    final_battles: Annotated[int, BATTLES._replace(unit="battles, an even number")] = 200
     """Battles against each opponent in the final evaluation."""
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
     """Commanders of the panel: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
@@ -146,7 +156,7 @@ class EvalConfig:
     captures those of the run."""
 
     def __post_init__(self) -> None:
-        check_settings(self, limits.EVALUATION)
+        check_settings(self)
         for name in ("battles", "final_battles"):
             count = getattr(self, name)
             require(count % 2 == 0, f"EvalConfig.{name}", "even and >= 2", count)
@@ -166,34 +176,34 @@ class TrainConfig:
     """Reward term of your own, a function of (before, after, ending, game) as in `echelon.env.reward`:
     package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run; repeatable. The
     function's name is the term's. The module is imported, from the current folder too."""
-    num_envs: int = 0
+    num_envs: Annotated[int, Limits(0, MOST_BATTLES, "battles, an even number")] = 0
     """Number of parallel battles, per process if `torchrun` starts several. 0: what fits into the free memory of a GPU,
     at most 1,024; 256 on a CPU."""
-    total_agent_steps: int = 2_000_000_000
+    total_agent_steps: Annotated[int, Limits(1, 10**18)] = 2_000_000_000
     """Length of the run in decisions of single mechs; it stops at the first iteration that reaches this."""
-    max_minutes: float = 0.0
+    max_minutes: Annotated[float, Limits(0, 1e9)] = 0.0
     """Limit of the run in minutes of collecting and learning, which schedules follow too; 0 for none."""
     opponent: str = CURRICULUM
     """One commander: heuristic:TIER, a checkpoint folder (that policy, frozen), or package.module:Commander, a class of
     your own that is built with the battle's config. Or several: curriculum: the commanders of `CurriculumConfig`; self:
     the current policy; past: earlier snapshots; league:FOLDER: policies of a league, in `past_share` of the battles if
     that is > 0 and the curriculum's commanders in the rest."""
-    self_share: float = 0.0
+    self_share: Annotated[float, SHARE] = 0.0
     """Share of the battles that are self-play, where the learner learns from both teams."""
-    past_share: float = 0.0
+    past_share: Annotated[float, SHARE] = 0.0
     """Share of the battles against frozen policies: earlier snapshots, or policies of the league."""
-    past_blocks: int = 8
+    past_blocks: Annotated[int, Limits(1, 4096)] = 8
     """Blocks of these battles. With `past_slots` it makes the number of different frozen policies at a time."""
-    past_slots: int = 2
+    past_slots: Annotated[int, Limits(2, 16)] = 2
     """Frozen policies a block, at least 2; each costs a forward pass of all its battles. One of them may be waiting for
     the end of its last battle, to be replaced by another."""
-    past_every: int = 50
+    past_every: Annotated[int, MANY] = 50
     """Iterations between snapshots of the learner."""
-    past_kept: int = 16
+    past_kept: Annotated[int, Limits(1, 10**4, "snapshots")] = 16
     """Number of snapshots in the pool; the oldest is dropped."""
-    league_every: int = 50
+    league_every: Annotated[int, MANY] = 50
     """Iterations between entries of the learner into its league as a candidate, to be rated and possibly promoted."""
-    league_seeds: int = 2
+    league_seeds: Annotated[int, BATTLES._replace(low=1, unit="seeds")] = 2
     """Seeds of a candidate's matches against each entry of the league; each is played from both sides."""
     side: Literal["both", "blue", "red"] = "both"
     """Team of the learner: blue in half of the battles and red in the rest, or always the same."""
@@ -201,11 +211,11 @@ class TrainConfig:
     """Folder of checkpoints and metrics; {time} becomes the start time."""
     resume: str = ""
     """Checkpoint folder to resume from, or latest: the newest of the run folder, or of the newest run."""
-    seed: int = 0
+    seed: Annotated[int, Limits(0, 2**31 - 1)] = 0
     """Seed of weights, actions, minibatches and battles."""
     device: str = "auto"
     """auto (a GPU if there is one), cpu, cuda or cuda:N."""
-    threads: int = 0
+    threads: Annotated[int, Limits(0, 1024)] = 0
     """Threads of a CPU that share battles and minibatches; nothing but time depends on it. 0: as many as measure
     fastest, those of torch at most."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -225,24 +235,24 @@ class TrainConfig:
     """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"
     """Logger in addition to `metrics.csv`; csv for none."""
-    checkpoint_every: int = 50
+    checkpoint_every: Annotated[int, MANY] = 50
     """Iterations between checkpoints."""
-    keep_checkpoints: int = 5
+    keep_checkpoints: Annotated[int, MANY] = 5
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
     allow_test: bool = False
     """Train in split test all the same; the weights say so ever after (`docs/TRAINING.md`)."""
-    renew_maps_every: int = 0
+    renew_maps_every: Annotated[int, Limits(0, MANY.high)] = 0
     """Iterations between replacements of `EnvConfig.map_spares` maps by new ones; 0 for never."""
     callbacks: tuple[str, ...] = ()
     """Callbacks of your own, package.module:Callback each; see `echelon.learn.callbacks.base`."""
     profile: str = ""
     """Profile an early iteration: write its trace into this file and print the costliest parts."""
-    replay_battles: int = 0
+    replay_battles: Annotated[int, Limits(0, BATTLES.high)] = 0
     """Battles of the last evaluation to record into `evaluation.echelon` of the run folder, and one of each before it;
     `report.html` shows it. Each takes seconds more on a CPU."""
 
     def __post_init__(self) -> None:
-        check_settings(self, limits.TRAIN)
+        check_settings(self)
         if self.num_envs == 0:
             # What no usual number of battles fits is refused at once, and not when the device is known.
             replace(self, num_envs=CPU_BATTLES)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from echelon.agents.heuristic import full_name, is_scripted
-from echelon.learn.config import CURRICULUM, PAST, SELF, CurriculumConfig, TrainConfig
+from echelon.learn.config import CURRICULUM, FROM_ZERO, PAST, SELF, CurriculumConfig, TrainConfig
 from echelon.learn.extra_rewards import parse_extra_rewards
-from echelon.learn.limits import FROM_ZERO
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
@@ -70,13 +69,13 @@ class Stage:
 class CurriculumState:
     """Progress in the curriculum, as saved in a checkpoint."""
 
-    stage: int = 0
-    battles: float = 0.0
+    stage: Annotated[int, FROM_ZERO] = 0
+    battles: Annotated[float, FROM_ZERO] = 0.0
     """Discounted number of battles of the stage."""
-    won: float = 0.0
+    won: Annotated[float, FROM_ZERO] = 0.0
 
     def __post_init__(self) -> None:
-        check_settings(self, {"stage": FROM_ZERO, "battles": FROM_ZERO, "won": FROM_ZERO})
+        check_settings(self)
 
 
 class Curriculum:

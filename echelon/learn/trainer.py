@@ -17,7 +17,7 @@ from echelon.env import rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
-from echelon.learn.callbacks.usual import usual_callbacks
+from echelon.learn.callbacks.loggers import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
 from echelon.learn.checkpoint.provenance import NOTHING

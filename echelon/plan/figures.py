@@ -2,14 +2,69 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageColor, ImageDraw, ImageFilter
+from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
 
-from echelon.plan.canvas import Canvas, Point
-from echelon.plan.palette import FIRE, GOLD, TEAM, TEAM_LIGHT, WHITE
+from echelon.plan.ground import FIRE, GOLD, TEAM, TEAM_LIGHT, WHITE
+
+SMOOTH = 2
+"""Drawn this many times as large, then brought down, so that edges are soft."""
+
+Point = tuple[float, float]
+
+
+class Canvas:
+    """Where a point of the ground lies in a picture, whose top is +y.
+
+    Args:
+        size_y: of the map, vox.
+        vox_px: pixels a voxel in the finished picture.
+    """
+
+    def __init__(self, size_y: float, vox_px: int) -> None:
+        self.size_y = size_y
+        self.vox_px = vox_px
+        self.scale = vox_px * SMOOTH
+
+    def enlarge(self, lit: np.ndarray) -> Image.Image:
+        """The ground `[Y, X, 3]` uint8, as `ground.shade` lights it, at the scale that is drawn in."""
+        size = (lit.shape[1] * self.scale, lit.shape[0] * self.scale)
+        return Image.fromarray(lit[::-1]).resize(size, Image.Resampling.NEAREST)
+
+    def spot(self, x: float, y: float) -> Point:
+        return x * self.scale, (self.size_y - y) * self.scale
+
+    def disc(
+        self, pen: ImageDraw.ImageDraw, at: Point, radius: float, fill: tuple[int, ...] | None, **line: object
+    ) -> None:
+        """A circle around a point of the ground; radius in voxels."""
+        (x, y), r = self.spot(*at), radius * self.scale
+        pen.ellipse((x - r, y - r, x + r, y + r), fill, **line)  # type: ignore[arg-type]
+
+    def line(self, pen: ImageDraw.ImageDraw, points: list[Point], colour: tuple[int, ...], wide: float) -> None:
+        """A line over the ground, `wide` voxels."""
+        pen.line([self.spot(*p) for p in points], colour, max(round(wide * self.scale), 1))
+
+    def polygon(
+        self,
+        pen: ImageDraw.ImageDraw,
+        at: list[Point],
+        shape: tuple[Point, ...],
+        size: float,
+        yaw: float,
+        fill: tuple[int, ...],
+        edge: tuple[int, ...] | None,
+    ) -> None:
+        """A shape of the body frame, x ahead, around a point."""
+        c, s, (x, y) = math.cos(yaw), math.sin(yaw), at[0]
+        corners = [self.spot(x + size * (c * a - s * b), y + size * (s * a + c * b)) for a, b in shape]
+        pen.polygon(corners, fill, edge, max(round(0.13 * self.scale), 1))
+
 
 HEAT_SHOWN = 0.8
 """Share of its capacity above which a mech glows."""
@@ -106,3 +161,54 @@ def draw_clouds(canvas: Canvas, picture: Image.Image, clouds: Sequence[Cloud]) -
     for side in (sides - (left, top, left, top)).tolist():
         pen.ellipse(side, 205)
     picture.paste((226, 228, 230), (left, top), veil.filter(ImageFilter.GaussianBlur(blur)))
+
+
+CAPTION = 44
+"""Height that it takes, px."""
+PAPER, INK = (250, 250, 248), (28, 33, 40)
+TEAMS = ("blue", "red")
+TEAM_INK = {"blue": (23, 102, 207), "red": (208, 72, 20)}
+BAR = (226, 229, 233)
+
+
+@dataclass(frozen=True)
+class TeamCaption:
+    """What is told of a team."""
+
+    living: int
+    score_s: float
+    """Seconds of zone control."""
+
+
+def draw_caption(
+    pen: ImageDraw.ImageDraw, wide: float, margin: float, t: float, teams: Sequence[TeamCaption], win_s: float
+) -> None:
+    """Draw the clock in the middle, and on either side a team's name, its living, and a bar of its score.
+
+    Args:
+        wide: of the picture, px; below 340 the words meet.
+        margin: left free on both sides, px.
+    """
+    middle = wide / 2
+    pen.text((middle, 21), clock(t), INK, font(17), "mm")
+    for side, team in enumerate(TEAMS):
+        mirrored = -1 if side == 0 else 1
+        score, living = teams[side].score_s, teams[side].living
+        edge = margin if side == 0 else wide - margin
+        inner = middle + mirrored * 34
+        pen.text((edge, 14), team.upper(), TEAM_INK[team], font(13), "lm" if side == 0 else "rm")
+        words = f"{living} left · {score:.1f}"
+        pen.text((inner, 14), words, TEAM_INK[team], font(13), "rm" if side == 0 else "lm")
+        pen.rectangle((min(edge, inner), 27, max(edge, inner), 32), BAR)
+        reach = inner + (edge - inner) * min(score / win_s, 1.0)
+        pen.rectangle((min(inner, reach), 27, max(inner, reach), 32), TEAM_INK[team])
+
+
+def clock(t: float) -> str:
+    """Seconds as minutes and seconds."""
+    return f"{int(t) // 60}:{int(t) % 60:02d}"
+
+
+@functools.cache
+def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)

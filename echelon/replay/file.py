@@ -11,13 +11,187 @@ from typing import Any, TypeVar
 import numpy as np
 import safetensors.numpy
 
+from echelon.env.outcome import Reason, Winner
 from echelon.replay.arrays import NAMES, OBSERVATION, Sizes, check_numbers, check_shapes
-from echelon.replay.battle import OPTIONAL, Battle, Replay
-from echelon.replay.claims import SCHEMA, VERSION, check_claims, signed
+from echelon.replay.battle import OPTIONAL, RECORD, Battle, Replay
+from echelon.replay.ground import POSITION
+from echelon.rules.catalog import Hull, Material, Trigger
+from echelon.rules.catalog_checks import CLASSES, COLOUR, EFFECTS
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.roster import build_formation
+from echelon.rules.specs import LOOKS
+from echelon.rules.versions import stored_versions
 from echelon.runtime import version
 from echelon.runtime.errors import shown
-from echelon.runtime.files import FileError, parse_json, write_whole
+from echelon.runtime.files import FileError, as_file_error, expect, parse_json, write_whole
+from echelon.runtime.json_checks import (
+    FLAG,
+    Check,
+    exactly,
+    integer,
+    listed,
+    matching,
+    number,
+    one_of,
+    record,
+    row,
+    table,
+    text,
+)
 from echelon.runtime.tensor_files import Header, read_tensors
+from echelon.world import recipe
+
+SCHEMA, VERSION = "echelon-replay", 1
+HASH = "claims_sha256"
+"""The claim that is the sha256 of all others."""
+TYPES: dict[str, type] = {
+    **{"schema": str, "version": int, "written_by": str, "sha256": str, HASH: str},
+    **{"replay": dict, "battles": list},
+}
+"""Every claim, and its type."""
+MOST_BATTLES = 1024
+LONGEST_COMMANDER = 4096
+"""Letters of a commander's name, which may be the path of a checkpoint."""
+WORD, POINTS = text(64), number(1e-3, 1e6)
+
+
+def anything(where: str, value: Any) -> None:
+    """What is checked elsewhere."""
+
+
+WEAPON = record(
+    {
+        **{"range_vox": number(0, 1e6), "arc_deg": number(0, 360)},
+        **{"effect": one_of(EFFECTS), "look": one_of(LOOKS)},
+        "colour": matching(f"({COLOUR.pattern})?", "#rrggbb in small letters"),
+        **dict.fromkeys(("damage", "self_heat", "target_heat"), number(0, 1e6)),
+    }
+)
+"""What is told of a weapon."""
+
+
+def signed(claims: dict[str, Any]) -> dict[str, Any]:
+    """Claims with their own hash."""
+    return {**claims, HASH: claims_digest(claims)}
+
+
+def claims_digest(claims: dict[str, Any]) -> str:
+    """sha256 of claims as JSON, but for the hash among them."""
+    others = {name: value for name, value in claims.items() if name != HASH}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+
+
+def check_claims(name: str, claims: Any) -> EnvConfig:
+    """Check all that a replay says, and return the settings of its battles."""
+    expect(isinstance(claims, dict), f"{name}: claims", "an object", claims)
+    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
+        if claims.get(key) != expected:
+            raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a replay?")
+    replay = claims.get("replay")
+    expect(isinstance(replay, dict), f"{name}: replay", "an object", replay)
+    env = replay.get("env")
+    expect(isinstance(env, dict), f"{name}: replay.env", "an object", env)
+    with as_file_error(name):
+        stored_versions(env, "env")  # First, as all that follows may be otherwise in another version's file.
+        check_types(name, claims)
+        config = env_from_json(env)
+        listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
+    rules, world, count = config.rules, config.world, len(config.blue)
+    record(
+        {
+            "record": exactly(RECORD),
+            "env": anything,
+            "dt_s": exactly(rules.dt_s),
+            "decision_repeat": exactly(rules.decision_repeat),
+            "size": exactly([world.size_x, world.size_y, world.size_z]),
+            "teams": exactly({"blue": [0, count], "red": [count, config.num_mechs]}),
+            "mechs": row(*(mech_check(n, config) for n in range(config.num_mechs))),
+            "hulls": exactly([hull.name.lower() for hull in Hull]),
+            "weapons": exactly(list(config.catalog.weapons)),
+            "materials": exactly([material.name.lower() for material in Material]),
+            "weapon_specs": record(dict.fromkeys(config.catalog.weapons, WEAPON)),
+            "ego": listed(check_feature, 1, 256),
+            "stability_cap": POINTS,
+            "zone_score_to_win_s": POINTS,
+            "sight_range_vox": POINTS,
+            "cloud_vox": number(0, 1e3),
+        }
+    )(f"{name}: replay", claims["replay"])
+    return config
+
+
+def check_types(name: str, claims: dict[str, Any]) -> None:
+    """Check that all claims are there, each of its type, no others, and that they are as they were written."""
+    for key in claims.keys() - TYPES.keys():
+        raise FileError(f"{name}: {key} must be absent: this version of Echelon knows no such claim")
+    for key, kind in TYPES.items():
+        expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
+    if claims[HASH] != claims_digest(claims):
+        raise FileError(f"{name}: {HASH} mismatch: expected {shown(claims[HASH])}, got {claims_digest(claims)}")
+    WORD(f"{name}: written_by", claims["written_by"])
+
+
+def mech_check(n: int, config: EnvConfig) -> Check:
+    formation, catalog = build_formation(config), config.catalog
+    return record(
+        {
+            "hull": exactly(formation.hulls[n]),
+            "class": one_of(CLASSES),
+            "team": exactly("red" if formation.is_red[n] else "blue"),
+            "pack": exactly(formation.pack[n]),
+            "size": listed(number(1e-3, 100), 3, 3),
+            "hp": POINTS,
+            "leg_hp": POINTS,
+            "heat_cap": POINTS,
+            "suite": WORD,
+            "squad": listed(integer(0, config.num_mechs - 1), 0, config.num_mechs),
+            "squad_detail": integer(0, 100),
+            "sees_engaged": FLAG,
+            "weapons": listed(one_of(catalog.weapons), 0, len(catalog.weapons)),
+            "cooldowns": listed(WORD, 1, len(Trigger) + 1),
+        }
+    )
+
+
+def check_feature(where: str, value: Any) -> None:
+    """Columns of the ego stream: a name, how many, and their range."""
+    row(WORD, integer(1, 256), number(-1e6, 1e6), number(-1e6, 1e6))(where, value)
+    expect(value[2] < value[3], where, "a range from low to high", value)
+
+
+def battle_check(config: EnvConfig) -> Check:
+    world, pair = config.world, row(number(-1e12, 1e12), number(-1e12, 1e12))
+    return record(
+        {
+            "blue": text(LONGEST_COMMANDER),
+            "red": text(LONGEST_COMMANDER),
+            "seed": integer(-(2**63), 2**63 - 1),
+            "map": map_check(config),
+            "zone": row(number(0, world.size_x), number(0, world.size_y), number(0.1, world.longest_side)),
+            "outcome": record(
+                {
+                    "winner": one_of([winner.name.lower() for winner in Winner]),
+                    "reason": one_of([reason.name.lower() for reason in Reason]),
+                    "score": pair,
+                    "stats": table(pair, 1024, WORD),
+                }
+            ),
+        }
+    )
+
+
+def map_check(config: EnvConfig) -> Check:
+    """What ground can be made from: a recipe, or which of the config's positions it is."""
+    if config.positions:
+        return record({POSITION: integer(0, len(config.positions) - 1)})
+    return check_recipe
+
+
+def check_recipe(where: str, value: Any) -> None:
+    """What a map can be made from."""
+    record(dict.fromkeys(recipe.FIELDS, anything))(where, value)
+    recipe.from_json(value)
+
 
 T = TypeVar("T")
 CLAIMS = "claims"
@@ -69,11 +243,11 @@ def read(path: Path) -> Replay:
     if found != claims["sha256"]:
         raise FileError(f"{name}: sha256 mismatch: expected {shown(claims['sha256'])}, got {found}")
     battles = []
-    for number, sizes in enumerate(all_sizes):
-        own = of_battle(number, arrays)
-        check_numbers(f"{name}: battle {number}", own, sizes)
+    for b, sizes in enumerate(all_sizes):
+        own = of_battle(b, arrays)
+        check_numbers(f"{name}: battle {b}", own, sizes)
         streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
-        about = claims["battles"][number]
+        about = claims["battles"][b]
         kept = {key: own[key] for key in (*NAMES, *OPTIONAL) if key in own}
         battles.append(Battle(about, **kept, observations=streams))
     return Replay(claims["replay"], battles)

@@ -12,7 +12,7 @@ from echelon.rules.config import env_from_json
 from echelon.rules.objective import Objective
 from echelon.runtime.files import as_file_error
 from echelon.world import recipe
-from echelon.world.layout import quadrants
+from echelon.world.biomes import quadrants
 from echelon.world.objectives import zone_of
 from echelon.world.pool import pool_seeds
 from echelon.world.written import ground_of

@@ -14,9 +14,8 @@ from echelon.env.arguments import whole_within
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Reason, Winner, stat_names
-from echelon.replay.attribution import MARKS
 from echelon.replay.battle import Battle, Replay
-from echelon.replay.events import changes, events_of
+from echelon.replay.events import MARKS, changes, events_of
 from echelon.replay.ground import POSITION
 from echelon.replay.moments import KEPT, in_reward_units, quantised
 from echelon.replay.setting import describe

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import math
+import os
+import platform
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +25,14 @@ from echelon.learn.callbacks.warning_signs import RECENT, warning_signs
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.trainer import Trainer
-from echelon.reports.origin import origin_of
 from echelon.reports.plots import stage_changes
 from echelon.reports.run_groups import flat, plain
 from echelon.rules.catalog import Hull
 from echelon.rules.config_json import as_json
+from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
+from echelon.runtime.version import VERSION
 
 Rows = Sequence[Mapping[str, str]]
 GIB = 2**30
@@ -303,3 +312,55 @@ def config_of(config: TrainConfig) -> dict[str, Any]:
 def shown(value: Any) -> str:
     text = one_line("none" if value in (None, "", []) else plain(value))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba")
+CLONE = Path(__file__).resolve().parents[2]
+"""The clone that this file lies in, unless it is installed."""
+
+
+def origin_of(device: torch.device) -> dict[str, str]:
+    """Command, commit, host and versions of this process, each as one line; what is unknown is left out."""
+    versions = {"Python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
+    chip = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{os.cpu_count()} CPUs"
+    told = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    found = {
+        "command": command_of(sys.argv),
+        "commit": commit_of(CLONE),
+        "host": f"{platform.node()}, {platform.system()} {platform.machine()}, {chip}",
+        "versions": f"Echelon {VERSION}, rules {RULES_VERSION}, {told}",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def command_of(words: Sequence[str]) -> str:
+    """A command line; of absolute paths the last part alone, since folders are those of one machine."""
+
+    def plain(word: str) -> str:
+        flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        return f"{flag}{equals}{Path(value).name}" if value.startswith("/") else word
+
+    return shlex.join(plain(word) for word in words)
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package, empty without it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+@functools.cache
+def commit_of(clone: Path) -> str:
+    """The commit of a clone, and whether tracked files differ from it; empty where there is no clone or no git."""
+    if not (clone / ".git").exists():
+        return ""
+    try:
+        commit, changes = (
+            subprocess.run(["git", *words], cwd=clone, capture_output=True, text=True, check=True, timeout=10).stdout
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return commit.strip() + (", with changes" if changes.strip() else "")

@@ -18,7 +18,7 @@ from echelon.rules.physics import RulesConfig
 from echelon.rules.position import Position, positions_from_json
 from echelon.rules.versions import MAP_MAKER, RULES, current_versions, stored_versions
 from echelon.runtime.errors import require, short_repr
-from echelon.runtime.limits import check_settings
+from echelon.runtime.limits import SEED, SHARE, Limits, check_settings
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 BIOME_NAMES = (
@@ -64,21 +64,21 @@ class WorldConfig:
         ConfigError: a number is outside its limits, or a biome is not known in this process.
     """
 
-    size_x: int = 64
+    size_x: Annotated[int, limits.SIDE] = 64
     """Voxels of ground along x, 32..500."""
-    size_y: int = 64
+    size_y: Annotated[int, limits.SIDE] = 64
     """Voxels of ground along y, 32..500."""
-    size_z: int = 20
+    size_z: Annotated[int, Limits(6, 31, "vox (a column is one int32)")] = 20
     """Voxels of height, 6..31."""
     biomes: tuple[str, ...] = BIOME_NAMES
     """Which kinds of ground the maps are made of; `echelon.register_biome` adds to them."""
-    difficulty: float = 1.0
+    difficulty: Annotated[float, SHARE] = 1.0
     """Obstacle density from 0 (open ground) to 1."""
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_settings(self, limits.WORLD)
+        check_settings(self)
         require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
         for name in self.biomes:
             require_biome(name)
@@ -122,7 +122,7 @@ class FeaturesConfig:
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_settings(self, {})
+        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -133,34 +133,34 @@ class RewardConfig:
         ConfigError: a number is outside its limits.
     """
 
-    approach: float = 6.0
+    approach: Annotated[float, limits.WEIGHT] = 6.0
     """Walking to the zone by the longest side of the map. High enough to be heard above the value function's errors: at
     1.0 no team learnt to walk."""
-    zone: float = 0.05
+    zone: Annotated[float, limits.WEIGHT] = 0.05
     """A decision inside the zone, times the share in which its team controls it."""
-    damage: float = 0.005
+    damage: Annotated[float, limits.WEIGHT] = 0.005
     """A hit point taken from an enemy."""
-    kill: float = 1.0
+    kill: Annotated[float, limits.WEIGHT] = 1.0
     """An enemy killed."""
-    assist: float = 0.5
+    assist: Annotated[float, limits.WEIGHT] = 0.5
     """A packmate's kill of a target that it painted."""
-    death: float = -0.3
+    death: Annotated[float, limits.WEIGHT] = -0.3
     """Its own death. Mild: at -1.0 teams learnt to win, then learnt to stay out of the fight."""
-    terminal: float = 5.0
+    terminal: Annotated[float, limits.WEIGHT] = 5.0
     """A battle won; one lost is paid the negative."""
-    contested_offence: float = 2.0
+    contested_offence: Annotated[float, limits.WEIGHT] = 2.0
     """Factor on damage and kills dealt inside a contested zone."""
-    contested_death: float = 0.5
+    contested_death: Annotated[float, limits.WEIGHT] = 0.5
     """Factor on a death inside a contested zone."""
-    team_mix_alpha: float = 0.5
+    team_mix_alpha: Annotated[float, SHARE] = 0.5
     """1 pays each mech its own terms, 0 the mean of its team. At 1.0 each mech in time leaves the fight to others."""
-    gamma: float = 0.995
+    gamma: Annotated[float, Limits(1e-6, 1)] = 0.995
     """Discount of the approach potential. The only copy: PPO reads it too."""
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_settings(self, limits.REWARD)
+        check_settings(self)
 
 
 def _packs(count: int) -> tuple[str, ...]:
@@ -189,19 +189,19 @@ class EnvConfig:
     """Hulls, weapons, suites and materials; no flag of its own."""
     observation_mode: Literal["partial", "full"] = "partial"
     """Whether a mech observes what it senses, or every living mech."""
-    sight_range_vox: float = 60.0
+    sight_range_vox: Annotated[float, Limits(0.1, 1e6, "vox")] = 60.0
     """How far a mech sees along a clear line."""
-    radar_range_vox: float = 14.0
+    radar_range_vox: Annotated[float, limits.RANGE] = 14.0
     """How far it senses through walls, at a sensor quality of 1."""
     command_suites: bool = False
     """Give each pack's light a pack commander's cockpit, and the first pack's first medium a squad commander's."""
-    comm_dim: int = 8
+    comm_dim: Annotated[int, Limits(0, limits.MOST_COMMS, "numbers in a message")] = 8
     """Numbers in a message to the pack, the last columns of an action."""
-    map_pool: int = 64
+    map_pool: Annotated[int, Limits(1, limits.MOST_MAPS, "maps")] = 64
     """Maps made at start; every battle draws one of them by its own seed."""
-    map_spares: int = 0
+    map_spares: Annotated[int, Limits(0, limits.MOST_MAPS, "maps")] = 0
     """Maps made on top and drawn by nobody: `EchelonEnv.renew_maps` makes them anew and lets them take turns."""
-    map_seed: int = 0
+    map_seed: Annotated[int, SEED] = 0
     """What the maps of the pool are made from."""
     positions: Annotated[tuple[Position, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
     """How battles begin, one of these each, drawn by its own seed, in place of generated maps; no flag of its own.
@@ -213,7 +213,7 @@ class EnvConfig:
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_settings(self, limits.ENV)
+        check_settings(self)
         for name in ("blue", "red"):
             roster = getattr(self, name)
             require(1 <= len(roster) <= 20, f"EnvConfig.{name}", "1..20 hull names", roster)

@@ -74,9 +74,9 @@ def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iter
         raise
     except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        line = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         why = " ".join(str(error).split())
-        raise ConfigError(f"{expected}, got {type(error).__name__}: {why:.300}{place}") from error
+        raise ConfigError(f"{expected}, got {type(error).__name__}: {why:.300}{line}") from error
 
 
 def is_users(filename: str) -> bool:

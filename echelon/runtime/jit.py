@@ -49,8 +49,3 @@ def array(values: Tensor) -> Any:
     Because all arrays are contiguous, each loop is compiled for a single signature.
     """
     return values.detach().contiguous().numpy()
-
-
-def shared_array(values: Tensor) -> Any:
-    """The memory of a CPU tensor as a NumPy array for a loop to write to, never a copy."""
-    return values.detach().numpy()

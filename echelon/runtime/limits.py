@@ -11,6 +11,7 @@ import numbers
 import operator
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from echelon.runtime.errors import require
@@ -41,16 +42,17 @@ LONGEST_TEXT, LONGEST_NAME = 4096, 255
 """Letters of a path, and bytes of one name in it, that Linux takes."""
 
 
-def check_settings(config: Any, limits: Mapping[str, Limits]) -> None:
+def check_settings(config: Any, limits: Mapping[str, Limits] = MappingProxyType({})) -> None:
     """Refuse a config dataclass with a field of another type than it declares, or a number that is out of its limits.
 
     NumPy's scalars become Python's, and lists tuples, so that the config can be compared and written as JSON.
 
     Args:
-        limits: of its numbers, by field. Of a tuple they are those of each entry. A number without limits must be
-            finite, and fit into 64 bits.
+        limits: of its numbers, by field, beside those that a field is `Annotated` with. Of a tuple they are those of
+            each entry. A number without limits must be finite, and fit into 64 bits.
     """
     kind: Any = type(config)
+    limits = {**limits_of(kind), **limits}
     for name, hint in hints_of(kind).items():
         where, value = f"{kind.__name__}.{name}", getattr(config, name)
         plain = typed(hint, value, where)
@@ -65,6 +67,14 @@ def check_settings(config: Any, limits: Mapping[str, Limits]) -> None:
 def hints_of(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+@functools.cache
+def limits_of(kind: Any) -> dict[str, Limits]:
+    """The limits that fields of a dataclass are `Annotated` with, by field."""
+    hints = get_type_hints(kind, include_extras=True)
+    noted = ((name, each) for name, hint in hints.items() for each in getattr(hint, "__metadata__", ()))
+    return {name: each for name, each in noted if isinstance(each, Limits)}
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:

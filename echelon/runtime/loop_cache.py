@@ -70,8 +70,8 @@ def is_writable(folder: Path) -> bool:
     """Whether files can be made in a folder, which is made if it is not there, and in the folders in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for place in (folder, *(inner for inner in folder.iterdir() if inner.is_dir())):
-            tempfile.TemporaryFile(dir=place).close()
+        for each in (folder, *(inner for inner in folder.iterdir() if inner.is_dir())):
+            tempfile.TemporaryFile(dir=each).close()
     except OSError:
         return False
     return True

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
-from echelon.plan.canvas import SMOOTH, Canvas, Point
 from echelon.plan.figures import (
     CLOUD_GROWTH_S,
     OTHER_TAIL_S,
+    SMOOTH,
     TAIL_S,
+    Canvas,
     Cloud,
     MechFigure,
+    Point,
     draw_bar,
     draw_clouds,
     draw_mech,
@@ -22,8 +24,7 @@ from echelon.plan.figures import (
     draw_shot,
     draw_zone,
 )
-from echelon.plan.ground import shade
-from echelon.plan.palette import FIRE, SOOT, TEAM_LIGHT
+from echelon.plan.ground import FIRE, SOOT, TEAM_LIGHT, shade
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
 from echelon.replay.ground import zones_of
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.plan.ground import shade
-from echelon.plan.palette import GOLD, TEAM
+from echelon.plan.ground import GOLD, TEAM, shade
 from echelon.runtime.files import replacing
 from echelon.view.paper import DPI, SMALL_PT, TEXT_PT, WIDTH_IN, blank, paper_style, save
 

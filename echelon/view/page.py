@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
+import json
+import re
+import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.replay.battle import Replay
+from echelon.replay.arrays import NAMES
+from echelon.replay.battle import OPTIONAL, Battle, Replay
+from echelon.replay.ground import name_map, objective_of, zones_of
+from echelon.replay.observed import describe_observed, observed_arrays
+from echelon.replay.setting import objective_text
 from echelon.runtime.files import write_whole
-from echelon.view.payload import pack
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
+
 
 ASSETS = files("echelon.view") / "page"
 SCRIPTS = (
@@ -88,3 +97,118 @@ def fill_template(folder: Traversable, name: str, parts: Mapping[str, str]) -> s
 
 def read(name: str, folder: Traversable = ASSETS) -> str:
     return (folder / name).read_text(encoding="utf-8")
+
+
+GROUND = "ground"
+"""The array of a battle's ground, beside those of `Battle`."""
+HEADER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a page holds, read back."""
+
+    about: dict[str, Any]
+    battles: list[dict[str, Any]]
+    """For each battle `about` and `decisions`."""
+    arrays: list[dict[str, np.ndarray]]
+    """For each battle its arrays by name, the ground among them."""
+    observed: dict[str, Any]
+    """What mechs observe, `echelon.replay.observed.describe_observed`."""
+
+
+def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
+    """The arrays of a battle by name, its ground `[Z, Y, X]` uint8, and what was observed, where it was kept."""
+    optional = {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
+    observed = observed_arrays(replay, battle, ground)
+    return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground, **observed}
+
+
+def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
+    """`Battle.about` as a page tells it, with all zones and the objective in words."""
+    recipe = battle.about["map"]
+    return {
+        **battle.about,
+        **{side: told_name(battle.about[side]) for side in ("blue", "red")},
+        "map": {**recipe, **dataclasses.asdict(name_map(replay, battle))} if recipe else {},
+        "zones": zones_of(replay, battle),
+        "objective": objective_text(objective_of(replay, battle), replay.about["zone_score_to_win_s"]),
+    }
+
+
+def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
+    """Compress a replay and the ground `[Z, Y, X]` on which each of its battles began."""
+    if len(grounds) != len(replay.battles):
+        raise ValueError(f"expected a ground for each of {len(replay.battles)} battles, got {len(grounds)}")
+    headers, bodies = [], []
+    for battle, ground in zip(replay.battles, grounds, strict=True):
+        arrays = arrays_of(replay, battle, ground)
+        headers.append(
+            {
+                "about": about_of(replay, battle),
+                "decisions": battle.decisions,
+                "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
+            }
+        )
+        bodies += [encode(array) for array in arrays.values()]
+    told = {"about": replay.about, "battles": headers, "observed": describe_observed(replay)}
+    header = json.dumps(told, separators=(",", ":")).encode()
+    length = len(header).to_bytes(HEADER_BYTES, "little")
+    return zlib.compress(b"".join((length, header, *bodies)), 9)
+
+
+def unpack(packed: bytes) -> Payload:
+    """What `pack` was given, as a page reads it."""
+    data = zlib.decompress(packed)
+    begin = HEADER_BYTES + int.from_bytes(data[:HEADER_BYTES], "little")
+    header = json.loads(data[HEADER_BYTES:begin])
+    found = []
+    for battle in header["battles"]:
+        arrays = {}
+        for name, kind, shape in battle.pop("arrays"):
+            end = begin + int(np.prod(shape)) * np.dtype(kind).itemsize
+            arrays[name] = decode(data[begin:end], kind, shape)
+            begin = end
+        found.append(arrays)
+    if begin != len(data):
+        raise ValueError(f"a payload of {begin} bytes was expected, got {len(data)}")
+    return Payload(header["about"], header["battles"], found, header["observed"])
+
+
+def encode(array: np.ndarray) -> bytes:
+    """Differences along the first axis, which comes last, byte by byte."""
+    course = np.moveaxis(array, 0, -1)
+    steps = np.diff(course, axis=-1, prepend=np.zeros_like(course[..., :1])).astype(array.dtype)
+    as_bytes = np.ascontiguousarray(steps).astype(array.dtype.newbyteorder("<")).view(np.uint8)
+    return as_bytes.reshape(-1, array.dtype.itemsize).T.tobytes()
+
+
+def decode(data: bytes, kind: str, shape: list[int]) -> np.ndarray:
+    """The array that `encode` was given."""
+    dtype = np.dtype(kind)
+    planes = np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1)
+    steps = np.ascontiguousarray(planes.T).view(dtype.newbyteorder("<")).reshape(*shape[1:], shape[0])
+    return np.moveaxis(np.cumsum(steps, axis=-1, dtype=dtype), -1, 0)
+
+
+OF_EVERY_RUN = frozenset({"checkpoints", "runs"})
+"""Folders that do not tell which run it is."""
+SUFFIXES = (".safetensors", ".pt")
+BEGINS_A_PATH = re.compile(r"[a-z]+:(?=[/~.])|(?=[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])")
+
+
+def told_name(commander: str) -> str:
+    """A commander without its path: of a checkpoint the name of its run and its own, else as it is.
+
+    `/home/me/runs/first/checkpoints/00000512` is `first 00000512`.
+    """
+    parts = [part for part in re.split(r"[/\\]", commander) if part not in ("", ".", "..", "~")]
+    is_path = BEGINS_A_PATH.match(commander) is not None or OF_EVERY_RUN & set(parts[:-1])
+    if not is_path or not parts:
+        return commander
+    last = parts[-1]
+    for suffix in SUFFIXES:
+        last = last.removesuffix(suffix)
+    run = next((part for part in reversed(parts[:-1]) if part not in OF_EVERY_RUN and not part.endswith(":")), "")
+    is_of_run = len(parts) > 1 and parts[-2] == "checkpoints"
+    return f"{run} {last}".strip() if is_of_run else last

@@ -81,3 +81,24 @@ def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
             way = battle.waypoints[flight["first"] : flight["first"] + flight["points"]].astype(float)
             found.append((flight["shooter"], flight["weapon"], float(np.linalg.norm(way[-1] - way[0])) / POS_PER_VOX))
     return found
+
+
+EDITOR = files("echelon.view") / "editor"
+SCRIPTS = ("scenario.js", "chart.js", "tools.js", "panel.js", "editor.js")
+"""In the order they are read: one script, so that later ones may use earlier ones."""
+
+
+def editor_page(facts: Mapping[str, Any]) -> str:
+    """The editor's page.
+
+    Args:
+        facts: `file` (its name), `scenario` (its JSON), `token`, and what a scenario may be made of: `presets` (size of
+            the map, default zone), `hulls` (their size), `materials`, `objectives` (fields of each kind), `commanders`.
+    """
+    parts = {
+        "<!-- title -->": html.escape(one_line(facts["file"])),
+        "/* style */": read("editor.css", EDITOR),
+        "<!-- data -->": as_script(facts),
+        "/* scripts */": "\n".join(read(name, EDITOR) for name in SCRIPTS),
+    }
+    return fill_template(EDITOR, "editor.html", parts)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image, ImageDraw
 
-from echelon.plan.caption import TEAM_INK, TEAMS, clock
-from echelon.replay.battle import Replay
+from echelon.plan.figures import CAPTION, INK, PAPER, TEAM_INK, TEAMS, TeamCaption, clock, draw_caption, font
+from echelon.replay.battle import Battle, Replay
 from echelon.runtime.errors import one_line
+from echelon.runtime.files import replacing
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.painting import verdict
 from echelon.view.paper import DPI, GREY, SMALL_PT, TEXT_PT, WIDTH_IN, blank, paper_style, pixels, save, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 MOMENTS = 4
 COLUMNS = 4
@@ -152,3 +154,78 @@ def telling_times(plan: BattlePlan, count: int, span: tuple[float, float] | None
     shares = done[-1] * np.arange(1, count - 1) / (count - 1)
     between = [harms[int(row)][0] for row in np.searchsorted(done, shares)]
     return [begin, *between, end]
+
+
+GIF_S = 8.0
+GIF_FRAMES_PER_S = 12
+GIF_SIDE_PX = 450
+GIF_COLOURS = 96
+MARGIN = 12
+
+
+def draw_gif(
+    replay: Replay,
+    battle: int,
+    ground: np.ndarray,
+    path: Path,
+    seconds: float = GIF_S,
+    side_px: int = GIF_SIDE_PX,
+    span: tuple[float, float] | None = None,
+    drawn: Callable[[Iterable[float], int], Iterable[float]] = lambda times, count: times,
+) -> None:
+    """Draw a battle as a moving picture of about `seconds`, however long it was, into a GIF.
+
+    Args:
+        ground: materials `[Z, Y, X]` uint8 on which it began.
+        side_px: about the longer side of the map, px.
+        span: from when until when, s; by default the whole battle.
+        drawn: passes the times of the frames on, of which there are so many; a caller may show progress.
+    """
+    plan = BattlePlan(replay, battle, ground, vox_px(replay, side_px))
+    begin, end = span or (0.0, plan.length_s)
+    times = np.linspace(begin, end, max(round(seconds * GIF_FRAMES_PER_S), 2)).tolist()
+    frames = [framed(plan, replay.battles[battle], t) for t in drawn(times, len(times))]
+    # One palette for all, from a few of them side by side: colours that change from frame to frame would flicker.
+    few = frames[:: max(len(frames) // 6, 1)]
+    sample = Image.new("RGB", (few[0].width, few[0].height * len(few)))
+    for i, frame in enumerate(few):
+        sample.paste(frame, (0, i * frame.height))
+    palette = sample.quantize(GIF_COLOURS)
+    painted = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    still_ms = [round(1000 / GIF_FRAMES_PER_S)] * (len(frames) - 1) + [1500]
+    moving: dict[str, Any] = {"save_all": True, "append_images": painted[1:], "duration": still_ms, "loop": 0}
+    with replacing(path) as draft:
+        painted[0].save(draft, format="GIF", optimize=False, **moving)
+
+
+def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
+    """The field at a time, with the clock and the scores above it."""
+    field = plan.draw(t)
+    frame = Image.new("RGB", (field.width + 2 * MARGIN, field.height + CAPTION + MARGIN), PAPER)
+    frame.paste(field, (MARGIN, CAPTION))
+    pen = ImageDraw.Draw(frame)
+    told = [TeamCaption(plan.living(side, t), plan.score(side, t)) for side in (0, 1)]
+    draw_caption(pen, frame.width, MARGIN, t, told, plan.win_s)
+    if t >= plan.length_s:
+        pen.text(
+            (MARGIN + 6, frame.height - MARGIN - 6),
+            verdict(battle),
+            (255, 255, 255),
+            font(14),
+            "ls",
+            stroke_width=2,
+            stroke_fill=INK,
+        )
+    return frame
+
+
+def vox_px(replay: Replay, side_px: int) -> int:
+    """Pixels a voxel, so that the longer side of the map takes about `side_px`."""
+    return max(side_px // max(replay.about["size"][:2]), 2)
+
+
+def verdict(battle: Battle) -> str:
+    """How the battle ended, in words."""
+    outcome = battle.about["outcome"]
+    reason = outcome["reason"].replace("_", " ")
+    return f"{outcome['winner']} wins by {reason}" if outcome["winner"] in TEAMS else outcome["winner"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Material
@@ -13,7 +14,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.imports import is_redefined
 from echelon.runtime.limits import LONGEST_NAME, check_function
 from echelon.runtime.noise import Stream, bits
-from echelon.world.draws import STAMPS_A_BIOME, Draw
+from echelon.world.draws import STAMPS_A_BIOME, Draw, cells, fractions, pick
 from echelon.world.stamps import OPEN, Cut, Part, Stamp, box, disc, paint
 
 SOLID, FOOT = Part(Material.SOLID), Part(Material.SOLID, top=1)
@@ -233,3 +234,22 @@ def paint_registered(name: str, material: Tensor, where: Tensor, seeds: Tensor, 
     highest = int(painted.max())
     require(highest < len(Material), f"voxels of biome {name!r}", f"of a Material, 0..{len(Material) - 1}", highest)
     material.copy_(painted.where(where[:, None], material))
+
+
+SPLIT_STRAY = 8
+"""A split line strays from the middle by at most the map size over this."""
+
+
+def quadrants(seeds: Tensor, world: WorldConfig) -> Tensor:
+    """`[M, Y, X]` int64, an index of `world.biomes`: four jittered quadrants, a biome for each."""
+    stray = fractions(seeds, Draw.SPLIT, 2)
+    stray_x, stray_y = world.size_x // SPLIT_STRAY, world.size_y // SPLIT_STRAY
+    split_x = world.size_x // 2 + pick(stray[:, 0], -stray_x, stray_x)
+    split_y = world.size_y // 2 + pick(stray[:, 1], -stray_y, stray_y)
+
+    choices = torch.tensor([world.biomes.index(name) for name in world.biomes], device=seeds.device)
+    drawn = choices[pick(fractions(seeds, Draw.BIOME, 4), 0, len(world.biomes) - 1)]  # [M, 4]
+
+    x, y = cells(world.size_x, world.size_y, seeds.device)
+    quadrant = 2 * (y >= split_y[:, None, None]).long() + (x >= split_x[:, None, None])
+    return drawn.gather(1, quadrant.flatten(1)).view_as(quadrant)

@@ -14,7 +14,7 @@ from echelon.rules.roster import Roster
 from echelon.runtime import exact
 from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps, won_by_zone
-from echelon.world import biomes, corridors, layout, paths, spawns, zones
+from echelon.world import biomes, corridors, paths, spawns, zones
 from echelon.world.splits import placed
 
 
@@ -50,7 +50,7 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     zone = zones.choose(seeds, places, world)
 
     material = bare_ground(seeds, world)
-    biomes.furnish(material, layout.quadrants(seeds, world), seeds, world)
+    biomes.furnish(material, biomes.quadrants(seeds, world), seeds, world)
     zones.open_zone(material, zone, seeds, world)
     corridors.carve_lanes(material, seeds, places, zone, world)
     spawns.open_spawns(material, places, world)

@@ -6,7 +6,7 @@ import torch
 from builders import battle, duel
 from deciding import view_of
 
-from echelon.agents.loadout import loadouts
+from echelon.agents.gunnery import loadouts
 from echelon.agents.wayfinding import Wayfinder
 from echelon.rules.catalog import Material
 

@@ -13,9 +13,8 @@ from torch import nn
 
 import echelon
 from echelon.agents.heuristic import Heuristic
-from echelon.arena.evaluate import POLICY, evaluate
+from echelon.arena.evaluate import POLICY, evaluate, met_line
 from echelon.arena.match import battle_seeds, named_match
-from echelon.arena.met_before import met_line
 from echelon.env.observation.layout import action_width
 from echelon.env.tasks.task import Protocol, Task, find_task
 from echelon.learn.checkpoint.files import save_checkpoint

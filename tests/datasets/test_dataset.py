@@ -16,8 +16,7 @@ from torchrl.data import LazyMemmapStorage, ReplayBuffer, SliceSampler, TensorSt
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.datasets.dataset import CLAIMS, columns, open_dataset
-from echelon.datasets.writer import DatasetWriter
+from echelon.datasets.dataset import CLAIMS, DatasetWriter, columns, open_dataset
 from echelon.env.env import EchelonEnv
 from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.env.views.transforms import FlatObservation

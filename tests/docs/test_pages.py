@@ -23,7 +23,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.pipelines import arena, train_flags
 from echelon.pipelines import commands as echelon_program
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command
-from echelon.replay import claims
+from echelon.replay import file
 from echelon.rules import config as rules_config
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
@@ -147,7 +147,7 @@ def test_the_table_of_files_is_true():
     text = (ROOT / "docs" / "FILES.md").read_text()
     rows = (
         f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION} |",
-        f"`{claims.SCHEMA}` {claims.VERSION} |",
+        f"`{file.SCHEMA}` {file.VERSION} |",
         f"`PRAGMA user_version` {database.VERSION} |",
         f"`{export_rows.SCHEMA}` {export_rows.VERSION} |",
         f"| rules of a battle | named in all of these | {RULES_VERSION} |",

@@ -15,8 +15,8 @@ from torchrl.record import CSVLogger, PixelRenderTransform, VideoRecorder
 
 import echelon
 from echelon.env.env import EchelonEnv
-from echelon.plan.caption import CAPTION, TEAM_INK
-from echelon.plan.palette import GOLD, TEAM, WHITE
+from echelon.plan.figures import CAPTION, TEAM_INK
+from echelon.plan.ground import GOLD, TEAM, WHITE
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS, WorldConfig
 from echelon.runtime.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import torch
 
-from echelon.env.select import replace_rows
+from echelon.env.restart import replace_rows
 
 
 def test_rows_of_the_chosen_battles_are_replaced_and_no_other():

@@ -19,7 +19,7 @@ from builders import short_battles
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.datasets.writer import DatasetWriter
+from echelon.datasets.dataset import DatasetWriter
 from echelon.env.reward import TERMS
 from echelon.env.tasks.task import latest
 from echelon.rules.config import RewardConfig

@@ -12,8 +12,8 @@ import safetensors.torch
 import torch
 from apart import apart
 
+from echelon.learn.checkpoint.files import inspect_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, open_checkpoint, run_file
-from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.pipelines.commands import format_report
 from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.errors import ConfigError

@@ -40,9 +40,8 @@ from echelon.runtime.interrupts import EXIT_CODE, PIPELINES, end_while_importing
 from echelon.runtime.profiling import profiled
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
-from echelon.view.painting import draw_gif
 from echelon.view.run_report import write_report
-from echelon.view.strip import draw_strip
+from echelon.view.strip import draw_gif, draw_strip
 from hostile.attempts import CASES, COMMANDS, MADE
 
 pytestmark = pytest.mark.long

@@ -22,9 +22,8 @@ from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.painting import framed, vox_px
-from echelon.view.payload import pack
-from echelon.view.strip import telling_times
+from echelon.view.page import pack
+from echelon.view.strip import framed, telling_times, vox_px
 from hostile.values import DROPPED, VALUES, at, places, put
 
 pytestmark = pytest.mark.long

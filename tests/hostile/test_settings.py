@@ -12,38 +12,38 @@ from echelon.arena.batch_arena import BatchArena
 from echelon.env import footprint
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import amount, require_memory
-from echelon.league.config import NUMBERS, LeagueConfig
-from echelon.learn import limits as learn_limits
+from echelon.league.config import LeagueConfig
 from echelon.learn.config import TRAIN_PRESETS, CurriculumConfig, EvalConfig, PPOConfig, TrainConfig
 from echelon.learn.models.gru import GRUConfig
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.mlp import MLPConfig
 from echelon.learn.schedules import Schedule
-from echelon.rules import limits
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig, env_from_json
 from echelon.rules.physics import RulesConfig
+from echelon.runtime.limits import limits_of
 
 from .refusals import refusal
 
 pytestmark = pytest.mark.long
 
 CPU = torch.device("cpu")
-TABLES = {
-    WorldConfig: limits.WORLD,
-    RulesConfig: limits.RULES,
-    RewardConfig: limits.REWARD,
-    FeaturesConfig: {},
-    EnvConfig: limits.ENV,
-    PPOConfig: learn_limits.PPO,
-    CurriculumConfig: learn_limits.CURRICULUM,
-    EvalConfig: learn_limits.EVALUATION,
-    TrainConfig: learn_limits.TRAIN,
-    Schedule: learn_limits.SCHEDULE,
-    LSTMConfig: learn_limits.MODEL,
-    GRUConfig: learn_limits.MODEL,
-    MLPConfig: learn_limits.MODEL,
-    LeagueConfig: NUMBERS,
-}
+KINDS = (
+    WorldConfig,
+    RulesConfig,
+    RewardConfig,
+    FeaturesConfig,
+    EnvConfig,
+    PPOConfig,
+    CurriculumConfig,
+    EvalConfig,
+    TrainConfig,
+    Schedule,
+    LSTMConfig,
+    GRUConfig,
+    MLPConfig,
+    LeagueConfig,
+)
+TABLES = {kind: limits_of(kind) for kind in KINDS}
 NUMBER_HINTS = (int, float, tuple[int, ...], tuple[float, ...])
 FIELDS = [(kind, name) for kind, table in TABLES.items() for name in table if kind not in (GRUConfig, MLPConfig)]
 
@@ -159,7 +159,7 @@ def test_presets_and_defaults_are_within_limits():
 
 AT_A_LIMIT = [
     (part, name, edge)
-    for part, table in (("rules", limits.RULES), ("reward", limits.REWARD))
+    for part, table in (("rules", TABLES[RulesConfig]), ("reward", TABLES[RewardConfig]))
     for name in table
     for edge in (0, 1)
 ]
@@ -169,7 +169,7 @@ AT_A_LIMIT = [
 def test_a_battle_at_a_limit_is_played(part, name, edge):
     """What the limits let through neither hangs nor breaks."""
     plain = dataclasses.replace(EnvConfig.small(), map_pool=1)
-    value = value_of(type(getattr(plain, part)), name, {**limits.RULES, **limits.REWARD}[name][edge])
+    value = value_of(type(getattr(plain, part)), name, limits_of(type(getattr(plain, part)))[name][edge])
     change = {name: value}
     if name == "max_episode_s":
         change = {name: 0.25} if edge == 0 else {name: value, "dt_s": 0.1}

@@ -13,9 +13,8 @@ from echelon.league.matchmaking import OpponentSampler
 from echelon.league.rating_period import close_period
 from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig
-from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.assignment import SLOT, OpponentGroup, PolicyAssignment, count_readers
 from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.slots import SLOT, count_readers
 from echelon.learn.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -12,9 +12,8 @@ from tiny_runs import everything, tiny_run
 
 from echelon.arena.match import play
 from echelon.arena.resolve import policy_of, resolve
-from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.files import inspect_checkpoint, newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
-from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.config import CurriculumConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import read_table

@@ -14,9 +14,8 @@ from patience import STUCK_S
 from programs import Program
 from runs import ROOT, TINY, without_clock
 
-from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.files import inspect_checkpoint, newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
-from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.metrics import read_table
 from echelon.pipelines.train_flags import program_words
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from echelon.plan.canvas import Canvas
-from echelon.plan.figures import MechFigure, draw_bar, draw_clouds, draw_mech, draw_shot, draw_zone
-from echelon.plan.palette import GOLD, TEAM, WHITE
+from echelon.plan.figures import Canvas, MechFigure, draw_bar, draw_clouds, draw_mech, draw_shot, draw_zone
+from echelon.plan.ground import GOLD, TEAM, WHITE
 
 GREY = (90, 90, 90)
 CANVAS = Canvas(20, 4)

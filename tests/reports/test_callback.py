@@ -20,7 +20,7 @@ from echelon.learn.trainer import Trainer
 from echelon.reports import callback as report_callback
 from echelon.reports import data as report_data
 from echelon.reports.callback import BattleStrips, Curves, Report
-from echelon.reports.origin import command_of, commit_of
+from echelon.reports.data import command_of, commit_of
 from echelon.runtime.files import FileError
 
 EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from echelon.runtime.recycled import KEPT, Recycled
+from echelon.env.loops.play import KEPT, Recycled
 
 
 def test_memory_is_used_again_once_nobody_holds_it():

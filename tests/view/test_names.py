@@ -3,8 +3,7 @@
 import pytest
 from scenes import small_replay
 
-from echelon.view.names import told_name
-from echelon.view.payload import pack, unpack
+from echelon.view.page import pack, told_name, unpack
 
 
 @pytest.mark.parametrize(

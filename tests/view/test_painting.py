@@ -5,10 +5,9 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MATERIALS, SIZE, SOLID, ZONE, small_replay
 
-from echelon.plan.ground import shade
-from echelon.plan.palette import TEAM
+from echelon.plan.ground import TEAM, shade
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.painting import draw_gif
+from echelon.view.strip import draw_gif
 
 VOX_PX = 8
 

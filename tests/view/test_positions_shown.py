@@ -12,7 +12,7 @@ from echelon.replay.recorder import Recorder
 from echelon.replay.setting import objective_text
 from echelon.rules.objective import Objective
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.payload import pack, unpack
+from echelon.view.page import pack, unpack
 
 
 @pytest.mark.browser

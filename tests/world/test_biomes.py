@@ -8,9 +8,8 @@ import torch
 from echelon.rules.catalog import Material
 from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
-from echelon.world.biomes import BIOMES
+from echelon.world.biomes import BIOMES, quadrants
 from echelon.world.draws import STAMPS_A_BIOME
-from echelon.world.layout import quadrants
 from echelon.world.pool import make_maps
 
 M = Material

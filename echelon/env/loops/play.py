@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +19,7 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
-from echelon.runtime.jit import array, shared_array
-from echelon.runtime.recycled import Recycled
+from echelon.runtime.jit import array
 from echelon.sim.loops.log import LogArrays, empty_log, substeps_of
 from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
@@ -81,7 +82,8 @@ class Loops:
             values = array(getattr(state, name))
             told[name] = self.recycled.empty(name, values.shape, values.dtype)
             np.copyto(told[name], values)
-        ground = {name: shared_array(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
+        # Written to, so never a copy.
+        ground = {name: getattr(state.terrain, name).detach().numpy() for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
 
         def run(span: slice) -> None:
@@ -135,3 +137,38 @@ class Loops:
         if len(rows):
             found[rows] = statistics(state[rows], game)
         return found
+
+
+KEPT = 4
+"""Arrays kept of one name: what is shown, what was shown before, and what a caller still holds of both."""
+UNUSED = sys.getrefcount(np.empty(0)) + 2
+"""References to an array that only a list and the one who asks hold."""
+
+
+class Recycled:
+    """Hands out arrays, the same again where nobody refers to one any more, be it by a tensor or a view of it: fresh
+    memory costs a page fault every 4 KiB.
+
+    Copies, in other processes too, begin empty.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[np.ndarray]] = {}
+
+    def __reduce__(self) -> tuple[type[Recycled], tuple[()]]:
+        """See the class."""
+        return Recycled, ()
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array with arbitrary values. Those of one name are expected to have one shape and type at a time."""
+        kept = self._kept.setdefault(name, [])
+        for known in kept:
+            if sys.getrefcount(known) == UNUSED and known.shape == shape and known.dtype == dtype:
+                return known
+        fresh = np.empty(shape, dtype)
+        self._kept[name] = [fresh, *kept[: KEPT - 1]]
+        return fresh
+
+    def empty_like(self, name: str, values: np.ndarray) -> np.ndarray:
+        """The same of the shape and type of others."""
+        return self.empty(name, values.shape, values.dtype)

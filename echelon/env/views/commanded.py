@@ -13,7 +13,7 @@ from torch import Tensor
 from echelon.env.arguments import real_action
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
-from echelon.env.select import select
+from echelon.env.restart import select
 from echelon.env.views.group_policy import (
     TeamPolicy,
     action_noise,

@@ -108,13 +108,6 @@ def common_form(forms: Mapping[str, GroupForm], name: str, argument: str) -> Any
     return first
 
 
-def check_dtype(dtype: Any, forms: Mapping[str, GroupForm]) -> None:
-    """Refuse a dtype that flat observations do not come in, or one for streams, which are float32."""
-    require(dtype in DTYPES, "dtype", ", ".join(map(str, DTYPES)), dtype)
-    is_used = dtype == torch.float32 or any(form.is_flat for form in forms.values())
-    require(is_used, "dtype", "torch.float32 with structured observations", dtype)
-
-
 @dataclass(frozen=True)
 class ViewSpecs:
     """Specs of groups of the mechs of `env`.

@@ -54,7 +54,7 @@ def team_members(config: EnvConfig, side: Side, names: Sequence[str], team: str 
     return [Member(name, team, kind, pack) for name, kind, pack in zip(names, told, packs, strict=True)]
 
 
-RULES: dict[str, Callable[[Member], str]] = {
+PARTITIONS: dict[str, Callable[[Member], str]] = {
     "class": lambda member: member.of_team(member.hull_class),
     "pack": lambda member: member.of_team(f"pack_{member.pack}"),
     "mech": lambda member: member.name,
@@ -74,15 +74,15 @@ def groups_of(
     names = [member.name for member in members]
     if isinstance(partition, MarlGroupMapType):
         return partition.get_group_map(names)
-    if isinstance(partition, str) and partition in RULES:
+    if isinstance(partition, str) and partition in PARTITIONS:
         if partition == "class":
             require_known_classes(members, argument)
         found: dict[str, list[str]] = {}
         for member in members:
-            found.setdefault(RULES[partition](member), []).append(member.name)
+            found.setdefault(PARTITIONS[partition](member), []).append(member.name)
         return found
     is_map = isinstance(partition, Mapping) and all(isinstance(mechs, list | tuple) for mechs in partition.values())
-    limit = f"{also}{', '.join(RULES)}, a MarlGroupMapType or lists of names by group"
+    limit = f"{also}{', '.join(PARTITIONS)}, a MarlGroupMapType or lists of names by group"
     require(is_map, argument, limit, partition)
     assert isinstance(partition, Mapping)
     require_partition(partition, names, argument)

@@ -18,17 +18,16 @@ from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
-from echelon.env.restart import ByMask
-from echelon.env.select import cleared
+from echelon.env.restart import ByMask, cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.env.views.commanded import AllMechs, OneTeam, decide_other, first_memory
 from echelon.env.views.discrete import ActionMasks, action_table
 from echelon.env.views.group_form import (
+    DTYPES,
     ActionForm,
     ObservationForm,
     PerGroup,
     ViewSpecs,
-    check_dtype,
     common_form,
     group_forms,
 )
@@ -83,7 +82,9 @@ class View(EnvInfo, PartialEnv):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         forms = group_forms(group_map, commanded.names, observation, action, memory)
-        check_dtype(dtype, forms)
+        require(dtype in DTYPES, "dtype", ", ".join(map(str, DTYPES)), dtype)
+        is_used = dtype == torch.float32 or any(form.is_flat for form in forms.values())
+        require(is_used, "dtype", "torch.float32 with structured observations", dtype)
         require(isinstance(state, bool), "state", "True or False", state)
         is_one = is_policy(opponent) if isinstance(commanded, OneTeam) else opponent is None
         require(is_one, "opponent", "the policy of a team, None where both teams are commanded", opponent)

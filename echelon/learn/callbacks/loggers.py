@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon.learn.callbacks.base import CHECKPOINTS, LOGGERS, Callback, Metrics
+from echelon.learn.callbacks.threads import ThreadChoice
+from echelon.learn.config import TrainConfig
+from echelon.learn.levels import LevelReplay
 from echelon.learn.metrics import MetricsLog
 from echelon.runtime.files import check_writable
 from echelon.runtime.profiling import profiled
@@ -87,3 +90,11 @@ class Profiler(Callback):
 
     def close(self) -> None:
         self.running.close()
+
+
+def usual_callbacks(config: TrainConfig, own: Sequence[Callback]) -> list[Callback]:
+    """`MetricsLogger`, `Checkpoints` and `ThreadChoice`, with `--curriculum.levels plr` also `LevelReplay`: those of
+    which there is no instance among one's `own`."""
+    usual: list[Callback] = [MetricsLogger(), Checkpoints(), ThreadChoice()]
+    usual += [LevelReplay()] if config.curriculum.levels == "plr" else []
+    return [each for each in usual if not any(isinstance(one, type(each)) for one in own)]

@@ -16,7 +16,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -76,8 +76,6 @@ FIELDS: dict[str, type] = {
 """Required fields of `checkpoint.json` and their types."""
 ONLY = {"schema": SCHEMA, "version": VERSION}
 """Fields with a single valid value."""
-COUNTERS = {"iterations": Limits(0, 2**53), "agent_steps": Limits(0, 2**62), "seconds": Limits(0, 1e12)}
-"""Lowest and highest value of each counter of a run."""
 logger = logging.getLogger(__name__)
 
 
@@ -85,12 +83,12 @@ logger = logging.getLogger(__name__)
 class Counters:
     """Progress of a run."""
 
-    iterations: int = 0
-    agent_steps: int = 0
-    seconds: float = 0.0
+    iterations: Annotated[int, Limits(0, 2**53)] = 0
+    agent_steps: Annotated[int, Limits(0, 2**62)] = 0
+    seconds: Annotated[float, Limits(0, 1e12)] = 0.0
 
     def __post_init__(self) -> None:
-        check_settings(self, COUNTERS)
+        check_settings(self)
 
 
 @dataclass(frozen=True)

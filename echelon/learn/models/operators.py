@@ -46,15 +46,26 @@ class Operator(TensorDictModuleBase):
         return self.keys.layout(data, is_sequence=bool(recurrent_mode()))
 
     def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
-        """Embeddings by encoder and memory, as the heads read them; of one decision the next memory is written."""
+        """Embeddings as the heads read them: those in `data`."""
+        return layout.inward(data.get(self.keys.embed))
+
+
+class WholeOperator(Operator):
+    """An operator that computes the embeddings, by encoder and memory, and writes them."""
+
+    def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
+        """As in `Operator`; of one decision the next memory is written too."""
         network, inputs = self.policy.network, self.keys.inputs(data, layout)
         if layout.is_sequence:
             keep = (~layout.time_first(data.get(IS_INIT))[..., 0]).float()
-            return network.unroll(*inputs, keep)
-        output = network(*inputs)
-        for name, leaf in output.memory.items():
-            data.set(self.keys.next_memory[name], layout.outward(leaf))
-        return output.embed
+            embed = network.unroll(*inputs, keep)
+        else:
+            output = network(*inputs)
+            embed = output.embed
+            for name, leaf in output.memory.items():
+                data.set(self.keys.next_memory[name], layout.outward(leaf))
+        data.set(self.keys.embed, layout.outward(embed))
+        return embed
 
 
 class PolicyHead(Operator):
@@ -73,14 +84,11 @@ class PolicyHead(Operator):
     def get_dist(self, tensordict: TensorDictBase) -> ActionDistribution:
         """Distribution of the pre-tanh actions."""
         layout = self.layout(tensordict)
-        return self._distribution(layout.inward(tensordict.get(self.keys.embed)), layout)
-
-    def _distribution(self, embed: Tensor, layout: Layout) -> ActionDistribution:
-        loc, scale = self.policy.network.head(embed)
+        loc, scale = self.policy.network.head(self.embed(tensordict, layout))
         return ActionDistribution(layout.outward(loc), layout.outward(scale))
 
 
-class PolicyOperator(PolicyHead):
+class PolicyOperator(WholeOperator, PolicyHead):
     """The whole actor: from observations and memory to actions.
 
     It writes `action`, `pre_tanh`, `pre_tanh_log_prob`, `embed` and the next memory. A loss takes `pre_tanh` as its
@@ -99,14 +107,6 @@ class PolicyOperator(PolicyHead):
         """Decide; in recurrent mode only embeddings and the parameters of the distributions are written."""
         return super().forward(tensordict) if recurrent_mode() else self.policy.decide(tensordict, self.keys)
 
-    def get_dist(self, tensordict: TensorDictBase) -> ActionDistribution:
-        """Distribution of the pre-tanh actions; `embed` is written."""
-        layout = self.layout(tensordict)
-        embed = self.embed(tensordict, layout)
-        distribution = self._distribution(embed, layout)
-        tensordict.set(self.keys.embed, layout.outward(embed))
-        return distribution
-
 
 class ValueHead(Operator):
     """Maps `embed` to `state_value_normalized`, the critic's output, and `state_value` in real units `[..., A, 1]`.
@@ -124,33 +124,23 @@ class ValueHead(Operator):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the values."""
-        layout = self.layout(tensordict)
-        return self._write(layout.inward(tensordict.get(self.keys.embed)), tensordict, layout)
-
-    def _write(self, embed: Tensor, data: TensorDictBase, layout: Layout) -> TensorDictBase:
-        keys, own, enemy = self.keys, layout.inward(data.get(self.keys.ego)), None
+        keys, layout, enemy = self.keys, self.layout(tensordict), None
+        embed, own = self.embed(tensordict, layout), layout.inward(tensordict.get(keys.ego))
         if self.is_central:
             limit = "local where every mech is a row of the batch, or where the enemies' state is not shown"
-            shown = layout.mech_axis != "none" and keys.enemy in data.keys(include_nested=True)
+            shown = layout.mech_axis != "none" and keys.enemy in tensordict.keys(include_nested=True)
             require(shown, "--model.critic", limit, "central")
-            enemy = layout.inward(data.get(keys.enemy))
+            enemy = layout.inward(tensordict.get(keys.enemy))
         values = self.policy.critic(embed, own, enemy, self.policy.network.compute)
         value = layout.outward(values).unsqueeze(-1)
-        data.set(keys.state_value_normalized, value)
+        tensordict.set(keys.state_value_normalized, value)
         real = value if self.normalizer is None else self.normalizer.denormalise(value)
-        return data.set(keys.state_value, real)
+        return tensordict.set(keys.state_value, real)
 
 
-class ValueOperator(ValueHead):
+class ValueOperator(WholeOperator, ValueHead):
     """The whole critic: from observations and memory to values."""
 
     def __init__(self, policy: ActorCritic, keys: TeamKeys, normalizer: ValueNorm | None) -> None:
         super().__init__(policy, keys, normalizer)
         self.in_keys = [*keys.read, IS_INIT, *([keys.enemy] if self.is_central else [])]
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the values, and `embed`."""
-        layout = self.layout(tensordict)
-        embed = self.embed(tensordict, layout)
-        tensordict.set(self.keys.embed, layout.outward(embed))
-        return self._write(embed, tensordict, layout)

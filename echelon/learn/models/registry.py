@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from echelon.env.observation import layout
-from echelon.learn.limits import MODEL
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
-from echelon.runtime.limits import check_settings
+from echelon.runtime.limits import Limits, check_settings
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
@@ -42,25 +41,25 @@ class ModelConfig:
     dataclass of plain values (numbers, strings, bools, tuples of these), because a checkpoint stores it as JSON.
     """
 
-    hidden: int = 128
+    hidden: Annotated[int, Limits(1, 8192)] = 128
     """Width of the memory and of the fused features."""
-    contact_width: int = 64
+    contact_width: Annotated[int, Limits(1, 8192)] = 64
     """Width of the encoding of one contact."""
-    squad_width: int = 32
+    squad_width: Annotated[int, Limits(1, 8192)] = 32
     """Width of the encoding of one squad mate."""
-    comm_width: int = 16
+    comm_width: Annotated[int, Limits(1, 8192)] = 16
     """Width of the encoding of one message."""
-    map_width: int = 32
+    map_width: Annotated[int, Limits(1, 8192)] = 32
     """Width of the encoding of the ground around a mech."""
-    telemetry_width: int = 16
+    telemetry_width: Annotated[int, Limits(1, 8192)] = 16
     """Width of the encoding of the top-down map of the battle."""
-    body_width: int = 128
+    body_width: Annotated[int, Limits(1, 8192)] = 128
     """Width of the encoding of a mech's own state."""
     std: Literal["state", "fixed"] = "state"
     """Standard deviation of the actions: dependent on the observation, or one learnt parameter for each column."""
-    initial_std: float = 0.6
+    initial_std: Annotated[float, Limits(1e-6, 1e3)] = 0.6
     """Standard deviation of the pre-tanh actions before training."""
-    eval_std_scale: float = 0.3
+    eval_std_scale: Annotated[float, Limits(1e-6, 1e3)] = 0.3
     """Factor on the standard deviation in evaluation mode, where a policy plays and does not learn: in evaluations,
     matches and leagues, and as a frozen opponent. Exploring takes more noise than winning."""
     critic: Literal["local", "central"] = "local"
@@ -69,7 +68,7 @@ class ModelConfig:
     """Off: hides the walking path to the zone from the network."""
 
     def __post_init__(self) -> None:
-        check_settings(self, MODEL)
+        check_settings(self)
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
         """The policy with random weights."""

@@ -219,3 +219,23 @@ def most_mechs(by_group: Mapping[str, Any] | TensorDictBase, teams: Sequence[Tea
 
 def size(battles: slice) -> int:
     return int(battles.stop - battles.start)
+
+
+SLOT = "slot"
+"""Memory entry with the slot of the battle, counted from 1; 0 before its first decision. A battle chooses a slot at its
+start and keeps it: a slot is given to another opponent only when no running battle uses it."""
+
+
+def current_slot(memory: Tensor, chosen: Tensor | int) -> Tensor:
+    """`[B, A, 1]` slot of each battle, counted from 1: that in `memory [B, A, 1]`, or `chosen + 1` at its start."""
+    return torch.where(memory == 0, chosen + 1, memory)
+
+
+def count_readers(memory: TensorDictBase, blocks: int, slots: int) -> Tensor:
+    """`[K, S]` number of battles that use each of S slots, of K equal blocks of battles.
+
+    Args:
+        memory: memory of the teams that the opponents command, batch `[B, A]`.
+    """
+    slot = memory.get(SLOT)[:, 0, 0].view(blocks, -1)
+    return torch.stack([(slot == number + 1).sum(1) for number in range(slots)], 1)

@@ -14,7 +14,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.distribution import ActionDistribution
-from echelon.learn.opponents.slots import SLOT, current_slot
+from echelon.learn.opponents.assignment import SLOT, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
 from echelon.runtime.compile import fused
 from echelon.runtime.files import FileError, expect
@@ -28,9 +28,9 @@ class FrozenOpponents:
     """K blocks of battles with S slots each; a battle is against the frozen policy in one slot of its block.
 
     All are computed in one forward pass, with `torch.vmap` over stacked weights. At its start a battle draws a slot, by
-    the pool's shares, and keeps it to its end, see `echelon.learn.opponents.slots`. When the shares change, each block
-    retires a slot: no battle draws it any more, and when the last battle against it has ended, another opponent takes
-    its place.
+    the pool's shares, and keeps it to its end, see `echelon.learn.opponents.assignment`. When the shares change, each
+    block retires a slot: no battle draws it any more, and when the last battle against it has ended, another opponent
+    takes its place.
 
     Args:
         like: a policy of the common architecture; its weights initialise every slot.

@@ -14,10 +14,9 @@ from echelon.learn.checkpoint.provenance import SELF, Provenance, met_in
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum, Stage
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment, count_readers
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents, OpponentOf
-from echelon.learn.opponents.slots import count_readers
 from echelon.learn.opponents.snapshot_pool import MixedPool
 from echelon.rules.config import EnvConfig
 from echelon.runtime.state_dict import Stateful
@@ -54,6 +53,8 @@ class StageOpponents:
             self.named = NamedOpponents(env, names, *now, device, opponent_of, compiled)
         if config.past_battles > 0:
             self.frozen = FrozenOpponents(learner, config.past_blocks, config.past_slots, pool, seed, compiled)
+        opponents = {SCRIPTED: self.named, PAST: self.frozen}
+        self.slotted = {name: opponent for name, opponent in opponents.items() if opponent is not None}
         groups = [
             OpponentGroup(SCRIPTED, self.named, config.scripted_battles),
             OpponentGroup(ITSELF, None, config.self_battles),
@@ -77,8 +78,7 @@ class StageOpponents:
 
     def parts(self) -> dict[str, Stateful]:
         """Opponents with a state that belongs to the running battles, by component of a checkpoint."""
-        parts = {SCRIPTED: self.named, FROZEN: self.frozen}
-        return {name: part for name, part in parts.items() if part is not None}
+        return {FROZEN if name == PAST else name: opponent for name, opponent in self.slotted.items()}
 
     def description(self) -> dict[str, Any]:
         """What must be the same for running battles to be resumed."""
@@ -97,7 +97,7 @@ class StageOpponents:
     def readers(self, now: TensorDictBase) -> dict[str, Tensor]:
         """`readers_NAME [K * S]`, the number of battles that use each slot of an opponent, as they are `now`."""
         counts = {}
-        for name, opponent in self._slotted().items():
+        for name, opponent in self.slotted.items():
             views = self.assignment.views(now, name)
             each = [count_readers(view.get("memory"), opponent.blocks, opponent.num_slots) for view in views]
             counts[f"readers_{name}"] = torch.stack(each).sum(0)
@@ -105,10 +105,6 @@ class StageOpponents:
 
     def refresh(self, report: Mapping[str, list[float]]) -> None:
         """Refill slots that no battle uses, by a report of what `readers` counted."""
-        for name, opponent in self._slotted().items():
+        for name, opponent in self.slotted.items():
             counts, slots = [int(count) for count in report[f"readers_{name}"]], opponent.num_slots
             opponent.refresh([counts[at : at + slots] for at in range(0, len(counts), slots)])
-
-    def _slotted(self) -> dict[str, NamedOpponents | FrozenOpponents]:
-        opponents = {SCRIPTED: self.named, PAST: self.frozen}
-        return {name: opponent for name, opponent in opponents.items() if opponent is not None}

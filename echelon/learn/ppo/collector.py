@@ -19,8 +19,8 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import stat_names
 from echelon.env.restart import NextMemory
 from echelon.env.static_battles import CalledBattles, StaticBattles
+from echelon.learn.config import DECISIONS
 from echelon.learn.levels import LevelScores
-from echelon.learn.limits import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
 from echelon.learn.models.value_normalizer import ValueNorm

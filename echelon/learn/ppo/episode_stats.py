@@ -7,9 +7,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.observation.layout import GROUPS
-from echelon.learn.opponents.assignment import PolicyAssignment
+from echelon.learn.opponents.assignment import SLOT, PolicyAssignment
 from echelon.learn.opponents.named import NamedOpponents
-from echelon.learn.opponents.slots import SLOT
 
 SUMS = ("battles", "won", "lost", "decisions")
 OPPONENT_SUMS = ("battles", "won")

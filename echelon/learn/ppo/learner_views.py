@@ -9,7 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env.observation.layout import GROUPS, STREAMS
-from echelon.env.select import replace_rows
+from echelon.env.restart import replace_rows
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import ValueHead
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from torchrl.data import Bounded, Composite, Unbounded
 
 import echelon
-from echelon.env.describe.columns import describe_battle
-from echelon.env.describe.outcome_columns import REWARD_MEANINGS
+from echelon.env.describe.columns import REWARD_MEANINGS, describe_battle
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.outcome import statistics

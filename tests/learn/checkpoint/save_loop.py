@@ -13,9 +13,14 @@ from pathlib import Path
 import torch
 from tiny_runs import TINY
 
-from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint, prune_checkpoints, save_checkpoint
+from echelon.learn.checkpoint.files import (
+    checkpoint_path,
+    inspect_checkpoint,
+    newest_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
 from echelon.learn.checkpoint.format import Counters, RunState, open_checkpoint
-from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm

@@ -12,9 +12,8 @@ import torch
 from tiny_runs import TINY
 
 from echelon.env.env import EchelonEnv
-from echelon.learn.checkpoint.files import find_checkpoint, newest_checkpoint, save_checkpoint
+from echelon.learn.checkpoint.files import find_checkpoint, inspect_checkpoint, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint
-from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig

@@ -15,9 +15,8 @@ import torch
 from apart import apart
 from tiny_runs import TINY
 
-from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.files import inspect_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint, run_file
-from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm

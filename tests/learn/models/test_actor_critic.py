@@ -9,8 +9,7 @@ from tiny_runs import TINY, make_rollout
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.env.observation import layout
-from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.heads import LOG_STD_RANGE, ActorHead, Critic
+from echelon.learn.models.actor_critic import LOG_STD_RANGE, ActorCritic, ActorHead, Critic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.precision import autocast, has_native_bf16, resolve_precision, training_process
 from echelon.learn.models.registry import PolicySpecs, model_with

@@ -13,9 +13,8 @@ from echelon.agents.heuristic import Heuristic, scripted
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import action_width
 from echelon.learn.models.registry import PolicySpecs
-from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.assignment import SLOT, OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.named import NamedOpponents
-from echelon.learn.opponents.slots import SLOT
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

@@ -14,10 +14,9 @@ from echelon.env.env import EchelonEnv
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
-from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.assignment import SLOT, OpponentGroup, PolicyAssignment, count_readers
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents
-from echelon.learn.opponents.slots import SLOT, count_readers
 from echelon.learn.opponents.snapshot_pool import MixedPool, SnapshotPool
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
