@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import tyro
 
@@ -11,8 +12,11 @@ from echelon.arena.skills import SEEDS, skill_profile
 from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
+from echelon.pipelines.pictures import require_picture
 from echelon.pipelines.progress_bar import bar
+from echelon.reports.plots import draw_skills
 from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
 from echelon.scenarios.piece import PIECES, pieces
 
@@ -29,12 +33,17 @@ class Pieces:
     """Battles of each."""
     json: bool = False
     """Print one JSON object instead of a table."""
+    plot: Path | None = None
+    """A picture of the bars, PDF, SVG or PNG."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def __post_init__(self) -> None:
         check_settings(self, {"seeds": Limits(1, 10**6, "seeds")})
 
     def run(self) -> None:
+        require_picture("--plot", self.plot)
+        if self.plot is not None:
+            check_writable(self.plot)
         names = self.only or tuple(pieces())
         device = use_device(resolve_device(self.arena.device))
         with bar(len(names), "pieces", quiet=self.json) as shown:
@@ -49,6 +58,8 @@ class Pieces:
                 cuda_graph=SWITCH[self.arena.cuda_graphs],
                 on_piece=lambda name: shown.advance(),
             )
+        if self.plot is not None:
+            draw_skills(profile.as_json(), self.plot)
         if self.json:
             print(json.dumps(profile.as_json()))
             return

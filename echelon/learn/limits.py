@@ -48,6 +48,7 @@ EVALUATION = {
     "every": Limits(0, MANY.high),
     "battles": BATTLES._replace(unit="battles, an even number"),
     "final_battles": BATTLES._replace(unit="battles, an even number"),
+    "pieces": Limits(0, MANY.high, "battles"),
 }
 TRAIN = {
     "num_envs": Limits(0, MOST_BATTLES, "battles, an even number"),
