@@ -1,0 +1,132 @@
+"""The command of `arena.py` that tells what decided a battle, by playing on from its moments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from echelon.arena.branches import OTHERWISE, Otherwise
+from echelon.arena.skills import BAR
+from echelon.arena.whatif import BRANCHES, EVERY, MOST_BRANCHES, WhatIf, whatif
+from echelon.pipelines.console import terminal
+from echelon.pipelines.progress_bar import bar
+from echelon.pipelines.result_tables import show
+from echelon.replay.battle import CONDITIONS, DEATHS, NOBODY, Condition, Replay
+from echelon.replay.file import read
+from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable, json_bytes, write_whole
+from echelon.runtime.limits import Limits, check_settings
+
+
+@dataclass(frozen=True)
+class AskWhatIf:
+    """Tell how likely blue was to win at each moment of a recorded battle, by playing on from it with fresh chance, and
+    what each mech was worth at one of them. Its commanders must still be where they were."""
+
+    file: tyro.conf.Positional[Path]
+    """Replay, as written by `play --replay`."""
+    battle: int = 1
+    """Which of its battles."""
+    every: int = EVERY
+    """Decisions between two moments."""
+    branches: int = BRANCHES
+    """Battles from each moment."""
+    at: float | None = None
+    """Seconds after which each mech does otherwise in turn; by default none does."""
+    otherwise: tuple[Otherwise, ...] = OTHERWISE
+    """What the mechs do then."""
+    out: Path | None = None
+    """A JSON file of all numbers."""
+    json: bool = False
+    """Print the same as one JSON object instead of tables."""
+    batch: int = 256
+    """Battles at once."""
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"every": Limits(1, MOST_BRANCHES), "branches": Limits(2, MOST_BRANCHES, "battles")})
+
+    def run(self) -> None:
+        device = use_device(resolve_device(self.device))
+        if self.out is not None:
+            check_writable(self.out)
+        replay = read(self.file)
+        count = len(replay.battles)
+        require(1 <= self.battle <= count, "--battle", f"1..{count}, the battles of {self.file.name}", self.battle)
+        with bar(100, "% of the branches", quiet=self.json) as shown:
+            found = whatif(
+                replay,
+                self.battle - 1,
+                every=self.every,
+                branches=self.branches,
+                at_s=self.at,
+                otherwise=self.otherwise,
+                device=device,
+                batch=self.batch,
+                on_progress=lambda done, of: shown.reach(100 * done / of),
+            )
+        if self.out is not None:
+            write_whole(self.out, json_bytes(found.as_json()))
+        if self.json:
+            print(json.dumps(found.as_json()))
+        else:
+            self.show(found, replay)
+
+    def show(self, found: WhatIf, replay: Replay) -> None:
+        """Print the moments, the spans in which most was decided, and what the mechs were worth."""
+        console = terminal()
+        console.print(f"{found.blue} (blue) against {found.red}, seed {found.seed}: share of {found.branches} battles")
+        console.print("that blue wins from each moment on, and its 95 % interval")
+        for row in found.as_json()["moments"]:
+            full = round(BAR * row["blue"])
+            interval = f"{row['blue']:4.0%} ({row['low']:4.0%} to {row['high']:4.0%})"
+            console.print(f"{row['s']:6.1f} s  {'#' * full:.<{BAR}}  {interval}")
+        for begin, end, change in found.swings():
+            told = "; ".join(happened(replay, self.battle - 1, begin, end)) or "nobody falls"
+            console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {told}")
+        if found.at_s is not None:
+            title = f"What changes for blue, in points, if a mech does or is so from {found.at_s:g} s on"
+            show(mech_rows(found, replay), False, title)
+
+
+def mech_rows(found: WhatIf, replay: Replay) -> list[dict[str, str]]:
+    """A row a mech: what its doing otherwise changes, with the ends of the interval."""
+    rows = []
+    for n in range(len(replay.about["mechs"])):
+        row = {"mech": mech_name(replay, n)}
+        for name, part in found.mechs.items():
+            change, low, high = (100 * float(part[key][n]) for key in ("difference", "low", "high"))
+            row[name.replace("_", " ")] = f"{change:+.0f} ({low:+.0f} to {high:+.0f})"
+        rows.append(row)
+    return rows
+
+
+def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterator[str]:
+    """The deaths and lost legs of a span of a battle, in words."""
+    battle, dt_s = replay.battles[index], replay.about["dt_s"]
+    ticks = round(begin_s / dt_s), round(end_s / dt_s)
+    for row in within(battle.deaths, ticks):
+        _, victim, killer, weapon = (int(row[DEATHS.index(name)]) for name in DEATHS)
+        by = "" if killer == NOBODY else f" by {mech_name(replay, killer)}"
+        with_what = "" if weapon == NOBODY else f", {replay.about['weapons'][weapon].replace('_', ' ')}"
+        yield f"{mech_name(replay, victim)} is destroyed{by}{with_what}"
+    for row in within(battle.conditions, ticks):
+        if row[CONDITIONS.index("condition")] == Condition.LEGGED:
+            yield f"{mech_name(replay, int(row[CONDITIONS.index('mech')]))} loses its legs"
+
+
+def within(table: np.ndarray, ticks: tuple[int, int]) -> np.ndarray:
+    """The rows of an event table from one tick until before another."""
+    return table[(table[:, 0] >= ticks[0]) & (table[:, 0] < ticks[1])]
+
+
+def mech_name(replay: Replay, n: int) -> str:
+    """A mech in words, such as `blue 2 (medium)`."""
+    mech = replay.about["mechs"][n]
+    return f"{mech['team']} {n - replay.about['teams'][mech['team']][0] + 1} ({mech['hull']})"
