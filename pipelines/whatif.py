@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,12 @@ from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show
 from echelon.replay.battle import CONDITIONS, DEATHS, NOBODY, Condition, Replay
 from echelon.replay.file import read
+from echelon.replay.ground import rebuild
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, json_bytes, write_whole
 from echelon.runtime.limits import Limits, check_settings
+from echelon.view.page import write_page
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class AskWhatIf:
     """What the mechs do then."""
     out: Path | None = None
     """A JSON file of all numbers."""
+    page: Path | None = None
+    """Also write the HTML page of the replay, in which this battle has a lane of blue's share."""
     json: bool = False
     """Print the same as one JSON object instead of tables."""
     batch: int = 256
@@ -54,8 +58,10 @@ class AskWhatIf:
 
     def run(self) -> None:
         device = use_device(resolve_device(self.device))
-        if self.out is not None:
-            check_writable(self.out)
+        for path in (self.out, self.page):
+            if path is not None:
+                require(path != self.file, "outputs", "other files than the replay", str(path))
+                check_writable(path)
         replay = read(self.file)
         count = len(replay.battles)
         require(1 <= self.battle <= count, "--battle", f"1..{count}, the battles of {self.file.name}", self.battle)
@@ -73,6 +79,9 @@ class AskWhatIf:
             )
         if self.out is not None:
             write_whole(self.out, json_bytes(found.as_json()))
+        if self.page is not None:
+            shown_replay = with_odds(replay, self.battle - 1, found)
+            write_page(shown_replay, [rebuild(replay, battle) for battle in replay.battles], self.page)
         if self.json:
             print(json.dumps(found.as_json()))
         else:
@@ -93,6 +102,15 @@ class AskWhatIf:
         if found.at_s is not None:
             title = f"What changes for blue, in points, if a mech does or is so from {found.at_s:g} s on"
             show(mech_rows(found, replay), False, title)
+
+
+def with_odds(replay: Replay, index: int, found: WhatIf) -> Replay:
+    """The replay, with blue's share at the moments of a battle in what is told of it."""
+    rows = found.as_json()["moments"]
+    odds = {"branches": found.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
+    battles = list(replay.battles)
+    battles[index] = replace(battles[index], about={**battles[index].about, "odds": odds})
+    return Replay(replay.about, battles)
 
 
 def mech_rows(found: WhatIf, replay: Replay) -> list[dict[str, str]]:
