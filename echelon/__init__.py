@@ -22,7 +22,7 @@ end_while_importing()  # What a program imports next takes seconds.
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
     from echelon.arena.skills import SkillProfile, skill_profile
-    from echelon.arena.whatif import WhatIf, whatif
+    from echelon.arena.whatif import WhatIf, fork, whatif
     from echelon.public import *  # noqa: F403
 
 __all__ = [  # noqa: F405
@@ -49,6 +49,7 @@ __all__ = [  # noqa: F405
     "__version__",
     "evaluate",
     "find_scenario",
+    "fork",
     "latest",
     "make",
     "mechs",
@@ -73,6 +74,7 @@ JUDGED_BY = {
     "Evaluation": "evaluate",
     "skill_profile": "skills",
     "SkillProfile": "skills",
+    "fork": "whatif",
     "whatif": "whatif",
     "WhatIf": "whatif",
 }

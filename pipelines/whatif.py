@@ -1,4 +1,4 @@
-"""The command of `arena.py` that tells what decided a battle, by playing on from its moments."""
+"""The commands of `arena.py` that play on from a moment of a battle: otherwise, or to tell what decided it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import tyro
 
 from echelon.arena.branches import OTHERWISE, Otherwise
 from echelon.arena.skills import BAR
-from echelon.arena.whatif import BRANCHES, EVERY, MOST_BRANCHES, WhatIf, whatif
+from echelon.arena.whatif import BRANCHES, EVERY, MOST_BRANCHES, WhatIf, fork, whatif
 from echelon.pipelines.console import terminal
+from echelon.pipelines.pictures import beside
 from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show
 from echelon.replay.battle import CONDITIONS, DEATHS, NOBODY, Condition, Replay
-from echelon.replay.file import read
+from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
@@ -62,9 +64,7 @@ class AskWhatIf:
             if path is not None:
                 require(path != self.file, "outputs", "other files than the replay", str(path))
                 check_writable(path)
-        replay = read(self.file)
-        count = len(replay.battles)
-        require(1 <= self.battle <= count, "--battle", f"1..{count}, the battles of {self.file.name}", self.battle)
+        replay = chosen_replay(self.file, self.battle)
         with bar(100, "% of the branches", quiet=self.json) as shown:
             found = whatif(
                 replay,
@@ -102,6 +102,63 @@ class AskWhatIf:
         if found.at_s is not None:
             title = f"What changes for blue, in points, if a mech does or is so from {found.at_s:g} s on"
             show(mech_rows(found, replay), False, title)
+
+
+@dataclass(frozen=True)
+class PlayFork:
+    """Play a recorded battle again and otherwise from a time on, into a replay of both: the battle as it was, and as it
+    became. Its commanders must still be where they were."""
+
+    file: tyro.conf.Positional[Path]
+    """Replay, as written by `play --replay`."""
+    at: float
+    """Seconds after which something is other."""
+    battle: int = 1
+    """Which of its battles."""
+    blue: str | None = None
+    """Who commands blue from there on, as `play` takes names; who did so far, by default."""
+    red: str | None = None
+    """The same for red."""
+    seed: int | None = None
+    """Fresh chance from there on; by default it goes on as it did."""
+    mech: tuple[Literal["blue", "red"], int] = ("blue", 1)
+    """Which mech does otherwise: its team, and its place in it."""
+    otherwise: Otherwise | None = None
+    """What it does or is: hold_still, hold_fire, removed, or repaired."""
+    out: Path | None = None
+    """The replay; by default FILE-fork.echelon beside it."""
+    device: str = "auto"
+
+    def run(self) -> None:
+        device = use_device(resolve_device(self.device))
+        out = self.out or beside(self.file, f"{self.file.stem}-fork{self.file.suffix}")
+        require(out != self.file, "--out", "another file than the replay", str(out))
+        check_writable(out)
+        replay = chosen_replay(self.file, self.battle)
+        team, place = self.mech
+        first, end = replay.about["teams"][team]
+        require(1 <= place <= end - first, "--mech", f"1..{end - first}, a mech of {team}", place)
+        how: dict[str, Any] = {
+            "blue": self.blue,
+            "red": self.red,
+            "seed": self.seed,
+            "otherwise": self.otherwise,
+            "device": device,
+        }
+        forked = fork(replay, self.battle - 1, at_s=self.at, mech=first + place - 1, **how)
+        save(forked, out)
+        for when, battle in zip(("was", "is"), forked.battles, strict=True):
+            outcome, length = battle.about["outcome"], battle.decisions * replay.about["dt_s"]
+            seconds = length * replay.about["decision_repeat"]
+            terminal().print(f"{when:<4}{outcome['winner']}, {outcome['reason'].replace('_', ' ')}, {seconds:g} s")
+        terminal().print(f"replay      {out}")
+
+
+def chosen_replay(file: Path, battle: int) -> Replay:
+    """A replay that has such a battle, counted from 1."""
+    replay = read(file)
+    require(1 <= battle <= len(replay.battles), "--battle", f"1..{len(replay.battles)}, those of {file.name}", battle)
+    return replay
 
 
 def with_odds(replay: Replay, index: int, found: WhatIf) -> Replay:

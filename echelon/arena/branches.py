@@ -32,7 +32,7 @@ class Moment:
     decision: int
     state: TensorDictBase
     """Batch `[1]`, of `EchelonEnv.get_state`."""
-    memories: tuple[TensorDictBase, TensorDictBase]
+    memories: tuple[TensorDictBase, ...]
     """Of the mechs of blue and of red, `[1, A]`."""
 
 
@@ -64,18 +64,37 @@ class WatchedBatch(MatchBatch):
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         if self.is_kept(int(decision)):
-            blue, red = (self._memory(row) for row in (0, self.env.num_envs))
+            blue, red = (memory_of(self, row) for row in (0, self.env.num_envs))
             self.kept.append(Moment(int(decision), self.env.get_state([0]), (blue, red)))
         super()._decide(now, decision)
 
-    def _memory(self, row: int) -> TensorDictBase:
-        """What the team in a row of the batch remembers, `[1, A]`."""
-        where = [(decider, decider.rows.tolist()) for decider in self.deciders]
-        decider, rows = next((each, rows) for each, rows in where if row in rows)
-        return decider.memories()[rows.index(row)][None]
+
+class OtherwiseBatch(MatchBatch):
+    """A batch in which mechs hold still or hold their fire, where `still` and `silent` say so, `[B, N, 1]` bool."""
+
+    still: Tensor
+    silent: Tensor
+
+    def graph_key(self) -> None:
+        """What a battle goes on from is of any decision: these are not captured."""
+
+    def choose(self, otherwise: Sequence[tuple[int, Otherwise | None]]) -> None:
+        """Say for the first battles which mech does what."""
+        chosen = torch.zeros(2, self.env.num_envs, sum(self.sizes), 1, dtype=torch.bool)
+        for b, (mech, name) in enumerate(otherwise):
+            chosen[:, b, mech, 0] = torch.tensor([name == "hold_still", name == "hold_fire"])
+        self.still, self.silent = chosen.to(self.env.device)
+
+    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+        super()._decide(now, decision)
+        action = torch.cat([now.get((group, "action")) for group in GROUPS], 1)
+        for columns, chosen, value in ((MOVES, self.still, 0.0), (TRIGGERS, self.silent, -1.0)):
+            action[..., columns] = torch.where(chosen, value, action[..., columns])
+        for group, own in zip(GROUPS, action.split(self.sizes, 1), strict=True):
+            now.set((group, "action"), own)
 
 
-class BranchBatch(MatchBatch):
+class BranchBatch(OtherwiseBatch):
     """A batch of battles that are branches, in their order; the seed of a battle is the chance of its branch."""
 
     def __init__(self, *of_match: Any, branches: Sequence[Branch]) -> None:
@@ -85,17 +104,7 @@ class BranchBatch(MatchBatch):
         first[: len(branches)] = torch.tensor([branch.moment.decision for branch in branches])
         self.first = first.to(self.env.device)
         """`[B]` number of the decision that a battle begins with."""
-        self.still, self.silent = (self._mechs(name) for name in ("hold_still", "hold_fire"))
-
-    def _mechs(self, otherwise: str) -> Tensor:
-        """`[B, N, 1]` bool, the mechs of the branches that do so."""
-        chosen = torch.zeros(self.env.num_envs, sum(self.sizes), 1, dtype=torch.bool)
-        for b, branch in enumerate(self.branches):
-            chosen[b, branch.mech] = branch.otherwise == otherwise
-        return chosen.to(self.env.device)
-
-    def graph_key(self) -> None:
-        """A moment may be of any decision: these are not captured."""
+        self.choose([(branch.mech, branch.otherwise) for branch in branches])
 
     def begin(self) -> TensorDictBase:
         """Put every branch at its moment."""
@@ -110,11 +119,63 @@ class BranchBatch(MatchBatch):
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         super()._decide(now, self.first + decision)
-        action = torch.cat([now.get((group, "action")) for group in GROUPS], 1)
-        for columns, chosen, value in ((MOVES, self.still, 0.0), (TRIGGERS, self.silent, -1.0)):
-            action[..., columns] = torch.where(chosen, value, action[..., columns])
-        for group, own in zip(GROUPS, action.split(self.sizes, 1), strict=True):
-            now.set((group, "action"), own)
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What is other in a battle from a decision on.
+
+    Args:
+        decision: the first decision that may be another.
+        battle: who commands from there on, and the seed of chance; a commander who was not there remembers nothing.
+        mech: which one `otherwise` is about, blue first.
+    """
+
+    decision: int
+    battle: Battle
+    mech: int = 0
+    otherwise: Otherwise | None = None
+
+
+class ForkedBatch(OtherwiseBatch):
+    """One battle from its beginning, other from a decision on."""
+
+    def __init__(self, *of_match: Any, fork: Fork) -> None:
+        super().__init__(*of_match)
+        self.fork = fork
+        self.heirs = MatchBatch(self.arena, [fork.battle])
+        # Values would be those of one commander before and of another after.
+        self.estimates = None
+        self.choose([])
+
+    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+        if decision == self.fork.decision:
+            now.update(self._go_otherwise())
+        super()._decide(now, decision)
+
+    def _go_otherwise(self) -> TensorDictBase:
+        """Hand over to who commands from here on; returns what is observed."""
+        fork, (before,) = self.fork, self.battles
+        for decider in self.heirs.deciders:
+            sides = [row // self.env.num_envs for row in decider.rows.tolist()]
+            fresh = decider.memories().split(1)
+            kept = [before[side] == fork.battle[side] for side in sides]
+            rows = [side * self.env.num_envs for side in sides]
+            old = [memory_of(self, row) if same else own for row, same, own in zip(rows, kept, fresh, strict=True)]
+            decider.remember(torch.cat(old))
+        here = Branch(Moment(fork.decision, self.env.get_state(), ()), fork.battle.seed, fork.mech, fork.otherwise)
+        now = self.env.set_state(state_of(here, self.env.game))
+        self.deciders, self.seeds, self.action_masks = self.heirs.deciders, self.heirs.seeds, self.heirs.action_masks
+        self.env.state = self.env.state.replace(seed=self.seeds.clone())
+        self.choose([(fork.mech, fork.otherwise)])
+        return now
+
+
+def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
+    """What the team in a row of the batch remembers, `[1, A]`."""
+    where = [(decider, decider.rows.tolist()) for decider in batch.deciders]
+    decider, rows = next((each, rows) for each, rows in where if row in rows)
+    return decider.memories()[rows.index(row)][None]
 
 
 def state_of(branch: Branch, game: SimModel) -> TensorDictBase:

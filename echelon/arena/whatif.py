@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,31 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
-from echelon.arena.branches import OTHERWISE, Branch, Moment, Otherwise, moments_of, play_branches
+from echelon.arena.branches import (
+    OTHERWISE,
+    Branch,
+    Fork,
+    ForkedBatch,
+    Moment,
+    Otherwise,
+    making,
+    moments_of,
+    play_branches,
+)
 from echelon.arena.match import Z_95, win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.outcome import Winner
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
+from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import expect
 from echelon.runtime.limits import Limits, check_number, path_text
+from echelon.world.splits import placed_seed
 
 BRANCHES, EVERY = 32, 4
 """Branches from a moment, and decisions between two moments."""
@@ -96,6 +109,11 @@ class Played:
     end: tuple[str, str, int] | None = None
     """Winner, reason and number of decisions that a replay tells."""
 
+    @property
+    def decision_s(self) -> float:
+        """Length of a decision."""
+        return self.config.rules.dt_s * self.config.rules.decision_repeat
+
 
 def whatif(
     battle: EnvConfig | Replay | str | os.PathLike[str],
@@ -137,12 +155,12 @@ def whatif(
         require(name in OTHERWISE, "otherwise", f"of {', '.join(OTHERWISE)}", name)
     known = Played(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
     arena, own = arena_of(known, where, number_of_battles(batch, "batch"))
-    decision_s = known.config.rules.dt_s * known.config.rules.decision_repeat
+    decision_s = known.decision_s
     chosen = -1 if at_s is None else int(at_s / decision_s)
     result, moments = moments_of(arena, own, lambda decision: decision % step == 0 or decision == chosen)
     check_same(known, result)
     if at_s is not None:
-        check_number("at_s", at_s, Limits(0.0, (result.decisions - 1) * decision_s, "s, within the battle"))
+        check_time(at_s, result, known)
     changed = None if at_s is None else [moment.decision for moment in moments].index(chosen)
     mechs = range(0 if changed is None else known.config.num_mechs)
     turns: list[tuple[Moment, int, Otherwise | None]] = [(moment, 0, None) for moment in moments]
@@ -160,6 +178,54 @@ def whatif(
     return WhatIf(known.blue, known.red, own.seed, result, decision_s, many, lane, table, at)
 
 
+def fork(
+    battle: Replay | str | os.PathLike[str],
+    index: int = 0,
+    *,
+    at_s: float,
+    blue: str | None = None,
+    red: str | None = None,
+    seed: int | None = None,
+    mech: int = 0,
+    otherwise: Otherwise | None = None,
+    device: torch.device | str | None = None,
+) -> Replay:
+    """Play a recorded battle again, and otherwise from a time on.
+
+    Args:
+        index: which battle of the replay.
+        at_s: seconds after which something is other.
+        blue, red: who commands from there on, where it is another one. Who was not there remembers nothing.
+        seed: of chance from there on; by default chance goes on as it did.
+        mech, otherwise: which mech does or is otherwise, blue first, and what.
+
+    Returns:
+        A replay of two battles: as it was, and as it became.
+
+    Raises:
+        ConfigError, FileError: as `whatif`.
+    """
+    replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
+    known = of_replay(replay, index)
+    heirs = replace(known, blue=blue or known.blue, red=red or known.red)
+    arena, own = arena_of(known, resolve_device("auto" if device is None else device), 1, heirs)
+    (result,) = arena.play([own]).results
+    check_same(known, result)
+    check_time(at_s, result, known)
+    whole_within("mech", mech, Limits(0, known.config.num_mechs - 1))
+    require(otherwise is None or otherwise in OTHERWISE, "otherwise", f"one of {', '.join(OTHERWISE)}", otherwise)
+    chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
+    after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
+    recorder = Recorder([0])
+    with making(arena, partial(ForkedBatch, fork=Fork(int(at_s / known.decision_s), after, mech, otherwise))):
+        arena.play([own], recorder)
+    names = {"blue": (known.blue, heirs.blue), "red": (known.red, heirs.red)}
+    (forked,) = recorder.finish(
+        **{side: [old if old == new else f"{old}, then {new}"] for side, (old, new) in names.items()}
+    ).battles
+    return Replay(replay.about, [replay.battles[index], forked])
+
+
 def of_replay(battle: Any, index: int) -> Played:
     """The battle of a replay."""
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
@@ -170,11 +236,16 @@ def of_replay(battle: Any, index: int) -> Played:
     return Played(env_from_json(replay.about["env"]), one.about["blue"], one.about["red"], one.about["seed"], end)
 
 
-def arena_of(known: Played, device: torch.device, batch: int) -> tuple[BatchArena, Battle]:
-    """An arena whose policies are the commanders of a battle, and the battle between them."""
-    blue, red = resolve(known.blue), resolve(known.red)
-    policies = {commander.id: commander.policy(known.config, device) for commander in (blue, red)}
+def arena_of(known: Played, device: torch.device, batch: int, *others: Played) -> tuple[BatchArena, Battle]:
+    """An arena whose policies are the commanders of a battle, and of others; and the battle itself."""
+    blue, red, *more = (resolve(name) for each in (known, *others) for name in (each.blue, each.red))
+    policies = {commander.id: commander.policy(known.config, device) for commander in (blue, red, *more)}
     return BatchArena(known.config, policies.__getitem__, device, batch), Battle(blue.id, red.id, known.seed)
+
+
+def check_time(at_s: float, result: BattleResult, known: Played) -> None:
+    """Refuse a time at which no decision of the battle can be other."""
+    check_number("at_s", at_s, Limits(0.0, (result.decisions - 1) * known.decision_s, "s, within the battle"))
 
 
 def check_same(known: Played, result: BattleResult) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, policy_of
@@ -13,7 +14,7 @@ from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.branches import Branch, moments_of, play_branches, state_of
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import policy_of as commander
-from echelon.arena.whatif import SHARE, whatif
+from echelon.arena.whatif import SHARE, fork, whatif
 from echelon.env.outcome import Winner
 from echelon.pipelines import whatif as command
 from echelon.replay.file import save
@@ -103,6 +104,53 @@ def test_another_battle_than_the_recorded_one_is_refused(replay):
         whatif(recorded, 1, at_s=60.0, every=100, branches=2, device="cpu")
     with pytest.raises(ConfigError, match=r"^otherwise must be of hold_still, .* repaired, got .flee.$"):
         whatif(recorded, otherwise=("flee",), device="cpu")
+
+
+def same(one, other, moments=None):
+    """Whether two battles are equal, array by array, up to a number of moments."""
+    return all(
+        np.array_equal(getattr(one, name)[:moments], getattr(other, name)[:moments]) for name in ("pos", "hp", "ego")
+    )
+
+
+@pytest.mark.parametrize("at_s", [0.0, 0.75])
+@pytest.mark.parametrize("config", [BRIEF, UNEQUAL], ids=["5v5", "5v3"])
+def test_a_fork_that_changes_nothing_is_the_battle(tmp_path, config, at_s):
+    path = str(checkpoint_of(tmp_path, 1))
+    match, recorder = named_match(path, "hard", config, 2, CPU), Recorder([0, 1])
+    match.play(0, recorder)
+    recorded = replay_of(recorder, path, "hard")
+    was, became = fork(recorded, 1, at_s=at_s, device="cpu").battles
+    assert same(was, became) and was.about == became.about
+    _, fresh = fork(recorded, 1, at_s=at_s, seed=9, device="cpu").battles
+    begin = round(at_s / 0.25) + 1
+    assert same(was, fresh, begin) and not same(was, fresh)
+
+
+def test_a_fork_is_other_from_its_time_on(replay):
+    mech = int(np.flatnonzero(echelon.replay.file.read(replay).battles[0].hp[16])[0])
+    for change in (
+        {"red": "expert"},
+        {"otherwise": "removed", "mech": mech},
+        {"otherwise": "hold_still", "mech": mech},
+    ):
+        was, became = fork(replay, at_s=4.0, device="cpu", **change).battles
+        assert same(was, became, 17) and not same(was, became)
+    assert fork(replay, at_s=4.0, red="expert", device="cpu").battles[1].about["red"] == "easy, then expert"
+    _, gone = fork(replay, at_s=4.0, otherwise="removed", mech=mech, device="cpu").battles
+    assert gone.hp[16, mech] > 0 and not gone.hp[17:, mech].any()
+
+
+def test_the_command_writes_both_battles(replay, tmp_path, capsys):
+    command.PlayFork(
+        replay, 4.0, mech=("red", 1), otherwise="removed", out=tmp_path / "fork.echelon", device="cpu"
+    ).run()
+    shown = capsys.readouterr().out
+    assert shown.startswith("was ") and "\nis  " in shown
+    _, became = echelon.replay.file.read(tmp_path / "fork.echelon").battles
+    assert not became.hp[17:, 5].any()
+    with pytest.raises(ConfigError, match=r"^--mech must be 1..5, a mech of red, got 6$"):
+        command.PlayFork(replay, 4.0, mech=("red", 6), device="cpu").run()
 
 
 def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
