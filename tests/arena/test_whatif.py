@@ -19,6 +19,7 @@ from echelon.env.outcome import Winner
 from echelon.pipelines import whatif as command
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -91,6 +92,23 @@ def test_more_branches_begin_with_the_same_ones():
     few, many = (whatif(BRIEF, blue="hard", red="easy", every=8, branches=count, device="cpu") for count in (2, 4))
     (first, _), (second, _) = few.moments["blue"].tolist(), many.moments["blue"].tolist()
     assert 2 * first <= 4 * second <= 2 * first + 2
+
+
+@pytest.mark.long
+def test_shares_agree_with_the_win_rate_and_do_not_drift():
+    """A win rate counted from a moment is the mean of those counted later: over 100 battles, within four errors."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=32)
+    lanes = [
+        whatif(config, blue="hard", red="normal", seed=seed, every=16, branches=8, device="cpu") for seed in range(100)
+    ]
+    first = torch.tensor([float(one.moments["blue"][0]) for one in lanes])
+    last = torch.tensor([float(one.moments["blue"][-1]) for one in lanes])
+    assert set(last.tolist()) <= {0.0, 0.5, 1.0}
+    for k in range(1, 4):
+        steps = torch.tensor([float(one.moments["blue"][min(k, len(one.moments) - 1)]) for one in lanes]) - first
+        assert abs(float(steps.mean())) <= 4 * float(steps.std()) / 10 + 1e-9
+    drift = last - first
+    assert abs(float(drift.mean())) <= 4 * float(drift.std()) / 10
 
 
 def test_another_battle_than_the_recorded_one_is_refused(replay):
