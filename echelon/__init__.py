@@ -22,6 +22,7 @@ end_while_importing()  # What a program imports next takes seconds.
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
     from echelon.arena.skills import SkillProfile, skill_profile
+    from echelon.arena.whatif import WhatIf, fork, whatif
     from echelon.public import *  # noqa: F403
 
 __all__ = [  # noqa: F405
@@ -43,10 +44,12 @@ __all__ = [  # noqa: F405
     "Task",
     "Unit",
     "WeaponSpec",
+    "WhatIf",
     "WorldConfig",
     "__version__",
     "evaluate",
     "find_scenario",
+    "fork",
     "latest",
     "make",
     "mechs",
@@ -63,11 +66,19 @@ __all__ = [  # noqa: F405
     "tasks",
     "teams",
     "versus",
+    "whatif",
 ]
 
-EVALUATE, SKILLS = "echelon.arena.evaluate", "echelon.arena.skills"
-JUDGED_BY = {"evaluate": EVALUATE, "Evaluation": EVALUATE, "skill_profile": SKILLS, "SkillProfile": SKILLS}
-"""The module of each public name that judges policies."""
+JUDGED_BY = {
+    "evaluate": "evaluate",
+    "Evaluation": "evaluate",
+    "skill_profile": "skills",
+    "SkillProfile": "skills",
+    "fork": "whatif",
+    "whatif": "whatif",
+    "WhatIf": "whatif",
+}
+"""The module of `echelon.arena` of each public name that judges policies and battles."""
 
 
 def __getattr__(name: str) -> Any:
@@ -79,7 +90,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
     if name in JUDGED_BY:
         import_module("echelon.league")  # names `league:FOLDER/NAME`
-        module = import_module(JUDGED_BY[name])
+        module = import_module(f"echelon.arena.{JUDGED_BY[name]}")
     else:
         module = import_module("echelon.public")
     # Importing it has made its packages attributes too.

@@ -2,6 +2,8 @@
 
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
+python pipelines/arena.py whatif battles.echelon --battle 1 --at 12
+python pipelines/arena.py fork battles.echelon --battle 1 --at 12 --red expert
 python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
@@ -34,10 +36,13 @@ from echelon.pipelines.league import (
 )
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
+from echelon.pipelines.whatif import AskWhatIf, PlayFork
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
     "watch": Watch,
+    "whatif": AskWhatIf,
+    "fork": PlayFork,
     "maps": DrawMaps,
     "dataset": WriteDataset,
     "init": Init,

@@ -20,11 +20,14 @@ from echelon.league.store import Store
 from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
+from echelon.pipelines.pictures import require_picture
 from echelon.pipelines.progress_bar import bar, with_progress
 from echelon.pipelines.result_tables import show
+from echelon.reports.plots import draw_skills
 from echelon.rules.config import Split
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require, rounded
+from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
 from echelon.scenarios.piece import PIECES, pieces
 from echelon.scenarios.scene import scene_config
@@ -130,12 +133,17 @@ class Pieces:
     """Battles of each."""
     json: bool = False
     """Print one JSON object instead of a table."""
+    plot: Path | None = None
+    """A picture of the bars, PDF, SVG or PNG."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def __post_init__(self) -> None:
         check_settings(self, {"seeds": Limits(1, 10**6, "seeds")})
 
     def run(self) -> None:
+        require_picture("--plot", self.plot)
+        if self.plot is not None:
+            check_writable(self.plot)
         names = self.only or tuple(pieces())
         device = use_device(resolve_device(self.arena.device))
         with bar(len(names), "pieces", quiet=self.json) as shown:
@@ -150,6 +158,8 @@ class Pieces:
                 cuda_graph=SWITCH[self.arena.cuda_graphs],
                 on_piece=lambda name: shown.advance(),
             )
+        if self.plot is not None:
+            draw_skills(profile.as_json(), self.plot)
         if self.json:
             print(json.dumps(profile.as_json()))
             return

@@ -151,6 +151,8 @@ class BatchArena:
         self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
         self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
         self.maps = maps_of(env, device)
+        self.make_batch: Callable[[BatchArena, Sequence[Battle], Recorder | None], MatchBatch] = MatchBatch
+        """Makes what plays a batch; see `echelon.arena.branches` for others."""
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
         share of one while it goes on. They add up to the batch."""
@@ -194,7 +196,7 @@ class BatchArena:
             torch.autocast(self.device.type, enabled=False),
             set_exploration_type(ExplorationType.RANDOM),
         ):
-            batch = MatchBatch(self, battles, recorder)
+            batch = self.make_batch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
             # The threads of a CPU share battles and networks; an operation on several waits for the last of them.
             with one_thread(self.device):
@@ -288,15 +290,21 @@ class MatchBatch:
         self, sink: StepSink | None = None, on_progress: Callable[[float], object] | None = None
     ) -> TensorDictBase:
         """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
-        self.env.set_seed(self.seeds)
         if sink is None:
             can_capture = self.arena.cuda_graph and self.recorder is None and self.graph_key() is not None
             key = self.graph_key if can_capture else None
-            return run_until_done(self.env, self._decide, len(self.battles), on_progress=on_progress, graph_key=key)
+            return run_until_done(
+                self.env, self._decide, len(self.battles), on_progress=on_progress, graph_key=key, begin=self.begin
+            )
         sink.begin(self.battles)
-        outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step, on_progress)
+        outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step, on_progress, begin=self.begin)
         sink.end(outcome)
         return outcome
+
+    def begin(self) -> TensorDictBase:
+        """Begin the battles; returns what is observed of them."""
+        self.env.set_seed(self.seeds)
+        return self.env.reset()
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         """Write the actions of all teams into `now`."""

@@ -6,14 +6,19 @@ from pathlib import Path
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.evaluator import BEST, Evaluator, Score, format_row
+from echelon.arena.skills import PROFILE, skill_profile
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint
+from echelon.learn.config import SWITCH
 from echelon.learn.metrics import read_table
 from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.trainer import Trainer
 from echelon.replay.battle import Replay
 from echelon.replay.file import save
+from echelon.runtime.errors import require
+from echelon.runtime.files import json_bytes, write_whole
 from echelon.runtime.state_dict import StateDict
+from echelon.scenarios.piece import find_piece, pieces
 
 
 class EvalCallback(Callback):
@@ -35,6 +40,10 @@ class EvalCallback(Callback):
         self.best_saved = 0
 
     def setup(self, trainer: Trainer) -> None:
+        if trainer.config.evaluation.pieces > 0:
+            width = find_piece(pieces()[0]).scenario.config.comm_dim
+            limit = f"0 in a battle whose comm_dim is not {width}"
+            require(trainer.config.env.comm_dim == width, "EvalConfig.pieces", limit, trainer.config.evaluation.pieces)
         if trainer.ranks.is_first:
             self.evaluator = Evaluator(trainer.policy, trainer.config, trainer.folder, self.opponent_of)
 
@@ -108,11 +117,23 @@ class EvalCallback(Callback):
             trainer.log(f"best so far, kept as {path}")
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Play the final evaluation, partly recorded if configured."""
+        """Play the set pieces and the final evaluation, partly recorded, as configured."""
         if self.evaluator is not None:
+            if trainer.config.evaluation.pieces > 0:
+                trainer.run_interruptible(lambda: self._play_pieces(trainer))
             scores = self._play(trainer, self.evaluator, is_final=True)
             if scores:
                 self.evaluator.update_best(scores, trainer.counters.iterations)
+
+    def _play_pieces(self, trainer: Trainer) -> None:
+        evaluation, policy = trainer.config.evaluation, trainer.policy
+        compiled = SWITCH[evaluation.compiled]
+        cuda_graph = False if trainer.config.cuda_graphs == "off" else None
+        profile = skill_profile(policy, seeds=evaluation.pieces, compiled=compiled, cuda_graph=cuda_graph)
+        write_whole(trainer.folder / PROFILE, json_bytes(profile.as_json()))
+        trainer.log(
+            f"set pieces: {profile.win_rate:.0%} of {evaluation.pieces} battles of each of {len(profile.results)}"
+        )
 
     def state_dict(self) -> StateDict:
         return StateDict() if self.evaluator is None else self.evaluator.state_dict()

@@ -27,6 +27,8 @@ SEED = 2_000_003
 """From which the seeds of its battles are derived."""
 SEEDS = 64
 """Battles of each piece."""
+PROFILE = "pieces.json"
+"""A profile in the folder of a run."""
 OTHER = "opponent"
 BAR = 20
 """Letters of a full bar."""

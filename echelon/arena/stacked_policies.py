@@ -170,6 +170,20 @@ class StackedPolicies:
             leaf.copy_(output.memory[name])
         return output
 
+    def memories(self) -> TensorDictBase:
+        """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""
+        parts = [TensorDict(part, [*own.shape, self.mechs]) for part, own in zip(self.memory, self.index, strict=True)]
+        return torch.cat([part.flatten(0, 1) for part in parts])[self.used]
+
+    def remember(self, memories: TensorDictBase) -> None:
+        """Let the teams in `rows` remember what `memories` returned."""
+        at = 0
+        for part, own in zip(self.memory, self.index, strict=True):
+            here = (self.used >= at) & (self.used < at + own.numel())
+            for name, leaf in part.items():
+                leaf.flatten(0, 1)[self.used[here] - at] = memories.get(name)[here]
+            at += own.numel()
+
     def graph_key(self) -> Hashable:
         """Nothing: weights, memory and noise lie where they are."""
         return ()
@@ -203,6 +217,14 @@ class PolicySlots:
         self.decided = torch.tensor(rows, device=device)
         """`[max(G, least)]` int64, the rows for which it decides."""
         self.memory: TensorDict = memory_spec_of(policy).expand(len(rows), mechs).to(device).zero()
+
+    def memories(self) -> TensorDictBase:
+        """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""
+        return self.memory[: len(self.rows)].clone()
+
+    def remember(self, memories: TensorDictBase) -> None:
+        """Let the teams in `rows` remember what `memories` returned."""
+        self.memory = torch.cat([memories, self.memory[len(self.rows) :]])
 
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where the policy does not tell."""

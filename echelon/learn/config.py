@@ -147,6 +147,9 @@ class EvalConfig:
     """Battles against each opponent of the panel, half on either side."""
     final_battles: Annotated[int, BATTLES._replace(unit="battles, an even number")] = 200
     """Battles against each opponent in the final evaluation."""
+    pieces: Annotated[int, Limits(0, MANY.high, "battles")] = 0
+    """Battles of each set piece after the run, which write `pieces.json` and a bar a skill into the report; 0 for
+    none (`docs/SCENARIOS.md`)."""
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
     """Commanders of the panel: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
     package.module:Commander. The best policy so far is added to them."""

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from echelon.arena.evaluator import BEST, RIVAL
+from echelon.arena.skills import PROFILE
 from echelon.env.reward import TERMS
 from echelon.learn.callbacks.warning_signs import RECENT, warning_signs
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
@@ -32,6 +33,7 @@ from echelon.rules.config_json import as_json
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
+from echelon.runtime.files import parse_json, read_file
 from echelon.runtime.version import VERSION
 
 Rows = Sequence[Mapping[str, str]]
@@ -120,6 +122,7 @@ def report_of(
         "tiles": [*tiles(evaluations), *speed_and_stage(trainer, metrics)],
         "charts": charts,
         "evaluations": {"columns": SCORED, "rows": [scored(row) for row in evaluations]},
+        "skills": skills_of(trainer.folder / PROFILE),
         "behaviour": {**deeds_of(behaviour, trainer, axes), "distances": list(distances)},
         "battle": battle,
         "config": config_of(trainer.config),
@@ -240,6 +243,15 @@ def scored(row: Mapping[str, str]) -> dict[str, Any]:
     """A row of `evaluations.csv` as numbers."""
     names = ("iteration", "agent_steps", "battles", "wins", "win_rate", "low", "high", *(name for name, _ in SCORED))
     return {"rival": one_line(row["rival"]), **{name: float(row[name]) for name in names}}
+
+
+def skills_of(path: Path) -> list[dict[str, Any]]:
+    """Rows of the profile of set pieces that a run has written; none where it has not."""
+    if not path.exists():
+        return []
+    pieces = parse_json(path.name, read_file(path))["pieces"]
+    names = ("skill", "battles", "wins", "win_rate", "low", "high")
+    return [{"piece": one_line(name), **{key: row[key] for key in names}} for name, row in pieces.items()]
 
 
 def deeds_of(behaviour: Rows, trainer: Trainer, axes: dict[str, list[float | None]]) -> dict[str, Any]:

@@ -231,6 +231,26 @@ def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) 
     return figure
 
 
+def draw_skills(profile: Mapping[str, Any], path: Path) -> None:
+    """Draw what `SkillProfile.as_json` gives into a PDF, SVG or PNG: a bar a set piece, with its 95 % interval."""
+    with paper_style():
+        save(skills_figure(profile), path)
+
+
+def skills_figure(profile: Mapping[str, Any]) -> Figure:
+    names, pieces = zip(*reversed(profile["pieces"].items()), strict=True)
+    figure = blank(WIDTH_IN, 0.5 + 0.16 * len(pieces))
+    axis = figure.subplots()
+    rates, low, high = (np.array([piece[name] for piece in pieces]) for name in ("win_rate", "low", "high"))
+    axis.barh(range(len(pieces)), rates, height=0.6, color=LINES[0], alpha=0.6)
+    reach = np.abs(np.stack((rates - low, high - rates)))
+    axis.errorbar(rates, range(len(pieces)), xerr=reach, fmt="none", ecolor="black", elinewidth=0.7)
+    axis.set_yticks(range(len(pieces)), [shortened(one_line(name), 40) for name in names])
+    axis.set_xlim(0, 1)
+    axis.set_title(f"share of {len(profile['seeds'])} battles won by {shortened(one_line(profile['policy']), 40)}")
+    return figure
+
+
 def draw_curves(panels: Mapping[str, Subplot], path: Path, note: str = "") -> None:
     """Draw groups of runs over each other into a PDF, SVG or PNG.
 

@@ -125,5 +125,7 @@ def test_what_a_commander_can_do_is_told_skill_by_skill():
     assert told["set"] == "pieces-v1" and told["pieces"]["jump_wall"]["wins"] == 2
     shown = run(*words)
     assert "jump_wall  ####################  100%" in shown.stdout, shown.stderr
+    refused = run("arena.py", "pieces", "hard", "--only", "juggle", "--plot", "bars.txt")
+    assert "--plot must be the name of a picture that ends with .pdf or .svg or .png, got 'bars.txt'" in refused.stderr
     refused = run("arena.py", "pieces", "hard", "--only", "juggle")
     assert refused.returncode == 1 and refused.stderr.startswith("error: a piece must be one of break_wall, ")

@@ -1,5 +1,6 @@
 """Pictures of a run while it goes on: the report, curves, strips for a logger."""
 
+import dataclasses
 import json
 import platform
 import re
@@ -11,6 +12,7 @@ import pytest
 import torch
 from tiny_runs import tiny_run
 
+from echelon.arena import eval_callback, skills
 from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.learn.callbacks.loggers import MetricsLogger
@@ -21,6 +23,9 @@ from echelon.reports import callback as report_callback
 from echelon.reports import data as report_data
 from echelon.reports.callback import BattleStrips, Curves, Report
 from echelon.reports.data import command_of, commit_of
+from echelon.reports.plots import draw_skills
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
@@ -212,3 +217,25 @@ def test_with_recorded_battles_there_is_a_replay_inside_and_a_strip_on_the_board
 
 WHEN = {"iteration", "agent_steps", "seconds", "rival"}
 """What a board has as its step, and in names."""
+
+
+def test_a_run_is_shown_skill_by_skill(tmp_path, monkeypatch):
+    for module in (skills, eval_callback):
+        monkeypatch.setattr(module, "pieces", lambda: ["cool_off", "jump_wall"])
+    evaluation = dataclasses.replace(EVALUATION, pieces=2)
+    trainer = Trainer(tiny_run(evaluation=evaluation), tmp_path, callbacks=[EvalCallback(), Report()])
+    trainer.train()
+    written = json.loads((tmp_path / skills.PROFILE).read_text())
+    assert [len(piece["won"]) for piece in written["pieces"].values()] == [2, 2]
+    found = told(tmp_path)["skills"]
+    assert [row["piece"] for row in found] == ["cool_off", "jump_wall"]
+    assert all(row["low"] <= row["win_rate"] == row["wins"] / 2 <= row["high"] for row in found)
+    draw_skills(written, tmp_path / "skills.svg")
+    picture = (tmp_path / "skills.svg").read_text()
+    assert all(piece in picture for piece in written["pieces"])
+
+
+def test_set_pieces_ask_for_their_own_width_of_messages(tmp_path):
+    wide = tiny_run(evaluation=EvalConfig(pieces=1), env=dataclasses.replace(EnvConfig.small(), comm_dim=2))
+    with pytest.raises(ConfigError, match=r"^EvalConfig.pieces must be 0 in a battle whose comm_dim is not \d, got 1$"):
+        Trainer(wide, tmp_path, callbacks=[EvalCallback()])

@@ -20,6 +20,7 @@ def empty_report(**changes) -> dict:
         "charts": [],
         "axes": {},
         "evaluations": {"columns": [], "rows": []},
+        "skills": [],
         "behaviour": {"whom": "", "weapons": none, "deeds": none, "charts": [], "distances": []},
         "battle": "none",
         "config": {"told": "", "settings": []},

@@ -77,6 +77,25 @@ def test_which_mech_did_most_damage_and_with_what(browser):
     assert browser.run("document.querySelector('.accounts tbody tr').title").endswith("gauss 60, laser 40, missile 20")
 
 
+def test_when_was_it_decided(chromium, tmp_path):
+    """How often blue wins from each moment on is a lane, and told in words."""
+    replay, grounds = small_replay(1)
+    odds = {
+        "branches": 32,
+        "s": [0.0, 3.0, 6.0],
+        "blue": [0.5, 0.75, 1.0],
+        "low": [0.3, 0.6, 1.0],
+        "high": [0.7, 0.9, 1.0],
+    }
+    told = dataclasses.replace(replay.battles[0], about={**replay.battles[0].about, "odds": odds})
+    write_page(Replay(replay.about, [told]), grounds, tmp_path / "odds.html")
+    chromium.open(tmp_path / "odds.html")
+    for t, share in ((2.9, "blue wins 50 % (30 to 70 %)"), (3.1, "blue wins 75 % (60 to 90 %)")):
+        chromium.mouse("mouseMoved", *at_second(chromium, t, 120))
+        assert texts(chromium, "#readout")[0].endswith(share)
+    assert not chromium.complaints()
+
+
 def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
     browser.run("document.querySelector('#tab-statistics').click()")
     browser.materialize()

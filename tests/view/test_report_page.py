@@ -49,6 +49,17 @@ def full_report() -> dict:
             {"title": "none", "lines": []},
         ],
         evaluations={"columns": [["damage", "damage, hp"]], "rows": [{"rival": HOSTILE, **score, "damage": 512.0}]},
+        skills=[
+            {
+                "piece": "jump_wall",
+                "skill": HOSTILE,
+                "battles": 8,
+                "wins": 6,
+                "win_rate": 0.75,
+                "low": 0.4,
+                "high": 0.93,
+            }
+        ],
         behaviour=behaviour,
         battle="somebody against somebody",
         stages=[[5e5, 2], [9e5, 3]],

@@ -1,5 +1,5 @@
 // The course of the battle in lanes below the scores: hit points, mechs alive, damage a second, control of the zone, reward,
-// and what policies expect.
+// what policies expect, and how often blue wins from a moment on.
 
 const LANE_GAP = 3, DAMAGE_WINDOW_S = 2;
 
@@ -36,21 +36,25 @@ function sidesWithValues(course) {
   return [0, 1].filter((side) => course.value[side].some((value) => !Number.isNaN(value)));
 }
 
-/** The lanes of a battle, `[name, label]`; what a policy expects where one tells it. */
+/** The lanes of a battle, `[name, label]`; what a policy expects, and who wins from a moment on, where it is known. */
 function lanesOf(battle, course) {
   const sides = sidesWithValues(course), whose = sides.length === 1 ? ` of ${TEAMS[sides[0]]}, ${TEAMS[1 - sides[0]]} has none` : "";
-  return [...LANE_NAMES, ...(sides.length ? [["value", `value${whose}`]] : [])];
+  const odds = battle.about.odds;
+  return [
+    ...LANE_NAMES, ...(sides.length ? [["value", `value${whose}`]] : []),
+    ...(odds ? [["odds", `blue wins, of ${odds.branches} battles from here`]] : []),
+  ];
 }
 
 /** Draw the lanes of a timeline between two heights. */
 function drawLanes(pen, timeline, top, bottom) {
   const { course, battle, colours, lanes } = timeline, high = (bottom - top) / lanes.length;
   lanes.forEach(([name, label], i) => {
-    const y = top + i * high, floor = y + high - LANE_GAP, most = Math.max(...course[name][0], ...course[name][1], 1e-6);
+    const y = top + i * high, floor = y + high - LANE_GAP, [blue, red] = course[name] ?? [[], []], most = Math.max(...blue, ...red, 1e-6);
     pen.fillStyle = colours.line;
     const signed = name === "reward" || name === "value";
     if (!signed) pen.fillRect(EDGE, floor, timeline.wide - 2 * EDGE, 1);
-    const draw = name === "zone" ? drawShares : signed ? drawSigned : drawCourse;
+    const draw = name === "odds" ? drawOdds : name === "zone" ? drawShares : signed ? drawSigned : drawCourse;
     draw(pen, timeline, course[name], y + 1, floor, name === "zone" ? 1 : most);
     pen.font = timeline.font;
     pen.textAlign = "left";
@@ -110,6 +114,27 @@ function drawShares(pen, timeline, sides, top, floor) {
   }
 }
 
+/** How often blue wins from each moment on, between a floor of never and a top of always: the interval, and a line at one half. */
+function drawOdds(pen, timeline, _, top, floor) {
+  const { s, blue, low, high } = timeline.battle.about.odds, { colours } = timeline;
+  const through = (shares, order) => order.forEach((k) => pen.lineTo(timeline.xOf(s[k]), floor - shares[k] * (floor - top)));
+  const forth = [...s.keys()], back = [...forth].reverse();
+  pen.fillStyle = colours.line;
+  pen.fillRect(EDGE, (top + floor) / 2, timeline.wide - 2 * EDGE, 1);
+  pen.beginPath();
+  through(high, forth);
+  through(low, back);
+  pen.fillStyle = colours.teams[0];
+  pen.globalAlpha = 0.25;
+  pen.fill();
+  pen.globalAlpha = 1;
+  pen.beginPath();
+  through(blue, forth);
+  pen.strokeStyle = colours.teams[0];
+  pen.lineWidth = 1.5;
+  pen.stroke();
+}
+
 /** A mark where the side that is ahead in the end went ahead. */
 function drawTurn(pen, timeline, top, side, t) {
   const x = timeline.xOf(t);
@@ -125,7 +150,14 @@ function readoutOf(battle, course, t) {
   const m = battle.momentAt(t), pair = (name, digits, factor = 1) => [0, 1].map((side) => fixed(course[name][side][m] * factor, digits)).join(" : ");
   return `${clockText(t)} · score ${[0, 1].map((side) => battle.score(side, m).toFixed(1)).join(" : ")} · hit points ${pair("hp", 0, 100)} %`
     + ` · mechs ${pair("alive", 0)} · damage ${pair("damage", 0)} /s · zone ${pair("zone", 0, 100)} %`
-    + courseOfPolicies(battle, course, m);
+    + courseOfPolicies(battle, course, m) + oddsAt(battle.about.odds, t);
+}
+
+/** How often blue wins from the last counted moment on, in words; empty where nothing was counted. */
+function oddsAt(odds, t) {
+  if (!odds) return "";
+  const k = odds.s.findLastIndex((s) => s <= t + 1e-6), share = (shares) => (100 * shares[k]).toFixed(0);
+  return ` · blue wins ${share(odds.blue)} % (${share(odds.low)} to ${share(odds.high)} %)`;
 }
 
 /** Rewards and values at a moment, in words; that of the last decision, and since the battle began. */

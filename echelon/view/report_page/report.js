@@ -206,6 +206,15 @@
     table(all, ["agent steps", ...names], every, [0, 1]);
   }
 
+  function skills() {
+    at("#skills").hidden = report.skills.length === 0;
+    const rows = report.skills.map((row) => {
+      const interval = `${percent(row.low)} to ${percent(row.high)}`;
+      return [row.piece, row.skill, `${row.wins} of ${row.battles}`, percent(row.win_rate), span(row.low, row.win_rate, row.high, interval), interval];
+    });
+    table(at("#skills .scroll"), ["piece", "skill", "won", "share", "", "95 % interval"], rows, [0, 1]);
+  }
+
   function behaviour() {
     const found = report.behaviour, hasCharts = curves("#behaviour", found.charts);
     at("#behaviour").hidden = !(found.weapons.rows.length || found.deeds.rows.length || hasCharts);
@@ -249,6 +258,7 @@
   results();
   at("#curves").hidden = !curves("#curves", report.charts);
   evaluations();
+  skills();
   behaviour();
   replay();
   config();

@@ -1,0 +1,79 @@
+"""A critic beside counted win rates: does what a policy expects of a moment go with how often it wins from there?
+
+python benchmarks/critic.py --policy runs/mine --against heuristic:hard --battles 32
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import torch
+
+from echelon.arena.match import named_match, replay_of
+from echelon.arena.resolve import common_env, resolve
+from echelon.arena.whatif import whatif
+from echelon.pipelines.console import settings
+from echelon.replay.battle import NO_VALUE, REWARD_UNITS, Replay
+from echelon.replay.recorder import Recorder
+from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.errors import ConfigError
+
+BINS = 5
+"""Classes of moments by the critic's value, with as many moments each."""
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to play."""
+
+    policy: str
+    """A trained commander, as `arena.py play` takes them."""
+    against: str = "heuristic:hard"
+    battles: int = 32
+    every: int = 16
+    """Decisions between two moments."""
+    branches: int = 32
+    """Battles from each."""
+    seed: int = 0
+    device: str = "auto"
+
+
+def main(args: Args) -> None:
+    """Print one JSON object: correlation, and the counted win rate by class of the critic's value."""
+    device = use_device(resolve_device(args.device))
+    env = common_env([resolve(args.policy)])
+    match, recorder = named_match(args.policy, args.against, env, args.battles, device), Recorder(range(args.battles))
+    match.play(args.seed, recorder)
+    replay = replay_of(recorder, args.policy, args.against)
+    pairs = torch.cat([moments_of(replay, index, args, device) for index in range(args.battles)])
+    value, share = pairs.unbind(1)
+    by_value = [part.mean(0).tolist() for part in pairs[value.argsort()].tensor_split(BINS)]
+    ranks = torch.stack([each.argsort().argsort().double() for each in (value, share)])
+    told = {
+        "policy": args.policy,
+        "against": args.against,
+        "moments": len(pairs),
+        "branches": args.branches,
+        "pearson": round(float(torch.corrcoef(pairs.T)[0, 1]), 3),
+        "spearman": round(float(torch.corrcoef(ranks)[0, 1]), 3),
+        "by_value": [{"value": round(mean, 3), "wins": round(wins, 3)} for mean, wins in by_value],
+    }
+    print(json.dumps(told))
+
+
+def moments_of(replay: Replay, index: int, args: Args, device: torch.device) -> torch.Tensor:
+    """`[K, 2]` the critic's value and the share that its side wins, of each moment of a battle."""
+    battle = replay.battles[index]
+    expected = battle.values
+    if expected is None:
+        raise ConfigError(f"--policy must be one with a critic, got {args.policy}")
+    side = 0 if battle.about["blue"] == args.policy else 1
+    lane = whatif(replay, index, every=args.every, branches=args.branches, device=device).moments[:-1]
+    values = torch.from_numpy(expected[lane["decision"].numpy(), side].astype(float))
+    share = lane["blue"].double() if side == 0 else 1 - lane["blue"].double()
+    return torch.stack([values / REWARD_UNITS, share], 1)[values > NO_VALUE]
+
+
+if __name__ == "__main__":
+    main(settings(Args, __doc__))

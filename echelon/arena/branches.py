@@ -1,0 +1,232 @@
+"""Battles that go on from a moment of another: with fresh chance, or with a mech that does otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, MatchBatch
+from echelon.env.observation.layout import GROUPS
+from echelon.rules.actions import TRIGGER_COLUMNS, Act
+from echelon.sim.model import SimModel
+
+Otherwise = Literal["hold_still", "hold_fire", "removed", "repaired"]
+"""What a mech does, or is, from a moment on: it neither walks, turns nor jumps; it fires nothing; it is dead at once;
+it has all of its hit points once more."""
+OTHERWISE: tuple[Otherwise, ...] = get_args(Otherwise)
+MOVES = [int(act) for act in (Act.FORWARD, Act.STRAFE, Act.VERTICAL, Act.YAW_RATE)]
+TRIGGERS = [int(act) for act in TRIGGER_COLUMNS.values()]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A battle before one of its decisions, and what its commanders remember: all that it goes on from."""
+
+    decision: int
+    state: TensorDictBase
+    """Batch `[1]`, of `EchelonEnv.get_state`."""
+    memories: tuple[TensorDictBase, ...]
+    """Of the mechs of blue and of red, `[1, A]`."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A battle that goes on from a moment.
+
+    Args:
+        chance: seed of all chance from there on, of policies and of the simulation; with that of the battle itself it
+            goes on as it did.
+        mech: which one `otherwise` is about, blue first.
+    """
+
+    moment: Moment
+    chance: int
+    mech: int = 0
+    otherwise: Otherwise | None = None
+
+
+class WatchedBatch(MatchBatch):
+    """One battle, of which the moments before those decisions that `is_kept` chooses are appended to `kept`."""
+
+    def __init__(self, *of_match: Any, is_kept: Callable[[int], bool], kept: list[Moment]) -> None:
+        super().__init__(*of_match)
+        self.is_kept, self.kept = is_kept, kept
+
+    def graph_key(self) -> None:
+        """What is kept between decisions is not captured."""
+
+    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+        if self.is_kept(int(decision)):
+            blue, red = (memory_of(self, row) for row in (0, self.env.num_envs))
+            self.kept.append(Moment(int(decision), self.env.get_state([0]), (blue, red)))
+        super()._decide(now, decision)
+
+
+class OtherwiseBatch(MatchBatch):
+    """A batch in which mechs hold still or hold their fire, where `still` and `silent` say so, `[B, N, 1]` bool."""
+
+    still: Tensor
+    silent: Tensor
+
+    def graph_key(self) -> None:
+        """What a battle goes on from is of any decision: these are not captured."""
+
+    def choose(self, otherwise: Sequence[tuple[int, Otherwise | None]]) -> None:
+        """Say for the first battles which mech does what."""
+        chosen = torch.zeros(2, self.env.num_envs, sum(self.sizes), 1, dtype=torch.bool)
+        for b, (mech, name) in enumerate(otherwise):
+            chosen[:, b, mech, 0] = torch.tensor([name == "hold_still", name == "hold_fire"])
+        self.still, self.silent = chosen.to(self.env.device)
+
+    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+        super()._decide(now, decision)
+        action = torch.cat([now.get((group, "action")) for group in GROUPS], 1)
+        for columns, chosen, value in ((MOVES, self.still, 0.0), (TRIGGERS, self.silent, -1.0)):
+            action[..., columns] = torch.where(chosen, value, action[..., columns])
+        for group, own in zip(GROUPS, action.split(self.sizes, 1), strict=True):
+            now.set((group, "action"), own)
+
+
+class BranchBatch(OtherwiseBatch):
+    """A batch of battles that are branches, in their order; the seed of a battle is the chance of its branch."""
+
+    def __init__(self, *of_match: Any, branches: Sequence[Branch]) -> None:
+        super().__init__(*of_match)
+        self.branches = branches
+        first = torch.zeros(self.env.num_envs, dtype=torch.int64)
+        first[: len(branches)] = torch.tensor([branch.moment.decision for branch in branches])
+        self.first = first.to(self.env.device)
+        """`[B]` number of the decision that a battle begins with."""
+        self.choose([(branch.mech, branch.otherwise) for branch in branches])
+
+    def begin(self) -> TensorDictBase:
+        """Put every branch at its moment."""
+        super().begin()
+        states = torch.cat([state_of(branch, self.env.game) for branch in self.branches])
+        now = self.env.set_state(states, range(len(self.branches)))
+        self.env.state = self.env.state.replace(seed=self.seeds.clone())
+        for decider in self.deciders:
+            own = [divmod(row, self.env.num_envs) for row in decider.rows.tolist()]
+            decider.remember(torch.cat([self.branches[b].moment.memories[side] for side, b in own]))
+        return now
+
+    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+        super()._decide(now, self.first + decision)
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What is other in a battle from a decision on.
+
+    Args:
+        decision: the first decision that may be another.
+        battle: who commands from there on, and the seed of chance; a commander who was not there remembers nothing.
+        mech: which one `otherwise` is about, blue first.
+    """
+
+    decision: int
+    battle: Battle
+    mech: int = 0
+    otherwise: Otherwise | None = None
+
+
+class ForkedBatch(OtherwiseBatch):
+    """One battle from its beginning, other from a decision on."""
+
+    def __init__(self, *of_match: Any, fork: Fork) -> None:
+        super().__init__(*of_match)
+        self.fork = fork
+        self.heirs = MatchBatch(self.arena, [fork.battle])
+        # Values would be those of one commander before and of another after.
+        self.estimates = None
+        self.choose([])
+
+    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+        if decision == self.fork.decision:
+            now.update(self._go_otherwise())
+        super()._decide(now, decision)
+
+    def _go_otherwise(self) -> TensorDictBase:
+        """Hand over to who commands from here on; returns what is observed."""
+        fork, (before,) = self.fork, self.battles
+        for decider in self.heirs.deciders:
+            sides = [row // self.env.num_envs for row in decider.rows.tolist()]
+            fresh = decider.memories().split(1)
+            kept = [before[side] == fork.battle[side] for side in sides]
+            rows = [side * self.env.num_envs for side in sides]
+            old = [memory_of(self, row) if same else own for row, same, own in zip(rows, kept, fresh, strict=True)]
+            decider.remember(torch.cat(old))
+        here = Branch(Moment(fork.decision, self.env.get_state(), ()), fork.battle.seed, fork.mech, fork.otherwise)
+        now = self.env.set_state(state_of(here, self.env.game))
+        self.deciders, self.seeds, self.action_masks = self.heirs.deciders, self.heirs.seeds, self.heirs.action_masks
+        self.env.state = self.env.state.replace(seed=self.seeds.clone())
+        self.choose([(fork.mech, fork.otherwise)])
+        return now
+
+
+def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
+    """What the team in a row of the batch remembers, `[1, A]`."""
+    where = [(decider, decider.rows.tolist()) for decider in batch.deciders]
+    decider, rows = next((each, rows) for each, rows in where if row in rows)
+    return decider.memories()[rows.index(row)][None]
+
+
+def state_of(branch: Branch, game: SimModel) -> TensorDictBase:
+    """The state that a branch begins in, `[1]`."""
+    state, mech = branch.moment.state, branch.mech
+    hp, leg_hp = (state.get(("state", "mechs", name))[0, mech] for name in ("hp", "leg_hp"))
+    if branch.otherwise == "removed":
+        changed = (torch.zeros_like(hp), leg_hp)
+    elif branch.otherwise == "repaired" and bool(hp > 0):
+        changed = (game.roster.hp[mech], game.roster.leg_hp[mech])
+    else:
+        return state
+    state = state.clone()
+    for name, value in zip(("hp", "leg_hp"), changed, strict=True):
+        state.get(("state", "mechs", name))[0, mech] = value
+    return state
+
+
+def moments_of(arena: BatchArena, battle: Battle, is_kept: Callable[[int], bool]) -> tuple[BattleResult, list[Moment]]:
+    """Play a battle; returns its result, and its moments before the decisions whose numbers `is_kept` chooses."""
+    kept: list[Moment] = []
+    with making(arena, partial(WatchedBatch, is_kept=is_kept, kept=kept)):
+        (result,) = arena.play([battle]).results
+    return result, [moment for moment in kept if moment.decision < result.decisions]
+
+
+def play_branches(
+    arena: BatchArena,
+    battle: Battle,
+    branches: Sequence[Branch],
+    on_progress: Callable[[int], object] = lambda battles: None,
+) -> list[BattleResult]:
+    """Play branches of a battle, under its commanders, to their ends.
+
+    Args:
+        on_progress: called after each batch with the number of branches that have ended.
+    """
+    results: list[BattleResult] = []
+    for start in range(0, len(branches), arena.batch):
+        part = branches[start : start + arena.batch]
+        with making(arena, partial(BranchBatch, branches=part)):
+            results += arena.play([battle._replace(seed=branch.chance) for branch in part]).results
+        on_progress(len(results))
+    return results
+
+
+@contextlib.contextmanager
+def making(arena: BatchArena, make_batch: Callable[..., MatchBatch]) -> Iterator[None]:
+    """Context manager in which an arena plays batches of another kind."""
+    usual, arena.make_batch = arena.make_batch, make_batch
+    try:
+        yield
+    finally:
+        arena.make_batch = usual

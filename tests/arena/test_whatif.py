@@ -1,0 +1,192 @@
+"""What decided a battle: branches from its moments, and what mechs were worth."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from leagues import BRIEF, checkpoint_of, policy_of
+from pytest import approx
+
+import echelon
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.branches import Branch, moments_of, play_branches, state_of
+from echelon.arena.match import named_match, replay_of
+from echelon.arena.resolve import policy_of as commander
+from echelon.arena.whatif import SHARE, fork, whatif
+from echelon.env.outcome import Winner
+from echelon.pipelines import whatif as command
+from echelon.replay.file import save
+from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+CPU = torch.device("cpu")
+UNEQUAL = dataclasses.replace(BRIEF, red=BRIEF.red[:3])
+LONGER = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=12.0), map_pool=1)
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory):
+    """Two battles of `hard` against `easy`, in a file."""
+    path = tmp_path_factory.mktemp("whatif") / "battles.echelon"
+    match, recorder = named_match("hard", "easy", LONGER, 2, CPU), Recorder([0, 1])
+    match.play(3, recorder)
+    save(replay_of(recorder, "hard", "easy"), path)
+    return path
+
+
+@pytest.mark.parametrize("config", [BRIEF, UNEQUAL], ids=["5v5", "5v3"])
+@pytest.mark.parametrize("names", [("network", "other"), ("network", "heuristic:hard"), ("heuristic:easy", "network")])
+def test_with_its_own_chance_a_battle_goes_on_as_it_did(config, names):
+    known = {"network": policy_of(1), "other": policy_of(2)}
+    arena = BatchArena(config, lambda name: known[name] if name in known else commander(name, config, CPU), CPU, 3)
+    battle = Battle(*names, seed=5)
+    result, moments = moments_of(arena, battle, lambda decision: decision in (0, 3, 6))
+    assert [moment.decision for moment in moments] == [0, 3, 6] and result.decisions == 8
+    again = play_branches(arena, battle, [Branch(moment, 5) for moment in moments])
+    other = play_branches(arena, battle, [Branch(moments[1], chance) for chance in (6, 5, 7, 5)])
+    assert [one.state_hash for one in again] == [result.state_hash] * 3
+    assert [one.state_hash == result.state_hash for one in other] == [False, True, False, True]
+    assert {one.decisions for one in (*again, *other)} == {8}, "the clock goes on"
+
+
+def test_a_mech_does_otherwise():
+    arena = BatchArena(BRIEF, lambda name: commander(name, BRIEF, CPU), CPU)
+    battle = Battle("heuristic:hard", "heuristic:hard", 5)
+    _, (moment,) = moments_of(arena, battle, lambda decision: decision == 2)
+    hurt = dataclasses.replace(moment, state=moment.state.clone())
+    hurt.state["state", "mechs", "hp"][0, 1] = 3.0
+    whole, gone = (
+        state_of(Branch(hurt, 5, 1, otherwise), arena.env_of(1, None).game)["state", "mechs"]
+        for otherwise in ("repaired", "removed")
+    )
+    assert whole["hp"][0, 1] == approx(arena.env_of(1, None).game.roster.hp[1]) and gone["hp"][0, 1] == 0
+    assert hurt.state["state", "mechs", "hp"][0, 1] == 3.0, "the moment stays as it was"
+    outcomes = [
+        play_branches(arena, battle, [Branch(moment, 5, 0, otherwise)])[0].state_hash
+        for otherwise in (None, "hold_still", "hold_fire", "removed")
+    ]
+    assert len(set(outcomes)) == 4
+
+
+def test_a_lane_ends_with_the_battle_and_a_dead_mech_is_worth_nothing(replay):
+    found = whatif(replay, every=16, branches=4, at_s=9.0, otherwise=("removed", "hold_fire"), device="cpu")
+    lane = found.moments
+    assert lane["decision"].tolist() == sorted({*range(0, found.result.decisions, 16), 36, found.result.decisions})
+    assert lane["blue"][-1] == SHARE[found.result.winner] == lane["low"][-1] == lane["high"][-1]
+    assert bool(((lane["low"] <= lane["blue"]) & (lane["blue"] <= lane["high"])).all())
+    told = found.as_json()
+    assert json.loads(json.dumps(told)) == told and told["at_s"] == 9.0
+    dead = [n for n, hp in enumerate(echelon.replay.file.read(replay).battles[0].hp[36]) if hp == 0]
+    for part in found.mechs.values():
+        assert part.shape == (10,) and all(part["difference"][n] == 0 for n in dead)
+    spans = found.swings(len(lane) - 1)
+    assert sum(change for _, _, change in spans) == approx(float(lane["blue"][-1] - lane["blue"][0]), abs=1e-6)
+
+
+def test_more_branches_begin_with_the_same_ones():
+    few, many = (whatif(BRIEF, blue="hard", red="easy", every=8, branches=count, device="cpu") for count in (2, 4))
+    (first, _), (second, _) = few.moments["blue"].tolist(), many.moments["blue"].tolist()
+    assert 2 * first <= 4 * second <= 2 * first + 2
+
+
+@pytest.mark.long
+def test_shares_agree_with_the_win_rate_and_do_not_drift():
+    """A win rate counted from a moment is the mean of those counted later: over 100 battles, within four errors."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=32)
+    lanes = [
+        whatif(config, blue="hard", red="normal", seed=seed, every=16, branches=8, device="cpu") for seed in range(100)
+    ]
+    first = torch.tensor([float(one.moments["blue"][0]) for one in lanes])
+    last = torch.tensor([float(one.moments["blue"][-1]) for one in lanes])
+    assert set(last.tolist()) <= {0.0, 0.5, 1.0}
+    for k in range(1, 4):
+        steps = torch.tensor([float(one.moments["blue"][min(k, len(one.moments) - 1)]) for one in lanes]) - first
+        assert abs(float(steps.mean())) <= 4 * float(steps.std()) / 10 + 1e-9
+    drift = last - first
+    assert abs(float(drift.mean())) <= 4 * float(drift.std()) / 10
+
+
+def test_another_battle_than_the_recorded_one_is_refused(replay):
+    recorded = echelon.replay.file.read(replay)
+    recorded.battles[0].about["blue"] = "heuristic:trivial"
+    with pytest.raises(FileError, match=r"^the battle played again must be heuristic:trivial against easy, seed \d+"):
+        whatif(recorded, device="cpu")
+    with pytest.raises(ConfigError, match=r"^index must be 0..1, got 2$"):
+        whatif(recorded, 2, device="cpu")
+    with pytest.raises(ConfigError, match=r"^at_s must be 0..[0-9.]+ s, within the battle, got 60"):
+        whatif(recorded, 1, at_s=60.0, every=100, branches=2, device="cpu")
+    with pytest.raises(ConfigError, match=r"^otherwise must be of hold_still, .* repaired, got .flee.$"):
+        whatif(recorded, otherwise=("flee",), device="cpu")
+
+
+def same(one, other, moments=None):
+    """Whether two battles are equal, array by array, up to a number of moments."""
+    return all(
+        np.array_equal(getattr(one, name)[:moments], getattr(other, name)[:moments]) for name in ("pos", "hp", "ego")
+    )
+
+
+@pytest.mark.parametrize("at_s", [0.0, 0.75])
+@pytest.mark.parametrize("config", [BRIEF, UNEQUAL], ids=["5v5", "5v3"])
+def test_a_fork_that_changes_nothing_is_the_battle(tmp_path, config, at_s):
+    path = str(checkpoint_of(tmp_path, 1))
+    match, recorder = named_match(path, "hard", config, 2, CPU), Recorder([0, 1])
+    match.play(0, recorder)
+    recorded = replay_of(recorder, path, "hard")
+    was, became = fork(recorded, 1, at_s=at_s, device="cpu").battles
+    assert same(was, became) and was.about == became.about
+    _, fresh = fork(recorded, 1, at_s=at_s, seed=9, device="cpu").battles
+    begin = round(at_s / 0.25) + 1
+    assert same(was, fresh, begin) and not same(was, fresh)
+
+
+def test_a_fork_is_other_from_its_time_on(replay):
+    mech = int(np.flatnonzero(echelon.replay.file.read(replay).battles[0].hp[16])[0])
+    for change in (
+        {"red": "expert"},
+        {"otherwise": "removed", "mech": mech},
+        {"otherwise": "hold_still", "mech": mech},
+    ):
+        was, became = fork(replay, at_s=4.0, device="cpu", **change).battles
+        assert same(was, became, 17) and not same(was, became)
+    assert fork(replay, at_s=4.0, red="expert", device="cpu").battles[1].about["red"] == "easy, then expert"
+    _, gone = fork(replay, at_s=4.0, otherwise="removed", mech=mech, device="cpu").battles
+    assert gone.hp[16, mech] > 0 and not gone.hp[17:, mech].any()
+
+
+def test_the_command_writes_both_battles(replay, tmp_path, capsys):
+    command.PlayFork(
+        replay, 4.0, mech=("red", 1), otherwise="removed", out=tmp_path / "fork.echelon", device="cpu"
+    ).run()
+    shown = capsys.readouterr().out
+    assert shown.startswith("was ") and "\nis  " in shown
+    _, became = echelon.replay.file.read(tmp_path / "fork.echelon").battles
+    assert not became.hp[17:, 5].any()
+    with pytest.raises(ConfigError, match=r"^--mech must be 1..5, a mech of red, got 6$"):
+        command.PlayFork(replay, 4.0, mech=("red", 6), device="cpu").run()
+
+
+def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
+    out = tmp_path / "whatif.json"
+    command.AskWhatIf(replay, every=24, branches=2, at=6.0, otherwise=("removed",), out=out, device="cpu").run()
+    shown = capsys.readouterr().out
+    assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "points for blue." in shown
+    assert "blue 1 (" in shown and "red 5 (" in shown
+    assert json.loads(out.read_text())["branches"] == 2
+
+
+def test_shares_count_a_draw_half():
+    assert SHARE == {Winner.BLUE: 1.0, Winner.RED: 0.0, Winner.DRAW: 0.5}
+
+
+def test_a_checkpoint_in_a_replay_is_found_again(tmp_path):
+    path = checkpoint_of(tmp_path, 1)
+    match, recorder = named_match(path, "easy", BRIEF, 2, CPU), Recorder([0, 1])
+    match.play(0, recorder)
+    found = whatif(replay_of(recorder, str(path), "easy"), 1, every=4, branches=2, device="cpu")
+    assert found.red == str(path) and found.result.decisions == 8
