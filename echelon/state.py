@@ -58,10 +58,12 @@ class Maps(Fields, TensorClass):
     opaque: Tensor  # [M, Y, X] int32, bit z set where a voxel stops lines of sight
     hazard: Tensor  # [M, Y, X] int32, bit z set where a voxel burns or cools: lava, debris, water
     spawn_pos: Tensor  # [M, N, 3] vox, hull centres, standing on the ground
+    spawn_places: Tensor  # [M, N, K, 3] vox, hull centres of which a battle draws one a mech, infinite behind the last
     spawn_yaw: Tensor  # [M, N] rad
     spawn_hp: Tensor  # [M, N] hit points
     spawn_leg_hp: Tensor  # [M, N] hit points of the legs
     spawn_heat: Tensor  # [M, N] heat points
+    spawn_cooldown: Tensor  # [M, N, T] int32 substeps until a weapon is ready
     zone_center: Tensor  # [M, 2] vox
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
@@ -180,6 +182,19 @@ class State(Fields, TensorClass):
     focus_slots: Tensor  # [B, N, PREFERENCES] int64, hostile behind each first contact slot or NO_MECH
 
 
+def begun_whole(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
+    """What `Maps` hold of mechs that begin at `pos [M, N, 3]`, whole, cool and with weapons that are ready."""
+    shape = pos.shape[:2]
+    return {
+        "spawn_pos": pos,
+        "spawn_places": pos[:, :, None].clone(),
+        "spawn_hp": roster.hp.expand(shape).clone(),
+        "spawn_leg_hp": roster.leg_hp.expand(shape).clone(),
+        "spawn_heat": torch.zeros(shape, dtype=torch.float32, device=pos.device),
+        "spawn_cooldown": torch.zeros((*shape, roster.num_timers), dtype=torch.int32, device=pos.device),
+    }
+
+
 def won_by_zone(count: int, mechs: int, device: torch.device) -> dict[str, Tensor]:
     """What `Maps` hold of the objective of battles that the one zone of each of `count` maps decides."""
 
@@ -255,7 +270,7 @@ def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfi
         stability=zeros() + config.rules.stability_cap,
         fallen=zeros(dtype=torch.int32),
         suppressed=zeros(dtype=torch.int32),
-        cooldown=zeros(roster.num_timers, dtype=torch.int32),
+        cooldown=maps.spawn_cooldown[map_id],
         paint=zeros(roster.num_packs, dtype=torch.int32),
         painter=zeros(roster.num_packs, dtype=torch.int64),
         under_fire=zeros(dtype=torch.int32),

@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env import outcome
+from echelon.env.areas import check_room, spread
 from echelon.env.decision import verdict
 from echelon.env.observation import layout
 from echelon.env.observation.build import observe
@@ -163,6 +164,7 @@ def check_begun(game: SimModel) -> None:
     count = len(config.positions)
     require(maps.shape[0] == count, "maps", f"{count}, one for each position of the config", maps.shape[0])
     each = torch.arange(count, device=maps.seed.device)
-    state = open_battle(each, each, maps, game.roster, config)
     names = [name for name, _ in config.positions[0].named]
+    check_room(game, names)
+    state = spread(open_battle(each, each, maps, game.roster, config), game)
     check_edited(state, list(range(count)), names, game, "scenario")

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.env.areas import are_drawn
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
@@ -116,8 +117,8 @@ class StaticBattles:
         shown = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
             env.engine.begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
-            self._show_openings(which, env.map_pool.openings)
             restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
+            self._show_openings(which, env.map_pool.openings)
         self._return()
 
     def _played(self) -> State:
@@ -128,5 +129,9 @@ class StaticBattles:
 
     def _show_openings(self, which: Tensor, openings: Mapping[str, Tensor]) -> None:
         """Show the first observations of battles that began."""
-        first = [openings[name] for name in STREAMS]
-        replace_rows(which, self.state.map_id, list(self.streams.values()), first)
+        rows: Tensor | None = self.state.map_id
+        if are_drawn(self.env.game.maps):
+            fresh, openings = self.env.engine.first_look(self.state)
+            replace_rows(which, None, [self.state.focus_slots], [fresh.focus_slots])
+            rows = None
+        replace_rows(which, rows, list(self.streams.values()), [openings[name] for name in STREAMS])

@@ -11,11 +11,15 @@ from echelon.rules.catalog import Material
 from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.objective import Objective, check_circle, whole_columns
-from echelon.runtime.errors import require, short_repr
+from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.limits import Limits, check_settings
 
 ON_GROUND = -1.0
 """`Unit.bottom` of a mech that stands on the highest ground below its hull."""
+NOWHERE = -1.0
+"""`Unit.x` and `Unit.y` of a mech that begins in an area."""
+MOST_PLACES = 256
+"""Places of an area that battles draw from; of more, these are as many evenly spread ones."""
 PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
 MOST_MECHS = 20
 TEAMS = ("blue", "red")
@@ -34,9 +38,9 @@ class Unit:
     """Blue mechs are `blue_0`, `blue_1`, ... in the order in which they stand here, and so are red ones."""
     hull: str
     """A row of the catalog."""
-    x: float
-    """Centre of the hull, vox."""
-    y: float
+    x: float = NOWHERE
+    """Centre of the hull, vox; absent of a mech that begins in an area."""
+    y: float = NOWHERE
     """The same along y."""
     bottom: float = ON_GROUND
     """Height of the hull's underside, vox; -1: on the highest ground below it."""
@@ -48,11 +52,21 @@ class Unit:
     """Share of the hit points of its legs; 0 is legged."""
     heat: float = 0.0
     """Share of its heat capacity; it is shut down from 1 on."""
+    area: tuple[float, ...] = ()
+    """x, y of the lower left corner of a rectangle and of its upper right one, vox, in place of x and y: each battle
+    draws where in it the hull's centre is, on level ground, or where it fits above `bottom`."""
 
     def __post_init__(self) -> None:
-        share = Limits(0, 1, "of the hull's")
-        limits = {"x": PLACE, "y": PLACE, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
-        check_settings(self, {**limits, "hp": Limits(0.001, 1, share.unit), "leg_hp": share, "heat": Limits(0, 2)})
+        share, place = Limits(0, 1, "of the hull's"), Limits(NOWHERE, PLACE.high, PLACE.unit)
+        limits = {"x": place, "y": place, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
+        limits |= {"hp": Limits(0.001, 1, share.unit), "leg_hp": share, "heat": Limits(0, 2), "area": PLACE}
+        check_settings(self, limits)
+        if self.area:
+            require(len(self.area) == 4, "Unit.area", "x, y, x, y of two corners", self.area)
+            require(self.area[0] < self.area[2] and self.area[1] < self.area[3], "Unit.area", "low, high", self.area)
+            require(self.x == self.y == NOWHERE, "Unit.x and Unit.y", "absent beside an area", (self.x, self.y))
+        else:
+            require(min(self.x, self.y) >= 0, "Unit.x and Unit.y", f"{PLACE}, or an area instead", (self.x, self.y))
 
 
 @dataclass(frozen=True)
@@ -129,12 +143,19 @@ class Position:
             require(1 <= len(roster) <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", len(roster))
         for name, unit in self.named:
             require(unit.hull in hulls, f"hull of {name}", f"one of {', '.join(hulls)}", unit.hull)
+            inside = not unit.area or (unit.area[2] <= size[0] and unit.area[3] <= size[1])
+            require(inside, f"area of {name}", f"within the map of {size} vox", unit.area)
         for box in self.boxes:
             inside = all(high <= side for high, side in zip(box.high, size, strict=True))
             require(inside, "Box.high", f"within the map of {size} vox", box.high)
         require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
         check_circle("Scenario.zone", self.circle(size), size)
         self.objective.check(size, longest_s, [name for name, _ in self.named])
+
+
+def have_areas(positions: tuple[Position, ...]) -> bool:
+    """Whether a mech of some position begins in an area."""
+    return any(unit.area for position in positions for unit in position.units)
 
 
 def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
@@ -146,8 +167,16 @@ def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
 def entries_from_json(kind: Callable[..., Any], values: Any, where: str) -> tuple[Any, ...]:
     """Units or boxes from a list of JSON objects."""
     require(isinstance(values, list), where, "a list", values)
-    rows = enumerate(values)
-    return tuple(kind(**fields_from_json(kind, row, f"{where}[{at}]", None, False)) for at, row in rows)
+    return tuple(entry_from_json(kind, row, f"{where}[{at}]") for at, row in enumerate(values))
+
+
+def entry_from_json(kind: Callable[..., Any], values: Any, where: str) -> Any:
+    """A unit or a box from a JSON object; what is wrong with it is told with its place."""
+    fields = fields_from_json(kind, values, where, None, False)
+    try:
+        return kind(**fields)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def objective_from_json(values: Any, where: str) -> Objective:

@@ -16,7 +16,7 @@ from echelon.rules.scenario import Scenario, join
 from echelon.runtime.errors import require
 from echelon.scenarios.shipped import find_scenario
 
-FACTS = ("bottom", "hp", "leg_hp", "heat")
+FACTS = ("bottom", "hp", "leg_hp", "heat", "area")
 """What `Scene.place` takes beside place and heading."""
 
 
@@ -42,14 +42,20 @@ class Scene:
         self.boxes: list[Box] = []
 
     def place(
-        self, team: Literal["blue", "red"], hull: str, at: tuple[float, float], facing_deg: float = 0.0, **facts: float
+        self,
+        team: Literal["blue", "red"],
+        hull: str,
+        at: tuple[float, float] | tuple[()] = (),
+        facing_deg: float = 0.0,
+        **facts: Any,
     ) -> Scene:
         """Add a mech.
 
         Args:
             at: x, y of its centre, vox.
             facing_deg: its heading: 0 is +x, 90 is +y.
-            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (shares of the hull's).
+            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (shares of the hull's), and in place
+                of `at` an `area` as in `Unit`.
 
         Raises:
             ConfigError: a value is unknown or outside its limits.
