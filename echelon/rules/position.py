@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Literal
 
-from echelon.rules.catalog import Material
+from echelon.rules.catalog import Catalog, Material
 from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.objective import Objective, check_circle, whole_columns
+from echelon.rules.specs import Table
 from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.limits import Limits, check_settings
 
+READY: Mapping[str, float] = Table({})
+"""`Unit.cooldown_s` of a mech whose weapons are ready."""
 ON_GROUND = -1.0
 """`Unit.bottom` of a mech that stands on the highest ground below its hull."""
 NOWHERE = -1.0
@@ -56,11 +59,16 @@ class Unit:
     """x, y of the lower left corner of a rectangle and of its upper right one, vox, in place of x and y: each battle
     draws where in it the hull's centre is, on level ground, or where it fits above `bottom`."""
 
+    cooldown_s: Mapping[str, float] = READY
+    """Seconds until weapons are ready, by name; `ams` is its AMS. Those that share a timer wait for each other."""
+
     def __post_init__(self) -> None:
         share, place = Limits(0, 1, "of the hull's"), Limits(NOWHERE, PLACE.high, PLACE.unit)
         limits = {"x": place, "y": place, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
         limits |= {"hp": Limits(0.001, 1, share.unit), "leg_hp": share, "heat": Limits(0, 2), "area": PLACE}
         check_settings(self, limits)
+        require(isinstance(self.cooldown_s, Mapping), "Unit.cooldown_s", "seconds by weapon", self.cooldown_s)
+        object.__setattr__(self, "cooldown_s", Table(self.cooldown_s))
         if self.area:
             require(len(self.area) == 4, "Unit.area", "x, y, x, y of two corners", self.area)
             require(self.area[0] < self.area[2] and self.area[1] < self.area[3], "Unit.area", "low, high", self.area)
@@ -132,8 +140,8 @@ class Position:
         """Column x, y of the zone's centre, and its radius, vox, on a map of a `WorldConfig.size`."""
         return whole_columns(self.zone or (size[0] // 2, size[1] // 2, 7.5))
 
-    def check(self, size: tuple[int, int, int], hulls: Collection[str], longest_s: float) -> None:
-        """Refuse a position on a map of `size` vox, with the catalog's `hulls`, in battles of at most `longest_s`.
+    def check(self, size: tuple[int, int, int], catalog: Catalog, longest_s: float) -> None:
+        """Refuse a position on a map of `size` vox, with mechs of a catalog, in battles of at most `longest_s`.
 
         Raises:
             ConfigError: a team without mechs or with too many, an unknown hull, what is beyond the map, or an objective
@@ -142,15 +150,34 @@ class Position:
         for team, roster in self.rosters.items():
             require(1 <= len(roster) <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", len(roster))
         for name, unit in self.named:
-            require(unit.hull in hulls, f"hull of {name}", f"one of {', '.join(hulls)}", unit.hull)
+            require(unit.hull in catalog.hulls, f"hull of {name}", f"one of {', '.join(catalog.hulls)}", unit.hull)
             inside = not unit.area or (unit.area[2] <= size[0] and unit.area[3] <= size[1])
             require(inside, f"area of {name}", f"within the map of {size} vox", unit.area)
+            check_cooldowns(name, unit, catalog)
         for box in self.boxes:
             inside = all(high <= side for high, side in zip(box.high, size, strict=True))
             require(inside, "Box.high", f"within the map of {size} vox", box.high)
         require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
         check_circle("Scenario.zone", self.circle(size), size)
         self.objective.check(size, longest_s, [name for name, _ in self.named])
+
+
+def timers_of(hull: str, catalog: Catalog) -> dict[str, tuple[int, float]]:
+    """By name of what a hull fires its timer, and for how many seconds that is set at most."""
+    names, spec = catalog.timer_names, catalog.hulls[hull]
+    found = {name: (names.index(one.timer), one.cooldown_s) for name, one in catalog.carried(hull).items()}
+    return found | ({"ams": (len(names), catalog.ams_cooldown_s)} if spec.ams else {})
+
+
+def check_cooldowns(name: str, unit: Unit, catalog: Catalog) -> None:
+    """Raise `ConfigError` for a cooldown of what a mech does not carry, or one that is longer than its weapon's."""
+    timers = timers_of(unit.hull, catalog)
+    for weapon, seconds in unit.cooldown_s.items():
+        where = f"cooldown_s of {name}"
+        require(weapon in timers, where, f"of {', '.join(timers)}, those of a {unit.hull}", weapon)
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        fits = is_number and 0 <= seconds <= timers[weapon][1]
+        require(fits, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
 
 
 def have_areas(positions: tuple[Position, ...]) -> bool:

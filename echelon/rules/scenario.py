@@ -55,7 +55,7 @@ class Scenario:
         for kind, entries in ((Unit, self.units), (Box, self.boxes)):
             require(all(isinstance(each, kind) for each in entries), f"Scenario of {kind.__name__}", "these", entries)
         settings = self.settings
-        self.position.check(settings.world.size, settings.catalog.hulls, settings.rules.max_episode_s)
+        self.position.check(settings.world.size, settings.catalog, settings.rules.max_episode_s)
 
     @property
     def position(self) -> Position:

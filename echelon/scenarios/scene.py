@@ -16,7 +16,7 @@ from echelon.rules.scenario import Scenario, join
 from echelon.runtime.errors import require
 from echelon.scenarios.shipped import find_scenario
 
-FACTS = ("bottom", "hp", "leg_hp", "heat", "area")
+FACTS = ("bottom", "hp", "leg_hp", "heat", "area", "cooldown_s")
 """What `Scene.place` takes beside place and heading."""
 
 
@@ -54,8 +54,8 @@ class Scene:
         Args:
             at: x, y of its centre, vox.
             facing_deg: its heading: 0 is +x, 90 is +y.
-            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (shares of the hull's), and in place
-                of `at` an `area` as in `Unit`.
+            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (shares of the hull's),
+                `cooldown_s`, and in place of `at` an `area`, as in `Unit`.
 
         Raises:
             ConfigError: a value is unknown or outside its limits.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from echelon.rules.catalog import Catalog, Material
 from echelon.rules.config import EnvConfig, WorldConfig
-from echelon.rules.position import MOST_PLACES, ON_GROUND, Position, Unit
+from echelon.rules.position import MOST_PLACES, ON_GROUND, Position, Unit, timers_of
 from echelon.rules.roster import Roster, build_roster
 from echelon.runtime.errors import require
 from echelon.state import Maps
@@ -47,6 +47,7 @@ def write_maps(config: EnvConfig) -> Maps:
         shares = on_cpu([[getattr(unit, name) for unit in row] for row in units])
         maps.get(f"spawn_{name}").copy_(shares * most)
     maps.spawn_places = padded(spots)
+    maps.spawn_cooldown.copy_(on_cpu([[cooldowns_of(unit, config) for unit in row] for row in units]))
     for number, position in enumerate(positions):
         set_objective(maps[number : number + 1], position, config)
     return maps
@@ -64,6 +65,15 @@ def ground_of(position: Position, world: WorldConfig) -> Tensor:
         (x0, y0, z0), (x1, y1, z1) = box.low, box.high
         material[:, z0:z1, y0:y1, x0:x1] = int(Material[box.material.upper()])
     return material
+
+
+def cooldowns_of(unit: Unit, config: EnvConfig) -> list[int]:
+    """Substeps that each timer of a unit has left."""
+    timers, left = timers_of(unit.hull, config.catalog), [0] * (len(config.catalog.timer_names) + 1)
+    for name, seconds in unit.cooldown_s.items():
+        timer, _ = timers[name]
+        left[timer] = max(left[timer], config.rules.substeps(seconds))
+    return left
 
 
 def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Catalog) -> list[Tensor]:

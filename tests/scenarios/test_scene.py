@@ -71,6 +71,29 @@ def test_loops_play_what_operations_play():
         assert torch.equal(one["blue", "observation", "contacts"], other["blue", "observation", "contacts"])
 
 
+def test_weapons_are_ready_when_their_timers_have_run_out(tmp_path):
+    """Seconds by weapon become substeps of its timer, the longer one where two share it; a file holds them."""
+    scene = Scene().place("blue", "heavy", at=(12, 20), cooldown_s={"missile": 2.0, "ams": 0.3})
+    scene.place("red", "medium", at=(30, 20), facing_deg=180)
+    env, rules = scene.env(2, "cpu", seed=0), scene.settings.rules
+    timers = [*scene.settings.catalog.timer_names, "ams"]
+    assert timers.index("missile") == 1
+    left = [rules.substeps({"missile": 2.0, "ams": 0.3}.get(name, 0)) for name in timers]
+    assert env.state.mechs.cooldown[:, 0].tolist() == [left] * 2 and env.state.mechs.cooldown[:, 1].sum() == 0
+    after = env.step(env.rand_action(env.reset()))
+    assert after["next", "done"].sum() == 0
+    assert env.state.mechs.cooldown[0, 0, 1] == left[1] - rules.decision_repeat, "it runs out as any does"
+    scene.scenario.save(tmp_path / "it.json")
+    assert read_scenario(tmp_path / "it.json") == scene.scenario
+    for left, said in (
+        ({"flamer": 1}, r"^cooldown_s of blue_0 must be of .*, those of a heavy, got 'flamer'$"),
+        ({"missile": 99}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got 99$"),
+        ({"missile": float("nan")}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got nan$"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            Scene().place("blue", "heavy", (12, 20), cooldown_s=left).place("red", "light", (30, 20)).env(1, "cpu")
+
+
 def test_mechs_stand_on_what_lies_below_them():
     scene = Scene().wall((10, 10), (16, 16), 3).wall((20, 10), (26, 16), 6, bottom=5)
     scene.place("blue", "light", at=(13, 13)).place("red", "light", at=(23, 13)).place(

@@ -3,7 +3,7 @@
 
 const facts = JSON.parse(document.getElementById("data").textContent);
 const TEAMS = ["blue", "red"];
-const UNIT_DEFAULTS = { bottom: -1, facing_deg: 0, hp: 1, leg_hp: 1, heat: 0 };
+const UNIT_DEFAULTS = { bottom: -1, facing_deg: 0, hp: 1, leg_hp: 1, heat: 0, cooldown_s: {} };
 const OBJECTIVE_DEFAULTS = { kind: "zone", attackers: "blue", seconds: 0, control_s: 0, mech: "", mechs: 1, second_zone: [] };
 /** Keys that the page has fields for; the others are settings, which it shows as JSON. */
 const DRAWN = ["preset", "zone", "objective", "boxes", "units"];
