@@ -11,6 +11,7 @@ from typing import Any
 from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.config_json import as_json, first_difference
+from echelon.rules.drawing import boxes_from_json
 from echelon.rules.objective import Objective
 from echelon.rules.physics import RulesConfig
 from echelon.rules.position import PLACE, Box, Position, Unit, entries_from_json, objective_from_json
@@ -21,7 +22,7 @@ from echelon.runtime.limits import check_settings
 PARTS = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
 FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "map_seed")
 """Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
-OWN = ("preset", "units", "boxes", "zone", "objective")
+OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective")
 FIELDS = (*OWN, *(each.name for each in dataclasses.fields(EnvConfig) if each.name not in FROM_UNITS))
 """What a scenario's file may hold."""
 NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
@@ -154,6 +155,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     units, boxes = (
         entries_from_json(kind, rest.pop(key, []), f"{where}.{key}") for key, kind in (("units", Unit), ("boxes", Box))
     )
+    drawn = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where)
     zone = rest.pop("zone", [])
     require(isinstance(zone, list), f"{where}.zone", "a list: x, y, radius", zone)
     objective = objective_from_json(rest.pop("objective", {}), f"{where}.objective")
@@ -164,7 +166,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     }
     flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
     settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
-    return Scenario(units, boxes, tuple(zone), settings, objective)
+    return Scenario(units, (*drawn, *boxes), tuple(zone), settings, objective)
 
 
 def read_scenario(path: Path | str) -> Scenario:
@@ -172,8 +174,9 @@ def read_scenario(path: Path | str) -> Scenario:
 
     Args:
         path: the file, as `Scenario.save` writes it: `units` and `boxes`, lists of objects with the fields of `Unit`
-            and `Box`; `zone`; `objective`, the fields of an `Objective`; a `preset` (small by default) and what differs
-            from it: `world`, `rules`, `reward`, `features` and other settings of `EnvConfig`.
+            and `Box`; `layers`, drawings with the fields of a `Layer`, and their `legend`; `zone`; `objective`, the
+            fields of an `Objective`; a `preset` (small by default) and what differs from it: `world`, `rules`,
+            `reward`, `features` and other settings of `EnvConfig`.
 
     Raises:
         FileError: it cannot be read, or is no JSON.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
+from echelon.rules.drawing import boxes_from_json
 from echelon.rules.objective import Objective
 from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, join
@@ -77,6 +78,28 @@ class Scene:
             bottom: of its underside, vox.
         """
         self.boxes.append(Box((*low, bottom), (*high, height), material))
+        return self
+
+    def draw(
+        self,
+        rows: Sequence[str],
+        legend: Mapping[str, Mapping[str, str | int]] | None = None,
+        low: tuple[int, int] = (0, 0),
+        bottom: int = 0,
+    ) -> Scene:
+        """Add the boxes that a drawing of the map from above stands for.
+
+        Args:
+            rows: of equal length, the upper one first: `#` is a wall, `=` a reinforced one, `*` foliage, `~` water.
+            legend: material and height by character, such as `{"x": {"material": "glass", "height": 3}}`.
+            low: column x, y of the lower left character.
+            bottom: height of the underside of all of it, vox.
+
+        Raises:
+            ConfigError: naming the row, or what is wrong with the legend.
+        """
+        layer = {"rows": list(rows), "low": list(low), "bottom": bottom}
+        self.boxes += boxes_from_json([layer], legend or {}, "Scene.draw")
         return self
 
     @property
