@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from echelon.rules.catalog_json import fields_from_json
+from echelon.rules.catalog_json import fields_from_json, typed
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.config_json import as_json, first_difference
 from echelon.rules.drawing import boxes_from_json
@@ -143,7 +143,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
         ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
     """
     require(isinstance(values, dict), where, "an object", values)
-    rest = dict(values)
+    rest = whole_numbers(values)
     for key in FROM_UNITS:
         require(key not in rest, f"{where}.{key}", "absent: units make the rosters, on one map", rest.get(key))
     for key in rest:
@@ -156,8 +156,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
         entries_from_json(kind, rest.pop(key, []), f"{where}.{key}") for key, kind in (("units", Unit), ("boxes", Box))
     )
     drawn = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where)
-    zone = rest.pop("zone", [])
-    require(isinstance(zone, list), f"{where}.zone", "a list: x, y, radius", zone)
+    zone = typed(tuple[float, ...], rest.pop("zone", []), f"{where}.zone")
     objective = objective_from_json(rest.pop("objective", {}), f"{where}.objective")
     base = ENV_PRESETS[name]()
     parts = {
@@ -166,7 +165,17 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     }
     flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
     settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
-    return Scenario(units, (*drawn, *boxes), tuple(zone), settings, objective)
+    return Scenario(units, (*drawn, *boxes), zone, settings, objective)
+
+
+def whole_numbers(values: Any) -> Any:
+    """JSON values in which whole numbers are integers: 12.0 means 12 wherever that may stand."""
+    if isinstance(values, dict):
+        return {name: whole_numbers(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [whole_numbers(value) for value in values]
+    is_whole = isinstance(values, float) and values.is_integer() and abs(values) <= 2**53
+    return int(values) if is_whole else values
 
 
 def read_scenario(path: Path | str) -> Scenario:

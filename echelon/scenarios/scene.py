@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -159,3 +160,10 @@ def scene_config(
     """
     several = scenario if isinstance(scenario, Sequence) and not isinstance(scenario, str) else [scenario]
     return join([one if isinstance(one, Scenario) else find_scenario(one) for one in several], weights)
+
+
+def config_of_words(words: Sequence[str]) -> EnvConfig:
+    """`scene_config` of the words of a command line: names or files, each with `:WEIGHT` behind it if it has one."""
+    found = [re.fullmatch(r"(.*?)(?::(\d{1,9}))?", word, re.DOTALL) for word in words]
+    names, weights = zip(*(match.groups() for match in found if match), strict=True)
+    return scene_config(names, [int(weight or 1) for weight in weights])

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -134,6 +135,27 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
     assert not (tmp_path / "own.json").exists()
 
 
+def test_a_whole_number_is_the_same_however_a_file_writes_it(tmp_path):
+    told = {
+        **duel().scenario.as_json(),
+        "zone": [20, 20, 5],
+        "comm_dim": 4,
+        "objective": {"kind": "hold", "seconds": 30},
+    }
+    texts = [
+        json.dumps(told),
+        re.sub(r"(?<![\w.\"])\d+(?![\w.\"])", lambda found: found.group() + ".0", json.dumps(told)),
+    ]
+    read = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"{number}.json"
+        path.write_text(text)
+        read.append(read_scenario(path))
+    assert texts[0] != texts[1] and 'comm_dim": 4.0' in texts[1]
+    assert json.dumps(read[0].as_json()) == json.dumps(read[1].as_json())
+    assert json.dumps(read[0].config.signature()) == json.dumps(read[1].config.signature())
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -167,7 +189,7 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
             {"boxes": [{"low": [0, 0, 0], "high": [10**9, 1, 1]}]},
             r"^duel.json.boxes\[0\]: Box.high must be 0..500 vox, got 1000000000$",
         ),
-        ({"zone": [20, 20]}, r"^duel.json: Scenario.zone must be x, y, radius, got \(20, 20\)$"),
+        ({"zone": [20, 20]}, r"^duel.json: Scenario.zone must be x, y, radius, got \(20.0, 20.0\)$"),
         ({"zone": [20, 20, 30.0]}, r"^duel.json: radius of Scenario.zone must be 1..20 vox, within the map, got 30.0$"),
         ({"world": {"size_x": 10**9}}, r"^duel.json: WorldConfig.size_x must be 32..500 vox"),
         ({"preset": "../small"}, r"^duel.json.preset must be one of small, standard, large, got '../small'$"),
