@@ -95,7 +95,7 @@ class Mechs(Fields, TensorClass):
     painter: Tensor  # [B, N, P] int64, who of pack p painted it last
     under_fire: Tensor  # [B, N] int32 substeps until it feels safe again
     hit_from: Tensor  # [B, N, 2] unit vector towards where its last hit came from, 0 before the first
-    wrecked: Tensor  # [B, N] bool, dead and its wreck lies on the map
+    wrecked: Tensor  # [B, N] bool, dead and its wreck lies on the map, or absent from the beginning
 
     @property
     def alive(self) -> Tensor:
@@ -275,7 +275,7 @@ def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfi
         painter=zeros(roster.num_packs, dtype=torch.int64),
         under_fire=zeros(dtype=torch.int32),
         hit_from=zeros(2),
-        wrecked=zeros(dtype=torch.bool),
+        wrecked=maps.spawn_hp[map_id] <= 0,
         batch_size=[batch],
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any, Literal
 
@@ -50,7 +50,7 @@ class Unit:
     facing_deg: float = 0.0
     """Heading: 0 is +x, 90 is +y."""
     hp: float = 1.0
-    """Share of the hull's hit points."""
+    """Share of the hull's hit points; 0: the mech is absent, as one that died before the battle began."""
     leg_hp: float = 1.0
     """Share of the hit points of its legs; 0 is legged."""
     heat: float = 0.0
@@ -65,7 +65,7 @@ class Unit:
     def __post_init__(self) -> None:
         share, place = Limits(0, 1, "of the hull's"), Limits(NOWHERE, PLACE.high, PLACE.unit)
         limits = {"x": place, "y": place, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
-        limits |= {"hp": Limits(0.001, 1, share.unit), "leg_hp": share, "heat": Limits(0, 2), "area": PLACE}
+        limits |= {"hp": share, "leg_hp": share, "heat": Limits(0, 2), "area": PLACE}
         check_settings(self, limits)
         require(isinstance(self.cooldown_s, Mapping), "Unit.cooldown_s", "seconds by weapon", self.cooldown_s)
         object.__setattr__(self, "cooldown_s", Table(self.cooldown_s))
@@ -132,6 +132,17 @@ class Position:
         return [(f"{unit.team}_{number}", unit) for team in teams for number, unit in enumerate(team)]
 
     @property
+    def present(self) -> list[str]:
+        """Names of the mechs that are not absent."""
+        return [name for name, unit in self.named if unit.hp > 0]
+
+    def of_sizes(self, blue: int, red: int) -> Position:
+        """The position with the first mechs of either team alone; the others are absent."""
+        kept = {f"{team}_{number}" for team, size in (("blue", blue), ("red", red)) for number in range(size)}
+        units = tuple(unit if name in kept else replace(unit, hp=0.0) for name, unit in self.named)
+        return replace(self, units=units)
+
+    @property
     def rosters(self) -> dict[str, tuple[str, ...]]:
         """Hull of each mech, by team."""
         return {team: tuple(unit.hull for unit in self.units if unit.team == team) for team in TEAMS}
@@ -149,6 +160,8 @@ class Position:
         """
         for team, roster in self.rosters.items():
             require(1 <= len(roster) <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", len(roster))
+            present = any(name.startswith(team) for name in self.present)
+            require(present, f"Scenario.units of {team}", "one at least that has hp", "none")
         for name, unit in self.named:
             require(unit.hull in catalog.hulls, f"hull of {name}", f"one of {', '.join(catalog.hulls)}", unit.hull)
             inside = not unit.area or (unit.area[2] <= size[0] and unit.area[3] <= size[1])
@@ -159,7 +172,7 @@ class Position:
             require(inside, "Box.high", f"within the map of {size} vox", box.high)
         require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
         check_circle("Scenario.zone", self.circle(size), size)
-        self.objective.check(size, longest_s, [name for name, _ in self.named])
+        self.objective.check(size, longest_s, self.present)
 
 
 def timers_of(hull: str, catalog: Catalog) -> dict[str, tuple[int, float]]:
