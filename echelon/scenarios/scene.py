@@ -64,7 +64,9 @@ class Scene:
         """
         for name in facts:
             require(name in FACTS, "Scene.place", f"given {', '.join(FACTS)}", name)
-        self.units.append(Unit(team, hull, *at, facing_deg=facing_deg, **facts))
+        require(len(at) in (0, 2), "Scene.place", "given x, y as at", at)
+        facts |= zip("xy", at, strict=False)
+        self.units.append(Unit(team, hull, facing_deg=facing_deg, **facts))
         return self
 
     def wall(
