@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from echelon.runtime import noise
-from echelon.runtime.errors import require
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
 from echelon.sim.movement import overlap
@@ -30,7 +28,7 @@ def spread(state: State, game: SimModel) -> State:
     """Battles at their first moment, with mechs that have several places at one that their seed draws.
 
     One mech after the other draws among its places that are clear of those before it and of all that are fixed;
-    `check_room` has seen to it that there is one.
+    `edited_states.check_room` has seen to it that there is one.
     """
     maps, half_size = game.maps, game.roster.half_size
     if not are_drawn(maps):
@@ -46,20 +44,3 @@ def spread(state: State, game: SimModel) -> State:
         chosen = torch.where(is_clear, order, -1).argmax(1)
         placed[mech] = places.gather(1, chosen[:, None, None].expand(-1, 1, 3))[:, 0]
     return state.replace(mechs=state.mechs.replace(pos=torch.stack(placed, 1)))
-
-
-def check_room(game: SimModel, names: Sequence[str]) -> None:
-    """Raise `ConfigError` for a mech that might find no place clear of the others, wherever those are drawn."""
-    maps, half_size = game.maps, game.roster.half_size
-    if not are_drawn(maps):
-        return
-    for number, (fixed, places) in enumerate(zip(are_fixed(maps).tolist(), maps.spawn_places, strict=True)):
-        for mech, own in enumerate(places):
-            before = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
-            if fixed[mech] or not before:
-                continue
-            others, half = places[before], half_size[before].repeat_interleave(len(own), 0)
-            meets = overlap(own[None], others.flatten(0, 1)[None], half, half_size[mech, None])
-            taken = int(meets[0].view(len(own), len(before), -1).sum(0).amax(-1).sum())
-            room, limit = int(own[:, 0].isfinite().sum()), "larger: of more places than others may take"
-            require(taken < room, f"scenario: area of {names[mech]} in battle {number}", limit, room)
