@@ -58,10 +58,12 @@ class Maps(Fields, TensorClass):
     opaque: Tensor  # [M, Y, X] int32, bit z set where a voxel stops lines of sight
     hazard: Tensor  # [M, Y, X] int32, bit z set where a voxel burns or cools: lava, debris, water
     spawn_pos: Tensor  # [M, N, 3] vox, hull centres, standing on the ground
+    spawn_places: Tensor  # [M, N, K, 3] vox, hull centres of which a battle draws one a mech, infinite behind the last
     spawn_yaw: Tensor  # [M, N] rad
     spawn_hp: Tensor  # [M, N] hit points
     spawn_leg_hp: Tensor  # [M, N] hit points of the legs
     spawn_heat: Tensor  # [M, N] heat points
+    spawn_cooldown: Tensor  # [M, N, T] int32 substeps until a weapon is ready
     zone_center: Tensor  # [M, 2] vox
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
@@ -93,7 +95,7 @@ class Mechs(Fields, TensorClass):
     painter: Tensor  # [B, N, P] int64, who of pack p painted it last
     under_fire: Tensor  # [B, N] int32 substeps until it feels safe again
     hit_from: Tensor  # [B, N, 2] unit vector towards where its last hit came from, 0 before the first
-    wrecked: Tensor  # [B, N] bool, dead and its wreck lies on the map
+    wrecked: Tensor  # [B, N] bool, dead and its wreck lies on the map, or absent from the beginning
 
     @property
     def alive(self) -> Tensor:
@@ -178,6 +180,19 @@ class State(Fields, TensorClass):
     control: Tensor  # [B, 2] zone tick of each team in the last decision, 0..1
     messages: Tensor  # [B, N, comm_dim] what each mech said in the last decision
     focus_slots: Tensor  # [B, N, PREFERENCES] int64, hostile behind each first contact slot or NO_MECH
+
+
+def begun_whole(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
+    """What `Maps` hold of mechs that begin at `pos [M, N, 3]`, whole, cool and with weapons that are ready."""
+    shape = pos.shape[:2]
+    return {
+        "spawn_pos": pos,
+        "spawn_places": pos[:, :, None].clone(),
+        "spawn_hp": roster.hp.expand(shape).clone(),
+        "spawn_leg_hp": roster.leg_hp.expand(shape).clone(),
+        "spawn_heat": torch.zeros(shape, dtype=torch.float32, device=pos.device),
+        "spawn_cooldown": torch.zeros((*shape, roster.num_timers), dtype=torch.int32, device=pos.device),
+    }
 
 
 def won_by_zone(count: int, mechs: int, device: torch.device) -> dict[str, Tensor]:
@@ -266,12 +281,12 @@ def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfi
         stability=zeros() + config.rules.stability_cap,
         fallen=zeros(dtype=torch.int32),
         suppressed=zeros(dtype=torch.int32),
-        cooldown=zeros(roster.num_timers, dtype=torch.int32),
+        cooldown=maps.spawn_cooldown[map_id],
         paint=zeros(roster.num_packs, dtype=torch.int32),
         painter=zeros(roster.num_packs, dtype=torch.int64),
         under_fire=zeros(dtype=torch.int32),
         hit_from=zeros(2),
-        wrecked=zeros(dtype=torch.bool),
+        wrecked=maps.spawn_hp[map_id] <= 0,
         batch_size=[batch],
     )
 

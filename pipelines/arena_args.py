@@ -25,7 +25,7 @@ from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import ALONE, Ranks, destroy_ranks, init_ranks
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
-from echelon.scenarios.scene import scene_config
+from echelon.scenarios.scene import config_of_words
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ class BattleArgs:
 
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Scenario in which battles begin, in place of --env: a name of echelon.scenario_names() or a JSON file
-    (`docs/SCENARIOS.md`); repeatable, and each battle draws one of them. Results are told by side."""
+    (`docs/SCENARIOS.md`); repeatable, and each battle draws one of them, as often as a :WEIGHT behind it says. Results
+    are told by side."""
     catalog: Path | None = None
     """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
     blue_roster: tuple[str, ...] = ()
@@ -109,7 +110,7 @@ class BattleArgs:
         if self.scenario:
             is_alone = self == BattleArgs(scenario=self.scenario)
             require(is_alone, "--scenario", "given without --catalog and rosters", " ".join(self.scenario))
-            return scene_config(self.scenario)
+            return config_of_words(self.scenario)
         catalog = env.catalog if self.catalog is None else read_catalog(self.catalog)
         blue, red = self.blue_roster or env.blue, self.red_roster or env.red
         return dataclasses.replace(env, catalog=catalog, blue=blue, red=red)

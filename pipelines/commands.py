@@ -24,6 +24,7 @@ from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import MAP_MAKER, RULES
 from echelon.runtime.errors import one_line, require
 from echelon.runtime.limits import check_settings, limits_of
+from echelon.scenarios.scene import config_of_words
 
 PIPED_WIDTH = 200
 """Letters of a line of tables that are not shown on a terminal."""
@@ -46,6 +47,8 @@ class Describe:
 
     env: Literal["small", "standard", "large"] = "standard"
     """Which battle."""
+    scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """In its place that of a scenario: a name of echelon.scenario_names() or a JSON file."""
     comm_dim: int = EnvConfig().comm_dim
     """Length of a message vector."""
     json: bool = False
@@ -56,11 +59,17 @@ class Describe:
     def __post_init__(self) -> None:
         check_settings(self, {"comm_dim": limits_of(EnvConfig)["comm_dim"]})
         require(not (self.json and self.markdown), "--json", "left out beside --markdown", self.json)
+        is_alone = (self.env, self.comm_dim, self.markdown) == (Describe.env, Describe.comm_dim, False)
+        require(
+            is_alone or not self.scenario, "--scenario", "given without --env, --comm-dim and --markdown", self.scenario
+        )
 
     def run(self) -> None:
-        description = describe_battle(replace(ENV_PRESETS[self.env](), comm_dim=self.comm_dim))
+        preset = replace(ENV_PRESETS[self.env](), comm_dim=self.comm_dim)
+        config = config_of_words(self.scenario) if self.scenario else preset
+        description = describe_battle(config)
         if self.json:
-            stored = {"layout": layout.describe(self.comm_dim), "sha256": layout.layout_hash(self.comm_dim)}
+            stored = {"layout": layout.describe(config.comm_dim), "sha256": layout.layout_hash(config.comm_dim)}
             print(json.dumps({**description.to_json(), **stored}))
         elif self.markdown:
             print(columns_page(self.env, description), end="")

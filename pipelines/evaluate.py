@@ -30,7 +30,7 @@ from echelon.runtime.errors import require, rounded
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
 from echelon.scenarios.piece import PIECES, pieces
-from echelon.scenarios.scene import scene_config
+from echelon.scenarios.scene import config_of_words
 
 LEAGUE_SEEDS = 4
 """Seeds of a league's evaluation by default."""
@@ -51,7 +51,7 @@ class Evaluate:
     """Name of a task."""
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """In place of a task, a scenario in which battles begin: a name of echelon.scenario_names() or a JSON file;
-    repeatable, and each battle draws one of them."""
+    repeatable, and each battle draws one of them, as often as a :WEIGHT behind it says."""
     league: Path | None = None
     """Folder of a league."""
     opponents: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Evaluate:
     def _at_task(self, progress: commands.Progress) -> Evaluation:
         return evaluate(
             self.policy,
-            scenario_task(scene_config(self.scenario)) if self.scenario else self.task,
+            scenario_task(config_of_words(self.scenario)) if self.scenario else self.task,
             self.opponents or None,
             2 * self.seeds if self.seeds > 0 else None,
             split=self.split,

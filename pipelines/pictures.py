@@ -27,6 +27,7 @@ from echelon.rules.roster import build_roster
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
@@ -34,6 +35,7 @@ from echelon.view.paper import FORMATS, WIDTH_IN
 from echelon.view.strip import GIF_S, draw_gif, draw_strip
 from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
+from echelon.world.written import write_maps
 
 GIF_PX_PER_IN = 69.0
 """Of the field; with its frame a moving picture of 6.5 inches is about 474 px wide."""
@@ -131,6 +133,8 @@ class DrawMaps:
     out: Path = Path("maps.png")
     """A PDF, of as many pages as needed, or a PNG or SVG, several of which are numbered."""
     env: Literal["small", "standard", "large"] = "standard"
+    scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """In place of both the ground of scenarios of one shape: names of echelon.scenario_names() or JSON files."""
     maps: int = 8
     """Number of maps of the pool to draw below the biomes."""
     map_seed: int = 0
@@ -144,10 +148,20 @@ class DrawMaps:
         check_writable(self.out)
         env = replace(ENV_PRESETS[self.env](), map_seed=self.map_seed, map_pool=max(self.maps, 1))
         names = [*env.world.biomes, *range(self.maps)]
-        tiles = [self.tile(env, name) for name in tracked(names, "maps", len(names))]
+        tiles = (
+            self.written() if self.scenario else [self.tile(env, name) for name in tracked(names, "maps", len(names))]
+        )
         for path in draw_contact_sheet(tiles, [material.name.lower() for material in Material], self.out):
             terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
         terminal().print(f"{len(tiles)} maps")
+
+    def written(self) -> list[Tile]:
+        """The ground of each scenario, by the word that names it."""
+        is_alone = self == DrawMaps(out=self.out, scenario=self.scenario)
+        require(is_alone, "--scenario", "given without --env, --maps and --map-seed", " ".join(self.scenario))
+        env = config_of_words(self.scenario)
+        maps = write_maps(env).split(1)
+        return [marked_tile(Path(word).stem, own, env) for word, own in zip(self.scenario, maps, strict=True)]
 
     def tile(self, env: EnvConfig, which: str | int) -> Tile:
         """The map of a biome, or that of a number in the pool."""
@@ -168,7 +182,8 @@ def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
     places, blue = maps.spawn_pos[0].tolist(), len(env.blue)
     spawns = [(place[0], place[1], int(n >= blue)) for n, place in enumerate(places)]
     zone = (x, y, float(maps.zone_radius[0]))
-    return Tile(caption, maps.material[0].numpy(), zone, spawns, named_parts(maps.seed, env.world))
+    parts = [] if env.positions else named_parts(maps.seed, env.world)
+    return Tile(caption, maps.material[0].numpy(), zone, spawns, parts)
 
 
 def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, float, str]]:

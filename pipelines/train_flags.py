@@ -24,7 +24,7 @@ from echelon.pipelines.console import ALLOW_MODULE, parse, pop_flag
 from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
-from echelon.scenarios.scene import scene_config
+from echelon.scenarios.scene import config_of_words
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
@@ -46,12 +46,12 @@ def read_config(arguments: list[str]) -> TrainConfig:
     if catalogs:
         default = replace(default, env=replace(default.env, catalog=read_catalog(Path(catalogs[-1]))))
     if scenarios:
-        default = replace(default, env=scene_config(scenarios))
+        default = replace(default, env=config_of_words(scenarios))
     description = (
         f"Train a policy. --preset NAME, one of {names}, sets the defaults below; now {preset}. --model NAME, one of "
         f"{', '.join(BUILT_IN)} or package.module:Config, is the kind of the network; now {kind}. --catalog "
-        f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable, "
-        f"lets battles begin as it says, in its world and by its rules. {ALLOW_MODULE}"
+        f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable "
+        f"with :WEIGHT behind each, lets battles begin as it says, in its world and by its rules. {ALLOW_MODULE}"
     )
     config = parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description))
     return with_stored_catalog(config) if config.resume and not catalogs else config

@@ -24,7 +24,7 @@ from echelon.rules.roster import build_roster
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
 from echelon.sim.terrain import material_at
-from echelon.state import PER_WEAPON, Maps, State, open_battle, won_by_zone
+from echelon.state import PER_WEAPON, Maps, State, begun_whole, open_battle, won_by_zone
 
 CPU = torch.device("cpu")
 HALF = 0.5
@@ -74,11 +74,8 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
         solid=columns_of(material, "solid"),
         opaque=columns_of(material, "opaque"),
         hazard=bits_of(material, torch.tensor([m in HAZARDS for m in Material])),
-        spawn_pos=spawn,
+        **begun_whole(spawn, roster),
         spawn_yaw=torch.where(roster.is_red, -math.pi / 2, math.pi / 2)[None],
-        spawn_hp=roster.hp[None].clone(),
-        spawn_leg_hp=roster.leg_hp[None].clone(),
-        spawn_heat=torch.zeros(1, roster.num_mechs),
         zone_center=center[None],
         zone_radius=torch.tensor([7.5]),
         path_length=(away - 7.5).clamp_min(0)[None],

@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env import outcome
+from echelon.env.areas import are_drawn, are_fixed, spread
 from echelon.env.decision import verdict
 from echelon.env.observation import layout
 from echelon.env.observation.build import observe
@@ -153,6 +154,23 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
     )
 
 
+def check_room(game: SimModel, names: list[str]) -> None:
+    """Raise `ConfigError` for a mech that might find no place clear of the others, wherever those are drawn."""
+    maps, half_size = game.maps, game.roster.half_size
+    if not are_drawn(maps):
+        return
+    for number, (fixed, places) in enumerate(zip(are_fixed(maps).tolist(), maps.spawn_places, strict=True)):
+        for mech, own in enumerate(places):
+            before = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
+            if fixed[mech] or not before:
+                continue
+            others, half = places[before], half_size[before].repeat_interleave(len(own), 0)
+            meets = overlap(own[None], others.flatten(0, 1)[None], half, half_size[mech, None])
+            taken = sum(meets[0].view(len(own), len(before), -1).count_nonzero(0).amax(-1).tolist())
+            room, limit = int(own[:, 0].isfinite().count_nonzero()), "larger: of more places than others may take"
+            require(taken < room, f"scenario: area of {names[mech]} in battle {number}", limit, room)
+
+
 def check_begun(game: SimModel) -> None:
     """Raise `ConfigError` for a mech that stands in terrain or in another mech where battles begin as written.
 
@@ -163,6 +181,7 @@ def check_begun(game: SimModel) -> None:
     count = len(config.positions)
     require(maps.shape[0] == count, "maps", f"{count}, one for each position of the config", maps.shape[0])
     each = torch.arange(count, device=maps.seed.device)
-    state = open_battle(each, each, maps, game.roster, config)
     names = [name for name, _ in config.positions[0].named]
+    check_room(game, names)
+    state = spread(open_battle(each, each, maps, game.roster, config), game)
     check_edited(state, list(range(count)), names, game, "scenario")

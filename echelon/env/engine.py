@@ -10,12 +10,13 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env import decision
+from echelon.env.areas import are_drawn
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.form import Backend, form_of, tell_compilation
 from echelon.env.loops.play import Loops
-from echelon.env.observation.build import Observation, write_streams
-from echelon.env.restart import Begun, begin_by_mask, begin_into_buffers
+from echelon.env.observation.build import Observation, first_look, write_streams
+from echelon.env.restart import Begun, ByMask, ByRow, begin_by_mask, begin_into_buffers, seen_anew
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -82,6 +83,7 @@ class Engine:
         self.logged_substep = prepared(step.logged_substep)
         self.begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
         self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
+        self.first_look_dense: Callable[..., tuple[State, Observation]] = prepared(first_look)
 
     def run_eagerly(self) -> None:
         """Play on operation by operation."""
@@ -91,7 +93,15 @@ class Engine:
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
         kept = self.__dict__.copy()
-        for name in ("decode", "conclude", "play", "logged_substep", "begin_by_mask", "begin_into_buffers"):
+        for name in (
+            "decode",
+            "conclude",
+            "play",
+            "logged_substep",
+            "begin_by_mask",
+            "begin_into_buffers",
+            "first_look_dense",
+        ):
             del kept[name]
         return kept
 
@@ -99,6 +109,22 @@ class Engine:
         """See `__getstate__`."""
         self.__dict__.update(kept)
         self._compile()
+
+    def first_look(self, state: State) -> tuple[State, Observation]:
+        """What is observed of battles at their first moment, and the state with the contact slots it showed."""
+        if self.loops is not None and not torch.compiler.is_compiling():
+            return self.loops.observe(state, self.game.maps)
+        return self.first_look_dense(state, self.game)
+
+    def first_shown(self, state: State, openings: TensorDict) -> Mapping[str, Tensor]:
+        """What is observed of battles at their first moment: on their maps, or where their mechs drew to begin."""
+        return self.first_look(state)[1] if are_drawn(self.game.maps) else openings[state.map_id]
+
+    def look_around(self, begun: Begun, chosen: ByMask | ByRow) -> Begun:
+        """`begun` whose ground is restored, with what the chosen battles observe where their mechs drew to begin."""
+        if not are_drawn(self.game.maps):
+            return begun
+        return seen_anew(begun, chosen, *self.first_look(begun.fresh), self.game.roster.teams)
 
     def decide(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None

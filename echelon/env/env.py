@@ -25,7 +25,7 @@ from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
-from echelon.env.restart import ByRow, begin, cleared, open_on_map, restore_ground
+from echelon.env.restart import ByMask, ByRow, begin, cleared, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules.config import EnvConfig
@@ -266,7 +266,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         begun = self._restart(everyone, self._empty())
         if self.observer is not None:
-            self.observer.opening(self.game, self.state, self.map_pool.openings[self.state.map_id])
+            shown = self.engine.first_shown(self.state, self.map_pool.openings)
+            self.observer.opening(self.game, self.state, shown)
         return begun
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -290,6 +291,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             else:
                 begun = self.engine.begin_by_mask(which, *there)
                 restore_ground(ground, which, begun.state.map_id, self.game.maps)
+            begun = self.engine.look_around(begun, chosen or ByMask(which))
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.shown.items():
             td.set(key, value)

@@ -13,10 +13,11 @@ from torchrl.data import Composite
 
 from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
+from echelon.rules.position import MOST_PLACES, have_areas
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import ConfigError
-from echelon.state import TELEMETRY_CELLS, Maps, open_battle, won_by_zone
+from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, open_battle, won_by_zone
 from echelon.world.pool import BLOCK
 
 COPIES_OF_GROUND = 2
@@ -78,12 +79,13 @@ def empty_map(config: EnvConfig) -> Maps:
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device="cpu")
 
+    drawn = {"spawn_places": zeros(1, mechs, MOST_PLACES, 3)} if have_areas(config.positions) else {}
     return Maps(
         seed=zeros(1, dtype=torch.int64),
         material=zeros(1, world.size_z, *plane[1:], dtype=torch.uint8),
         **{name: zeros(*plane, dtype=torch.int32) for name in ("solid", "opaque", "hazard")},
-        spawn_pos=zeros(1, mechs, 3),
-        **{name: zeros(1, mechs) for name in ("spawn_yaw", "spawn_hp", "spawn_leg_hp", "spawn_heat")},
+        **{**begun_whole(zeros(1, mechs, 3), build_roster(config, torch.device("cpu"))), **drawn},
+        spawn_yaw=zeros(1, mechs),
         zone_center=zeros(1, 2),
         zone_radius=zeros(1),
         path_length=zeros(*plane),

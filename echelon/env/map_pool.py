@@ -11,8 +11,7 @@ from torch import Tensor
 
 from echelon.env.edited_states import check_begun
 from echelon.env.loops.play import Loops
-from echelon.env.observation.build import observe
-from echelon.rules import actions
+from echelon.env.observation.build import first_look
 from echelon.rules.position import drawn_positions
 from echelon.runtime import noise
 from echelon.runtime.errors import require
@@ -175,6 +174,5 @@ def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -
     if loops is not None:
         state, streams = loops.observe(state, maps)
     else:
-        on_maps = dataclasses.replace(game, maps=maps)
-        state, streams = observe(state, actions.idle(count, game.roster, game.config), on_maps)
+        state, streams = first_look(state, dataclasses.replace(game, maps=maps))
     return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=device)

@@ -18,6 +18,7 @@ from torch import Tensor
 from echelon.env import decision
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
+from echelon.env.observation.build import first_look
 from echelon.env.restart import begin_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules import actions
@@ -52,6 +53,7 @@ COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
     "play": (step.play, 2),
     "conclude": (_conclude, 3),
     "begin_by_mask": (begin_by_mask, 4),
+    "first_look_dense": (first_look, 1),
 }
 """Functions of a decision, by the attribute of `Engine` that holds the compiled one: what each stands for, and how
 many of its first arguments have a row a battle."""

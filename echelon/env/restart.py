@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from echelon.env.areas import spread
 from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
@@ -124,6 +125,21 @@ def begin(
     return Begun(following, state, fresh, {key: renewed(key, old) for key, old in shown.items()})
 
 
+def seen_anew(
+    begun: Begun, chosen: ByMask | ByRow, fresh: State, streams: Mapping[str, Tensor], teams: Mapping[str, slice]
+) -> Begun:
+    """`begun`, with what is observed of the chosen battles where they began in place of what their maps tell.
+
+    Args:
+        fresh, streams: of the chosen battles, as `observe` returns them.
+        teams: where each team sits on the mech axis.
+    """
+    found = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
+    shown = {key: chosen.replaced(old, found[key]) if key in found else old for key, old in begun.shown.items()}
+    slots = chosen.replaced(begun.state.focus_slots, fresh.focus_slots)
+    return begun._replace(state=begun.state.replace(focus_slots=slots), shown=shown)
+
+
 def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
     """`begin` the battles `which [B]` bool, without a host read: a function of tensors, for torch.compile."""
     return begin(ByMask(which), *arguments)
@@ -219,7 +235,7 @@ def open_on_map(
     `terrain` as in `open_battle`."""
     seed = placed(seed, game.config.split)
     map_id = draw_map(seed, drawn)
-    state = open_battle(seed, map_id, game.maps, game.roster, game.config, terrain)
+    state = spread(open_battle(seed, map_id, game.maps, game.roster, game.config, terrain), game)
     return state.replace(focus_slots=openings["focus_slots"][map_id])
 
 

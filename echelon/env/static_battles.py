@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.env.areas import are_drawn
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
@@ -115,9 +116,8 @@ class StaticBattles:
         shown = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
             env.engine.begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
-            first = [env.map_pool.openings[name] for name in STREAMS]
-            replace_rows(which, self.state.map_id, list(self.streams.values()), first)
             restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
+            self._show_openings(which, env.map_pool.openings)
         self._return()
 
     def _played(self) -> State:
@@ -125,3 +125,12 @@ class StaticBattles:
         kept, state = leaves_of(self.state), self.env.state
         found = {name: kept[name] if is_same(kept[name], new) else new for name, new in leaves_of(state).items()}
         return with_leaves(state, found)
+
+    def _show_openings(self, which: Tensor, openings: Mapping[str, Tensor]) -> None:
+        """Show the first observations of battles that began."""
+        rows: Tensor | None = self.state.map_id
+        if are_drawn(self.env.game.maps):
+            fresh, openings = self.env.engine.first_look(self.state)
+            replace_rows(which, None, [self.state.focus_slots], [fresh.focus_slots])
+            rows = None
+        replace_rows(which, rows, list(self.streams.values()), [openings[name] for name in STREAMS])

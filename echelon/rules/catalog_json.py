@@ -71,7 +71,7 @@ def fields_from_json(
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:
-    """A field as its type `hint` says: a number, a word, a list of them, or words by name."""
+    """A field as its type `hint` says: a number, a word, a list of them, or these by name."""
     kind = get_origin(hint) or hint
     if hint is float:
         is_whole = type(value) is int and abs(value) <= 2**53
@@ -80,9 +80,11 @@ def typed(hint: Any, value: Any, where: str) -> Any:
         require(isinstance(value, list), where, "a list", value)
         return tuple(typed(get_args(hint)[0], one, where) for one in value)
     if kind is Mapping:
-        is_table = isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-        require(is_table, where, "an object of words by name", value)
-        return value
+        kind = get_args(hint)[1]
+        what = "words" if kind is str else "numbers"
+        is_table = isinstance(value, dict) and (kind is not str or all(isinstance(one, str) for one in value.values()))
+        require(is_table, where, f"an object of {what} by name", value)
+        return {name: typed(kind, one, f"{where}.{name}") for name, one in value.items()}
     wanted = str if kind is Literal else kind
     require(type(value) is wanted, where, f"a {wanted.__name__}", value)
     return value

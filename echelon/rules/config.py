@@ -231,7 +231,7 @@ class EnvConfig:
         require(self.map_spares == spares, "EnvConfig.map_spares", "0 where battles begin as written", self.map_spares)
         ours = {"blue": self.blue, "red": self.red}
         for number, position in enumerate(self.positions):
-            position.check(self.world.size, self.catalog.hulls, self.rules.max_episode_s)
+            position.check(self.world.size, self.catalog, self.rules.max_episode_s)
             for team, roster in position.rosters.items():
                 where = f"{team} of EnvConfig.positions[{number}]"
                 require(roster == ours[team], where, f"the {', '.join(ours[team])} of the battle", ", ".join(roster))

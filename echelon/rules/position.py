@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any, Literal
 
-from echelon.rules.catalog import Material
+from echelon.rules.catalog import Catalog, Material
 from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.objective import Objective, check_circle, whole_columns
-from echelon.runtime.errors import require, short_repr
+from echelon.rules.specs import Table
+from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.limits import Limits, check_settings
 
+READY: Mapping[str, float] = Table({})
+"""`Unit.cooldown_s` of a mech whose weapons are ready."""
 ON_GROUND = -1.0
 """`Unit.bottom` of a mech that stands on the highest ground below its hull."""
+NOWHERE = -1.0
+"""`Unit.x` and `Unit.y` of a mech that begins in an area."""
+MOST_PLACES = 256
+"""Places of an area that battles draw from; of more, these are as many evenly spread ones."""
 PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
 MOST_MECHS = 20
 TEAMS = ("blue", "red")
@@ -34,25 +41,40 @@ class Unit:
     """Blue mechs are `blue_0`, `blue_1`, ... in the order in which they stand here, and so are red ones."""
     hull: str
     """A row of the catalog."""
-    x: float
-    """Centre of the hull, vox."""
-    y: float
+    x: float = NOWHERE
+    """Centre of the hull, vox; absent of a mech that begins in an area."""
+    y: float = NOWHERE
     """The same along y."""
     bottom: float = ON_GROUND
     """Height of the hull's underside, vox; -1: on the highest ground below it."""
     facing_deg: float = 0.0
     """Heading: 0 is +x, 90 is +y."""
     hp: float = 1.0
-    """Share of the hull's hit points."""
+    """Share of the hull's hit points; 0: the mech is absent, as one that died before the battle began."""
     leg_hp: float = 1.0
     """Share of the hit points of its legs; 0 is legged."""
     heat: float = 0.0
     """Share of its heat capacity; it is shut down from 1 on."""
+    area: tuple[float, ...] = ()
+    """x, y of the lower left corner of a rectangle and of its upper right one, vox, in place of x and y: each battle
+    draws where in it the hull's centre is, on level ground, or where it fits above `bottom`."""
+
+    cooldown_s: Mapping[str, float] = READY
+    """Seconds until weapons are ready, by name; `ams` is its AMS. Those that share a timer wait for each other."""
 
     def __post_init__(self) -> None:
-        share = Limits(0, 1, "of the hull's")
-        limits = {"x": PLACE, "y": PLACE, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
-        check_settings(self, {**limits, "hp": Limits(0.001, 1, share.unit), "leg_hp": share, "heat": Limits(0, 2)})
+        share, place = Limits(0, 1, "of the hull's"), Limits(NOWHERE, PLACE.high, PLACE.unit)
+        limits = {"x": place, "y": place, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
+        limits |= {"hp": share, "leg_hp": share, "heat": Limits(0, 2), "area": PLACE}
+        check_settings(self, limits)
+        require(isinstance(self.cooldown_s, Mapping), "Unit.cooldown_s", "seconds by weapon", self.cooldown_s)
+        object.__setattr__(self, "cooldown_s", Table(self.cooldown_s))
+        if self.area:
+            require(len(self.area) == 4, "Unit.area", "x, y, x, y of two corners", self.area)
+            require(self.area[0] < self.area[2] and self.area[1] < self.area[3], "Unit.area", "low, high", self.area)
+            require(self.x == self.y == NOWHERE, "Unit.x and Unit.y", "absent beside an area", (self.x, self.y))
+        else:
+            require(min(self.x, self.y) >= 0, "Unit.x and Unit.y", f"{PLACE}, or an area instead", (self.x, self.y))
 
 
 @dataclass(frozen=True)
@@ -110,6 +132,17 @@ class Position:
         return [(f"{unit.team}_{number}", unit) for team in teams for number, unit in enumerate(team)]
 
     @property
+    def present(self) -> list[str]:
+        """Names of the mechs that are not absent."""
+        return [name for name, unit in self.named if unit.hp > 0]
+
+    def of_sizes(self, blue: int, red: int) -> Position:
+        """The position with the first mechs of either team alone; the others are absent."""
+        kept = {f"{team}_{number}" for team, size in (("blue", blue), ("red", red)) for number in range(size)}
+        units = tuple(unit if name in kept else replace(unit, hp=0.0) for name, unit in self.named)
+        return replace(self, units=units)
+
+    @property
     def rosters(self) -> dict[str, tuple[str, ...]]:
         """Hull of each mech, by team."""
         return {team: tuple(unit.hull for unit in self.units if unit.team == team) for team in TEAMS}
@@ -118,8 +151,8 @@ class Position:
         """Column x, y of the zone's centre, and its radius, vox, on a map of a `WorldConfig.size`."""
         return whole_columns(self.zone or (size[0] // 2, size[1] // 2, 7.5))
 
-    def check(self, size: tuple[int, int, int], hulls: Collection[str], longest_s: float) -> None:
-        """Refuse a position on a map of `size` vox, with the catalog's `hulls`, in battles of at most `longest_s`.
+    def check(self, size: tuple[int, int, int], catalog: Catalog, longest_s: float) -> None:
+        """Refuse a position on a map of `size` vox, with mechs of a catalog, in battles of at most `longest_s`.
 
         Raises:
             ConfigError: a team without mechs or with too many, an unknown hull, what is beyond the map, or an objective
@@ -127,14 +160,42 @@ class Position:
         """
         for team, roster in self.rosters.items():
             require(1 <= len(roster) <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", len(roster))
+            present = any(name.startswith(team) for name in self.present)
+            require(present, f"Scenario.units of {team}", "one at least that has hp", "none")
         for name, unit in self.named:
-            require(unit.hull in hulls, f"hull of {name}", f"one of {', '.join(hulls)}", unit.hull)
+            require(unit.hull in catalog.hulls, f"hull of {name}", f"one of {', '.join(catalog.hulls)}", unit.hull)
+            inside = not unit.area or (unit.area[2] <= size[0] and unit.area[3] <= size[1])
+            require(inside, f"area of {name}", f"within the map of {size} vox", unit.area)
+            check_cooldowns(name, unit, catalog)
         for box in self.boxes:
             inside = all(high <= side for high, side in zip(box.high, size, strict=True))
             require(inside, "Box.high", f"within the map of {size} vox", box.high)
         require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
         check_circle("Scenario.zone", self.circle(size), size)
-        self.objective.check(size, longest_s, [name for name, _ in self.named])
+        self.objective.check(size, longest_s, self.present)
+
+
+def timers_of(hull: str, catalog: Catalog) -> dict[str, tuple[int, float]]:
+    """By name of what a hull fires its timer, and for how many seconds that is set at most."""
+    names, spec = catalog.timer_names, catalog.hulls[hull]
+    found = {name: (names.index(one.timer), one.cooldown_s) for name, one in catalog.carried(hull).items()}
+    return found | ({"ams": (len(names), catalog.ams_cooldown_s)} if spec.ams else {})
+
+
+def check_cooldowns(name: str, unit: Unit, catalog: Catalog) -> None:
+    """Raise `ConfigError` for a cooldown of what a mech does not carry, or one that is longer than its weapon's."""
+    timers = timers_of(unit.hull, catalog)
+    for weapon, seconds in unit.cooldown_s.items():
+        where = f"cooldown_s of {name}"
+        require(weapon in timers, where, f"of {', '.join(timers)}, those of a {unit.hull}", weapon)
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        fits = is_number and 0 <= seconds <= timers[weapon][1]
+        require(fits, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
+
+
+def have_areas(positions: tuple[Position, ...]) -> bool:
+    """Whether a mech of some position begins in an area."""
+    return any(unit.area for position in positions for unit in position.units)
 
 
 def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
@@ -146,8 +207,16 @@ def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
 def entries_from_json(kind: Callable[..., Any], values: Any, where: str) -> tuple[Any, ...]:
     """Units or boxes from a list of JSON objects."""
     require(isinstance(values, list), where, "a list", values)
-    rows = enumerate(values)
-    return tuple(kind(**fields_from_json(kind, row, f"{where}[{at}]", None, False)) for at, row in rows)
+    return tuple(entry_from_json(kind, row, f"{where}[{at}]") for at, row in enumerate(values))
+
+
+def entry_from_json(kind: Callable[..., Any], values: Any, where: str) -> Any:
+    """A unit or a box from a JSON object; what is wrong with it is told with its place."""
+    fields = fields_from_json(kind, values, where, None, False)
+    try:
+        return kind(**fields)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def objective_from_json(values: Any, where: str) -> Objective:

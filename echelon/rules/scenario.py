@@ -5,23 +5,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import lcm
 from pathlib import Path
 from typing import Any
 
-from echelon.rules.catalog_json import fields_from_json
+from echelon.rules.catalog_json import fields_from_json, typed
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.config_json import as_json, first_difference
+from echelon.rules.drawing import boxes_from_json
 from echelon.rules.objective import Objective
 from echelon.rules.physics import RulesConfig
-from echelon.rules.position import PLACE, Box, Position, Unit, entries_from_json, objective_from_json
+from echelon.rules.position import MOST_MECHS, PLACE, Box, Position, Unit, entries_from_json, objective_from_json
 from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole
-from echelon.runtime.limits import check_settings
+from echelon.runtime.limits import Limits, check_settings
 
 PARTS = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
 FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "map_seed")
 """Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
-OWN = ("preset", "units", "boxes", "zone", "objective")
+SIZES = ("blue_sizes", "red_sizes")
+OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective", *SIZES)
 FIELDS = (*OWN, *(each.name for each in dataclasses.fields(EnvConfig) if each.name not in FROM_UNITS))
 """What a scenario's file may hold."""
 NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
@@ -47,20 +51,38 @@ class Scenario:
     """World, rules, rewards and what else a battle has; `config` has the units' rosters in place of its own."""
     objective: Objective = field(default_factory=Objective)
     """What decides the battle beside the death of a team; by default the zone."""
+    blue_sizes: tuple[int, ...] = ()
+    """Least and greatest number of blue mechs: each battle draws how many of the first ones there are; by default
+    all."""
+    red_sizes: tuple[int, ...] = ()
+    """The same of red ones."""
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_settings(self, {"zone": PLACE})
+        check_settings(self, {"zone": PLACE, **dict.fromkeys(SIZES, Limits(1, MOST_MECHS))})
         for kind, entries in ((Unit, self.units), (Box, self.boxes)):
             require(all(isinstance(each, kind) for each in entries), f"Scenario of {kind.__name__}", "these", entries)
         settings = self.settings
-        self.position.check(settings.world.size, settings.catalog.hulls, settings.rules.max_episode_s)
+        for position in self.positions:
+            position.check(settings.world.size, settings.catalog, settings.rules.max_episode_s)
 
     @property
     def position(self) -> Position:
         """How its battles begin."""
         return Position(self.units, self.boxes, self.zone, self.objective)
+
+    @property
+    def positions(self) -> list[Position]:
+        """How its battles begin: in one position, or in one for each number of mechs of either team."""
+        ranges = []
+        for team, roster in self.position.rosters.items():
+            count, sizes = len(roster), getattr(self, f"{team}_sizes")
+            fits = not sizes or (len(sizes) == 2 and sizes[0] <= sizes[1] <= count)
+            require(fits, f"Scenario.{team}_sizes", f"least and most mechs, at most {count}", sizes)
+            ranges.append(range(sizes[0], sizes[1] + 1) if sizes else [count])
+        is_whole = not self.blue_sizes and not self.red_sizes
+        return [self.position] if is_whole else [self.position.of_sizes(*sizes) for sizes in product(*ranges)]
 
     @property
     def config(self) -> EnvConfig:
@@ -84,7 +106,8 @@ class Scenario:
 
         units, boxes = ([without_defaults(each) for each in part] for part in (self.units, self.boxes))
         objective = {"objective": own} if (own := without_defaults(self.objective)) else {}
-        ground = {"zone": list(self.zone), **objective, "boxes": boxes}
+        sizes = {name: list(own) for name in SIZES if (own := getattr(self, name))}
+        ground = {"zone": list(self.zone), **objective, **sizes, "boxes": boxes}
         return {"preset": name, **by_preset[name], **ground, "units": units}
 
     def save(self, path: Path | str) -> None:
@@ -129,7 +152,13 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
         difference = first_difference({**ours, **NO_POOL}, {**theirs, **NO_POOL}, "settings")
         if difference:
             raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {number}")
-    positions = tuple(replace(one.position, weight=share) for one, share in zip(scenarios, shares, strict=True))
+    each = [one.positions for one in scenarios]
+    common = lcm(*map(len, each))
+    positions = tuple(
+        replace(position, weight=share * common // len(own))
+        for own, share in zip(each, shares, strict=True)
+        for position in own
+    )
     rosters = first.position.rosters
     battle = replace(first.settings, blue=rosters["blue"], red=rosters["red"], map_spares=0, positions=())
     return replace(battle, map_pool=len(positions), positions=positions)
@@ -142,7 +171,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
         ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
     """
     require(isinstance(values, dict), where, "an object", values)
-    rest = dict(values)
+    rest = whole_numbers(values)
     for key in FROM_UNITS:
         require(key not in rest, f"{where}.{key}", "absent: units make the rosters, on one map", rest.get(key))
     for key in rest:
@@ -154,8 +183,9 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     units, boxes = (
         entries_from_json(kind, rest.pop(key, []), f"{where}.{key}") for key, kind in (("units", Unit), ("boxes", Box))
     )
-    zone = rest.pop("zone", [])
-    require(isinstance(zone, list), f"{where}.zone", "a list: x, y, radius", zone)
+    drawn = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where)
+    zone = typed(tuple[float, ...], rest.pop("zone", []), f"{where}.zone")
+    sizes = {name: typed(tuple[int, ...], rest.pop(name, []), f"{where}.{name}") for name in SIZES}
     objective = objective_from_json(rest.pop("objective", {}), f"{where}.objective")
     base = ENV_PRESETS[name]()
     parts = {
@@ -164,7 +194,17 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     }
     flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
     settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
-    return Scenario(units, boxes, tuple(zone), settings, objective)
+    return Scenario(units, (*drawn, *boxes), zone, settings, objective, **sizes)
+
+
+def whole_numbers(values: Any) -> Any:
+    """JSON values in which whole numbers are integers: 12.0 means 12 wherever that may stand."""
+    if isinstance(values, dict):
+        return {name: whole_numbers(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [whole_numbers(value) for value in values]
+    is_whole = isinstance(values, float) and values.is_integer() and abs(values) <= 2**53
+    return int(values) if is_whole else values
 
 
 def read_scenario(path: Path | str) -> Scenario:
@@ -172,8 +212,9 @@ def read_scenario(path: Path | str) -> Scenario:
 
     Args:
         path: the file, as `Scenario.save` writes it: `units` and `boxes`, lists of objects with the fields of `Unit`
-            and `Box`; `zone`; `objective`, the fields of an `Objective`; a `preset` (small by default) and what differs
-            from it: `world`, `rules`, `reward`, `features` and other settings of `EnvConfig`.
+            and `Box`; `layers`, drawings with the fields of a `Layer`, and their `legend`; `zone`; `objective`, the
+            fields of an `Objective`; a `preset` (small by default) and what differs from it: `world`, `rules`,
+            `reward`, `features` and other settings of `EnvConfig`.
 
     Raises:
         FileError: it cannot be read, or is no JSON.

@@ -54,6 +54,7 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "TrainConfig": {"allow_test": False},
     "EvalConfig": {"pieces": 0},
+    "Unit": {"area": [], "cooldown_s": {}},
 }
 """Settings that came after the first release, by the name of their class, each with the JSON value under which
 everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.

@@ -34,6 +34,7 @@ class Stream(IntEnum):
     ACTION = 10
     BIOME = 11
     LEVEL = 12
+    PLACE = 13
 
 
 def mix(x: Tensor) -> Tensor:

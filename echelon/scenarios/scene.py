@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
+from echelon.rules.drawing import boxes_from_json
 from echelon.rules.objective import Objective
 from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, join
 from echelon.runtime.errors import require
 from echelon.scenarios.shipped import find_scenario
 
-FACTS = ("bottom", "hp", "leg_hp", "heat")
+FACTS = ("bottom", "hp", "leg_hp", "heat", "area", "cooldown_s")
 """What `Scene.place` takes beside place and heading."""
 
 
@@ -42,21 +44,29 @@ class Scene:
         self.boxes: list[Box] = []
 
     def place(
-        self, team: Literal["blue", "red"], hull: str, at: tuple[float, float], facing_deg: float = 0.0, **facts: float
+        self,
+        team: Literal["blue", "red"],
+        hull: str,
+        at: tuple[float, float] | tuple[()] = (),
+        facing_deg: float = 0.0,
+        **facts: Any,
     ) -> Scene:
         """Add a mech.
 
         Args:
             at: x, y of its centre, vox.
             facing_deg: its heading: 0 is +x, 90 is +y.
-            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (shares of the hull's).
+            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (shares of the hull's),
+                `cooldown_s`, and in place of `at` an `area`, as in `Unit`.
 
         Raises:
             ConfigError: a value is unknown or outside its limits.
         """
         for name in facts:
             require(name in FACTS, "Scene.place", f"given {', '.join(FACTS)}", name)
-        self.units.append(Unit(team, hull, *at, facing_deg=facing_deg, **facts))
+        require(len(at) in (0, 2), "Scene.place", "given x, y as at", at)
+        facts |= zip("xy", at, strict=False)
+        self.units.append(Unit(team, hull, facing_deg=facing_deg, **facts))
         return self
 
     def wall(
@@ -71,6 +81,28 @@ class Scene:
             bottom: of its underside, vox.
         """
         self.boxes.append(Box((*low, bottom), (*high, height), material))
+        return self
+
+    def draw(
+        self,
+        rows: Sequence[str],
+        legend: Mapping[str, Mapping[str, str | int]] | None = None,
+        low: tuple[int, int] = (0, 0),
+        bottom: int = 0,
+    ) -> Scene:
+        """Add the boxes that a drawing of the map from above stands for.
+
+        Args:
+            rows: of equal length, the upper one first: `#` is a wall, `=` a reinforced one, `*` foliage, `~` water.
+            legend: material and height by character, such as `{"x": {"material": "glass", "height": 3}}`.
+            low: column x, y of the lower left character.
+            bottom: height of the underside of all of it, vox.
+
+        Raises:
+            ConfigError: naming the row, or what is wrong with the legend.
+        """
+        layer = {"rows": list(rows), "low": list(low), "bottom": bottom}
+        self.boxes += boxes_from_json([layer], legend or {}, "Scene.draw")
         return self
 
     @property
@@ -130,3 +162,10 @@ def scene_config(
     """
     several = scenario if isinstance(scenario, Sequence) and not isinstance(scenario, str) else [scenario]
     return join([one if isinstance(one, Scenario) else find_scenario(one) for one in several], weights)
+
+
+def config_of_words(words: Sequence[str]) -> EnvConfig:
+    """`scene_config` of the words of a command line: names or files, each with `:WEIGHT` behind it if it has one."""
+    found = [re.fullmatch(r"(.*?)(?::(\d{1,9}))?", word, re.DOTALL) for word in words]
+    names, weights = zip(*(match.groups() for match in found if match), strict=True)
+    return scene_config(names, [int(weight or 1) for weight in weights])

@@ -121,8 +121,9 @@ def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
     return (other & meets).any(-1)
 
 
-def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
-    """`[B, N, N]` bool: the box of mech i at `pos_a` overlaps that of mech j at `pos_b`, `[B, N, 3]` vox each."""
-    reach = axes(half_size[:, None] + half_size)
+def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor, half_a: Tensor | None = None) -> Tensor:
+    """`[B, N, N]` bool: the box of mech i at `pos_a` overlaps that of mech j at `pos_b`, `[B, N, 3]` vox each; `half_a`
+    is half the size of the former, where they are others than the latter."""
+    reach = axes((half_size if half_a is None else half_a)[:, None] + half_size)
     gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
     return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])

@@ -43,7 +43,7 @@ def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
         maps.clock_rate[:, defenders] = win / substeps_of(objective, rules) * BY_CLOCK
         maps.control_rate[:, defenders] = 0.0
     if objective.kind in ("escort", "breakthrough"):
-        runners = [is_runner(name, objective) for name, _ in position.named]
+        runners = [is_runner(name, objective) and unit.hp > 0 for name, unit in position.named]
         maps.control_rate.zero_()
         maps.runner.copy_(torch.tensor(runners, device="cpu"))
         maps.arrival_score[:, attackers] = win / objective.mechs * BY_DEED

@@ -13,7 +13,7 @@ from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import Roster
 from echelon.runtime import exact
 from echelon.runtime.noise import Stream, bits
-from echelon.state import TELEMETRY_CELLS, Maps, won_by_zone
+from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, won_by_zone
 from echelon.world import biomes, corridors, paths, spawns, zones
 from echelon.world.splits import placed
 
@@ -89,11 +89,8 @@ def assemble_maps(
         solid=solid,
         opaque=opaque,
         hazard=bit_columns(material, [kind in HAZARDS for kind in Material]),
-        spawn_pos=spawn_pos,
+        **begun_whole(spawn_pos, roster),
         spawn_yaw=spawn_yaw,
-        spawn_hp=roster.hp.expand(spawn_yaw.shape).clone(),
-        spawn_leg_hp=roster.leg_hp.expand(spawn_yaw.shape).clone(),
-        spawn_heat=torch.zeros_like(spawn_yaw),
         zone_center=zone.center_vox,
         zone_radius=zone.radius_vox,
         path_length=field.length_vox,

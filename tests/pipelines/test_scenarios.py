@@ -6,7 +6,11 @@ import pytest
 from runs import TINY, run
 
 import echelon
+from echelon import EnvConfig
 from echelon.datasets.dataset import open_dataset
+from echelon.env.observation import layout
+from echelon.pipelines.commands import Describe
+from echelon.pipelines.pictures import DrawMaps
 from echelon.pipelines.train_flags import read_config
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
@@ -117,6 +121,37 @@ def test_a_name_stands_where_a_file_does(ask, brief):
     assert config.env.positions == echelon.find_scenario("gate-5v5").config.positions and config.env.reward.kill == 2
     with pytest.raises(ConfigError, match=r"CurriculumConfig.team_size must be empty where a scenario says it"):
         read_config(["--preset", "quick", "--scenario", "gate-5v5", "--curriculum.team-size", "3"])
+
+
+def test_scenarios_have_weights_on_the_command_line(ask):
+    config = read_config(["--preset", "quick", "--scenario", "gate-5v5:2", "--scenario=last-stand-5v5"]).env
+    assert [position.weight for position in config.positions] == [2, 1]
+    assert config == echelon.scene_config(["gate-5v5", "last-stand-5v5"], [2, 1])
+    for word, said in (
+        ("gate-5v5:0", "Position.weight must be 1..100 times as often as one of weight 1, got 0"),
+        ("gate-5v5:x", "a scenario must be one of"),
+    ):
+        with pytest.raises(ConfigError, match=f"^{said}"):
+            ask("play", *SCRIPTED, "--scenario", word)
+
+
+def test_a_scenario_is_described_and_drawn(duel, tmp_path, capsys):
+    scenario = echelon.Scene(EnvConfig(comm_dim=3)).place("blue", "light", (12, 20)).place("red", "light", (30, 20))
+    path = tmp_path / "three.json"
+    scenario.scenario.save(path)
+    Describe(scenario=(str(path),), json=True).run()
+    told = json.loads(capsys.readouterr().out)
+    assert told["sha256"] == layout.layout_hash(3)
+    Describe(scenario=(str(path),)).run()
+    with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, --comm-dim and --markdown"):
+        Describe(scenario=(str(path),), comm_dim=4)
+    drawing = DrawMaps(out=tmp_path / "duel.png", scenario=(str(duel),))
+    (tile,) = drawing.written()
+    assert tile.caption == "duel" and tile.spawns == [(12.0, 20.0, 0), (30.0, 20.0, 1)] and tile.ground[3, 15, 20] == 4
+    drawing.run()
+    assert (tmp_path / "duel.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, --maps and --map-seed, got '"):
+        DrawMaps(scenario=(str(duel),), maps=3).run()
 
 
 def test_what_a_commander_can_do_is_told_skill_by_skill():

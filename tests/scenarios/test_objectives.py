@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import echelon
 from echelon import EchelonEnv, EnvConfig, Objective, RulesConfig, Scene
 from echelon.env.objectives import goals, zone
-from echelon.env.outcome import Reason, Winner, note_events
+from echelon.env.outcome import STATS, Reason, Winner, note_events
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
 from echelon.runtime.errors import ConfigError
@@ -83,6 +83,53 @@ def by_kind(ends: Counter) -> dict[str, Counter]:
 def test_battles_of_every_kind_side_by_side_are_the_same_in_both_forms():
     ends = by_kind(play_in_both_forms(battles_of(*KINDS), 24))
     assert all(ends.values()), "some battle of each kind has ended"
+
+
+def of_any_size():
+    return dataclasses.replace(skirmish(KINDS["breakthrough"]), blue_sizes=(2, 3), red_sizes=(1, 3))
+
+
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
+def test_battles_of_any_size_are_the_same_in_both_forms():
+    assert play_in_both_forms(of_any_size().config, 12).total() >= 12
+
+
+def test_each_battle_draws_how_many_mechs_there_are(tmp_path):
+    """The first ones of each team; who is absent did not die, does not run, and is told by no mask."""
+    scenario = of_any_size()
+    env = echelon.scene(scenario, 300, "cpu", seed=0)
+    alive = env.state.mechs.alive
+    sizes = [tuple(int(team.sum()) for team in row.split(3)) for row in alive]
+    counts = Counter(sizes)
+    assert set(counts) == {(blue, red) for blue in (2, 3) for red in (1, 2, 3)} and min(counts.values()) > 25
+    assert alive[:, :2].all() and alive[:, 3].all() and env.state.mechs.wrecked.equal(~alive)
+    shown = env.reset()
+    assert torch.equal(torch.cat([shown[group, "mask"] for group in ("blue", "red")], 1), env.state.mechs.alive)
+    assert not (env.game.maps.runner & (env.game.maps.spawn_hp == 0)).any()
+    env.state.tick[:] = RULES.max_decisions * RULES.decision_repeat - RULES.decision_repeat
+    told = env.step(env.rand_action(shown))["next"]
+    assert told["done"].all() and told["outcome", "stats"][..., STATS.index("deaths")].sum() == 0
+    scenario.save(tmp_path / "it.json")
+    assert read_scenario(tmp_path / "it.json") == scenario
+    assert json.loads((tmp_path / "it.json").read_text())["red_sizes"] == [1, 3]
+    both = echelon.scene_config([scenario, skirmish(KINDS["breakthrough"])], weights=[1, 2])
+    assert [position.weight for position in both.positions] == [1] * 6 + [12]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"blue_sizes": [2]}, r"^Scenario.blue_sizes must be least and most mechs, at most 3, got \(2,\)$"),
+        ({"blue_sizes": [3, 2]}, r"^Scenario.blue_sizes must be least and most mechs, at most 3, got \(3, 2\)$"),
+        ({"red_sizes": [1, 4]}, r"^Scenario.red_sizes must be least and most mechs, at most 3, got \(1, 4\)$"),
+        ({"red_sizes": [0, 2]}, r"^Scenario.red_sizes must be 1..20, got 0$"),
+        ({"blue_sizes": [1, 3]}, r"^Objective.mechs must be 1..1 mechs of blue, got 2$"),
+        ({"red_sizes": "x"}, r"^it.red_sizes must be a list, got 'x'$"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused_in_one_line(change, said):
+    with pytest.raises(ConfigError, match=said):
+        scenario_from_json({**skirmish(KINDS["breakthrough"]).as_json(), **change}, "it")
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -71,6 +72,29 @@ def test_loops_play_what_operations_play():
         assert torch.equal(one["blue", "observation", "contacts"], other["blue", "observation", "contacts"])
 
 
+def test_weapons_are_ready_when_their_timers_have_run_out(tmp_path):
+    """Seconds by weapon become substeps of its timer, the longer one where two share it; a file holds them."""
+    scene = Scene().place("blue", "heavy", at=(12, 20), cooldown_s={"missile": 2.0, "ams": 0.3})
+    scene.place("red", "medium", at=(30, 20), facing_deg=180)
+    env, rules = scene.env(2, "cpu", seed=0), scene.settings.rules
+    timers = [*scene.settings.catalog.timer_names, "ams"]
+    assert timers.index("missile") == 1
+    left = [rules.substeps({"missile": 2.0, "ams": 0.3}.get(name, 0)) for name in timers]
+    assert env.state.mechs.cooldown[:, 0].tolist() == [left] * 2 and env.state.mechs.cooldown[:, 1].sum() == 0
+    after = env.step(env.rand_action(env.reset()))
+    assert after["next", "done"].sum() == 0
+    assert env.state.mechs.cooldown[0, 0, 1] == left[1] - rules.decision_repeat, "it runs out as any does"
+    scene.scenario.save(tmp_path / "it.json")
+    assert read_scenario(tmp_path / "it.json") == scene.scenario
+    for left, said in (
+        ({"flamer": 1}, r"^cooldown_s of blue_0 must be of .*, those of a heavy, got 'flamer'$"),
+        ({"missile": 99}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got 99$"),
+        ({"missile": float("nan")}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got nan$"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            Scene().place("blue", "heavy", (12, 20), cooldown_s=left).place("red", "light", (30, 20)).env(1, "cpu")
+
+
 def test_mechs_stand_on_what_lies_below_them():
     scene = Scene().wall((10, 10), (16, 16), 3).wall((20, 10), (26, 16), 6, bottom=5)
     scene.place("blue", "light", at=(13, 13)).place("red", "light", at=(23, 13)).place(
@@ -111,15 +135,39 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
     assert not (tmp_path / "own.json").exists()
 
 
+def test_a_whole_number_is_the_same_however_a_file_writes_it(tmp_path):
+    told = {
+        **duel().scenario.as_json(),
+        "zone": [20, 20, 5],
+        "comm_dim": 4,
+        "objective": {"kind": "hold", "seconds": 30},
+    }
+    texts = [
+        json.dumps(told),
+        re.sub(r"(?<![\w.\"])\d+(?![\w.\"])", lambda found: found.group() + ".0", json.dumps(told)),
+    ]
+    read = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"{number}.json"
+        path.write_text(text)
+        read.append(read_scenario(path))
+    assert texts[0] != texts[1] and 'comm_dim": 4.0' in texts[1]
+    assert json.dumps(read[0].as_json()) == json.dumps(read[1].as_json())
+    assert json.dumps(read[0].config.signature()) == json.dumps(read[1].config.signature())
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"units": 3}, r"^duel.json.units must be a list, got 3$"),
         ({"units": []}, r"^duel.json: Scenario.units of blue must be 1..20, got 0$"),
-        ({"units": [{"team": "blue", "hull": "scout", "x": 1}]}, r"^duel.json.units\[0\] must be whole: .* lacks y"),
+        (
+            {"units": [{"team": "blue", "hull": "scout", "x": 1}]},
+            r"^duel.json.units\[0\]: Unit.x and Unit.y must be 0..500",
+        ),
         (
             {"units": [{"team": "green", "hull": "scout", "x": 1, "y": 1}]},
-            r"^duel.json: Unit.team must be one of 'blue', 'red', got",
+            r"^duel.json.units\[0\]: Unit.team must be one of 'blue', 'red', got",
         ),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 17]}]},
@@ -127,18 +175,21 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
         ),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [1, 0, 1]}]},
-            r"^duel.json: Box.high must be above \(0, 0, 0\) in x, y and z",
+            r"^duel.json.boxes\[0\]: Box.high must be above \(0, 0, 0\) in x, y and z",
         ),
-        ({"boxes": [{"low": [0, 0], "high": [1, 1, 1]}]}, r"^duel.json: Box.low and Box.high must be x, y, z"),
+        (
+            {"boxes": [{"low": [0, 0], "high": [1, 1, 1]}]},
+            r"^duel.json.boxes\[0\]: Box.low and Box.high must be x, y, z",
+        ),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 1], "material": "cheese"}]},
-            r"^duel.json: Box.material must be one of air, ",
+            r"^duel.json.boxes\[0\]: Box.material must be one of air, ",
         ),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [10**9, 1, 1]}]},
-            r"^duel.json: Box.high must be 0..500 vox, got 1000000000$",
+            r"^duel.json.boxes\[0\]: Box.high must be 0..500 vox, got 1000000000$",
         ),
-        ({"zone": [20, 20]}, r"^duel.json: Scenario.zone must be x, y, radius, got \(20, 20\)$"),
+        ({"zone": [20, 20]}, r"^duel.json: Scenario.zone must be x, y, radius, got \(20.0, 20.0\)$"),
         ({"zone": [20, 20, 30.0]}, r"^duel.json: radius of Scenario.zone must be 1..20 vox, within the map, got 30.0$"),
         ({"world": {"size_x": 10**9}}, r"^duel.json: WorldConfig.size_x must be 32..500 vox"),
         ({"preset": "../small"}, r"^duel.json.preset must be one of small, standard, large, got '../small'$"),

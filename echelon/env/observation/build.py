@@ -10,6 +10,7 @@ from echelon.env.observation.ego import ego
 from echelon.env.observation.local_map import local_map
 from echelon.env.observation.sensing import perceive
 from echelon.env.observation.squad import comms, squad
+from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Orders
 from echelon.sim.model import SimModel
 from echelon.state import State
@@ -47,6 +48,11 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
     }
     streams = streams if out is None else write_streams(streams, out)
     return state.replace(focus_slots=hostile_slots(slots, filled, game)), streams
+
+
+def first_look(state: State, game: SimModel) -> tuple[State, Observation]:
+    """`observe` of battles in which nobody was told anything yet."""
+    return observe(state, actions.idle(state.seed.shape[0], game.roster, game.config), game)
 
 
 def write_streams(streams: Observation, out: Observation) -> Observation:

@@ -114,8 +114,8 @@ class Chart {
   }
 
   turnHandle(unit) {
-    const angle = ((unit.facing_deg ?? 0) * Math.PI) / 180, far = this.halfOf(unit) + HANDLE_VOX;
-    return [unit.x + Math.cos(angle) * far, unit.y + Math.sin(angle) * far];
+    const angle = ((unit.facing_deg ?? 0) * Math.PI) / 180, far = this.halfOf(unit) + HANDLE_VOX, [x, y] = placeOf(unit);
+    return [x + Math.cos(angle) * far, y + Math.sin(angle) * far];
   }
 
   drawHandle(x, y) {
@@ -133,9 +133,10 @@ class Chart {
   }
 
   drawUnit(unit, at) {
-    const { pen, scale } = this, half = this.halfOf(unit), [left, top] = this.spot(unit.x, unit.y);
+    const { pen, scale } = this, half = this.halfOf(unit), [left, top] = this.spot(...placeOf(unit));
     const look = TEAM_LOOKS[unit.team] ?? TEAM_LOOKS.red, isSelected = this.isSelected("unit", at);
     const radius = Math.max(half * scale, 6), handle = this.turnHandle(unit);
+    if (unit.area) this.drawArea(unit.area, look.fill);
     pen.beginPath();
     pen.moveTo(left, top);
     pen.lineTo(...this.spot(...handle));
@@ -152,6 +153,15 @@ class Chart {
     pen.fillStyle = MARK;
     if (scale > 7) pen.fillText(unit.hull, left, top + radius + 8);
     if (isSelected) this.drawHandle(...handle);
+  }
+
+  /** The rim of the rectangle in which a mech begins. */
+  drawArea([lowX, lowY, highX, highY], colour) {
+    const { pen, scale } = this;
+    Object.assign(pen, { strokeStyle: colour, lineWidth: 1.5 });
+    pen.setLineDash([3, 3]);
+    pen.strokeRect(...this.spot(lowX, highY), (highX - lowX) * scale, (highY - lowY) * scale);
+    pen.setLineDash([]);
   }
 
   /** A pale arc for the hit points that it lacks. */

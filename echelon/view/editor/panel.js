@@ -91,7 +91,7 @@ class Panel {
 
   fieldsOfUnit(at) {
     const { edited } = this, told = { ...UNIT_DEFAULTS, ...edited.row };
-    const fields = UNIT_FIELDS.map(([name, words, kind]) =>
+    const fields = UNIT_FIELDS.filter(([name]) => told[name] !== undefined).map(([name, words, kind]) =>
       field(`unit-${name}`, words, told[name], kind, (value) => this.change(() => edited.setUnit({ [name]: value }))));
     return [element("strong", { textContent: edited.nameOf(at) }), ...fields];
   }

@@ -3,7 +3,7 @@
 
 const facts = JSON.parse(document.getElementById("data").textContent);
 const TEAMS = ["blue", "red"];
-const UNIT_DEFAULTS = { bottom: -1, facing_deg: 0, hp: 1, leg_hp: 1, heat: 0 };
+const UNIT_DEFAULTS = { bottom: -1, facing_deg: 0, hp: 1, leg_hp: 1, heat: 0, cooldown_s: {} };
 const OBJECTIVE_DEFAULTS = { kind: "zone", attackers: "blue", seconds: 0, control_s: 0, mech: "", mechs: 1, second_zone: [] };
 /** Keys that the page has fields for; the others are settings, which it shows as JSON. */
 const DRAWN = ["preset", "zone", "objective", "boxes", "units"];
@@ -11,6 +11,9 @@ const MOST_UNDONE = 200;
 
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 const toHalf = (x) => Math.round(x * 2) / 2;
+
+/** Where a mech is drawn, x and y: one that begins in an area in the middle of it. */
+const placeOf = ({ x, y, area }) => (area ? [(area[0] + area[2]) / 2, (area[1] + area[3]) / 2] : [x, y]);
 
 /** An object without the fields that have their defaults, as a file holds it. */
 const withoutDefaults = (row, defaults) =>
@@ -134,7 +137,11 @@ class Edited {
   /** Put the selected at a place: a unit's centre, a box's lower corner, a zone's centre. */
   moveTo(x, y) {
     const { kind } = this.selected, [sizeX, sizeY] = this.size;
-    if (kind === "unit") this.setUnit({ x: clamp(x, 0, sizeX), y: clamp(y, 0, sizeY) });
+    if (kind === "unit" && this.row.area) {
+      const { area } = this.row, [oldX, oldY] = placeOf(this.row);
+      const dx = clamp(x - oldX, -area[0], sizeX - area[2]), dy = clamp(y - oldY, -area[1], sizeY - area[3]);
+      this.setUnit({ area: area.map((side, at) => side + (at % 2 ? dy : dx)) });
+    } else if (kind === "unit") this.setUnit({ x: clamp(x, 0, sizeX), y: clamp(y, 0, sizeY) });
     else if (kind === "box") {
       const { low, high } = this.row, wide = [high[0] - low[0], high[1] - low[1]];
       const corner = [clamp(Math.round(x), 0, sizeX - wide[0]), clamp(Math.round(y), 0, sizeY - wide[1])];
@@ -145,7 +152,7 @@ class Edited {
   /** Where `moveTo` would put the selected so that it stays. */
   get spot() {
     const { kind } = this.selected;
-    return kind === "unit" ? [this.row.x, this.row.y] : kind === "box" ? this.row.low.slice(0, 2) : this.circle(kind).slice(0, 2);
+    return kind === "unit" ? placeOf(this.row) : kind === "box" ? this.row.low.slice(0, 2) : this.circle(kind).slice(0, 2);
   }
 
   nudge(dx, dy) {

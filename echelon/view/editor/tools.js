@@ -54,7 +54,8 @@ class Pointer {
   /** What lies at a point: mechs above zones' names and rims, those above boxes. */
   found(x, y) {
     const { edited, chart } = this, { units, boxes } = edited.values;
-    const unit = units.findLastIndex((one) => Math.hypot(one.x - x, one.y - y) <= Math.max(chart.halfOf(one), 6 / chart.scale));
+    const away = (one) => Math.hypot(placeOf(one)[0] - x, placeOf(one)[1] - y);
+    const unit = units.findLastIndex((one) => away(one) <= Math.max(chart.halfOf(one), 6 / chart.scale));
     if (unit >= 0) return { kind: "unit", at: unit };
     for (const kind of edited.zones) {
       const [column, row, radius] = edited.circle(kind), away = Math.hypot(Math.floor(column) - x, Math.floor(row) - y);

@@ -1,0 +1,46 @@
+"""Where mechs that begin somewhere in an area stand: drawn by their battle's own seed, clear of all others."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from echelon.runtime import noise
+from echelon.runtime.noise import Stream
+from echelon.sim.model import SimModel
+from echelon.sim.movement import overlap
+from echelon.state import Maps, State
+
+
+def are_drawn(maps: Maps) -> bool:
+    """Whether mechs have more than one place to begin on some of the maps."""
+    return maps.spawn_places.shape[2] > 1
+
+
+def are_fixed(maps: Maps) -> Tensor:
+    """`[M, N]` bool: mechs with one place alone, on maps of which some have more."""
+    return maps.spawn_places[:, :, 1, 0].isinf()
+
+
+def spread(state: State, game: SimModel) -> State:
+    """Battles at their first moment, with mechs that have several places at one that their seed draws.
+
+    One mech after the other draws among its places that are clear of those before it and of all that are fixed;
+    `edited_states.check_room` has seen to it that there is one.
+    """
+    maps, half_size = game.maps, game.roster.half_size
+    if not are_drawn(maps):
+        return state
+    fixed = are_fixed(maps)[state.map_id]
+    placed = list(torch.where(fixed[..., None], state.mechs.pos, math.inf).unbind(1))
+    number = torch.arange(maps.spawn_places.shape[2], device=fixed.device)
+    for mech in range(len(placed)):
+        places = maps.spawn_places[state.map_id, mech]  # [B, K, 3]
+        meets = overlap(places, torch.stack(placed, 1), half_size, half_size[mech, None]).any(-1)
+        is_clear = places[..., 0].isfinite() & (~meets | fixed[:, mech, None])
+        order = noise.bits(state.seed, mech, Stream.PLACE, len(number)) * len(number) + number  # no two are equal
+        chosen = torch.where(is_clear, order, -1).argmax(1)
+        placed[mech] = places.gather(1, chosen[:, None, None].expand(-1, 1, 3))[:, 0]
+    return state.replace(mechs=state.mechs.replace(pos=torch.stack(placed, 1)))

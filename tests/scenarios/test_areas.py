@@ -1,0 +1,157 @@
+"""Mechs that begin somewhere in an area: places that can stand, by seed, in both forms of a decision."""
+
+import dataclasses
+import itertools
+import json
+
+import pytest
+import torch
+
+import echelon
+from echelon import EnvConfig, Scene
+from echelon.env.edited_states import check_edited
+from echelon.env.static_battles import StaticBattles
+from echelon.rules.scenario import read_scenario, scenario_from_json
+from echelon.runtime import jit
+from echelon.runtime.errors import ConfigError
+
+WEST, EAST = (2, 8, 12, 32), (27, 8, 38, 32)
+SHORT = dataclasses.replace(EnvConfig.small(), rules=echelon.RulesConfig(max_episode_s=1.0))
+
+
+def melee(settings: EnvConfig = SHORT, **facts) -> Scene:
+    """Three against three: two of blue in an area through which a wall goes, beside one that stands there."""
+    scene = Scene(settings).wall((4, 14), (9, 16), 5).place("blue", "medium", at=(7, 20))
+    for hull in ("heavy", "scout"):
+        scene.place("blue", hull, area=WEST, **facts)
+    for hull in ("light", "medium", "heavy"):
+        scene.place("red", hull, area=EAST, facing_deg=180, **facts)
+    return scene
+
+
+@pytest.mark.parametrize("bottom", [-1.0, 0.0])
+def test_every_battle_draws_places_that_can_stand(bottom):
+    env = melee(bottom=bottom).env(256, "cpu", seed=0)
+    names, pos = [name for group in env.group_map.values() for name in group], env.state.mechs.pos
+    check_edited(env.state, list(range(256)), names, env.game)
+    assert (pos[:, 0] == pos[0, 0]).all(), "who has a place keeps it"
+    for mechs, (low_x, low_y, high_x, high_y) in ((pos[:, 1:3], WEST), (pos[:, 3:], EAST)):
+        x, y, z = mechs.unbind(-1)
+        assert (x >= low_x).all() and (x <= high_x).all() and (y >= low_y).all() and (y <= high_y).all()
+        assert (z < 5).all(), "nobody is on top of the wall, which is too narrow"
+    assert len({tuple(battle) for battle in pos.flatten(1).tolist()}) == 256
+    assert pos[:, 3, 0].unique().numel() == 11, "every column of the area"
+
+
+def test_a_place_is_drawn_by_the_seed_alone():
+    env = melee().env(16, "cpu", seed=0)
+    seeds = env.state.seed
+    alone = melee().env(1, "cpu", seed=seeds[5:6])
+    assert torch.equal(alone.state.mechs.pos[0], env.state.mechs.pos[5])
+    assert torch.equal(alone.reset()["red", "observation", "ego"][0], env.reset()["red", "observation", "ego"][5])
+
+
+def read(values):
+    try:
+        return scenario_from_json(values, "it.json")
+    except ConfigError as error:
+        raise ConfigError(str(error) if str(error).startswith("it.json") else f"it.json: {error}") from None
+
+
+def leaves(td):
+    return {key: value.numpy().tobytes() for key, value in td.items(True, True)}
+
+
+def assert_same_battles(first, second, decisions=9):
+    """Everything that battles show and are, over two restarts of each."""
+    one, other = first.reset(), second.reset()
+    assert leaves(one) == leaves(other)
+    seen = [first.state.mechs.pos[:, 3].clone()]
+    for _ in range(decisions):
+        one = first.rand_action(one)
+        for group in first.group_map:
+            other[group, "action"] = one[group, "action"].clone()
+        (ended, one), (also, other) = first.step_and_maybe_reset(one), second.step_and_maybe_reset(other)
+        assert leaves(ended) == leaves(also) and leaves(one) == leaves(other)
+        assert leaves(first.state.to_tensordict()) == leaves(second.state.to_tensordict())
+        if ended["next", "done"].any():
+            seen.append(first.state.mechs.pos[:, 3].clone())
+    assert len(seen) == 3 and not any(torch.equal(*pair) for pair in itertools.pairwise(seen))
+
+
+@pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
+@pytest.mark.parametrize("by_row", [True, False])
+def test_battles_begin_anew_alike_in_every_form(form, by_row):
+    """Dense and loops, by row and, as a GPU does, by mask."""
+    first, second = (melee().env(5, "cpu", seed=3, backend=backend) for backend in ("eager", form))
+    second.restarts_by_row = by_row
+    assert_same_battles(first, second)
+
+
+def test_battles_in_place_show_the_same():
+    """As a captured decision of a GPU plays them."""
+    called, static = (melee().env(4, "cpu", seed=3, backend="eager") for _ in range(2))
+    shown = called.reset()
+    battles = StaticBattles(static, static.reset())
+    for _ in range(5):
+        shown = called.rand_action(shown)
+        decided = battles.shown.copy()
+        for group in called.group_map:
+            decided[group, "action"] = shown[group, "action"].clone()
+        _, shown = called.step_and_maybe_reset(shown)
+        battles.restart(battles.step(decided))
+        ours, theirs = leaves(shown), leaves(battles.shown)
+        assert all(ours[key] == value for key, value in theirs.items())
+        assert leaves(called.state.to_tensordict()) == leaves(static.state.to_tensordict())
+
+
+def test_a_file_holds_areas(tmp_path):
+    scenario = melee().scenario
+    scenario.save(tmp_path / "it.json")
+    assert read_scenario(tmp_path / "it.json") == scenario
+    unit = {"team": "blue", "hull": "heavy", "area": [2, 8, 12, 32]}
+    assert json.loads((tmp_path / "it.json").read_text())["units"][1] == unit
+    assert "area" not in scenario.config.signature()["positions"][0]["units"][0], "nor in what was written before"
+    other = Scene(SHORT).place("blue", "medium", (7, 20)).place("red", "light", area=EAST).scenario
+    still = Scene(SHORT).place("blue", "medium", (9, 20)).place("red", "light", (30, 20)).scenario
+    both = echelon.scene([other, still], 64, "cpu", seed=0)
+    at = both.state.mechs.pos[:, 1, :2]
+    assert (at[both.state.map_id == 1] == torch.tensor([30.0, 20.0])).all()
+    assert at[both.state.map_id == 0].unique(dim=0).shape[0] > 20
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ({"area": [1, 2, 3]}, r"^it.json.units\[0\]: Unit.area must be x, y, x, y of two corners, got"),
+        ({"area": [8, 8, 4, 12]}, r"^it.json.units\[0\]: Unit.area must be low, high, got"),
+        (
+            {"area": [1, 1, 4, 9], "x": 3, "y": 3},
+            r"^it.json.units\[0\]: Unit.x and Unit.y must be absent beside an area",
+        ),
+        ({"area": [1, 1, 400, 9]}, r"^it.json: area of blue_0 must be within the map of \(40, 40, 16\) vox"),
+        ({"x": 3}, r"^it.json.units\[0\]: Unit.x and Unit.y must be 0..500 vox, or an area instead, got \(3.0, -1.0\)"),
+    ],
+)
+def test_an_area_that_cannot_be_is_refused_in_one_line(unit, said):
+    values = {"units": [{"team": "blue", "hull": "heavy", **unit}, {"team": "red", "hull": "light", "x": 30, "y": 30}]}
+    with pytest.raises(ConfigError, match=said):
+        read(values)
+
+
+@pytest.mark.parametrize(
+    ("area", "said"),
+    [
+        ((17, 17, 20, 20), r"^scenario: area of blue_0 must be with room for a heavy on level ground, got"),
+        (
+            (2, 2, 6, 6),
+            r"^scenario: area of blue_1 in battle 0 must be larger: of more places than others may take, got 16$",
+        ),
+    ],
+)
+def test_an_area_without_room_is_refused_by_the_name_of_its_mech(area, said):
+    scene = Scene().wall((18, 18), (19, 22), 3).place("red", "light", (35, 35))
+    for hull in ("heavy", "heavy"):
+        scene.place("blue", hull, area=area)
+    with pytest.raises(ConfigError, match=said):
+        scene.env(1, "cpu")
