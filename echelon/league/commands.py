@@ -198,8 +198,8 @@ def standing_rows(store: Store) -> Rows:
             mixture[place] = share
     conservatism, bounds = store.rules.conservatism, exploitabilities(store)
     rows = [
-        standing_row(standing, *columns, conservatism, bounds.get(standing.id))
-        for standing, *columns in zip(stands, refit, mixture, strict=True)
+        standing_row(standing, strength, share, conservatism, bounds.get(standing.id))
+        for standing, strength, share in zip(stands, refit, mixture, strict=True)
     ]
     if not store.env.is_unequal:
         return rows
