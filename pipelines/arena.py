@@ -7,6 +7,7 @@ python pipelines/arena.py fork battles.echelon --battle 1 --at 12 --red expert
 python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
+python pipelines/arena.py exploit X --agent-steps N
 python pipelines/arena.py pieces X
 python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
@@ -20,6 +21,7 @@ from typing import Any
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
 from echelon.pipelines.edit_server import Edit
 from echelon.pipelines.evaluate import Evaluate, Pieces
+from echelon.pipelines.exploit import Exploit
 from echelon.pipelines.league import (
     Add,
     Evolve,
@@ -48,6 +50,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "init": Init,
     "add": Add,
     "evaluate": Evaluate,
+    "exploit": Exploit,
     "pieces": Pieces,
     "edit": Edit,
     "tournament": Tournament,

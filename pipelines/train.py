@@ -9,6 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
 from echelon.arena.eval_callback import EvalCallback, Summary
 from echelon.arena.resolve import check_opponents, policy_of
 from echelon.league.league_callback import join_league
@@ -32,9 +34,16 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 
-def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
-    """Train with evaluations before, during and after, and print a summary."""
-    console = terminal(quiet=not ranks.is_first)
+def train(
+    config: TrainConfig, ranks: Ranks, stop: Stop, console: Console | None = None, again: str | None = None
+) -> None:
+    """Train with evaluations before, during and after, and print a summary.
+
+    Args:
+        console: where to, by default standard output.
+        again: the command that goes on after an interrupt, by default `resume_command`.
+    """
+    console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
     # What is named is built before the folder is created.
     check_opponents(config, device)
@@ -56,7 +65,8 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         except Interrupted as interrupt:
             name, path = signal.Signals(interrupt.number).name, trainer.save()
             console.print(f"{name}: stopped after iteration {trainer.counters.iterations}, saved as {path}; go on with")
-            console.print(resume_command(sys.argv, folder, ranks), markup=False, highlight=False)
+            command = again or resume_command(sys.argv, folder, ranks)
+            console.print(command, markup=False, highlight=False)
             sys.exit(EXIT_BASE + interrupt.number)
 
 

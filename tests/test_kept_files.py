@@ -193,7 +193,7 @@ def test_a_league_of_an_earlier_form_is_refused_in_one_line(kept):
     with pytest.raises(FileError) as error:
         Store(kept / "league")
     hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
-    assert str(error.value) == f"{kept / 'league' / FILE}: version must be 5, got 4: {hint}"
+    assert str(error.value) == f"{kept / 'league' / FILE}: version must be 6, got 4: {hint}"
 
 
 # What a file of settings must say

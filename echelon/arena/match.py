@@ -45,6 +45,11 @@ def win_rate_interval(shares: Sequence[float]) -> tuple[float, float]:
     return max(0.0, mean - half), min(1.0, mean + half)
 
 
+def interval_over_seeds(points: Sequence[float]) -> tuple[float, float]:
+    """`win_rate_interval` of the points of battles, of which each two share a seed."""
+    return win_rate_interval([sum(pair) / 2 for pair in zip(points[::2], points[1::2], strict=True)])
+
+
 MOST_PLAYED = 10**7
 """Battles of a match against each opponent."""
 
@@ -83,8 +88,13 @@ class Result:
     @property
     def x_win_rate_95(self) -> tuple[float, float]:
         """95 % confidence interval (low, high) of the win rate of X, over seeds, see `win_rate_interval`."""
-        won = self.won_by_x
-        return win_rate_interval([sum(pair) / 2 for pair in zip(won[::2], won[1::2], strict=True)])
+        return interval_over_seeds(self.won_by_x)
+
+    @property
+    def x_points_95(self) -> tuple[float, float]:
+        """The same of its points a battle."""
+        drawn = [outcome.winner == Winner.DRAW for outcome in self.outcomes]
+        return interval_over_seeds([won + half / 2 for won, half in zip(self.won_by_x, drawn, strict=True)])
 
     def win_rates_by_side(self, x: bool) -> dict[str, float]:
         """Share of its battles as `blue` and as `red` that X won, if `x`, else Y."""

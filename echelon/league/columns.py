@@ -75,6 +75,16 @@ RULES: dict[str, Rules] = {
         "reason": text(LONGEST_REASON),
         "created": SECONDS,
     },
+    "exploits": {
+        "entry": SHA256,
+        "response": SHA256,
+        "agent_steps": integer(1),
+        "battles": integer(1),
+        "bound": number(-1, 1),
+        "low": number(-1, 1),
+        "high": number(-1, 1),
+        "created": SECONDS,
+    },
     "standings": {"games": integer(0), "score": number(0, 1 << 62)},
     "claims": {"owner": matching("[0-9a-f]{32}", "32 hexadecimal digits")},
     "role": {

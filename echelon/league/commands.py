@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
 from echelon.league import log
 from echelon.league.evolution import Evolution
+from echelon.league.exploits import exploitabilities
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
 from echelon.league.matchmaking import period_seeds, round_robin
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
@@ -155,9 +157,7 @@ def evolve(
     for name, count in (("turns", turns), ("iterations", iterations)):
         require(count >= 1, f"--{name}", ">= 1", count)
     period_seeds(store.period, seeds)
-    for name in SET_BY_LEAGUE:
-        default, value = getattr(TrainConfig.quick(), name), getattr(train, name)
-        require(value == default, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
+    check_left_alone(train, TrainConfig.quick(), SET_BY_LEAGUE, "the league")
     train = dataclasses.replace(train, device=device)
     initial = open_checkpoint(find_checkpoint(start)) if start else None
     # Only one process may train in the folders of the roles.
@@ -168,6 +168,14 @@ def evolve(
                 yield turn, role, evolution.turn(role).reason
 
 
+def check_left_alone(train: TrainConfig, default: TrainConfig, names: Sequence[str], who: str) -> None:
+    """Refuse settings of a training that `who` sets itself or does not use."""
+    for name in names:
+        value = operator.attrgetter(name)(train)
+        is_default = value == operator.attrgetter(name)(default)
+        require(is_default, f"--train.{name.replace('_', '-')}", f"left alone: {who} decides it", value)
+
+
 def entry_rows(store: Store) -> Rows:
     """A row per entry, in the order of their creation."""
     entries = store.entries()
@@ -176,7 +184,8 @@ def entry_rows(store: Store) -> Rows:
 
 
 def standing_rows(store: Store) -> Rows:
-    """A row per entry, best rating first: Glicko-2 rating, Bradley-Terry refit (`refit`) and Nash mixture (`nash`).
+    """A row per entry, best rating first: Glicko-2 rating, Bradley-Terry refit (`refit`), Nash mixture (`nash`) and,
+    where a best response to it was trained, the lower bound of its exploitability.
 
     Where the teams differ, points per battle follow for either side; every pair plays both, equally often.
     """
@@ -187,8 +196,11 @@ def standing_rows(store: Store) -> Rows:
     if played:
         for place, share in zip(played, nash(advantage(score, games)[played][:, played]).tolist(), strict=True):
             mixture[place] = share
-    conservatism = store.rules.conservatism
-    rows = [standing_row(*columns, conservatism) for columns in zip(stands, refit, mixture, strict=True)]
+    conservatism, bounds = store.rules.conservatism, exploitabilities(store)
+    rows = [
+        standing_row(standing, strength, share, conservatism, bounds.get(standing.id))
+        for standing, strength, share in zip(stands, refit, mixture, strict=True)
+    ]
     if not store.env.is_unequal:
         return rows
     played_by: dict[str, list[MatchRecord]] = {standing.id: [] for standing in stands}
@@ -198,8 +210,10 @@ def standing_rows(store: Store) -> Rows:
     return [row | side_columns(store, who, own) for row, (who, own) in zip(rows, played_by.items(), strict=True)]
 
 
-def standing_row(standing: Standing, refit: float, share: float, conservatism: float) -> dict[str, Any]:
-    """Format a row of the standings; `share` is the share in the Nash mixture."""
+def standing_row(
+    standing: Standing, refit: float, share: float, conservatism: float, bound: float | None = None
+) -> dict[str, Any]:
+    """Format a row of the standings; `share` is the share in the Nash mixture, `bound` that of its exploitability."""
     return {
         "name": standing.name,
         "kind": standing.kind,
@@ -207,6 +221,7 @@ def standing_row(standing: Standing, refit: float, share: float, conservatism: f
         "RD": round(standing.deviation, 1),
         "volatility": round(standing.volatility, 4),
         "conservative": rounded(standing.conservative(conservatism), 1),
+        "exploitability": None if bound is None else rounded(max(bound, 0.0), 3),
         "games": standing.games,
         "points": round(standing.score / standing.games if standing.games else 0.0, 3),
         "refit": rounded(refit, 1),

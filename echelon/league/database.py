@@ -30,7 +30,7 @@ CHANGES = ("added", "promoted", "demoted", "retired", "judged", "reset")
 
 APPLICATION_ID = int.from_bytes(b"Echl", "big")
 """`PRAGMA application_id` of a league."""
-VERSION = 5
+VERSION = 6
 """`PRAGMA user_version` of a league."""
 
 
@@ -76,6 +76,16 @@ TABLES = (
         change TEXT NOT NULL CHECK (change IN ({listed(CHANGES)})),
         reason TEXT NOT NULL,
         created REAL NOT NULL)""",
+    """CREATE TABLE exploits (
+        entry TEXT NOT NULL REFERENCES entries (id),
+        response TEXT NOT NULL REFERENCES entries (id),
+        agent_steps INTEGER NOT NULL,
+        battles INTEGER NOT NULL CHECK (battles > 0),
+        bound REAL NOT NULL,
+        low REAL NOT NULL,
+        high REAL NOT NULL,
+        created REAL NOT NULL,
+        PRIMARY KEY (entry, response))""",
     """CREATE TABLE claims (
         blue TEXT NOT NULL,
         red TEXT NOT NULL,

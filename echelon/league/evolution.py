@@ -67,12 +67,6 @@ class Evolution:
     ) -> None:
         self.arena, self.store, self.rules, self.start = arena, arena.store, arena.store.rules, start
         self.seeds, self.iterations, self.callbacks = seeds, iterations, callbacks
-        env = arena.store.env
-        # With both, the learner commands either team in half of the battles, which are even in number.
-        teams = {"both": (env.blue, env.red), "blue": (env.blue,) * 2, "red": (env.red,) * 2}[config.side]
-        mechs = config.num_envs // 2 * sum(map(len, teams))
-        turn_steps = iterations * mechs * config.ppo.rollout_decisions
-        self.planned_steps = planned_turns * turn_steps
         # The reward config is that of the initial weights.
         reward = start.env.reward if start is not None else arena.store.env.reward
         self.config = dataclasses.replace(
@@ -86,6 +80,7 @@ class Evolution:
             past_kept=1,
             past_every=1,
         )
+        self.planned_steps = planned_turns * iterations * self.config.steps_an_iteration
         self.trainers: dict[Role, Trainer] = {}
         self.pool = LeaguePool(self.store)
         self.rng = random.Random(f"{config.seed} {self.store.period}")

@@ -24,12 +24,12 @@ from echelon.runtime.json_checks import optional, text
 from echelon.runtime.json_tables import read_tables
 
 SCHEMA, VERSION = "echelon-league", 1
-COLUMNS = {table: tuple(RULES[table]) for table in ("entries", "periods", "matches", "ratings", "changes")}
+COLUMNS = {table: tuple(RULES[table]) for table in ("entries", "periods", "matches", "ratings", "changes", "exploits")}
 """Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
 FIELDS = {**RULES, "entries": {**RULES["entries"], "weights": optional(text(100))}}
 REPEATED = re.compile(r"UNIQUE constraint failed: \w+\.(\w+)")
 """What SQLite says of values that stand in another row already, and the first of their columns."""
-REFERENCES = {"blue": "entries", "red": "entries", "entry": "entries", "period": "periods"}
+REFERENCES = {**dict.fromkeys(("blue", "red", "entry", "response"), "entries"), "period": "periods"}
 """Columns that refer to another table, whatever table they are in."""
 REFERENCED = {
     "entries": ("entry", "SELECT id FROM entries WHERE id = ?"),

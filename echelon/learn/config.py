@@ -316,6 +316,14 @@ class TrainConfig:
         """Number of battles against named commanders, such as the scripted ones."""
         return self.num_envs - self.self_battles - self.past_battles
 
+    @property
+    def steps_an_iteration(self) -> int:
+        """Decisions of the learner's mechs in an iteration of a definite `num_envs`, where it meets others alone."""
+        # With both, it commands either team in half of the battles, which are even in number.
+        blue, red = self.env.blue, self.env.red
+        teams = {"both": (blue, red), "blue": (blue, blue), "red": (red, red)}[self.side]
+        return self.num_envs // 2 * sum(map(len, teams)) * self.ppo.rollout_decisions
+
     @classmethod
     def quick(cls) -> TrainConfig:
         """5v5, LSTM 64: trains within minutes on two CPU cores."""

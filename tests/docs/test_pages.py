@@ -12,6 +12,7 @@ from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
 from tiny_runs import TINY, tiny_run
 
 import echelon
+from echelon.arena import exploit
 from echelon.env.tasks import task as tasks
 from echelon.league import database, export_rows
 from echelon.learn.checkpoint import format as checkpoint_format
@@ -150,6 +151,7 @@ def test_the_table_of_files_is_true():
         f"`{file.SCHEMA}` {file.VERSION} |",
         f"`PRAGMA user_version` {database.VERSION} |",
         f"`{export_rows.SCHEMA}` {export_rows.VERSION} |",
+        f"`{exploit.SCHEMA}` {exploit.VERSION} |",
         f"| rules of a battle | named in all of these | {RULES_VERSION} |",
         f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",
     )

@@ -19,6 +19,7 @@ from echelon.league.claims import claiming
 from echelon.league.commands import entry_rows
 from echelon.league.config import LeagueConfig
 from echelon.league.database import APPLICATION_ID, FEWEST_STEPS, Database
+from echelon.league.exploits import exploitabilities
 from echelon.league.import_export import write_league
 from echelon.league.matchmaking import round_robin
 from echelon.league.rating_period import close_period
@@ -47,6 +48,7 @@ def league(tmp_path_factory) -> Path:
     with store.writing():
         store.set_setting("role main", {"generation": 0, "turns": 1, "entry": entry.id, "judged": {one.id: [2.0, 1.0]}})
         store.execute("INSERT INTO claims VALUES (?, ?, 9, ?)", one.id, two.id, "0" * 32)
+        store.execute("INSERT INTO exploits VALUES (?, ?, 640, 4, 0.5, -0.1, 0.9, 1.0)", one.id, entry.id)
     store.close()
     return store.folder
 
@@ -61,6 +63,7 @@ def use(folder: Path) -> list[str]:
 
     uses = (
         *(entry_rows, Store.standings, Store.payoff, Store.matches, Store.played, Store.changes, play),
+        exploitabilities,
         lambda store: [store.role(role.value) for role in Role],
         lambda store: [store.history(entry) for entry in store.entries()],
         lambda store: write_league(store, folder.parent / "out" / "league.json"),
@@ -135,15 +138,15 @@ SCHEMAS = {
     "our tables unmarked": (sql("PRAGMA application_id = 0"), MARK + "0"),
     "our tables of a version before marks": (
         sql("PRAGMA application_id = 0", "PRAGMA user_version = 4"),
-        "version must be 5, got 4: leagues from before the first release are not read",
+        "version must be 6, got 4: leagues from before the first release are not read",
     ),
     "another's log of version 3": (foreign("CREATE TABLE a (b)", "PRAGMA user_version = 3"), MARK + "0"),
     "another's in WAL": (foreign("PRAGMA journal_mode = WAL", "CREATE TABLE a (b)"), MARK + "0"),
-    "version 0": (sql("PRAGMA user_version = 0"), "version must be 5, got 0"),
-    "version -1": (sql("PRAGMA user_version = -1"), "version must be 5, got -1"),
-    "version 4 with a mark": (sql("PRAGMA user_version = 4"), "version must be 5, got 4"),
-    "a version to come": (sql("PRAGMA user_version = 6"), "version must be at most 5, got 6: use a newer Echelon"),
-    "the last version": (sql("PRAGMA user_version = 2147483647"), "version must be at most 5"),
+    "version 0": (sql("PRAGMA user_version = 0"), "version must be 6, got 0"),
+    "version -1": (sql("PRAGMA user_version = -1"), "version must be 6, got -1"),
+    "version 4 with a mark": (sql("PRAGMA user_version = 4"), "version must be 6, got 4"),
+    "a version to come": (sql("PRAGMA user_version = 7"), "version must be at most 6, got 7: use a newer Echelon"),
+    "the last version": (sql("PRAGMA user_version = 2147483647"), "version must be at most 6"),
     "another table": (sql("CREATE TABLE extra (a)"), "got 'table' 'extra', not known"),
     "another index": (sql("CREATE INDEX extra ON matches (seed)"), "got 'index' 'extra', not known"),
     "an index of expressions": (sql("CREATE INDEX extra ON matches (abs(seed))"), "got 'index' 'extra', not known"),
@@ -243,6 +246,7 @@ COLUMNS = {
     "ratings": (("entry",), ("period", "rating", "deviation", "volatility")),
     "changes": (("entry", "change", "reason"), ("period", "created")),
     "periods": ((), ("opened", "closed")),
+    "exploits": (("entry", "response"), ("agent_steps", "battles", "bound", "low", "high", "created")),
 }  # fmt: skip
 VALUES = {
     f"{what} in {table}.{column}": (table, column, value)

@@ -215,7 +215,7 @@ def test_the_first_bad_row_is_told_though_a_hole_follows(path, tmp_path):
 def test_references_hold_whatever_the_order_of_tables(path, tmp_path, table, change, says):
     document = json.loads(path.read_bytes())
     document[table][1].update(change)
-    for keys in itertools.islice(itertools.permutations(COLUMNS), 0, None, 13):
+    for keys in itertools.islice(itertools.permutations(COLUMNS), 0, None, 77):
         path.write_text(json.dumps({**{key: document[key] for key in keys}, **document}))
         refusal(lambda: read_league(path, tmp_path / "other"), f"league.json: {says}")
     assert not (tmp_path / "other").exists()

@@ -63,7 +63,7 @@ BAD = {
     "a flag of other commands": (
         "arena",
         ("evaluate", "heuristic:easy", "--battles", "4"),
-        "evaluate does not take --battles; that belongs to dataset and play",
+        "evaluate does not take --battles; that belongs to dataset and exploit and play",
     ),
     "a flag like one of other commands": (
         "arena",
