@@ -6,7 +6,8 @@
 Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
 batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
 `RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`.
+`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`. Extensions: `RewardTerm`,
+`register_biome`, `read_catalog`.
 Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
@@ -22,6 +23,7 @@ end_while_importing()  # What a program imports next takes seconds.
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
     from echelon.arena.skills import SkillProfile, skill_profile
+    from echelon.arena.style import Style, style
     from echelon.public import *  # noqa: F403
 
 __all__ = [  # noqa: F405
@@ -40,6 +42,7 @@ __all__ = [  # noqa: F405
     "Scenario",
     "Scene",
     "SkillProfile",
+    "Style",
     "Task",
     "Unit",
     "WeaponSpec",
@@ -60,13 +63,17 @@ __all__ = [  # noqa: F405
     "scene",
     "scene_config",
     "skill_profile",
+    "style",
     "tasks",
     "teams",
     "versus",
 ]
 
-EVALUATE, SKILLS = "echelon.arena.evaluate", "echelon.arena.skills"
-JUDGED_BY = {"evaluate": EVALUATE, "Evaluation": EVALUATE, "skill_profile": SKILLS, "SkillProfile": SKILLS}
+EVALUATE, SKILLS, STYLE = "echelon.arena.evaluate", "echelon.arena.skills", "echelon.arena.style"
+JUDGED_BY = {
+    **{"evaluate": EVALUATE, "Evaluation": EVALUATE, "skill_profile": SKILLS, "SkillProfile": SKILLS},
+    **{"style": STYLE, "Style": STYLE},
+}
 """The module of each public name that judges policies."""
 
 
