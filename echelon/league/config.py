@@ -16,6 +16,7 @@ NUMBERS = {
     "commanders": Limits(1, 10**6, "entries"),
     "min_games": Limits(0, MANY.high),
     "candidates_kept": Limits(1, 10**6, "entries"),
+    "equal_rating": Limits(0, 1e6),
     "hardness": Limits(1e-3, 1e3),
     "cold_games": Limits(0, MANY.high),
     "cold_gap": Limits(1e-3, 1e6),
@@ -44,6 +45,9 @@ class LeagueConfig:
     """Number of games before an entry may be promoted."""
     candidates_kept: int = 16
     """Number of candidates that stay active; those rated lower retire."""
+    equal_rating: float = 20.0
+    """Points of r - k RD by which candidates differ that count as equal when some retire: those stay that fight least
+    like the others, if all of them were measured (`standings --style`). 0: by rating alone."""
     weighting: Weighting = "hard"
     """Weighting of opponents in a training run. Roles of `evolve` have weightings of their own, see `roles`."""
     hardness: float = 2.0
