@@ -104,11 +104,11 @@ TIERS = {"trivial": TRIVIAL, "easy": EASY, "normal": NORMAL, "hard": HARD, "expe
 
 STYLE = "style"
 """Prefix of their names."""
-FAR = {"leash_vox": math.inf, "notice_vox": math.inf, "pull": 0.0}
+FAR = replace(HARD, leash_vox=math.inf, notice_vox=math.inf, pull=0.0)
 """Fights wherever the enemy is, zone or not."""
-SNIPER = replace(HARD, range_vox=(16.0, 9.5, 11.5, 19.0), takes_cover=True, **FAR)
+SNIPER = replace(FAR, range_vox=(16.0, 9.5, 11.5, 19.0), takes_cover=True)
 STYLES = {
-    "rusher": replace(HARD, triggers=(Trigger.PRIMARY,), range_vox=(2.0, 2.0, 2.0, 2.0), **FAR),
+    "rusher": replace(FAR, triggers=(Trigger.PRIMARY,), range_vox=(2.0, 2.0, 2.0, 2.0)),
     "sniper": SNIPER,
     "turtle": replace(HARD, triggers=(Trigger.SECONDARY, Trigger.TERTIARY), seeks_battle=False, core_vox=1.0, pace=0.3),
     "flanker": replace(SNIPER, flanks=True, flankers=(Hull.MEDIUM,)),

@@ -110,9 +110,9 @@ class Style:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
-        told = {"policy": self.policy, "task": self.task, "fingerprint": self.fingerprint}
-        told |= {"numbers": dict(self.numbers), "response": dict(self.response)}
-        return {**told, "seeds": list(self.seeds), "versions": dict(self.versions)}
+        battles = {"task": self.task, "fingerprint": self.fingerprint, "seeds": list(self.seeds)}
+        found = {"numbers": dict(self.numbers), "response": dict(self.response)}
+        return {"policy": self.policy, **battles, **found, "versions": dict(self.versions)}
 
     def __str__(self) -> str:
         """A line for each number, with its unit and meaning."""

@@ -210,7 +210,7 @@ def draw_styles(names: Sequence[str], points: Any, shares: Sequence[float], path
 def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[float]) -> Figure:
     figure = blank(WIDTH_IN, 0.75 * WIDTH_IN)
     axis = figure.subplots()
-    axis.scatter(*points.T, s=9, color=LINES[0])
+    axis.scatter(points[:, 0], points[:, 1], s=9, color=LINES[0])
     axis.margins(0.15)
     axis.set_aspect("equal", adjustable="datalim")
     for name, point in zip(names, points, strict=True):
