@@ -6,7 +6,8 @@
 Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
 batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
 `RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`.
+`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`. Extensions: `RewardTerm`,
+`register_biome`, `read_catalog`.
 Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
@@ -22,6 +23,7 @@ end_while_importing()  # What a program imports next takes seconds.
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
     from echelon.arena.skills import SkillProfile, skill_profile
+    from echelon.arena.style import Style, style
     from echelon.arena.whatif import WhatIf, fork, whatif
     from echelon.public import *  # noqa: F403
 
@@ -41,6 +43,7 @@ __all__ = [  # noqa: F405
     "Scenario",
     "Scene",
     "SkillProfile",
+    "Style",
     "Task",
     "Unit",
     "WeaponSpec",
@@ -63,6 +66,7 @@ __all__ = [  # noqa: F405
     "scene",
     "scene_config",
     "skill_profile",
+    "style",
     "tasks",
     "teams",
     "versus",
@@ -74,6 +78,8 @@ JUDGED_BY = {
     "Evaluation": "evaluate",
     "skill_profile": "skills",
     "SkillProfile": "skills",
+    "style": "style",
+    "Style": "style",
     "fork": "whatif",
     "whatif": "whatif",
     "WhatIf": "whatif",

@@ -16,14 +16,15 @@ from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league, write_league
 from echelon.league.roles import Role
 from echelon.league.store import FILE, Store
+from echelon.league.styles import plane, style_columns, styles_of
 from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside, require_picture
-from echelon.pipelines.progress_bar import count_iterations, reading, with_progress
+from echelon.pipelines.progress_bar import bar, count_iterations, reading, with_progress
 from echelon.pipelines.result_tables import show, show_standings
-from echelon.reports.plots import draw_payoff, draw_ratings
+from echelon.reports.plots import draw_payoff, draw_ratings, draw_styles
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
@@ -188,10 +189,31 @@ class Standings:
 
     league: Path
     json: bool = False
+    style: bool = False
+    """Also tell how unlike each other the entries fight, and draw it. Those that were not measured yet play for that,
+    unrated (`docs/LEAGUE.md`)."""
+    out: Path | None = None
+    """The picture of styles, a PDF, SVG or PNG; by default styles.png in the folder of the league, or here if nothing
+    can be written there."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:
+        path = self.out or beside(self.league / FILE, "styles.png")
+        require_picture("--out", path)
         store = Store(self.league)
-        show_standings(store, self.json, f"after period {store.period - 1}")
+        more = self.styles(store, path) if self.style else None
+        show_standings(store, self.json, f"after period {store.period - 1}", more)
+        if self.style and not self.json:
+            terminal().print(f"{path}")
+
+    def styles(self, store: Store, path: Path) -> dict[str, dict[str, Any]]:
+        """Measure and draw the styles of all entries; columns of the standings by name."""
+        check_writable(path)
+        with bar(len(store.entries()), "styles", quiet=self.json) as shown:
+            found = styles_of(self.arena.build(store), on_entry=lambda name: shown.advance())
+        points, shares = plane(list(found.values()))
+        draw_styles(list(found), points, shares.tolist(), path)
+        return style_columns(found, whole=self.json)
 
 
 @dataclass(frozen=True)

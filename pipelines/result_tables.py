@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
@@ -40,9 +41,15 @@ def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[s
     terminal(soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
 
 
-def show_standings(store: Store, as_json: bool, title: str) -> None:
-    """Print the table of standings, and the correlation of age and rating along the longest lineage."""
-    show(standing_rows(store), as_json, title)
+def show_standings(
+    store: Store, as_json: bool, title: str, more: Mapping[str, Mapping[str, Any]] | None = None
+) -> None:
+    """Print the table of standings, and the correlation of age and rating along the longest lineage.
+
+    Args:
+        more: further columns by name of the entry.
+    """
+    show([{**row, **(more or {}).get(row["name"], {})} for row in standing_rows(store)], as_json, title)
     found = None if as_json else age_correlation(store)
     if found is not None:
         terminal().print(f"Spearman's rho of age and rating along {found[0]} generations: {found[1]:.2f}")

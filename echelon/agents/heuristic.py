@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import torch
 from tensordict import TensorDictBase
@@ -14,7 +14,7 @@ from echelon.agents import teamwork
 from echelon.agents.gunnery import Fire, Gunner, loadouts
 from echelon.agents.steering import Helm
 from echelon.agents.teamwork import Radio, Spotter
-from echelon.agents.tiers import TIERS
+from echelon.agents.tiers import STYLES, TIERS, Tier
 from echelon.agents.view import Target, View, aim_at, hull_table, look, sign
 from echelon.agents.wayfinding import Wayfinder
 from echelon.env.observation import layout
@@ -39,7 +39,7 @@ class Heuristic(TensorDictModuleBase):
 
     Args:
         config: the battle it is played in; gives the map's size and the length of a decision.
-        tier: a name of `TIERS`.
+        tier: a name of `TIERS`, or abilities of one's own.
         weapon_use: share of the decisions in which it may pull triggers, a handicap for those who learn from it.
     """
 
@@ -47,11 +47,11 @@ class Heuristic(TensorDictModuleBase):
     top_speed: Tensor
     emits: Tensor
 
-    def __init__(self, config: EnvConfig, tier: str = "normal", weapon_use: float = 1.0) -> None:
+    def __init__(self, config: EnvConfig, tier: str | Tier = "normal", weapon_use: float = 1.0) -> None:
         super().__init__()
-        require(tier in TIERS, "a heuristic's tier", f"one of {tuple(TIERS)}", tier)
+        require(isinstance(tier, Tier) or tier in TIERS, "a heuristic's tier", f"one of {tuple(TIERS)}", tier)
         require(0 <= weapon_use <= 1, "a heuristic's weapon_use", "0..1", weapon_use)
-        self.tier = TIERS[tier]
+        self.tier = tier if isinstance(tier, Tier) else TIERS[tier]
         self.weapon_use: float | Tensor = weapon_use
         """One number, or `[B, A, 1]`."""
         self.longest_vox = float(config.world.longest_side)
@@ -158,7 +158,7 @@ class Heuristic(TensorDictModuleBase):
     def signal(self, action: Tensor, view: View, target: Target, target_at: Tensor, jammed_s: Tensor) -> None:
         """Write the emitters and the message into `action [B, A, D]`."""
         if self.tier.jams:
-            emits = teamwork.emit(view.contacts, jammed_s)
+            emits = teamwork.emit(view.contacts, jammed_s, self.tier.screens)
             action[..., Act.SECONDARY] = torch.where(view.of_hull(self.emits) > 0, emits, action[..., Act.SECONDARY])
         if self.tier.talks:
             action[..., CONTROLS:] = self.radio.say(target, target_at)
@@ -191,3 +191,9 @@ def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
     limit = f"of rules {versions.RULES_VERSION}, those of this Echelon, heuristic:{tier}"
     require(not rules, "a scripted commander", limit, name)
     return Heuristic(config, tier).to(device)
+
+
+def style_factory(name: str) -> Callable[[EnvConfig], Heuristic]:
+    """What builds the scripted commander of a style of `STYLES` for the battles of a config."""
+    require(name in STYLES, "a style", f"one of {', '.join(STYLES)}", name)
+    return lambda config: Heuristic(config, STYLES[name])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -22,14 +24,8 @@ EASE_VOX = 2.0
 """How near to where it wants to be it slows down."""
 RIM_VOX = 3.0
 """Over how many voxels the zone's pull grows."""
-LEASH_VOX = 10.0
-"""How far from the zone's edge it will fight."""
-NOTICE_VOX = 25.0
-"""How near a target must be to be sought."""
 UNSEEN_VOX = 4.0
 """How near it goes to a target that it cannot see."""
-PULL = 0.5
-"""How much the zone counts beside the target."""
 CIRCLE_ON = 0.7
 """Share of the zone's radius that it circles past the middle before it turns back."""
 CHARGE_VOX = 4.0
@@ -37,7 +33,7 @@ CHARGE_VOX = 4.0
 CHARGE = 3.0
 """How much a charge counts beside circling and the zone."""
 REAR_VOX = 3.5
-"""How far behind its target a flanking light wants to stand: within the range of its fire."""
+"""How far behind its target a flanker wants to stand: within the range of its fire."""
 TOO_HOT = 0.85
 """Share of the heat capacity above which it looks for cover."""
 COVER_VOX = (2, 3, 4)
@@ -57,7 +53,8 @@ class Helm(nn.Module):
     def __init__(self, tier: Tier) -> None:
         super().__init__()
         self.tier = tier
-        ranges = BATTLE_RANGE_VOX if tier.seeks_battle else CLOSE_RANGE_VOX
+        usual = BATTLE_RANGE_VOX if tier.seeks_battle else CLOSE_RANGE_VOX
+        ranges = dict(zip(Hull, tier.range_vox, strict=True)) if tier.range_vox else usual
         places = float_table([(x * vox, y * vox) for vox in COVER_VOX for x, y in COVER_WAYS])
         self.register_buffer("range_vox", hull_table(ranges), persistent=False)
         self.register_buffer("places", places, persistent=False)
@@ -65,6 +62,10 @@ class Helm(nn.Module):
 
     def forward(self, view: View, target: Target) -> Tensor:
         """Choose for `[B, A]` mechs."""
+        return self.tier.pace * self.choose(view, target)
+
+    def choose(self, view: View, target: Target) -> Tensor:
+        """The same at its top speed."""
         if not self.tier.seeks_battle:
             return self.hold_zone(view, target)
         walk = self.seek_battle(view, target)
@@ -87,10 +88,10 @@ class Helm(nn.Module):
         depth = exact.divide(away - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
         pull = depth[..., None] * unit(view.to_zone)
         walk = torch.where(view.in_zone[..., None], pull, view.path)
-        fight = self.engage(view, target) + PULL * pull
+        fight = self.engage(view, target) + self.tier.pull * pull
         fight = fight / length(fight).clamp_min(1.0)[..., None]
-        is_near = away < view.zone_radius + LEASH_VOX
-        fights = is_near & target.exists & (target.distance < NOTICE_VOX)
+        is_near = away < view.zone_radius + self.tier.leash_vox
+        fights = is_near & target.exists & (target.distance < self.tier.notice_vox)
         return torch.where(fights[..., None], fight, walk)
 
     def engage(self, view: View, target: Target) -> Tensor:
@@ -98,7 +99,8 @@ class Helm(nn.Module):
         approach = unit(target.offset[..., :2]) * (target.distance > UNSEEN_VOX)[..., None]
         engage = torch.where(target.clear[..., None], self.close_in(view, target), approach)
         if self.tier.flanks:
-            engage = torch.where(view.is_a(Hull.LIGHT)[..., None], flank(target), engage)
+            flankers = functools.reduce(torch.logical_or, map(view.is_a, self.tier.flankers))
+            engage = torch.where(flankers[..., None], flank(target), engage)
         if self.tier.circles:
             engage = engage + circle(view, target)
         return engage

@@ -131,8 +131,9 @@ class Spotter(nn.Module):
         ahead = (target.offset[..., 0] > 0)[..., None]
         in_range = (target.distance[..., None] <= view.of_hull(self.smoke_vox)) & ahead
         loaded = torch.stack([view.cooldown[..., int(trigger)] == 0 for trigger in self.triggers], -1)
-        pressed = view.under_fire & target.exists & target.clear & self.tier.uses_smoke
-        return (pressed & (out_of_reach | hides))[..., None] & in_range & loaded
+        pressed = (view.under_fire & (out_of_reach | hides)) | self.tier.screens
+        lays = pressed & target.exists & target.clear & self.tier.uses_smoke
+        return lays[..., None] & in_range & loaded
 
 
 def spare_launchers(loadout: Loadout) -> dict[Trigger, WeaponSpec]:
@@ -157,7 +158,8 @@ def jammed_for(view: View, jammed_s: Tensor, decision_s: float) -> Tensor:
     return torch.where(view.jam > JAMMED, CLEARS_S, (jammed_s - decision_s).clamp_min(0.0))
 
 
-def emit(contacts: Contacts, jammed_s: Tensor) -> Tensor:
-    """`[B, A]` the secondary trigger of a mech with ECM: clear while jammed, jam where hostiles are near."""
-    is_near = (contacts.hostile & (contacts.distance < JAM_VOX)).any(-1)
+def emit(contacts: Contacts, jammed_s: Tensor, screens: bool) -> Tensor:
+    """`[B, A]` the secondary trigger of a mech with ECM: clear while jammed, jam where hostiles are near, or always if
+    it `screens`."""
+    is_near = (contacts.hostile & (contacts.distance < JAM_VOX)).any(-1) | screens
     return torch.where(jammed_s > 0, ECCM, torch.where(is_near, ECM, torch.full_like(jammed_s, SILENT)))

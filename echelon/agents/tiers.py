@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
-from echelon.rules.catalog import Trigger
+from echelon.rules.catalog import Hull, Trigger
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Tier:
     circles: bool = False
     """Never stands still in a fight: shells fly to where it was."""
     flanks: bool = False
-    """Lights close in to the range of a stream of fire, behind their target."""
+    """Some close in to the range of a stream of fire, behind their target."""
     burns: bool = False
     """Warm mechs keep their heat for a stream of fire where it reaches."""
     jams: bool = False
@@ -53,6 +54,20 @@ class Tier:
     """Blinds those it cannot answer: beyond its own range, and at any range when it is frail and hurt."""
     takes_cover: bool = False
     """Steps behind a wall when it is too hot to fire and under fire."""
+    pace: float = 1.0
+    """Share of its top speed that it walks at."""
+    range_vox: tuple[float, ...] = ()
+    """The range at which each class fights, in the order of `Hull`; by default that of `echelon.agents.steering`."""
+    leash_vox: float = 10.0
+    """How far from the zone's edge it will fight, if it seeks battle."""
+    notice_vox: float = 25.0
+    """How near a target must be to be sought."""
+    pull: float = 0.5
+    """How much the zone counts beside the target."""
+    flankers: tuple[Hull, ...] = (Hull.LIGHT,)
+    """Who closes in behind its target, if it flanks."""
+    screens: bool = False
+    """Emits all the time, if it jams, and lays smoke before whomever it sees."""
 
 
 TRIVIAL = Tier()
@@ -86,3 +101,17 @@ EXPERT = replace(
 
 TIERS = {"trivial": TRIVIAL, "easy": EASY, "normal": NORMAL, "hard": HARD, "expert": EXPERT}
 """Weakest first."""
+
+STYLE = "style"
+"""Prefix of their names."""
+FAR = replace(HARD, leash_vox=math.inf, notice_vox=math.inf, pull=0.0)
+"""Fights wherever the enemy is, zone or not."""
+SNIPER = replace(FAR, range_vox=(16.0, 9.5, 11.5, 19.0), takes_cover=True)
+STYLES = {
+    "rusher": replace(FAR, triggers=(Trigger.PRIMARY,), range_vox=(2.0, 2.0, 2.0, 2.0)),
+    "sniper": SNIPER,
+    "turtle": replace(HARD, triggers=(Trigger.SECONDARY, Trigger.TERTIARY), seeks_battle=False, core_vox=1.0, pace=0.3),
+    "flanker": replace(SNIPER, flanks=True, flankers=(Hull.MEDIUM,)),
+    "jammer": replace(EXPERT, screens=True, circles=False, flanks=False, range_vox=(16.0, 13.0, 13.0, 16.0)),
+}
+"""Commanders that fight in ways of their own, to judge by and not to learn from: `style:rusher` and so on."""

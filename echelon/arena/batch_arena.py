@@ -161,14 +161,16 @@ class BatchArena:
         self._env: EchelonEnv | None = None
         self.deciders = DeciderMaker(device, compute, self.compiled)
 
-    def play_all(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Iterator[BatchResult]:
+    def play_all(
+        self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
+    ) -> Iterator[BatchResult]:
         """Play any number of battles and yield one result per batch.
 
         Args:
             recorder: records some battles of the first batch. Indices beyond that batch are dropped.
         """
         for start in range(0, len(battles), self.batch):
-            yield self.play(battles[start : start + self.batch], recorder)
+            yield self.play(battles[start : start + self.batch], recorder, sink)
             recorder = None
 
     def play(

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torchrl.envs import EnvBase
 
-from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, compute_of, precision_of
+from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink, compute_of, precision_of
 from echelon.arena.match import Result, battle_seeds, play_match
 from echelon.arena.resolve import resolve
 from echelon.arena.user_policy import check_decision
@@ -119,6 +119,7 @@ def evaluate(
     arena: BatchArena | None = None,
     recorder: Recorder | None = None,
     watch: Watch | None = None,
+    sink: StepSink | None = None,
 ) -> Evaluation:
     """Let a policy play a task's evaluation: sampled actions, every seed once per side, maps that training never saw.
 
@@ -146,6 +147,7 @@ def evaluate(
             that it knows, and `env`, `device`, `batch`, `precision`, `compiled` and `cuda_graph` are not used.
         recorder: records battles at indices given by `echelon.arena.match.places`.
         watch: passes on the batches as they end.
+        sink: keeps what is played, see `echelon.arena.batch_arena.StepSink`; decisions are then not captured.
 
     Raises:
         ConfigError: there is no such task, it is of other rules, an argument is out of range, or the policy's decision
@@ -175,7 +177,7 @@ def evaluate(
             require(split is None, "split", "that of the arena's config, where an arena is given", split)
             ids, provenance = {each: each for each in (name, *names)}, UNKNOWN
         chosen = [placed_seed(seed, arena.config.split) for seed in chosen]
-        played = play_match(arena, ids[name], [ids[other] for other in names], chosen, recorder, watch)
+        played = play_match(arena, ids[name], [ids[other] for other in names], chosen, recorder, watch, sink)
     return Evaluation(
         task=task.name,
         fingerprint=task.fingerprint,

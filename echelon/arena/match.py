@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, StepSink
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.outcome import STATS, Winner, stat_names
@@ -236,19 +236,21 @@ def play_match(
     seeds: Sequence[int],
     recorder: Recorder | None = None,
     watch: Callable[[Iterator[BatchResult], int, BatchArena], Iterable[BatchResult]] | None = None,
+    sink: StepSink | None = None,
 ) -> dict[str, Result]:
     """Let X meet every opponent on every seed, once per side.
 
     Args:
         recorder: records battles at the indices given by `places`, as far as the first batch holds them.
         watch: passes on the batches as they end; the further arguments are the number of battles and the arena.
+        sink: keeps what is played.
 
     Returns:
         A result per opponent, by name.
     """
     sides = [pair for other in others for pair in ((x, other), (other, x))]
     battles = [Battle(*pair, own) for own in seeds for pair in sides]
-    played = arena.play_all(battles, recorder)
+    played = arena.play_all(battles, recorder, sink)
     require(watch is None or callable(watch), "watch", "a function of (batches, battles, arena)", watch)
     watched = played if watch is None else watch(played, len(battles), arena)
     require(isinstance(watched, Iterable), "what watch returns", "the batches that it is given", watched)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import torch
 
-from echelon.agents.heuristic import full_name, is_scripted, scripted
+from echelon.agents.heuristic import full_name, is_scripted, scripted, style_factory
 from echelon.agents.line import line_factory
+from echelon.agents.tiers import STYLE
 from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
@@ -85,7 +86,15 @@ def resolve_line(name: str) -> Commander:
     return Commander(name, factory=line_factory(name.partition(":")[2]))
 
 
-_RESOLVERS: dict[str, tuple[str, Resolver]] = {LINE: (f"{LINE}:PIECE", resolve_line)}
+def resolve_style(name: str) -> Commander:
+    """The scripted commander of `style:NAME`, of `echelon.agents.tiers.STYLES`."""
+    return Commander(name, factory=style_factory(name.partition(":")[2]))
+
+
+_RESOLVERS: dict[str, tuple[str, Resolver]] = {
+    LINE: (f"{LINE}:PIECE", resolve_line),
+    STYLE: (f"{STYLE}:NAME", resolve_style),
+}
 """By prefix: the form of its names, and their resolver."""
 
 

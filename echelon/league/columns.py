@@ -18,6 +18,7 @@ LONGEST_REASON = 1000
 """Maximum number of characters of a recorded reason."""
 LONGEST_NAME = 100
 MOST_PERIODS = 1 << 40
+NUMBER = number(-1e9, 1e9)
 Rules = Mapping[str, Rule]
 """Of each column, what a value must be."""
 SECONDS = number(0, 1e12)
@@ -33,6 +34,10 @@ def is_judged(value: Any) -> bool:
         SHA256.holds(who) and isinstance(row, list) and len(row) == 2 and all(map(SECONDS.holds, row))
         for who, row in value.items()
     )
+
+
+def is_named(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(NUMBER.holds, value.values()))
 
 
 RULES: dict[str, Rules] = {
@@ -92,6 +97,14 @@ RULES: dict[str, Rules] = {
         "turns": integer(0, 1 << 30),
         "entry": text(64),
         "judged": Rule("ids, each with a list of games and points", is_judged),
+    },
+    "style": {
+        **dict.fromkeys(("policy", "task", "fingerprint"), text(LONGEST_NAME)),
+        **dict.fromkeys(("numbers", "response"), Rule("numbers by name", is_named)),
+        "seeds": Rule(
+            "a list of integers", lambda value: isinstance(value, list) and all(map(integer(0).holds, value))
+        ),
+        "versions": Rule("an object", lambda value: isinstance(value, dict)),
     },
 }
 

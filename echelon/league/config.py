@@ -26,6 +26,9 @@ class LeagueConfig:
     """Number of games before an entry may be promoted."""
     candidates_kept: Annotated[int, Limits(1, 10**6, "entries")] = 16
     """Number of candidates that stay active; those rated lower retire."""
+    equal_rating: Annotated[float, Limits(0, 1e6)] = 20.0
+    """Points of r - k RD by which candidates differ that count as equal when some retire: those stay that fight least
+    like the others, if all of them were measured (`standings --style`). 0: by rating alone."""
     weighting: Weighting = "hard"
     """Weighting of opponents in a training run. Roles of `evolve` have weightings of their own, see `roles`."""
     hardness: Annotated[float, Limits(1e-3, 1e3)] = 2.0

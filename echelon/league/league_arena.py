@@ -88,6 +88,12 @@ class LeagueArena:
             return scripted(self.scripts[entry_id], self.arena.config, self.device)
         return self.store.weights.policy(entry_id)
 
+    @property
+    def task(self) -> Task:
+        """The battles of the league, as a task."""
+        env = self.store.env
+        return Task("league", "battles of a league", env, *current_versions(), evaluation=self.arena.config)
+
     def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
         """The battles that were not `Store.played`, at any precision: a pair plays each seed once per side."""
         known = self.store.played()
@@ -157,10 +163,8 @@ class LeagueArena:
         Returns:
             The evaluation, its opponents by id.
         """
-        env = self.store.env
-        task = Task("league", "battles of a league", env, *current_versions(), evaluation=self.arena.config)
         own = [match_seed(seed) for seed in seeds]
-        found = evaluate(who, task, opponents, seeds=own, arena=self.arena, watch=watch)
+        found = evaluate(who, self.task, opponents, seeds=own, arena=self.arena, watch=watch)
         provenance = NOTHING if who in self.scripts else self.store.weights.open(who).provenance
         entries = {other: full_name(self.scripts.get(other, other)) for other in opponents}
         return dataclasses.replace(found, met=met_before(provenance, self.arena.config, entries))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from echelon.arena.batch_arena import Battle
+from echelon.arena.style import Style
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import one_against, period_seeds, rated_pairs
 from echelon.league.ratings.glicko2 import Games, Ratings, rate
 from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.store import Store
+from echelon.league.styles import comparable_styles
 
 RANKED = ("candidate", "commander")
 """Kinds that are promoted and demoted by rating; entries of roles and scripted tiers keep their kind."""
@@ -52,7 +54,7 @@ def close_period(store: Store, period: int | None = None) -> int:
         rows = zip(*(column.tolist() for column in after), strict=True)
         store.close_period({standing.id: row for standing, row in zip(stands, rows, strict=True)})
         entries = {entry.id: entry for entry in store.entries()}
-        for move in moves(store.standings(), config):
+        for move in moves(store.standings(), config, comparable_styles(store)):
             store.set_kind(entries[move.id], move.kind, move.change, move.reason, period)
     return period
 
@@ -104,11 +106,15 @@ def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
     return Games(blue, red, score)
 
 
-def moves(stands: Sequence[Standing], config: LeagueConfig) -> list[Move]:
+def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style] | None = None) -> list[Move]:
     """Decide promotions to commander, demotions and retirements.
 
     The best `commanders` entries by r - k RD with at least `min_games` games are commanders; ties are broken by more
-    games, then by name. Of the rest, the best `candidates_kept` and those with fewer games stay candidates.
+    games, then by name. Of the rest, the best `candidates_kept` and those with fewer games stay candidates; which of
+    equals, their `styles` decide, see `unlike_first`.
+
+    Args:
+        styles: by id, of those that were measured.
     """
 
     def order(standing: Standing) -> tuple[float, int, str]:
@@ -123,16 +129,49 @@ def moves(stands: Sequence[Standing], config: LeagueConfig) -> list[Move]:
         if standing.kind == "candidate":
             reason = f"{score_text} {standing.conservative(config.conservatism):.0f}, place {place} of {len(proven)}"
             found.append(Move(standing.id, "commander", "promoted", reason))
-    rest = proven[config.commanders :]
+    by_rating = proven[config.commanders :]
+    others = [standing for standing in stands if standing.kind != "retired" and standing not in by_rating]
+    rest = unlike_first(by_rating, others, config, styles or {})
     for place, standing in enumerate(rest, 1):
-        reason = (
-            f"{score_text} {standing.conservative(config.conservatism):.0f}, place {place + len(best)} of {len(proven)}"
-        )
+        score = f"{score_text} {standing.conservative(config.conservatism):.0f}"
+        by_style = "" if by_rating[place - 1] is standing else ", by style among equals"
+        reason = f"{score}, place {place + len(best)} of {len(proven)}{by_style}"
         if place > config.candidates_kept:
             found.append(Move(standing.id, "retired", "retired", reason))
         elif standing.kind == "commander":
             found.append(Move(standing.id, "candidate", "demoted", reason))
     return found
+
+
+def unlike_first(
+    rest: list[Standing], others: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style]
+) -> list[Standing]:
+    """Candidates in the order in which they stay: by rating, but of those about the last one that stays, who differ by
+    `equal_rating` at most, in turn whoever fights least like everybody who stays already. By rating alone where one of
+    them was not measured.
+
+    Args:
+        rest: in the order of their ratings.
+        others: who stays anyway.
+    """
+
+    def above(standing: Standing) -> float:
+        last = rest[config.candidates_kept - 1].conservative(config.conservatism)
+        return standing.conservative(config.conservatism) - last
+
+    if len(rest) <= config.candidates_kept or config.equal_rating == 0:
+        return rest
+    equal = [standing for standing in rest if 2 * abs(above(standing)) <= config.equal_rating]
+    if any(standing.id not in styles for standing in equal):
+        return rest
+    first = rest.index(equal[0])
+    kept, chosen, last = [*others, *rest[:first]], list[Standing](), rest[first + len(equal) :]
+    while equal:
+        near = [[styles[e.id].distance(styles[k.id]) for k in kept if k.id in styles] for e in equal]
+        apart = [min(row, default=0.0) for row in near]
+        chosen.append(equal.pop(apart.index(max(apart))))
+        kept.append(chosen[-1])
+    return [*rest[:first], *chosen, *last]
 
 
 def payoff_matrix(store: Store, ids: Sequence[str]) -> tuple[Tensor, Tensor]:

@@ -196,6 +196,32 @@ def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Fi
     return figure
 
 
+def draw_styles(names: Sequence[str], points: Any, shares: Sequence[float], path: Path) -> None:
+    """Draw how policies fight into a PDF, SVG or PNG: the plane in which they differ most.
+
+    Args:
+        points: `[E][2]` in the plane.
+        shares: of the variance along either axis.
+    """
+    with paper_style():
+        save(styles_figure(names, np.asarray(points, float), shares), path)
+
+
+def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[float]) -> Figure:
+    figure = blank(WIDTH_IN, 0.75 * WIDTH_IN)
+    axis = figure.subplots()
+    axis.scatter(points[:, 0], points[:, 1], s=9, color=LINES[0])
+    axis.margins(0.15)
+    axis.set_aspect("equal", adjustable="datalim")
+    for name, point in zip(names, points, strict=True):
+        at: dict[str, Any] = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": SMALL_PT}
+        axis.annotate(shortened(one_line(name), 24), point, **at)
+    finish(axis, "how the entries fight: near are alike")
+    axis.set_xlabel(f"first principal component, {shares[0]:.0%} of the variance")
+    axis.set_ylabel(f"second, {shares[1]:.0%}")
+    return figure
+
+
 def draw_ratings(histories: Mapping[str, Sequence[tuple[int, float, float]]], path: Path) -> None:
     """Draw ratings of a league over its rating periods into a PDF, SVG or PNG, with two deviations to either side.
 

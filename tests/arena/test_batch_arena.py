@@ -208,7 +208,7 @@ def test_what_cannot_fight_is_refused_by_name():
 @pytest.mark.long
 def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatch):
     """However many battles a batch holds and however they are shared out: a ninth shape ended the run once."""
-    monkeypatch.setattr("echelon.env.env.fused", lambda function, _: function)
+    monkeypatch.setattr("echelon.env.engine.fused", lambda function, _: function)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.5))
     policies = {f"{n}": policy_of(n, TINY if n % 3 else WIDER) for n in range(50)}
     arena = BatchArena(env, policies.__getitem__, CPU, batch=40, compiled=True)

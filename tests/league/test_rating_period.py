@@ -4,6 +4,7 @@ import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh, unrated
 
+from echelon.arena.style import MEASURES, Style
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.rating_period import close_period, moves, payoff_matrix, rate_entry
@@ -119,3 +120,54 @@ def test_a_newcomer_meets_everybody_once_it_has_played_enough(tmp_path, seeds, o
     assert {ratings[who] for (who,) in met} == opponents
     assert len(met) == 2 * seeds * len(opponents), "each seed on both sides, once"
     assert {ratings[who] for (who,) in met[: 4 * seeds]} == {1400, 1650}, "the near ones first"
+
+
+def style_of(heat: float) -> Style:
+    numbers = {"share_laser": 0.0} | {name: 0.0 for name in MEASURES if name != "share"}
+    return Style("x", "league", "f", {**numbers, "heat": heat}, {"easy": 0.5}, (1,), {})
+
+
+EQUALS = [stand(name, rating, 0) for name, rating in
+          (("top", 1700), ("twin", 1510), ("odd", 1500), ("also", 1495), ("low", 1400))]  # fmt: skip
+HEATS = {"top": 0.0, "twin": 0.0, "odd": 5.0, "also": 1.0, "low": 50.0}
+
+
+@pytest.mark.parametrize(("kept", "gap", "retired"), [
+    (1, 20.0, ["twin", "also", "low"]),  # odd stays: twin fights as top does, low is no equal
+    (2, 20.0, ["twin", "low"]),
+    (3, 20.0, ["low"]),
+    (1, 0.0, ["odd", "also", "low"]),
+    (1, 5.0, ["odd", "also", "low"]),
+])  # fmt: skip
+def test_among_equals_those_stay_that_fight_unlike_the_others(kept, gap, retired):
+    config = LeagueConfig(commanders=1, candidates_kept=kept, equal_rating=gap)
+    found = moves(EQUALS, config, {name: style_of(heat) for name, heat in HEATS.items()})
+    assert sorted(move.id for move in found if move.change == "retired") == sorted(retired)
+    whys = {move.id: move.reason for move in found}
+    assert whys.get("twin", "by style among equals").endswith("by style among equals")
+
+
+def test_of_two_of_one_style_one_stays():
+    heats = {"top": 0.0, "twin": 3.0, "odd": 3.0, "also": 1.0}
+    found = moves(EQUALS[:4], LeagueConfig(commanders=1, candidates_kept=2), {n: style_of(h) for n, h in heats.items()})
+    assert [move.id for move in found if move.change == "retired"] == ["odd"], "the better of the two stays"
+
+
+def test_by_default_styles_cost_no_more_rating_than_equals_differ_in():
+    """Made-up ratings and styles: as many stay, nobody for somebody more than `equal_rating` better, who promotes and
+    falls back is the same, and without styles all is as by rating alone."""
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(50):
+        ratings, heats = 1500 + 60 * torch.randn(30, generator=generator), torch.randn(30, generator=generator)
+        stands = [stand(f"e{n}", rating, 0) for n, rating in enumerate(ratings.tolist())]
+        styles = {f"e{n}": style_of(heat) for n, heat in enumerate(heats.tolist())}
+        config = LeagueConfig(candidates_kept=10)
+        plain = {*moves(stands, LeagueConfig(candidates_kept=10, equal_rating=0.0), styles)}
+        assert {*moves(stands, config)} == plain == {*moves(stands, config, {"e0": styles["e0"]})}
+        found = moves(stands, config, styles)
+        out = {move.id for move in found if move.change == "retired"}
+        assert len(out) == sum(move.change == "retired" for move in plain) == 15
+        assert {m.id for m in found if m.change == "promoted"} == {m.id for m in plain if m.change == "promoted"}
+        best_out = max(one.rating for one in stands if one.id in out)
+        worst_in = min(one.rating for one in stands if one.id not in out)
+        assert best_out - worst_in <= config.equal_rating

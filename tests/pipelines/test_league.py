@@ -9,10 +9,12 @@ from pathlib import Path
 
 import programs
 import pytest
+import torch
 from leagues import BRIEF, checkpoint_of
 from patience import STUCK_S
 from programs import ROOT, Program
 
+from echelon.arena.style import BATTLES, MEASURES, Style
 from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
@@ -90,6 +92,26 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
         assert line["winner"] == ("draw", "blue", "red")[match.winner]
     with pytest.raises(FileError, match=r"found none: make one with `arena\.py init`"):
         ask("list", "--league", str(tmp_path / "none"))
+
+
+def test_standings_tell_who_fights_unlike_whom(tmp_path, ask):
+    """Of styles that are kept: nobody fights."""
+    store = Store.create(tmp_path, BRIEF)
+    entries, names = store.entries(), MEASURES.keys() - {"share"}
+    fingerprint, seeds = LeagueArena(store, torch.device("cpu")).task.fingerprint, tuple(range(BATTLES // 2))
+    response = {entry.name: 0.5 for entry in entries[1:]}
+    for place, entry in enumerate(entries):
+        numbers = {"share_laser": 0.0} | {name: float(place**2) for name in names}
+        kept = Style(entry.name, "league", fingerprint, numbers, response, seeds, {})
+        store.set_setting(f"style {entry.id}", kept.as_json())
+    rows = {row["name"]: row for row in json.loads(ask("standings", "--league", str(tmp_path), "--style", "--json"))}
+    trivial, easy, *_, expert = (rows[entry.name] for entry in entries)
+    assert (trivial["like"], easy["like"], expert["like"]) == tuple(entries[place].name for place in (1, 0, 3))
+    assert trivial["apart"] == easy["apart"] < expert["apart"] and expert["style"]["heat"] == 16
+    assert (tmp_path / "styles.png").read_bytes().startswith(b"\x89PNG") and len(expert["plane"]) == 2
+    table = ask("standings", "--league", str(tmp_path), "--style", "--out", str(tmp_path / "plane.pdf"))
+    assert "apart" in table and table.strip().endswith("plane.pdf") and not store.matches()
+    assert "apart" not in ask("standings", "--league", str(tmp_path))
 
 
 def told(log: Path) -> int:

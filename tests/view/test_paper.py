@@ -12,7 +12,16 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, MATERIALS, SIZE, small_replay
 
-from echelon.reports.plots import Curve, Subplot, draw_curves, draw_metrics, draw_payoff, draw_ratings, metrics_figure
+from echelon.reports.plots import (
+    Curve,
+    Subplot,
+    draw_curves,
+    draw_metrics,
+    draw_payoff,
+    draw_ratings,
+    draw_styles,
+    metrics_figure,
+)
 from echelon.view.battle_plan import BattlePlan
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.paper import SMALL_PT, counted, paper_style, pixels, shortened
@@ -77,6 +86,7 @@ FIGURES = {
     "payoff": lambda path: draw_payoff([ODD, "b"], [[0.5, 1.0], [0.0, float("nan")]], path, [[0, 32], [32, 0]]),
     "large payoff": lambda path: draw_payoff([f"e{n}" for n in range(40)], np.full((40, 40), 0.5).tolist(), path),
     "ratings": lambda path: draw_ratings({ODD: [(1, 1500.0, 90.0), (2, 1520.0, 60.0)]}, path),
+    "styles": lambda path: draw_styles([ODD, "b", "c"], [[0.0, 1.0], [2.0, -1.0], [1.0, 0.0]], [0.7, 0.2], path),
     "curves": curves,
     "maps": maps,
 }

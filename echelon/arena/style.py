@@ -1,0 +1,243 @@
+"""How a policy fights, as numbers: its style, in which two policies can be compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.agents.view import View, column, look
+from echelon.arena.batch_arena import Battle
+from echelon.arena.evaluate import Evaluation, evaluate
+from echelon.env.observation.layout import EGO, GROUPS
+from echelon.env.tasks.task import Task, find_task, latest
+from echelon.env.views.group_policy import TeamPolicy
+from echelon.rules.config import EnvConfig
+from echelon.rules.scenario import Scenario
+from echelon.runtime import exact
+from echelon.runtime.errors import require
+from echelon.runtime.geometry import dot, length, to_body, unit
+
+TASK = "small-5v5"
+"""Where a style is measured by default, in the newest version."""
+BATTLES = 16
+"""Battles against each opponent."""
+CONTACT_VOX = 20.0
+"""Whose nearest enemy is within this is in contact: before that all teams walk alike."""
+SHARE = "share"
+"""The measure of the columns `share_WEAPON`."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What one number of a style means. But for damage, a mean over the time that the mechs of the team lived."""
+
+    unit: str
+    scale: float
+    """What counts as one apart: the standard deviation over the scripted commanders, tiers and styles."""
+    meaning: str
+
+
+MEASURES = {
+    SHARE: Measure("share", 0.38, "of the damage of its team, by each weapon"),
+    "dealt": Measure("share", 0.12, "of the damage that both teams did, its own"),
+    "range": Measure("vox", 2.0, "over the ground to the nearest enemy, in contact"),
+    "advance": Measure("vox/s", 0.54, "walked towards the nearest enemy, in contact"),
+    "spread": Measure("vox", 0.76, "from the middle of its team"),
+    "zone": Measure("share", 0.19, "of the time, in the zone"),
+    "under_fire": Measure("share", 0.038, "of the time, hit within the last second"),
+    "heat": Measure("share", 0.1, "of the heat capacity"),
+    "vent": Measure("share", 0.091, "of the time, shedding heat"),
+    "emit": Measure("share", 0.063, "of the time, with an emitter on"),
+    "clouds": Measure("1/min", 1.6, "laid by a mech"),
+}
+"""By name; the shares of all weapons together are one measure."""
+WATCHED = ("mechs", "contacts", "range", "advance", "spread", "under_fire", "heat", "emit")
+"""What `Watcher` sums over the mechs that live and over decisions; what else it takes, statistics tell."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a policy fights."""
+
+    policy: str
+    """Its name; `policy` for one that was given as an object."""
+    task: str
+    """Name of the task."""
+    fingerprint: str
+    """`Task.fingerprint`."""
+    numbers: Mapping[str, float]
+    """By name, in the units of `echelon.arena.style.MEASURES`; of the damage, `share_WEAPON` for each weapon."""
+    response: Mapping[str, float]
+    """Points per battle against each opponent: the policy's row of a payoff matrix."""
+    seeds: tuple[int, ...]
+    """Seeds of the battles; each was played once per side."""
+    versions: Mapping[str, Any]
+    """Versions of Echelon, of rules and map maker, of torch, the processor or GPU."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the numbers, in the order of `vector`."""
+        return tuple(sorted(self.numbers))
+
+    @property
+    def vector(self) -> tuple[float, ...]:
+        """The numbers, each over the `scale` of its measure."""
+        return tuple(self.numbers[name] / measure_of(name).scale for name in self.names)
+
+    def distance(self, other: Style) -> float:
+        """How unlike two policies fight: root mean square over measures of their differences, each over its scale. 1
+        is a standard deviation of the scripted commanders in everything.
+
+        Raises:
+            ConfigError: the other style is of other battles or opponents.
+        """
+        require(self.is_like(other), "the other style", f"of the same battles of {self.task}", other)
+        return math.dist(self.vector, other.vector) / math.sqrt(len(MEASURES))
+
+    def is_like(self, other: Any) -> bool:
+        """Whether another style was measured in the same battles, so that the two can be compared."""
+
+        def battles(one: Style) -> tuple[Any, ...]:
+            return one.fingerprint, one.seeds, one.numbers.keys(), one.response.keys()
+
+        return isinstance(other, Style) and battles(self) == battles(other)
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values."""
+        battles = {"task": self.task, "fingerprint": self.fingerprint, "seeds": list(self.seeds)}
+        found = {"numbers": dict(self.numbers), "response": dict(self.response)}
+        return {"policy": self.policy, **battles, **found, "versions": dict(self.versions)}
+
+    def __str__(self) -> str:
+        """A line for each number, with its unit and meaning."""
+        width = max(map(len, self.numbers))
+        lines = [(name, value, measure_of(name)) for name, value in self.numbers.items()]
+        return "\n".join(f"{name:<{width}}  {value:8.3f}  {one.unit:<5}  {one.meaning}" for name, value, one in lines)
+
+
+def measure_of(name: str) -> Measure:
+    """The measure of a number of a style."""
+    return MEASURES.get(name, MEASURES[SHARE])
+
+
+def style(
+    policy: Any,
+    task: str | Task | Scenario | None = None,
+    opponents: Sequence[str] | Mapping[str, TeamPolicy] | None = None,
+    battles: int = BATTLES,
+    **how: Any,
+) -> Style:
+    """Measure how a policy fights, in battles on maps that training never saw, every seed once per side. Styles are
+    compared in the same battles alone.
+
+    Args:
+        policy: a name or a policy, as `echelon.evaluate` takes them.
+        task: as `echelon.evaluate` takes it; the newest version of `small-5v5` by default.
+        opponents: as `echelon.evaluate` takes them; the task's by default.
+        battles: against each opponent, an even number.
+        how: what else `echelon.evaluate` takes: `seeds`, `split`, `env`, `device`, `batch`, `precision`, `arena`.
+
+    Raises:
+        ConfigError: there is no such task, or an argument is out of range.
+        FileError: a name means no commander, or its checkpoint does not fit the task.
+    """
+    known = find_task(latest(TASK) if task is None else task)
+    watcher = Watcher(known.evaluation_config)
+    found = evaluate(policy, known, opponents, battles, sink=watcher, **how)
+    numbers = numbers_of(found, watcher.totals(), known.evaluation_config)
+    response = {name: result.x_points / result.battles for name, result in found.results.items()}
+    return Style(found.policy, found.task, found.fingerprint, numbers, response, found.seeds, found.versions)
+
+
+class Watcher:
+    """A sink of `BatchArena.play`: sums over each battle, for either team, what no statistic tells.
+
+    Args:
+        config: of the battles.
+    """
+
+    def __init__(self, config: EnvConfig) -> None:
+        self.size = torch.tensor([config.world.size_x, config.world.size_y], dtype=torch.float32, device="cpu")
+        self.longest_vox = float(config.world.longest_side)
+        self.battles: list[Tensor] = []
+        """`[battles, 2, WATCHED]` float64 of each batch, blue and red."""
+
+    def begin(self, battles: Sequence[Battle]) -> None:
+        self.battles.append(torch.zeros(len(battles), len(GROUPS), len(WATCHED), dtype=torch.float64, device="cpu"))
+
+    def step(self, stepped: TensorDictBase, running: Tensor) -> None:
+        size = self.size.to(running.device)
+        blue, red = (look(stepped.get(group), size, self.longest_vox) for group in GROUPS)
+        emit = [emitting(stepped.get((group, "observation", "ego"))) for group in GROUPS]
+        seen = torch.stack((watched(blue, red, emit[0]), watched(red, blue, emit[1])), 1)
+        total = self.battles[-1]
+        total += torch.where(running[:, None, None], seen, 0.0)[: len(total)].cpu()
+
+    def end(self, outcome: TensorDictBase) -> None:
+        """What is summed is whole."""
+
+    def totals(self) -> dict[str, float]:
+        """Sums of `WATCHED` over all battles, of the team that is blue in those of even number and red in the others:
+        the policy that `evaluate` judges."""
+        battles = torch.cat(self.battles)
+        own = torch.cat((battles[::2, 0], battles[1::2, 1]))
+        return dict(zip(WATCHED, own.sum(0).tolist(), strict=True))
+
+
+def emitting(ego: Tensor) -> Tensor:
+    """`[B, A]` an emitter is on."""
+    return torch.maximum(column(ego, EGO, "ecm"), column(ego, EGO, "eccm"))
+
+
+def watched(own: View, foe: View, emit: Tensor) -> Tensor:
+    """`[B, K]` float64 `WATCHED` of a team, summed over the mechs that live."""
+    lives = own.hp > 0
+    offset = foe.position[:, None] - own.position[:, :, None]  # [B, A, E, 2]
+    apart = torch.where((foe.hp > 0)[:, None], length(offset), torch.inf)
+    nearest, which = apart.min(-1)
+    near = (nearest < CONTACT_VOX).float()
+    towards = unit(offset.gather(2, which[..., None, None].expand(*which.shape, 1, 2)).squeeze(2))
+    advance = dot(to_body(towards, own.heading).unbind(-1), own.velocity.unbind(-1))
+    mechs = exact.sum(lives, -1)[:, None]
+    middle = exact.sum(torch.where(lives[..., None], own.position, 0.0), 1) / mechs.clamp_min(1)
+    spread = length(own.position - middle[:, None])
+    in_contact = (near, near * nearest.clamp_max(CONTACT_VOX), near * advance)
+    told = (torch.ones_like(near), *in_contact, spread, own.under_fire.float(), own.heat, emit)
+    return torch.stack([exact.sum(torch.where(lives, one, 0.0), -1) for one in told], -1).double()
+
+
+def numbers_of(found: Evaluation, totals: Mapping[str, float], config: EnvConfig) -> dict[str, float]:
+    """The numbers of a style by name.
+
+    Args:
+        totals: `Watcher.totals` of the battles of the evaluation.
+    """
+    results, weapons = list(found.results.values()), config.catalog.weapons
+    own, foe = ([result.mean_stats(x=is_own) for result in results] for is_own in (True, False))
+    battles = results[0].battles
+    did = {name: battles * math.fsum(stats[name] for stats in own) for name in own[0]}
+    suffered = battles * math.fsum(stats["damage"] for stats in foe)
+    mechs, mech_s = totals["mechs"], totals["mechs"] * config.rules.decision_s
+    means = {name: totals[name] / mechs for name in ("spread", "under_fire", "heat", "emit")}
+    means |= {
+        "range": share(totals["range"], totals["contacts"]) or CONTACT_VOX,
+        "advance": share(totals["advance"], totals["contacts"]),
+        "dealt": share(did["damage"], did["damage"] + suffered),
+        "zone": did["zone_s"] / mech_s,
+        "vent": did["vent_s"] / mech_s,
+        "clouds": 60
+        * math.fsum(did[f"shots_{name}"] for name, one in weapons.items() if one.effect == "cloud")
+        / mech_s,
+    }
+    shares = {f"{SHARE}_{name}": share(did[f"damage_{name}"], did["damage"]) for name in weapons}
+    return {**shares, **{name: means[name] for name in MEASURES if name != SHARE}}
+
+
+def share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
