@@ -6,8 +6,8 @@
 Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
 batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
 `RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`.
-Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
+`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`. Policies that ship: `trained`, `load_policy`. Extensions:
+`RewardTerm`, `register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
 from importlib import import_module
@@ -21,7 +21,9 @@ end_while_importing()  # What a program imports next takes seconds.
 
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
+    from echelon.arena.resolve import load_policy
     from echelon.arena.skills import SkillProfile, skill_profile
+    from echelon.learn.checkpoint.shipped import TrainedPolicy, trained
     from echelon.public import *  # noqa: F403
 
 __all__ = [  # noqa: F405
@@ -41,6 +43,7 @@ __all__ = [  # noqa: F405
     "Scene",
     "SkillProfile",
     "Task",
+    "TrainedPolicy",
     "Unit",
     "WeaponSpec",
     "WorldConfig",
@@ -48,6 +51,7 @@ __all__ = [  # noqa: F405
     "evaluate",
     "find_scenario",
     "latest",
+    "load_policy",
     "make",
     "mechs",
     "pieces",
@@ -62,24 +66,30 @@ __all__ = [  # noqa: F405
     "skill_profile",
     "tasks",
     "teams",
+    "trained",
     "versus",
 ]
 
-EVALUATE, SKILLS = "echelon.arena.evaluate", "echelon.arena.skills"
-JUDGED_BY = {"evaluate": EVALUATE, "Evaluation": EVALUATE, "skill_profile": SKILLS, "SkillProfile": SKILLS}
-"""The module of each public name that judges policies."""
+NETWORKS = {
+    "echelon.arena.evaluate": ("evaluate", "Evaluation"),
+    "echelon.arena.skills": ("skill_profile", "SkillProfile"),
+    "echelon.arena.resolve": ("load_policy",),
+    "echelon.learn.checkpoint.shipped": ("trained", "TrainedPolicy"),
+}
+"""The public names that judge or load policies, by their module."""
+MODULES = {name: module for module, names in NETWORKS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is asked for: torch and TorchRL take seconds, which `echelon --help` need not.
 
-    Networks and leagues stand behind those of `JUDGED_BY`; they come with these alone.
+    Networks and leagues stand behind those of `NETWORKS`; they come with these alone.
     """
     if name.startswith("__"):
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
-    if name in JUDGED_BY:
+    if name in MODULES:
         import_module("echelon.league")  # names `league:FOLDER/NAME`
-        module = import_module(JUDGED_BY[name])
+        module = import_module(MODULES[name])
     else:
         module = import_module("echelon.public")
     # Importing it has made its packages attributes too.

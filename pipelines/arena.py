@@ -6,6 +6,7 @@ python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
 python pipelines/arena.py pieces X
+python pipelines/arena.py trained
 python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
@@ -35,6 +36,7 @@ from echelon.pipelines.league import (
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.pieces import Pieces
 from echelon.pipelines.play import Play, WriteDataset
+from echelon.pipelines.trained import Trained
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
@@ -45,6 +47,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "add": Add,
     "evaluate": Evaluate,
     "pieces": Pieces,
+    "trained": Trained,
     "edit": Edit,
     "tournament": Tournament,
     "evolve": Evolve,

@@ -107,8 +107,9 @@ BAD = {
     "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
     "opponent": (
         ["--opponent", "nobody"],
-        "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, league:FOLDER/NAME, "
-        "or package.module:Commander, found none; --opponent also takes curriculum, self, past and league:FOLDER",
+        "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, trained:NAME, "
+        "league:FOLDER/NAME, or package.module:Commander, found none; --opponent also takes curriculum, self, past and "
+        "league:FOLDER",
     ),
     "tier": (["--opponent", "heuristic:godlike"], "error: a scripted commander must be heuristic:trivial|easy|normal"),
     "stage": (
