@@ -199,6 +199,9 @@ class TrainConfig:
     """Team of the learner: blue in half of the battles and red in the rest, or always the same."""
     run_dir: str = "runs/{time}"
     """Folder of checkpoints and metrics; {time} becomes the start time."""
+    init: str = ""
+    """Trained policy with whose weights a new run begins: trained:NAME, a checkpoint or run folder, or
+    league:FOLDER/NAME, of the same network. Its optimiser, counters and curriculum are new."""
     resume: str = ""
     """Checkpoint folder to resume from, or latest: the newest of the run folder, or of the newest run."""
     seed: int = 0

@@ -52,7 +52,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "muffled_noise": 0.2,
         "contested_share": 0.25,
     },
-    "TrainConfig": {"allow_test": False},
+    "TrainConfig": {"allow_test": False, "init": ""},
 }
 """Settings that came after the first release, by the name of their class, each with the JSON value under which
 everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.
