@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
+from echelon.arena.resolve import named_checkpoint
 from echelon.league import log
 from echelon.league.evolution import Evolution
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
@@ -21,8 +22,6 @@ from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.roles import Role
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
-from echelon.learn.checkpoint.files import find_checkpoint
-from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
@@ -147,7 +146,7 @@ def evolve(
     Args:
         train: training config of the roles; fields of `SET_BY_LEAGUE` must keep their defaults.
         device: training device, as in `TrainConfig.device`.
-        start: checkpoint with the initial weights of all roles; random initialization if empty.
+        start: trained policy with the initial weights of all roles; random initialization if empty.
         seeds: number of seeds per evaluation opponent, each played once per side.
         callbacks: of the training of every role; without state.
     """
@@ -159,7 +158,7 @@ def evolve(
         default, value = getattr(TrainConfig.quick(), name), getattr(train, name)
         require(value == default, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
     train = dataclasses.replace(train, device=device)
-    initial = open_checkpoint(find_checkpoint(start)) if start else None
+    initial = named_checkpoint(start) if start else None
     # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):
         evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)

@@ -174,10 +174,10 @@ class TrainConfig:
     max_minutes: float = 0.0
     """Limit of the run in minutes of collecting and learning, which schedules follow too; 0 for none."""
     opponent: str = CURRICULUM
-    """One commander: heuristic:TIER, a checkpoint folder (that policy, frozen), or package.module:Commander, a class of
-    your own that is built with the battle's config. Or several: curriculum: the commanders of `CurriculumConfig`; self:
-    the current policy; past: earlier snapshots; league:FOLDER: policies of a league, in `past_share` of the battles if
-    that is > 0 and the curriculum's commanders in the rest."""
+    """One commander: heuristic:TIER, trained:NAME or a checkpoint folder (that policy, frozen), or
+    package.module:Commander, a class of your own that is built with the battle's config. Or several: curriculum: the
+    commanders of `CurriculumConfig`; self: the current policy; past: earlier snapshots; league:FOLDER: policies of a
+    league, in `past_share` of the battles if that is > 0 and the curriculum's commanders in the rest."""
     self_share: float = 0.0
     """Share of the battles that are self-play, where the learner learns from both teams."""
     past_share: float = 0.0

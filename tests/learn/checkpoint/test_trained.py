@@ -11,6 +11,7 @@ import torch
 import echelon
 from echelon.arena.resolve import load_policy, resolve
 from echelon.env.tasks.task import TIERS, tasks
+from echelon.league.store import Store
 from echelon.learn.checkpoint import shipped
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
@@ -75,6 +76,12 @@ def test_each_wins_as_often_as_the_table_says(name):
     found = echelon.evaluate(f"trained:{name}", row.task, battles=row.battles, device="cpu")
     for told in found.rows():
         assert told["win_rate"] == pytest.approx(row.win_rates[told["opponent"]], abs=0.1)
+
+
+def test_a_league_takes_one_by_its_name(tmp_path):
+    name = NAMES[0]
+    store = Store.create(tmp_path / "league", shipped_checkpoint(name).env)
+    assert store.add(f"trained:{name}").id == trained()[name].sha256 == resolve(f"trained:{name}").id
 
 
 def test_load_policy_gives_the_network():
