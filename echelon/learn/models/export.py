@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import copy
+import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +29,8 @@ TRACED = 3
 
 
 class MechStep(nn.Module):
-    """A decision of mechs that are rows: every input and output has the axis of mechs first.
+    """A decision of mechs that are rows, by a copy of the network of a policy, in evaluation mode and float32. Every
+    input and output has the axis of mechs first.
 
     Args:
         env: the battles, which say how many contacts and comrades a mech is told of.
@@ -38,8 +40,9 @@ class MechStep(nn.Module):
 
     def __init__(self, policy: ActorCritic, env: EnvConfig, actions: Actions) -> None:
         super().__init__()
-        self.network, self.memory = policy.network, list(policy.memory_spec().keys())
-        told = describe_battle(env)
+        self.network = copy.deepcopy(policy.network).cpu().eval()
+        self.network.compute = torch.float32
+        self.memory, told = list(policy.memory_spec().keys()), describe_battle(env)
         streams = {f"observation.{name}": told["blue", "observation", name] for name in layout.STREAMS}
         self.inputs = {name: zeros(leaf.shape[2:], leaf.dtype) for name, leaf in streams.items()}
         """What one mech reads, zeros, by the names that `echelon describe` prints, in the order of the arguments."""
@@ -48,13 +51,6 @@ class MechStep(nn.Module):
         if actions == "sampled":
             self.inputs[NOISE] = zeros((policy.specs.action_width,))
         self.outputs = [ACTION, *(f"next.memory.{name}" for name in self.memory)]
-
-    def examples(self, mechs: int) -> tuple[Tensor, ...]:
-        """Random inputs of so many mechs; of flags half are set."""
-        drawn = (torch.randn(mechs, *one.shape, device="cpu") for one in self.inputs.values())
-        return tuple(
-            x > 0 if one.dtype == torch.bool else x for x, one in zip(drawn, self.inputs.values(), strict=True)
-        )
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """`action [mechs, D]` in -1..1, then what each mech remembers next; arguments in the order of `inputs`."""
@@ -73,10 +69,23 @@ def zeros(shape: Sequence[int], dtype: str = "torch.float32") -> Tensor:
     return torch.zeros(*shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device="cpu")
 
 
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Context manager without warnings and logs: the exporter tells of packages that it does not need."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
 def export_onnx(
     policy: ActorCritic, env: EnvConfig, path: Path, actions: Actions = "mean", about: Mapping[str, str] | None = None
 ) -> MechStep:
-    """Write a policy, in evaluation mode, as an ONNX file; it stays what it was.
+    """Write a policy as an ONNX file.
 
     Args:
         env, actions: as of `MechStep`.
@@ -89,20 +98,19 @@ def export_onnx(
         ConfigError: a package that writes such files is missing.
         FileError: the file cannot be written.
     """
-    step = MechStep(policy, env, actions).eval()
+    step = MechStep(policy, env, actions)
     mechs = torch.export.Dim("mechs")
     try:
-        # The exporter prints its progress.
-        with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), quietly():
             program = torch.onnx.export(
                 step,
-                step.examples(TRACED),
+                tuple(torch.stack([one] * TRACED) for one in step.inputs.values()),
                 input_names=list(step.inputs),
                 output_names=step.outputs,
                 dynamic_shapes=(tuple({0: mechs} for _ in step.inputs),),
                 opset_version=OPSET,
                 dynamo=True,
+                verbose=False,
             )
     except ModuleNotFoundError as error:
         raise ConfigError(
