@@ -6,9 +6,9 @@
 Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
 batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
 `RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`. Extensions: `RewardTerm`,
-`register_biome`, `read_catalog`.
-Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
+`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`; what decided a battle:
+`whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Extensions: `RewardTerm`,
+`register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
 from importlib import import_module
@@ -22,9 +22,11 @@ end_while_importing()  # What a program imports next takes seconds.
 
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
+    from echelon.arena.resolve import load_policy
     from echelon.arena.skills import SkillProfile, skill_profile
     from echelon.arena.style import Style, style
     from echelon.arena.whatif import WhatIf, fork, whatif
+    from echelon.learn.checkpoint.shipped import TrainedPolicy, trained
     from echelon.public import *  # noqa: F403
 
 __all__ = [  # noqa: F405
@@ -45,6 +47,7 @@ __all__ = [  # noqa: F405
     "SkillProfile",
     "Style",
     "Task",
+    "TrainedPolicy",
     "Unit",
     "WeaponSpec",
     "WhatIf",
@@ -54,6 +57,7 @@ __all__ = [  # noqa: F405
     "find_scenario",
     "fork",
     "latest",
+    "load_policy",
     "make",
     "mechs",
     "pieces",
@@ -69,34 +73,33 @@ __all__ = [  # noqa: F405
     "style",
     "tasks",
     "teams",
+    "trained",
     "versus",
     "whatif",
 ]
 
-JUDGED_BY = {
-    "evaluate": "evaluate",
-    "Evaluation": "evaluate",
-    "skill_profile": "skills",
-    "SkillProfile": "skills",
-    "style": "style",
-    "Style": "style",
-    "fork": "whatif",
-    "whatif": "whatif",
-    "WhatIf": "whatif",
+NETWORKS = {
+    "echelon.arena.evaluate": ("evaluate", "Evaluation"),
+    "echelon.arena.skills": ("skill_profile", "SkillProfile"),
+    "echelon.arena.style": ("style", "Style"),
+    "echelon.arena.whatif": ("fork", "whatif", "WhatIf"),
+    "echelon.arena.resolve": ("load_policy",),
+    "echelon.learn.checkpoint.shipped": ("trained", "TrainedPolicy"),
 }
-"""The module of `echelon.arena` of each public name that judges policies and battles."""
+"""The public names that judge or load policies, or play battles on, by their module."""
+MODULES = {name: module for module, names in NETWORKS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is asked for: torch and TorchRL take seconds, which `echelon --help` need not.
 
-    Networks and leagues stand behind those of `JUDGED_BY`; they come with these alone.
+    Networks and leagues stand behind those of `NETWORKS`; they come with these alone.
     """
     if name.startswith("__"):
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
-    if name in JUDGED_BY:
+    if name in MODULES:
         import_module("echelon.league")  # names `league:FOLDER/NAME`
-        module = import_module(f"echelon.arena.{JUDGED_BY[name]}")
+        module = import_module(MODULES[name])
     else:
         module = import_module("echelon.public")
     # Importing it has made its packages attributes too.

@@ -9,6 +9,7 @@ SUMMARIES = {
     "checkpoint": "metadata of a checkpoint, and whether its files are valid",
     "fingerprint": "a hash that is the same on every machine",
     "plot": "draws training runs over each other",
+    "export": "writes a trained policy as one ONNX file, a decision of single mechs",
     "doctor": "what this machine offers: device, versions, what compiles, what fell back and why",
 }
 """One line for each command."""

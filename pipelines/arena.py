@@ -9,6 +9,7 @@ python pipelines/arena.py dataset --commanders X Y --battles N --out battles.saf
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
 python pipelines/arena.py exploit X --agent-steps N
 python pipelines/arena.py pieces X
+python pipelines/arena.py trained
 python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
@@ -38,6 +39,7 @@ from echelon.pipelines.league import (
 )
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
+from echelon.pipelines.trained import Trained
 from echelon.pipelines.whatif import AskWhatIf, PlayFork
 
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -52,6 +54,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "evaluate": Evaluate,
     "exploit": Exploit,
     "pieces": Pieces,
+    "trained": Trained,
     "edit": Edit,
     "tournament": Tournament,
     "evolve": Evolve,

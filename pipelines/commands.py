@@ -1,4 +1,4 @@
-"""The commands of `python -m echelon` and the script `echelon`: describe, inspect, plot, doctor."""
+"""The commands of `python -m echelon` and the script `echelon`: describe, inspect, plot, export, doctor."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
+from echelon.pipelines.export import Export
 from echelon.pipelines.pictures import Plot
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import MAP_MAKER, RULES
@@ -144,6 +145,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "checkpoint": Checkpoint,
     "fingerprint": Fingerprint,
     "plot": Plot,
+    "export": Export,
     "doctor": Doctor,
 }
 """What each command does, in the order of the help."""

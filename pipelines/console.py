@@ -32,7 +32,7 @@ ALLOW_MODULE = (
     "what it registers, such as biomes. May be given several times."
 )
 """Help of the flag that `arguments` takes out."""
-EMPTY_FLAGS = ("resume", "parent", "start", "profile", "save", "device")
+EMPTY_FLAGS = ("init", "resume", "parent", "start", "profile", "save", "device")
 """Last words of flags whose value may be empty, and then means none, or the usual one."""
 
 

@@ -46,7 +46,8 @@ class Evaluate:
     """
 
     policy: tyro.conf.Positional[str]
-    """A checkpoint folder; at a task also a tier, heuristic[:tier], league:FOLDER/NAME or package.module:Commander."""
+    """A checkpoint folder or trained:NAME; at a task also a tier, heuristic[:tier], league:FOLDER/NAME or
+    package.module:Commander."""
     task: str = ""
     """Name of a task."""
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()

@@ -70,7 +70,7 @@ class Evolve:
     seeds: int = 2
     """Seeds per opponent in evaluations and ratings, each played once per side."""
     start: str = ""
-    """Checkpoint with the initial weights of all roles; random initialization if empty."""
+    """Checkpoint or trained:NAME with the initial weights of all roles; random initialization if empty."""
     train: TrainConfig = field(default_factory=TrainConfig.quick)
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 

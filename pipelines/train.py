@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from echelon.arena.eval_callback import EvalCallback, Summary
-from echelon.arena.resolve import check_opponents, policy_of
+from echelon.arena.resolve import check_opponents, named_checkpoint, policy_of
 from echelon.league.league_callback import join_league
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
 from echelon.learn.callbacks.loggers import Profiler
@@ -48,6 +48,7 @@ def train(
     # What is named is built before the folder is created.
     check_opponents(config, device)
     check_run(config, load_extra_rewards(config.extra_rewards), device, policy_of)
+    init = named_checkpoint(config.init) if config.init and not config.resume else None
     own = load_callbacks(config.callbacks)
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
@@ -58,7 +59,7 @@ def train(
         config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None
         with memory_explained(config, device), console.status("making maps and the simulation"):
-            trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks)
+            trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks, init)
         try:
             with memory_explained(config, device):
                 trainer.train()

@@ -128,10 +128,10 @@ def evaluate(
     it tells all of its arguments.
 
     Args:
-        policy: a name (a commander, a checkpoint or run folder, `league:FOLDER/NAME`, `package.module:Commander`), a
-            `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of the view `env` or, where neither
-            `env` nor its keys name one, those of a team (`echelon.env.views.group_policy`). A module is in evaluation
-            mode meanwhile.
+        policy: a name (a commander, `trained:NAME`, a checkpoint or run folder, `league:FOLDER/NAME`,
+            `package.module:Commander`), a `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of
+            the view `env` or, where neither `env` nor its keys name one, those of a team
+            (`echelon.env.views.group_policy`). A module is in evaluation mode meanwhile.
         task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`; set pieces are played by `skill_profile`.
         opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.

@@ -20,10 +20,13 @@ from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
 from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint, tell_rules
+from echelon.learn.checkpoint.shipped import shipped_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import opponents_named
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig
 from echelon.rules.config_json import battle_difference
+from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, expect
 from echelon.runtime.imports import OBJECT_NAME, import_object
@@ -79,6 +82,8 @@ Resolver = Callable[[str], Commander]
 """Finds the commander of a whole name, prefix included; raises `FileError` or `ConfigError` in one line."""
 LINE = "line"
 """Prefix of the commanders that play the lines of set pieces."""
+TRAINED = "trained"
+"""Prefix of the policies that ship with the package."""
 
 
 def resolve_line(name: str) -> Commander:
@@ -91,9 +96,15 @@ def resolve_style(name: str) -> Commander:
     return Commander(name, factory=style_factory(name.partition(":")[2]))
 
 
+def resolve_trained(name: str) -> Commander:
+    """The commander of `trained:NAME`: a policy of `echelon.trained()`."""
+    return Commander(name, shipped_checkpoint(name.partition(":")[2]))
+
+
 _RESOLVERS: dict[str, tuple[str, Resolver]] = {
     LINE: (f"{LINE}:PIECE", resolve_line),
     STYLE: (f"{STYLE}:NAME", resolve_style),
+    TRAINED: (f"{TRAINED}:NAME", resolve_trained),
 }
 """By prefix: the form of its names, and their resolver."""
 
@@ -157,6 +168,29 @@ def available_checkpoints(name: str) -> str:
 def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
     """The policy of a named commander for battles of `env`; for errors see `resolve` and `Commander.policy`."""
     return resolve(name).policy(env, device)
+
+
+def named_checkpoint(name: str | os.PathLike[str]) -> Checkpoint:
+    """The checkpoint of a trained commander; for errors see `resolve`, and a commander without one is refused."""
+    found = resolve(name).checkpoint
+    limit = f"{TRAINED}:NAME, a checkpoint or run folder, or an entry of a league"
+    require(found is not None, "a trained policy", limit, name)
+    assert found is not None
+    return found
+
+
+def load_policy(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> ActorCritic:
+    """The network of a trained commander, in evaluation mode.
+
+    Args:
+        name: `trained:NAME`, the path of a checkpoint or run folder, or `league:FOLDER/NAME`.
+        device: where its weights go: `cpu`, `cuda` or `cuda:N`, or `auto` for a GPU where there is one.
+
+    Raises:
+        FileError: nothing has that name, or its files do not hold.
+        ConfigError: it names a commander without a network, or a device that is not there.
+    """
+    return named_checkpoint(name).policy(resolve_device(device))
 
 
 def common_env(commanders: Sequence[Commander]) -> EnvConfig:

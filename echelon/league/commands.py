@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
+from echelon.arena.resolve import named_checkpoint
 from echelon.league import log
 from echelon.league.evolution import Evolution
 from echelon.league.exploits import exploitabilities
@@ -23,8 +24,6 @@ from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.roles import Role
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
-from echelon.learn.checkpoint.files import find_checkpoint
-from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
@@ -43,7 +42,7 @@ class Progress(Protocol):
 
 SET_BY_LEAGUE = (
     *("env", "opponent", "self_share", "past_share", "past_every", "past_kept", "total_agent_steps", "max_minutes"),
-    *("device", "run_dir", "resume", "evaluation", "league_every", "league_seeds", "profile", "replay_battles"),
+    *("device", "run_dir", "init", "resume", "evaluation", "league_every", "league_seeds", "profile", "replay_battles"),
 )
 """Fields of `TrainConfig` that `evolve` sets itself or does not use."""
 
@@ -149,7 +148,7 @@ def evolve(
     Args:
         train: training config of the roles; fields of `SET_BY_LEAGUE` must keep their defaults.
         device: training device, as in `TrainConfig.device`.
-        start: checkpoint with the initial weights of all roles; random initialization if empty.
+        start: trained policy with the initial weights of all roles; random initialization if empty.
         seeds: number of seeds per evaluation opponent, each played once per side.
         callbacks: of the training of every role; without state.
     """
@@ -159,7 +158,7 @@ def evolve(
     period_seeds(store.period, seeds)
     check_left_alone(train, TrainConfig.quick(), SET_BY_LEAGUE, "the league")
     train = dataclasses.replace(train, device=device)
-    initial = open_checkpoint(find_checkpoint(start)) if start else None
+    initial = named_checkpoint(start) if start else None
     # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):
         evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)

@@ -18,6 +18,7 @@ from typing import Any
 from echelon.agents.heuristic import full_name, is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
+from echelon.arena.resolve import named_checkpoint
 from echelon.league.columns import (
     LONGEST_REASON,
     RULES,
@@ -41,8 +42,7 @@ from echelon.league.records import (
     scripted_entry,
 )
 from echelon.league.weight_store import WeightStore
-from echelon.learn.checkpoint.files import find_checkpoint
-from echelon.learn.checkpoint.format import open_checkpoint, tell_rules
+from echelon.learn.checkpoint.format import tell_rules
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import current_versions
@@ -204,10 +204,10 @@ class Store:
         return entry
 
     def add_weights(self, checkpoint: str | Path) -> str:
-        """Add the weights of a checkpoint to the weight store and return their sha256. What was trained under earlier
-        rules is logged.
+        """Add the weights of a trained policy, by its name or path, to the weight store and return their sha256. What
+        was trained under earlier rules is logged.
         """
-        found = open_checkpoint(find_checkpoint(checkpoint))
+        found = named_checkpoint(checkpoint)
         difference = battle_difference(self.env.signature(), found.env.signature())
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")

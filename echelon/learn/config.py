@@ -188,10 +188,10 @@ class TrainConfig:
     max_minutes: Annotated[float, Limits(0, 1e9)] = 0.0
     """Limit of the run in minutes of collecting and learning, which schedules follow too; 0 for none."""
     opponent: str = CURRICULUM
-    """One commander: heuristic:TIER, a checkpoint folder (that policy, frozen), or package.module:Commander, a class of
-    your own that is built with the battle's config. Or several: curriculum: the commanders of `CurriculumConfig`; self:
-    the current policy; past: earlier snapshots; league:FOLDER: policies of a league, in `past_share` of the battles if
-    that is > 0 and the curriculum's commanders in the rest."""
+    """One commander: heuristic:TIER, trained:NAME or a checkpoint folder (that policy, frozen), or
+    package.module:Commander, a class of your own that is built with the battle's config. Or several: curriculum: the
+    commanders of `CurriculumConfig`; self: the current policy; past: earlier snapshots; league:FOLDER: policies of a
+    league, in `past_share` of the battles if that is > 0 and the curriculum's commanders in the rest."""
     self_share: Annotated[float, SHARE] = 0.0
     """Share of the battles that are self-play, where the learner learns from both teams."""
     past_share: Annotated[float, SHARE] = 0.0
@@ -213,6 +213,9 @@ class TrainConfig:
     """Team of the learner: blue in half of the battles and red in the rest, or always the same."""
     run_dir: str = "runs/{time}"
     """Folder of checkpoints and metrics; {time} becomes the start time."""
+    init: str = ""
+    """Trained policy with whose weights a new run begins: trained:NAME, a checkpoint or run folder, or
+    league:FOLDER/NAME, of the same network. Its optimiser, counters and curriculum are new."""
     resume: str = ""
     """Checkpoint folder to resume from, or latest: the newest of the run folder, or of the newest run."""
     seed: Annotated[int, Limits(0, 2**31 - 1)] = 0

@@ -38,12 +38,13 @@ BATTLES, DECISIONS = 2, 2
 
 
 def check_arguments(
-    folder: Any, start: Any, opponent_pool: Any, ranks: Any, opponent_of: Any, callbacks: Any
+    folder: Any, start: Any, opponent_pool: Any, ranks: Any, opponent_of: Any, callbacks: Any, init: Any
 ) -> tuple[Path, list[Any]]:
     """The run folder and the callbacks of a `Trainer`, whose other arguments are of their types."""
     require(isinstance(folder, str | os.PathLike), "folder", "the path of a run folder", folder)
     check_text("folder", os.fspath(folder))
-    require(start is None or isinstance(start, Checkpoint), "start", "what open_checkpoint returns, or None", start)
+    for name, given in (("start", start), ("init", init)):
+        require(given is None or isinstance(given, Checkpoint), name, "what open_checkpoint returns, or None", given)
     is_pool = opponent_pool is None or hasattr(opponent_pool, "weights_of")
     require(is_pool, "opponent_pool", "an OpponentPool or None", opponent_pool)
     require(isinstance(ranks, Ranks), "ranks", "the Ranks of init_ranks", ranks)

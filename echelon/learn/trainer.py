@@ -16,12 +16,12 @@ from echelon.agents.heuristic import scripted
 from echelon.env import rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import stat_names
+from echelon.learn.beginning import begin
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
 from echelon.learn.callbacks.loggers import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
-from echelon.learn.checkpoint.provenance import NOTHING
-from echelon.learn.checkpoint.resume import EnvSnapshot, check_start, optimizer_tensors, restore_optimizer
+from echelon.learn.checkpoint.resume import EnvSnapshot, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
@@ -31,8 +31,6 @@ from echelon.learn.first_battle import check_arguments, check_run
 from echelon.learn.footprint import require_training_memory
 from echelon.learn.metrics import all_reduce_sums, read, summarise
 from echelon.learn.models import precision
-from echelon.learn.models.registry import PolicySpecs
-from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.opponents.snapshot_pool import MixedPool, OpponentPool, SnapshotPool
 from echelon.learn.opponents.stage_opponents import FROZEN, StageOpponents
@@ -74,10 +72,11 @@ class Trainer:
             `echelon.arena.resolve.policy_of` knows all.
         callbacks: what happens between iterations, beside those that every run has, `usual_callbacks`; an instance of a
             subclass of one of these replaces it.
+        init: checkpoint of the trained policy with whose weights a new run begins, that of `TrainConfig.init`.
 
     Raises:
-        ConfigError: an argument is of another type, `start` has another env or network, the folder holds a run that
-            does not end there, a name means no commander, or one of a callback is taken.
+        ConfigError: an argument is of another type, `start` has another env or network, `init` another network, the
+            folder holds a run that does not end there, a name means no commander, or one of a callback is taken.
     """
 
     rehearsal_note = ""
@@ -92,9 +91,10 @@ class Trainer:
         ranks: Ranks = ALONE,
         opponent_of: OpponentOf = scripted,
         callbacks: Sequence[Callback] = (),
+        init: Checkpoint | None = None,
     ) -> None:
         require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
-        self.folder, callbacks = check_arguments(folder, start, opponent_pool, ranks, opponent_of, callbacks)
+        self.folder, callbacks = check_arguments(folder, start, opponent_pool, ranks, opponent_of, callbacks, init)
         self.ranks = ranks
         if start is None and ranks.is_first:
             clear_unlearnt(self.folder)
@@ -108,7 +108,7 @@ class Trainer:
         self.extra_weights = {name: term.weight for name, term in self.extra_rewards.items()}
         check_run(config, self.extra_rewards, self.device, opponent_of)
         with self._process():
-            self._set_up(start, opponent_pool, opponent_of, callbacks)
+            self._set_up(start, opponent_pool, opponent_of, callbacks, init)
 
     def _set_up(
         self,
@@ -116,11 +116,12 @@ class Trainer:
         opponent_pool: OpponentPool | None,
         opponent_of: OpponentOf,
         callbacks: Sequence[Callback],
+        init: Checkpoint | None,
     ) -> None:
         """Make all that the run consists of; arguments as of the class."""
         config = self.config
         torch.manual_seed(config.seed)
-        self._make_learner(start)
+        self._make_learner(start, init)
         self.past = SnapshotPool(config.past_kept)
         self.past.add(f"iteration {self.counters.iterations}", self.policy)
         self.pool, self.opponent_of = MixedPool(opponent_pool, self.past), opponent_of
@@ -144,22 +145,15 @@ class Trainer:
         # The first process alone has saved the states of callbacks.
         self.callbacks.setup(self, {} if start is None else start.parts(0))
 
-    def _make_learner(self, start: Checkpoint | None) -> None:
+    def _make_learner(self, start: Checkpoint | None, init: Checkpoint | None) -> None:
         """Make policy, normaliser, optimiser, counters and curriculum, anew or as a checkpoint has them."""
         self.resumed_from = start.path if start is not None else None
         """Checkpoint that the run goes on from."""
         config = self.config
         self.counters = Counters() if start is None else start.counters
-        self.met = NOTHING if start is None else start.provenance
-        """What the weights were trained against so far, see `echelon.learn.checkpoint.provenance`."""
-        self.curriculum = Curriculum(config)
-        self.norm = ValueNorm().to(self.device)
-        self.policy = config.model.build(PolicySpecs(config.env.comm_dim)).to(self.device)
-        if start is not None:
-            check_start(config, self.extra_weights, start)
-            self.policy = start.policy(self.device).train()
-            self.norm = start.value_norm().to(self.device)
-            self.curriculum = Curriculum(config, start.curriculum)
+        self.policy, self.norm, self.met = begin(config, self.extra_weights, self.device, start, init)
+        """`met`: what the weights were trained against so far, see `echelon.learn.checkpoint.provenance`."""
+        self.curriculum = Curriculum(config) if start is None else Curriculum(config, start.curriculum)
         precision.configure_policy(self.policy, config.precision, config.compile_policy, self.device)
         captured, compiled = config.cuda_graphs == "on", config.compile_policy == "all"
         self.ppo = PPO(self.policy, config.ppo, self.ranks, compiled=compiled, cuda_graph=captured)

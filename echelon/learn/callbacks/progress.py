@@ -52,6 +52,8 @@ class ProgressBar(Callback):
         self.console.print(describe_run(trainer), highlight=False)
         if trainer.resumed_from is not None:
             self.console.print(f"goes on from {one_line(str(trainer.resumed_from))}", highlight=False)
+        elif trainer.config.init:
+            self.console.print(f"begins with the weights of {one_line(trainer.config.init)}", highlight=False)
         if trainer.rehearsal_note:
             self.console.print(trainer.rehearsal_note, highlight=False)
         if trainer.resume_note:

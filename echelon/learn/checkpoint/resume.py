@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,14 +36,21 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
     if ours != theirs:
         hint = "play it as it is (arena.py play), or train a new run"
         raise ConfigError(f"--resume: rules_version must be {ours} to go on with a run, got {theirs}: {hint}")
-    pairs = {
-        "env": (config.env.signature(extra_rewards), start.env.signature(start.extra_rewards)),
-        "model": (model_to_json(config.model), model_to_json(start.model)),
-    }
-    for name, (here, there) in pairs.items():
-        difference = first_difference(here, there, name)
-        if difference:
-            raise ConfigError(f"--resume: {difference}, in the checkpoint: choose the flags it was trained with")
+    require_same("--resume", "env", config.env.signature(extra_rewards), start.env.signature(start.extra_rewards))
+    require_same("--resume", "model", model_to_json(config.model), model_to_json(start.model))
+
+
+def check_init(config: TrainConfig, init: Checkpoint) -> None:
+    """Check that a run's network is that of the weights which it begins with; its battles may be others."""
+    require_same("--init", "comm_dim", config.env.comm_dim, init.claims["comm_dim"])
+    require_same("--init", "model", model_to_json(config.model), model_to_json(init.model))
+
+
+def require_same(flag: str, name: str, here: Any, there: Any) -> None:
+    """Refuse a checkpoint, which a flag names, where JSON values of the run and of it differ."""
+    difference = first_difference(here, there, name)
+    if difference:
+        raise ConfigError(f"{flag}: {difference}, in the checkpoint: choose the flags it was trained with")
 
 
 def optimizer_tensors(policy: ActorCritic, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -146,8 +146,10 @@ def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
     """The checkpoint to resume from, or None for a new run."""
     if not config.resume:
         return None
-    if config.resume == "latest":
-        return open_checkpoint(newest_checkpoint(folder / "checkpoints"))
-    start = open_checkpoint(config.resume)
-    check_folder("--run-dir", folder, start)
+    latest = config.resume == "latest"
+    start = open_checkpoint(newest_checkpoint(folder / "checkpoints") if latest else config.resume)
+    begun = start.claims["settings"].get("init", "")
+    require(config.init == begun, "--init", f"{begun!r:.80}, with which the run began that is resumed", config.init)
+    if not latest:
+        check_folder("--run-dir", folder, start)
     return start

@@ -1,0 +1,108 @@
+"""Puts a trained policy into the package: judges it by a task, then writes its folder and its row of the table.
+
+python benchmarks/ship.py runs/mine --name quick-hard --about "beats hard" --command "echelon-train --preset quick"
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from echelon.arena.evaluate import evaluate
+from echelon.arena.resolve import named_checkpoint
+from echelon.env.tasks.task import tasks
+from echelon.learn.checkpoint import shipped
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import POLICY, open_checkpoint
+from echelon.learn.checkpoint.provenance import battle_hash
+from echelon.learn.checkpoint.shipped import MOST_BYTES, TABLE, TrainedPolicy, trained
+from echelon.pipelines.console import run, settings
+from echelon.pipelines.progress_bar import with_progress
+from echelon.rules.config import EnvConfig
+from echelon.rules.versions import current_versions
+from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.errors import require
+from echelon.runtime.files import json_bytes, write_whole
+from echelon.runtime.json_checks import matching
+
+NAME = matching("[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to ship, and how it came about."""
+
+    checkpoint: tyro.conf.Positional[str]
+    """A checkpoint or run folder, or league:FOLDER/NAME."""
+    name: str
+    """What `trained:NAME` will mean."""
+    about: str
+    """What it is, in a line."""
+    command: str
+    """How it was trained."""
+    commit: str = ""
+    """The commit of Echelon that trained it; by default that of this clone."""
+    task: str = ""
+    """Full name of the task to judge it by; by default the one of its battles."""
+    battles: int = 128
+    """Against each opponent of the task."""
+    device: str = "auto"
+
+
+def ship(args: Args) -> TrainedPolicy:
+    """Judge a policy, write its checkpoint without the learner's state, and its row. Nothing is written before."""
+    NAME("--name", args.name)
+    known, found = trained(), named_checkpoint(args.checkpoint)
+    require(args.name not in known, "--name", f"none of {', '.join(known)}", args.name)
+    require(found.versions == current_versions(), args.checkpoint, "trained under the rules of today", found.versions)
+    room = MOST_BYTES - sum(path.stat().st_size for path in shipped.FOLDER.rglob("*") if path.is_file())
+    require(found.weight_bytes < room, args.checkpoint, f"less than the {room} bytes that are left", found.weight_bytes)
+    task, policy = args.task or task_of(found.env), found.policy()
+    device = use_device(resolve_device(args.device))
+    watch = partial(with_progress, quiet=False)
+    judged = evaluate(args.checkpoint, task, battles=args.battles, device=device, watch=watch)
+    save_checkpoint(
+        shipped.FOLDER / args.name,
+        policy,
+        found.value_norm(),
+        found.env,
+        found.counters,
+        learner={},
+        provenance=found.provenance,
+    )
+    row = TrainedPolicy(
+        args.name,
+        args.about,
+        task,
+        found.counters.agent_steps,
+        args.command,
+        args.commit or commit_here(),
+        found.versions.rules,
+        sha256=open_checkpoint(shipped.FOLDER / args.name).claims["files"][POLICY],
+        battles=args.battles,
+        win_rates={row["opponent"]: round(row["win_rate"], 3) for row in judged.rows()},
+    )
+    rows = sorted([*known.values(), row], key=lambda each: (each.task, -each.win_rate))
+    write_whole(shipped.FOLDER / TABLE, json_bytes([asdict(each) for each in rows]))
+    return row
+
+
+def task_of(env: EnvConfig) -> str:
+    """The playable task that a policy of these battles was trained for."""
+    fits = [name for name, task in tasks().items() if task.is_playable and battle_hash(task.config) == battle_hash(env)]
+    require(len(fits) > 0, "--task", "given: these are the battles of no task", "")
+    return fits[0]
+
+
+def commit_here() -> str:
+    """The short hash of this clone's commit."""
+    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    run(lambda: print(ship(settings(Args, __doc__))))

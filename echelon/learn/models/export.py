@@ -1,0 +1,123 @@
+"""A policy as one ONNX file that other programs run: a decision of single mechs, tensors in and tensors out."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from echelon.env.describe.columns import describe_battle
+from echelon.env.observation import layout
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.keys import TELEMETRY
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import replacing
+
+Actions = Literal["mean", "sampled"]
+ACTION, NOISE = "action", "noise"
+OPSET = 20
+TRACED = 3
+"""Mechs of the inputs by which the graph is traced; it takes any number of them."""
+
+
+class MechStep(nn.Module):
+    """A decision of mechs that are rows, by a copy of the network of a policy, in evaluation mode and float32. Every
+    input and output has the axis of mechs first.
+
+    Args:
+        env: the battles, which say how many contacts and comrades a mech is told of.
+        actions: `mean` for the mean of the distribution, squashed; `sampled` draws by one more input, `noise [mechs,
+            D]`, of standard normal numbers.
+    """
+
+    def __init__(self, policy: ActorCritic, env: EnvConfig, actions: Actions) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(policy.network).cpu().eval()
+        self.network.compute = torch.float32
+        self.memory, told = list(policy.memory_spec().keys()), describe_battle(env)
+        streams = {f"observation.{name}": told["blue", "observation", name] for name in layout.STREAMS}
+        self.inputs = {name: zeros(leaf.shape[2:], leaf.dtype) for name, leaf in streams.items()}
+        """What one mech reads, zeros, by the names that `echelon describe` prints, in the order of the arguments."""
+        self.inputs[TELEMETRY] = zeros(told[TELEMETRY].shape[1:])
+        self.inputs |= {f"memory.{name}": zeros(leaf.shape) for name, leaf in policy.memory_spec().items()}
+        if actions == "sampled":
+            self.inputs[NOISE] = zeros((policy.specs.action_width,))
+        self.outputs = [ACTION, *(f"next.memory.{name}" for name in self.memory)]
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """`action [mechs, D]` in -1..1, then what each mech remembers next; arguments in the order of `inputs`."""
+        given = dict(zip(self.inputs, inputs, strict=True))
+        streams = tuple(given[f"observation.{name}"][:, None] for name in layout.STREAMS)
+        memory = {name: given[f"memory.{name}"][:, None] for name in self.memory}
+        output = self.network(streams, given[TELEMETRY], memory)
+        u = output.loc[:, 0]
+        if NOISE in given:
+            u = u + output.scale[:, 0] * given[NOISE]
+        return (u.tanh(), *(output.memory[name][:, 0] for name in self.memory))
+
+
+def zeros(shape: Sequence[int], dtype: str = "torch.float32") -> Tensor:
+    """Zeros of a dtype as torch prints it."""
+    return torch.zeros(*shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device="cpu")
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Context manager without warnings and logs: the exporter tells of packages that it does not need."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def export_onnx(
+    policy: ActorCritic, env: EnvConfig, path: Path, actions: Actions = "mean", about: Mapping[str, str] | None = None
+) -> MechStep:
+    """Write a policy as an ONNX file.
+
+    Args:
+        env, actions: as of `MechStep`.
+        about: texts that the file is to hold as its metadata.
+
+    Returns:
+        What was written, whose `inputs` and `outputs` are those of the file.
+
+    Raises:
+        ConfigError: a package that writes such files is missing.
+        FileError: the file cannot be written.
+    """
+    step = MechStep(policy, env, actions)
+    mechs = torch.export.Dim("mechs")
+    try:
+        with torch.no_grad(), quietly():
+            program = torch.onnx.export(
+                step,
+                tuple(torch.stack([one] * TRACED) for one in step.inputs.values()),
+                input_names=list(step.inputs),
+                output_names=step.outputs,
+                dynamic_shapes=(tuple({0: mechs} for _ in step.inputs),),
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"to write ONNX needs {error.name}, which is not installed: pip install 'echelon[onnx]'"
+        ) from None
+    assert program is not None
+    program.model.metadata_props.update(about or {})
+    with replacing(path) as draft:
+        program.save(draft, external_data=False)
+    return step

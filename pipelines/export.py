@@ -1,0 +1,48 @@
+"""The command of `echelon` that writes a policy for other programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from echelon.arena.resolve import named_checkpoint
+from echelon.learn.checkpoint.format import POLICY
+from echelon.learn.models.export import Actions, export_onnx
+from echelon.pipelines.console import terminal
+from echelon.rules.versions import RULES
+from echelon.runtime.files import check_writable
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a trained policy as one file: a decision of single mechs, observations and memory in, actions and memory
+    out, as `echelon describe` names them. Needs the extra `onnx`."""
+
+    policy: tyro.conf.Positional[str]
+    """trained:NAME, a checkpoint or run folder, or league:FOLDER/NAME."""
+    out: Path
+    """The file."""
+    format: Literal["onnx"] = "onnx"
+    actions: Actions = "mean"
+    """mean: the mean of the distribution. sampled: drawn, as evaluations do, by one more input of standard normal
+    numbers."""
+
+    def run(self) -> None:
+        check_writable(self.out)
+        found = named_checkpoint(self.policy)
+        claims = found.claims
+        about = {
+            "policy": claims["files"][POLICY],
+            RULES: str(found.versions.rules),
+            "layout_hash": claims["layout_hash"],
+            "actions": self.actions,
+        }
+        step = export_onnx(found.policy(), found.env, self.out, self.actions, about)
+        console = terminal()
+        console.print(f"{self.out}: {self.actions} actions, {self.out.stat().st_size:,} bytes")
+        for name, one in step.inputs.items():
+            console.print(f"in   {name} [{', '.join(('mechs', *map(str, one.shape)))}] {one.dtype}")
+        console.print(f"out  {', '.join(step.outputs)}")

@@ -1,0 +1,115 @@
+"""Policies that ship: the table and the files say the same, and each plays."""
+
+import dataclasses
+import json
+import shutil
+from itertools import pairwise
+
+import pytest
+import torch
+
+import echelon
+from echelon.arena.resolve import load_policy, resolve
+from echelon.env.tasks.task import TIERS, tasks
+from echelon.league.store import Store
+from echelon.learn.checkpoint import shipped
+from echelon.learn.checkpoint.files import inspect_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY
+from echelon.learn.checkpoint.provenance import weight_bytes
+from echelon.learn.checkpoint.shipped import FOLDER, MOST_BYTES, TABLE, shipped_checkpoint, trained
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+NAMES = list(trained())
+
+
+def test_the_table_names_every_folder_and_no_other():
+    assert NAMES and {path.name for path in FOLDER.iterdir()} == {TABLE, *NAMES}
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= MOST_BYTES
+    assert echelon.trained() == trained() and echelon.TrainedPolicy is type(trained()[NAMES[0]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_table_says_is_what_the_files_say(name):
+    row, found = trained()[name], shipped_checkpoint(name)
+    assert inspect_checkpoint(found.path).is_valid
+    assert (row.agent_steps, row.rules_version) == (found.counters.agent_steps, found.versions.rules)
+    assert row.name == name and row.about and row.command and row.commit
+    assert row.win_rates.keys() == set(tasks()[row.task].protocol.opponents) and row.battles >= 2
+    assert found.tensors(LEARNER) == {} and found.claims["settings"] == {} and found.claims["processes"] == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_harder_tiers_are_not_beaten_more_often(name):
+    """By more than the tenth that so many battles may be wrong by."""
+    rates = [trained()[name].win_rates[tier] for tier in TIERS if tier in trained()[name].win_rates]
+    assert all(0 <= harder <= easier + 0.1 <= 1.1 for easier, harder in pairwise(rates))
+
+
+def test_the_best_of_a_task_stands_first_by_win_rate_and_by_rating():
+    for one, other in pairwise(trained().values()):
+        assert one.task <= other.task
+        if one.task == other.task:
+            assert one.win_rate >= other.win_rate
+            assert None in (one.rating, other.rating) or one.rating >= other.rating
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_plays_wherever_a_commander_is_named(name):
+    commander = resolve(f"trained:{name}")
+    brief = dataclasses.replace(commander.env, map_pool=1)
+    assert commander.id == trained()[name].sha256
+    view = echelon.versus(brief, f"trained:{name}", 2, "cpu", 0)
+    assert "ActorCritic" in repr(view)
+    before = view.env.state.mechs.pos.clone()
+    view.rollout(4, policy=lambda td: td.set(("agents", "action"), torch.zeros(2, len(brief.blue), 26)))
+    walked = (view.env.state.mechs.pos - before)[..., :2].norm(dim=-1) > 0.5
+    assert walked[0, len(brief.blue) :].any() and walked[1, : len(brief.blue)].any()  # its team: red, then blue
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_each_wins_as_often_as_the_table_says(name):
+    """Networks repeat on one kind of processor: the battles of another end alike, if not one by one."""
+    row = trained()[name]
+    found = echelon.evaluate(f"trained:{name}", row.task, battles=row.battles, device="cpu")
+    for told in found.rows():
+        assert told["win_rate"] == pytest.approx(row.win_rates[told["opponent"]], abs=0.1)
+
+
+def test_a_league_takes_one_by_its_name(tmp_path):
+    name = NAMES[0]
+    store = Store.create(tmp_path / "league", shipped_checkpoint(name).env)
+    assert store.add(f"trained:{name}").id == trained()[name].sha256 == resolve(f"trained:{name}").id
+
+
+def test_load_policy_gives_the_network():
+    name = f"trained:{NAMES[0]}"
+    policy = echelon.load_policy(name, "cpu")
+    assert isinstance(policy, ActorCritic) and load_policy is echelon.load_policy
+    assert weight_bytes(policy.state_dict()) == (FOLDER / NAMES[0] / POLICY).read_bytes()
+    with pytest.raises(ConfigError, match=r"^a trained policy must be trained:NAME, .*, got 'heuristic:hard'$"):
+        load_policy("heuristic:hard")
+    with pytest.raises(ConfigError, match=r"^a trained policy must be one of .*, got 'nobody'$"):
+        load_policy("trained:nobody")
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """The folder of policies, to be written to."""
+    shutil.copytree(FOLDER, tmp_path / "trained")
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "trained")
+    return tmp_path / "trained"
+
+
+def test_other_weights_than_those_of_the_table_are_refused(copied):
+    weights, name = copied / NAMES[0] / POLICY, f"trained:{NAMES[0]}"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+    with pytest.raises(FileError, match=r"^policy.safetensors: sha256 mismatch: expected .*$"):
+        load_policy(name)
+    claims = json.loads((copied / NAMES[0] / CLAIMS).read_text())
+    claims["files"][POLICY] = "0" * 64
+    (copied / NAMES[0] / CLAIMS).write_text(json.dumps(claims))
+    with pytest.raises(FileError, match=rf"^{name}: sha256 must be [0-9a-f]+, as in trained.json, got '0+'$"):
+        resolve(name)
