@@ -21,7 +21,7 @@ MEMORY = Composite(h=Unbounded((3,)))
 KINDS = ("plain", "versus", "teams", "mechs", "both_teams", "partition")
 
 
-@pytest.fixture(params=[True, False], ids=["by row", "by mask"])
+@pytest.fixture(params=[pytest.param(True, id="by row"), pytest.param(False, id="by mask", marks=pytest.mark.long)])
 def restarts(request, monkeypatch):
     """Whether battles that begin anew are restarted alone, or as a GPU does."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", request.param)

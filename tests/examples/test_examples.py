@@ -33,10 +33,10 @@ SIZES = {"num_envs": 2, "steps": 8}
     ("example", "sizes"),
     [
         (mappo, {"epochs": 2}),
-        (mappo_classes, {"epochs": 2}),
+        pytest.param(mappo_classes, {"epochs": 2}, marks=pytest.mark.long),
         (lstm_mechs, {"epochs": 2}),
         (own_loop, {"epochs": 2}),
-        (maddpg, {"updates": 3}),
+        pytest.param(maddpg, {"updates": 3}, marks=pytest.mark.long),
         (qmix, {"updates": 3}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

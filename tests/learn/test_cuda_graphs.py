@@ -101,7 +101,7 @@ def test_a_decision_and_a_step_can_be_captured(trainer, name):
 
 
 @pytest.mark.parametrize(
-    "tier", [*(pytest.param(tier, marks=pytest.mark.long) for tier in ("trivial", "easy", "normal", "hard")), "expert"]
+    "tier", ["trivial", *(pytest.param(tier, marks=pytest.mark.long) for tier in ("easy", "normal", "hard", "expert"))]
 )
 def test_two_commanders_can_be_captured(trainer, tier):
     """While battles against the commander before last, both decide."""

@@ -81,7 +81,7 @@ KINDS = ("plain", "versus", "teams", "mechs", "both teams as rows")
 
 @given(kind=st.sampled_from(KINDS), config=CONFIGS, forms=FORMS, seed=st.integers(0, 999))
 @settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     database=None,
