@@ -15,14 +15,15 @@ from echelon.env import engine
 from echelon.env.env import EchelonEnv
 from echelon.env.form import form_of
 from echelon.rules.catalog_json import read_catalog
-from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime import jit, noise
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 CPU = torch.device("cpu")
-SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
+SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4, world=WorldConfig(32, 32, 10))
+"""Teams that meet after two seconds."""
 FEATURES = [field.name for field in dataclasses.fields(FeaturesConfig)]
 ODD_RULES = RulesConfig(
     legged_unsteadiness=0.3,
@@ -76,12 +77,12 @@ def play_both(config, battles, decisions, seed=3):
 
 def test_battles_and_restarts_are_the_same():
     short = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=3.0))
-    assert play_both(short, 2, 14) >= 2
+    assert play_both(short, 4, 14) >= 4
 
 
 @pytest.mark.parametrize("feature", usually(FEATURES, "destruction", "ewar"))
 def test_features_switched_off_are_so_in_loops(feature):
-    play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 2, 6)
+    play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 4, 9)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_features_switched_off_are_so_in_loops(feature):
     ids=lambda changes: next(iter(changes)),
 )
 def test_other_battles_are_the_same_in_loops(changes):
-    play_both(dataclasses.replace(SMALL, **changes), 2, 8)
+    play_both(dataclasses.replace(SMALL, **changes), 4, 9)
 
 
 def test_the_form_of_a_device(monkeypatch):
