@@ -284,7 +284,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
 
 @pytest.mark.parametrize("battles", [1, 5])
 def test_progress_adds_up_to_the_battles(battles):
-    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=4.0))
+    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.6, decision_repeat=1))
     arena, told = BatchArena(env, lambda name: Heuristic(env, name), CPU, 4), []
     arena.on_progress = told.append
     list(arena.play_all([Battle("easy", "easy", seed) for seed in range(battles)]))

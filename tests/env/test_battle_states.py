@@ -14,8 +14,8 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
-CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=2.0, decision_repeat=2))
-"""Battles of twenty decisions, of two substeps each."""
+CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=1.2, decision_repeat=2))
+"""Battles of twelve decisions, of two substeps each."""
 
 
 @pytest.fixture(params=[pytest.param(True, id="by row"), pytest.param(False, id="by mask", marks=pytest.mark.long)])
@@ -63,14 +63,14 @@ def some_actions(env: EchelonEnv, count: int) -> list[TensorDict]:
 
 @pytest.mark.usefixtures("restarts")
 def test_a_battle_goes_on_in_another_place_of_another_batch():
-    env, now = fought(3, 7)
+    env, now = fought(3, 5)
     saved = env.get_state([2])
     other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.game.maps, backend="eager")
     other.reset()
     there = other.set_state(saved, [1])
     assert (there[1] == now[2].select(*there.keys(True, True))).all(), "what is shown, memories among it"
-    assert (there["blue", "memory", "h"][1] == 7).all()
-    actions = some_actions(env, 16)
+    assert (there["blue", "memory", "h"][1] == 5).all()
+    actions = some_actions(env, 9)
     ours, theirs = follow(env, now, actions, [2]), follow(other, there, actions, [1])
     assert any(step["played", "next", "done"].any() for step in ours), "and the battle after it"
     for one, same in zip(ours, theirs, strict=True):

@@ -19,9 +19,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.sim import step
 
-BATTLES, TEAM = 8, 5
-DECISIONS = {"env": 8, "melee": 14}
-"""Until what a test wants to see has happened."""
+BATTLES, DECISIONS, TEAM = 8, 14, 5
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,7 @@ def env():
     env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=BATTLES), BATTLES, "cpu", seed=4)
     generator = torch.Generator().manual_seed(6)
     td = env.reset()
-    for _ in range(35):
+    for _ in range(40):
         _, td = env.step_and_maybe_reset(brawl(td, generator))
     return env
 
@@ -83,7 +81,7 @@ def swap_teams(state, roster):
     )
 
 
-def play(battles, decisions):
+def play(battles):
     """Some decisions of random orders and draws, dealt to each mech whichever colour it wears: the battles as they are,
     and behind them the same with the colours exchanged."""
     generator = torch.Generator().manual_seed(7)
@@ -95,7 +93,7 @@ def play(battles, decisions):
         return torch.cat((values, swap_mechs(values)))
 
     winners = []
-    for _ in range(decisions):
+    for _ in range(DECISIONS):
         told = dealt(BATTLES, 2 * TEAM, layout.action_width(game.config.comm_dim)) * 2 - 1
         told[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.9
         told[..., Act.VENT] -= 0.8
@@ -116,7 +114,7 @@ def test_colours_do_not_matter(start, request):
     order."""
     battles = request.getfixturevalue(start)
     before, roster = battles.state, battles.game.roster
-    (plain, winners), (mirrored, mirrored_winners) = play(battles, DECISIONS[start])
+    (plain, winners), (mirrored, mirrored_winners) = play(battles)
     assert (plain.tally.damage - before.tally.damage).sum() > 500
     assert (plain.tally.kills - before.tally.kills).sum() > 0
     assert plain.terrain.rubble.any() and not torch.equal(plain.terrain.solid, before.terrain.solid)
