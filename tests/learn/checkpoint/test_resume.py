@@ -63,19 +63,17 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory) -> Trainer:
-    """The run that never stopped. `first` is all of it after its first iteration."""
+    """The run that never stopped: `first` is all of it after one iteration, `third` its folder after three."""
     trainer = drive(Trainer(rich_run(), tmp_path_factory.mktemp("unbroken")), 1)
     trainer.first = {name: value.clone() for name, value in everything(trainer).items()}
+    trainer.third = shutil.copytree(drive(trainer, 3).folder, tmp_path_factory.mktemp("third") / "run")
     return drive(trainer, 6)
 
 
 @pytest.fixture
 def stopped(unbroken, tmp_path) -> Path:
-    """The folder of a run that stopped after three iterations, as the other one left it."""
-    folder = tmp_path / "stopped"
-    shutil.copytree(unbroken.folder, folder)
-    shutil.rmtree(folder / "checkpoints" / "iteration_000006")
-    return folder
+    """The folder of a run that stopped after three iterations."""
+    return shutil.copytree(unbroken.third, tmp_path / "stopped")
 
 
 def test_six_iterations_are_three_and_three_bit_for_bit(stopped, unbroken):
