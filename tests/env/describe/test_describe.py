@@ -30,8 +30,8 @@ from echelon.rules.roster import build_roster
 PAGE = Path(__file__).parents[3] / "docs" / "COLUMNS.md"
 CPU = torch.device("cpu")
 SWITCHES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))
-SHORT = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RulesConfig(max_episode_s=0.5))
-"""Battles of two decisions."""
+SHORT = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RulesConfig(max_episode_s=0.1, decision_repeat=1))
+"""Battles of two decisions, of a substep each."""
 
 
 def off(config, *names):
