@@ -99,7 +99,7 @@ def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
     config = dataclasses.replace(EnvConfig.small(), map_pool=2, world=WorldConfig(32, 32, 10))
     fast, generator = EchelonEnv(config, 3, "cpu", 1), torch.Generator().manual_seed(1)
     td = fast.reset()
-    for _ in range(16):
+    for _ in range(24):
         td = fast.step_and_maybe_reset(brawl(td, generator))[1]
     env, twin = (EchelonEnv(config, 3, "cpu", 1, maps=fast.game.maps, backend="eager") for _ in range(2))
     for made in (env, twin):
@@ -116,7 +116,7 @@ def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
         assert is_paid(key) or key == "fingerprint" or torch.equal(now[key][1], kept[key][1]), key
     ground = ("state", "terrain", "solid")
     assert not torch.equal(other[ground][1], kept[ground][1]), "it would have changed"
-    assert env.state.tick.tolist() == [110, 80, 110]
+    assert env.state.tick.tolist() == [150, 120, 150]
 
 
 @pytest.mark.parametrize("kind", KINDS)
