@@ -69,6 +69,7 @@ def test_what_is_no_number_differs_most(first):
     assert first.difference(one, one) == (0.0, "", 0)
 
 
+@pytest.mark.long
 def test_captured_decisions_are_compared_with_called_ones(first, brief, monkeypatch):
     with pytest.raises(first.Skipped):
         first.captured(CPU, 2, 4)

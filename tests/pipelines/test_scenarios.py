@@ -52,6 +52,7 @@ def test_commanders_fight_from_a_position(duel):
     )
 
 
+@pytest.mark.long
 def test_a_policy_learns_from_a_position_and_plays_there(duel, tmp_path):
     """Trained, resumed, evaluated, played, recorded, watched; what differs is refused by name."""
     folder, replay, tiny = tmp_path / "run", tmp_path / "duel.echelon", TINY[: TINY.index("--env.map-pool")]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tiers import usually
 from torchrl.data import Bounded, Composite, Unbounded
 
 import echelon
@@ -196,7 +197,7 @@ def test_battles_at_random_show_most_columns_and_all_that_a_switch_turns_on(with
     assert {name for name, switches in named.items() if switches} <= with_everything
 
 
-@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("switch", usually(SWITCHES, "ewar", "smoke"))
 def test_a_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everything):
     """In more and longer battles than those with everything, so that what is rare is not missed by chance."""
     without = seen_nonzero(off(BUSY, switch), decisions=120, battles=32)
