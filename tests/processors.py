@@ -22,18 +22,18 @@ TURNED = dataclasses.replace(
     observation_mode="full",
     map_spares=1,
     blue=("heavy", "medium", "scout"),
-    rules=RulesConfig(max_episode_s=6.0, time_up_terminates=True),
+    rules=RulesConfig(max_episode_s=2.0, time_up_terminates=True),
 )
 """Every switch the other way round than by default."""
 BARE = dataclasses.replace(
     SMALL, features=FeaturesConfig(**{field.name: False for field in dataclasses.fields(FeaturesConfig)})
 )
 BRIEF = {
-    "small": (SMALL, 24, SCRIPTED),
-    "random": (SMALL, 4, DRAWN),
-    "switches turned": (TURNED, 26, SCRIPTED),
-    "features off": (BARE, 4, SCRIPTED),
-    "standard": (STANDARD, 6, SCRIPTED),
+    "small": (SMALL, 12, SCRIPTED),
+    "random": (SMALL, 3, DRAWN),
+    "switches turned": (TURNED, 10, SCRIPTED),
+    "features off": (BARE, 3, SCRIPTED),
+    "standard": (STANDARD, 3, SCRIPTED),
 }
 WHOLE = {
     f"{size} {commanders[0]}": (config, config.rules.max_decisions, commanders)
@@ -42,7 +42,7 @@ WHOLE = {
 }
 
 
-SHORT = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=4.0))
+SHORT = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=1.0))
 EVALUATED = Task("evaluated", "", SHORT, *current_versions(), protocol=Protocol(SCRIPTED[1:], battles=4))
 
 

@@ -132,10 +132,10 @@ def test_a_battle_alone_is_the_same(brief):
 def test_without_loops_a_battle_is_the_same(monkeypatch):
     """The dense forms, which a GPU runs."""
     config, _, commanders = processors.BRIEF["small"]
-    looped = fingerprint.play(config, [1, 2], 16, commanders)
+    looped = fingerprint.play(config, [1, 2], 6, commanders)
     monkeypatch.setattr(exact, "HAS_NUMBA", False)
     monkeypatch.setattr(jit, "HAS_LOOPS", False)
-    assert fingerprint.play(config, [1, 2], 16, commanders) == looped
+    assert fingerprint.play(config, [1, 2], 6, commanders) == looped
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, loope
         monkeypatch.setattr(jit, "HAS_LOOPS", False)
     with Operations() as operations:
         for config in (processors.SMALL, processors.TURNED):
-            fingerprint.play(config, [1, 2], 5, processors.SCRIPTED)
+            fingerprint.play(config, [1, 2], 2, processors.SCRIPTED)
     assert not operations.found
 
 

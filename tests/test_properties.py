@@ -4,6 +4,7 @@ The moments are those of `reference.scenes`: mechs in every condition, with ever
 """
 
 import dataclasses
+import functools
 import math
 import random
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from reference.compare import TOLERANCE, shot_keys, voxels_of
 from reference.scenes import random_actions, random_draws, scramble
 from tensordict import TensorDict
+from tiers import usually
 
 from echelon.env.blocks import Blocks
 from echelon.env.env import EchelonEnv
@@ -37,8 +39,9 @@ from echelon.world.pool import make_pool
 BATTLES = 3
 TOUCH = 1e-4
 """Rounding that may push two boxes into each other, vox."""
+USUAL, MANY = 3, 8
+"""Random battles of the usual and of the long tier: the first ones of the latter are the former."""
 FEW = settings(
-    max_examples=8,
     deadline=None,
     derandomize=True,
     database=None,
@@ -75,6 +78,33 @@ CONFIGS = st.builds(
 SEEDS = st.integers(0, 10_000)
 
 
+@functools.cache
+def drawn(count):
+    """So many configs with seeds, the same for every test."""
+    found = []
+
+    @settings(FEW, max_examples=count)
+    @given(config=CONFIGS, seed=SEEDS)
+    def draw(config, seed):
+        found.append((config, seed))
+
+    draw()
+    return found
+
+
+def random_battles(check):
+    """Make a test of a function of a config and a seed."""
+
+    @pytest.mark.parametrize("count", usually((USUAL, MANY), USUAL))
+    def test(count):
+        for config, seed in drawn(count):
+            print(config, seed)  # pytest shows the last one where it fails
+            check(config, seed)
+
+    test.__doc__ = check.__doc__
+    return test
+
+
 def begin(config, seed):
     """An environment on generated maps, in the middle of `BATTLES` battles."""
     env = EchelonEnv(config, BATTLES, "cpu", seed=seed)
@@ -96,21 +126,22 @@ def copied(state):
     return state.replace(terrain=state.terrain.clone())
 
 
-def moments(config, seed, decisions=3):
-    """Before, after and the orders of every substep of a few random decisions."""
+@functools.lru_cache(MANY)
+def moments(config, seed, decisions=2):
+    """The game, and the states before and after every substep of a few random decisions."""
     env, rng, count = begin(config, seed)
-    state, game = env.state, env.game
+    state, game, found = env.state, env.game, []
     for _ in range(decisions):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         orders = actions.decode(told, state.focus_slots, game.roster, config.features)
         for _ in range(config.rules.decision_repeat):
             before = copied(state)
             state = step.substep(state, orders, random_draws(rng, BATTLES, count), game)
-            yield game, before, state
+            found.append((game, before, copied(state)))
+    return found
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
     for game, before, after in moments(config, seed):
         mechs, roster, rules = after.mechs, game.roster, game.rules
@@ -145,8 +176,7 @@ def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
             assert (value >= before.tally.get(name)).all(), name
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_no_hull_is_in_another_in_a_wall_or_off_the_map(config, seed):
     for game, _, after in moments(config, seed):
         mechs, half = after.mechs, game.roster.half_size
@@ -162,8 +192,7 @@ def test_no_hull_is_in_another_in_a_wall_or_off_the_map(config, seed):
             assert not solid[b, z : to_z + 1, y : to_y + 1, x : to_x + 1].any(), (b, n)
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_every_death_is_counted_once(config, seed):
     """Kills, own-team kills and those whom the ground burnt to death are all the deaths, and the dead stay dead."""
     for game, before, after in moments(config, seed):
@@ -184,8 +213,7 @@ def test_every_death_is_counted_once(config, seed):
         assert (dealt <= lost + 1e-3).all()
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_the_ground_changes_only_as_the_rules_say(config, seed):
     """Walls and leaves become air, air and dirt become rubble, and nothing changes where destruction is off."""
     breakable = torch.tensor([int(m) for m in Material if MATERIALS[m].hp < math.inf])
@@ -204,8 +232,7 @@ def test_the_ground_changes_only_as_the_rules_say(config, seed):
         assert (after.terrain.damage < hp).all() and not after.terrain.damage[hp.isinf()].any()
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_reward_terms_sum_to_the_reward(config, seed):
     env, rng, count = begin(config, seed)
     spec = env.observation_spec
@@ -280,8 +307,7 @@ def expect_alike(one, other, game):
     assert (one.score - other.score).abs().le(TOLERANCE).all()
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_colours_do_not_matter_to_any_rosters(config, seed):
     """Red called blue, with its orders and draws: the same battle, to 2e-4 (sums run in another order)."""
     env, rng, count = begin(config, seed)
@@ -289,7 +315,7 @@ def test_colours_do_not_matter_to_any_rosters(config, seed):
     swapped = dataclasses.replace(config, blue=config.red, red=config.blue)
     other = build_model(swapped, build_roster(swapped, CPU), game.maps)
     mirrored, who = swap_teams(state, game, other)
-    for _ in range(5):
+    for _ in range(3):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         draws = random_draws(rng, BATTLES, count)
         orders = actions.decode(told, state.focus_slots, game.roster, config.features)
@@ -327,15 +353,14 @@ def mirror(state, size_x):
     )
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_east_and_west_do_not_matter(config, seed):
     """A mirrored map, strafing and turning the other way: the mirrored battle, to 2e-4 (positions round otherwise)."""
     env, rng, count = begin(config, seed)
     game, state, size_x = env.game, env.state, config.world.size_x
     other = build_model(config, game.roster, mirror_maps(game.maps, size_x))
     mirrored = mirror(state, size_x)
-    for _ in range(5):
+    for _ in range(3):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         turned = told.clone()
         turned[..., [Act.STRAFE, Act.YAW_RATE]] *= -1
@@ -348,8 +373,7 @@ def test_east_and_west_do_not_matter(config, seed):
 
 
 @pytest.mark.long
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_battles_do_not_feel_each_other(config, seed):
     """Each battle alone plays out as it does in a batch, bit for bit, and so do its observations."""
     env, rng, count = begin(config, seed)
@@ -373,14 +397,13 @@ def test_battles_do_not_feel_each_other(config, seed):
             assert torch.equal(seen[name][b : b + 1], seen_alone[name]), name
 
 
-@FEW
-@given(config=CONFIGS, seed=SEEDS)
+@random_battles
 def test_loops_play_and_show_the_same(config, seed):
     """From any state a decision in loops leaves the bits that dense operations leave, and shows the same."""
     env, rng, count = begin(config, seed)
     game, state = env.game, env.state
     loops = Loops(game, Blocks(BATTLES, torch.device("cpu"), most=BATTLES))
-    for _ in range(3):
+    for _ in range(2):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         orders = actions.decode(told, state.focus_slots, game.roster, config.features)
         other, seen_by_loops = loops.play(copied(state), told)

@@ -111,8 +111,10 @@ def test_a_config_is_shown_by_what_differs(config, shown):
     assert eval(shown, names) == config
 
 
-def test_the_first_lines_of_help_run():
-    """The example of the package's docstring."""
+def test_the_first_lines_of_help_run(monkeypatch):
+    """The example of the package's docstring, on two maps."""
+    few = dataclasses.replace(EnvConfig.small(), map_pool=2)
+    monkeypatch.setattr(EnvConfig, "small", lambda: few)
     example = textwrap.dedent("\n".join(re.findall(r"^    .*$", echelon.__doc__, re.M)))
     told = re.search(r"# (\[.*\])$", example)[1]
     names = {"echelon": echelon}

@@ -9,6 +9,7 @@ import dataclasses
 import graphs
 import pytest
 import torch
+from tiers import usually
 from tiny_runs import TINY, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
@@ -78,6 +79,7 @@ def test_steps_and_resets_that_are_recorded(traced):
     assert set(traced) == {"decode", "logged_substep", "conclude", "begin_by_mask"}
 
 
+@pytest.mark.long
 def test_stacked_networks(traced):
     """Those of frozen opponents and of matches, by `torch.vmap`."""
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim)).eval()
@@ -89,7 +91,7 @@ def test_stacked_networks(traced):
     assert traced == ["batched_forward"]
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", usually(TIERS, "expert"))
 def test_scripted_commanders(traced, tier):
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="eager")
     commander = Heuristic(CONFIG, tier)

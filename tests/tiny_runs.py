@@ -55,6 +55,13 @@ def tiny_run(**changes: object) -> TrainConfig:
     return dataclasses.replace(config, **changes)
 
 
+def evaluated_run(**changes: object) -> TrainConfig:
+    """A tiny run with battles of four decisions, for tests that evaluate it again and again."""
+    config = tiny_run()
+    brief = dataclasses.replace(config.env, rules=RulesConfig(max_episode_s=1.0))
+    return dataclasses.replace(config, env=brief, **changes)
+
+
 def run_to_the_end(trainer: Trainer) -> Trainer:
     """Train until the run has learnt from as many steps as it was told to."""
     trainer.train()

@@ -254,7 +254,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
-    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=4.0))
+    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.8, decision_repeat=1))
     policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}
     arena = BatchArena(env, policies.__getitem__, CPU, 6)
     battles = [Battle(x, y, seed) for x, y in ("ab", "bc", "ca") for seed in (1, 2)]
@@ -284,7 +284,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
 
 @pytest.mark.parametrize("battles", [1, 5])
 def test_progress_adds_up_to_the_battles(battles):
-    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=8.0))
+    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.6, decision_repeat=1))
     arena, told = BatchArena(env, lambda name: Heuristic(env, name), CPU, 4), []
     arena.on_progress = told.append
     list(arena.play_all([Battle("easy", "easy", seed) for seed in range(battles)]))

@@ -19,7 +19,7 @@ from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")
-BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
+BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=1.0), map_pool=2)
 
 
 def panel_of(policy: ActorCritic, folder) -> Evaluator:

@@ -64,7 +64,7 @@ def test_the_interval_counts_seeds_not_battles():
 
 
 def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
-    brief = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=3.0))
+    brief = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     commander = Heuristic(brief)
     first, second = (play(commander, commander, brief, 8, 3, CPU) for _ in range(2))
     assert dataclasses.replace(first, seconds=0.0) == dataclasses.replace(second, seconds=0.0)

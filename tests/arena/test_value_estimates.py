@@ -110,7 +110,7 @@ def test_values_are_read_from_no_host(monkeypatch):
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     monkeypatch.setattr(until_done, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))
-    env = dataclasses.replace(LASTING, rules=RulesConfig(max_episode_s=4.0))
+    env = dataclasses.replace(LASTING, rules=RulesConfig(max_episode_s=0.8, decision_repeat=1))
     recorder, counts = Recorder([0]), []
     expect = recorder.expect
     estimates = batch_arena.ValueEstimates.__call__

@@ -1,5 +1,6 @@
 """README and every page of `docs/`: snippets run, commands parse, links lead somewhere, versions are today's."""
 
+import dataclasses
 import importlib.util
 import re
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from brief_tasks import make_tasks_brief
 from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
 from tiny_runs import TINY, tiny_run
 
@@ -46,7 +48,8 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 @pytest.fixture
 def a_users_folder(tmp_path, monkeypatch):
-    """A folder with what pages speak of: a run, a module of one's own, the examples. Presets of training are tiny."""
+    """A folder with what pages speak of: a run, a module of one's own, the examples. Presets of training are tiny,
+    those of battles have few maps; named tasks are brief."""
     policy = TINY.build(PolicySpecs(8))
     for step in (50, 100):
         path = tmp_path / "runs" / "mine" / "checkpoints" / f"iteration_{step:06d}"
@@ -56,6 +59,10 @@ def a_users_folder(tmp_path, monkeypatch):
     evaluation = EvalConfig(every=0, battles=2, final_battles=2, tiers=("trivial",))
     for preset in ("quick", "standard", "large"):
         monkeypatch.setattr(TrainConfig, preset, lambda: tiny_run(evaluation=evaluation))
+    for preset in ("small", "standard"):
+        brief = dataclasses.replace(getattr(EnvConfig, preset)(), map_pool=4)
+        monkeypatch.setattr(EnvConfig, preset, lambda brief=brief: brief)
+    make_tasks_brief(monkeypatch)
     monkeypatch.chdir(tmp_path)
     for place in (ROOT / "tests" / "examples", tmp_path):
         monkeypatch.syspath_prepend(place)

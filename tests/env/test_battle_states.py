@@ -14,7 +14,8 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
-CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=5.0))
+CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=1.2, decision_repeat=2))
+"""Battles of twelve decisions, of two substeps each."""
 
 
 @pytest.fixture(params=[pytest.param(True, id="by row"), pytest.param(False, id="by mask", marks=pytest.mark.long)])
@@ -33,6 +34,12 @@ def fought(battles: int, decisions: int, **settings) -> tuple[EchelonEnv, Tensor
         now["next"] = {group: {"memory": {"h": now[group, "memory", "h"] + 1}} for group in env.group_map}
         now = env.step_and_maybe_reset(now)[1]
     return env, now
+
+
+@pytest.fixture(scope="module")
+def two() -> EchelonEnv:
+    """Two battles for tests that change nothing."""
+    return fought(2, 3)[0]
 
 
 def follow(env: EchelonEnv, now: TensorDict, actions: list[TensorDict], place: list[int]) -> list[TensorDict]:
@@ -56,14 +63,14 @@ def some_actions(env: EchelonEnv, count: int) -> list[TensorDict]:
 
 @pytest.mark.usefixtures("restarts")
 def test_a_battle_goes_on_in_another_place_of_another_batch():
-    env, now = fought(3, 7)
+    env, now = fought(3, 5)
     saved = env.get_state([2])
     other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.game.maps, backend="eager")
     other.reset()
     there = other.set_state(saved, [1])
     assert (there[1] == now[2].select(*there.keys(True, True))).all(), "what is shown, memories among it"
-    assert (there["blue", "memory", "h"][1] == 7).all()
-    actions = some_actions(env, 16)
+    assert (there["blue", "memory", "h"][1] == 5).all()
+    actions = some_actions(env, 9)
     ours, theirs = follow(env, now, actions, [2]), follow(other, there, actions, [1])
     assert any(step["played", "next", "done"].any() for step in ours), "and the battle after it"
     for one, same in zip(ours, theirs, strict=True):
@@ -128,12 +135,11 @@ def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
         (lambda saved: saved.to_dict(), "saved must be a TensorDict of get_state"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(spoil, says):
-    env, _ = fought(2, 3)
-    before = env.get_state()
+def test_what_does_not_fit_is_refused_and_changes_nothing(two, spoil, says):
+    before = two.get_state()
     with pytest.raises(ConfigError, match=says):
-        env.set_state(spoil(env.get_state()))
-    assert (env.get_state() == before).all()
+        two.set_state(spoil(two.get_state()))
+    assert (two.get_state() == before).all()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +150,6 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spoil, says):
     ],
     ids=repr,
 )
-def test_places_are_within_the_batch_each_once(rows):
-    env, _ = fought(2, 1)
+def test_places_are_within_the_batch_each_once(two, rows):
     with pytest.raises(ConfigError, match="rows must be"):
-        env.get_state(rows)
+        two.get_state(rows)

@@ -90,7 +90,7 @@ def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, backend
         )
         assert len(env.engine.blocks.spans) == (many if threads == 2 else 1)
         td = env.reset()
-        for _ in range(10):
+        for _ in range(2):
             played, td = env.step_and_maybe_reset(brawl(td, generator))
         finals.append(torch.cat([value.flatten().double() for _, value in sorted(flat(played))]))
         finals.append(torch.cat([value.flatten().double() for _, value in sorted(flat(env.state.to_tensordict()))]))

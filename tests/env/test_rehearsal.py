@@ -29,7 +29,7 @@ CONFIG = dataclasses.replace(
     map_pool=2,
     blue=("medium", "light"),
     red=("medium", "scout"),
-    rules=RulesConfig(decision_repeat=2),
+    rules=RulesConfig(decision_repeat=1),
 )
 WRONG = {
     "a step": (step.play, lambda state: state.replace(mechs=state.mechs.replace(heat=state.mechs.heat + 0.01))),
@@ -151,7 +151,7 @@ def test_a_capture_is_rehearsed_and_thrown_away(monkeypatch, caplog):
     assert (env.reset() == other.reset()).all() and (env.state == other.state).all()
 
 
-@pytest.mark.parametrize("backend", ["graph", "eager"])
+@pytest.mark.parametrize("backend", ["graph", pytest.param("eager", marks=pytest.mark.long)])
 def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
     simulate(monkeypatch)
 

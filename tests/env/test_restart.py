@@ -62,7 +62,7 @@ def test_gradients_go_on_through_the_memories_of_battles_that_do():
 
 
 def test_an_environment_restarts_alike_by_row_and_by_mask():
-    short = dataclasses.replace(EnvConfig.small(), map_pool=4, rules=RulesConfig(max_episode_s=1.0))
+    short = dataclasses.replace(EnvConfig.small(), map_pool=4, rules=RulesConfig(max_episode_s=0.2, decision_repeat=1))
     by_row = EchelonEnv(short, 3, "cpu", 2, backend="eager")
     by_mask = EchelonEnv(short, 3, "cpu", 2, maps=by_row.game.maps, backend="eager")
     by_mask.restarts_by_row = False

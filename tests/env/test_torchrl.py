@@ -8,6 +8,7 @@ import pytest
 import torch
 from builders import flat_maps, short_battles
 from tensordict.nn import TensorDictModule, TensorDictSequential
+from tiers import usually
 from torch import nn
 from torchrl.collectors import Collector, MultiSyncCollector
 from torchrl.data import Composite, Unbounded
@@ -83,7 +84,7 @@ def side_by_side(transform, decisions=9):
 # Transforms
 
 
-@pytest.mark.parametrize("kind", ["plain", *VIEWS])
+@pytest.mark.parametrize("kind", usually(["plain", *VIEWS], "plain", "versus", "both_teams"))
 def test_what_counts_along_a_battle_begins_anew_with_each(kind):
     """`RewardSum`, `StepCounter` and `InitTracker` find their keys by themselves."""
     view = make(kind)
@@ -205,7 +206,7 @@ def test_an_action_repeated_for_two_frames():
 # Batches of environments
 
 
-@pytest.mark.parametrize("kind", ["plain", *VIEWS])
+@pytest.mark.parametrize("kind", usually(["plain", *VIEWS], "plain", "versus", "both_teams"))
 def test_a_batch_of_environments_plays_the_battles_of_each(kind):
     seeds = (1, 2)
     env, alone = SerialEnv(2, [functools.partial(make, kind, seed) for seed in seeds]), [make(kind, s) for s in seeds]

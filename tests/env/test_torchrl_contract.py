@@ -6,12 +6,13 @@ import pytest
 import torch
 from tensordict import TensorDict
 from test_partial import KINDS, battles_of, make
+from tiers import usually
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.data.postprocs import MultiStep
 from torchrl.envs import MultiStepTransform, check_env_specs
 from torchrl.envs.utils import RandomPolicy, _StepMDP, step_mdp
 
-EACH = pytest.mark.parametrize("kind", KINDS)
+EACH = pytest.mark.parametrize("kind", usually(KINDS, "plain", "mechs", "partition"))
 OF_ROWS = ("mechs", "both_teams")
 """Views with a row a mech, whose keys have no group."""
 

@@ -15,6 +15,7 @@ import plan_by_forks
 import pytest
 import qmix
 import torch
+from brief_tasks import make_tasks_brief
 from builders import short_battles
 
 from echelon.agents.heuristic import scripted
@@ -33,10 +34,10 @@ SIZES = {"num_envs": 2, "steps": 8}
     ("example", "sizes"),
     [
         (mappo, {"epochs": 2}),
-        (mappo_classes, {"epochs": 2}),
+        pytest.param(mappo_classes, {"epochs": 2}, marks=pytest.mark.long),
         (lstm_mechs, {"epochs": 2}),
         (own_loop, {"epochs": 2}),
-        (maddpg, {"updates": 3}),
+        pytest.param(maddpg, {"updates": 3}, marks=pytest.mark.long),
         (qmix, {"updates": 3}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -71,8 +72,9 @@ def test_a_commander_is_cloned(tmp_path):
     assert result.battles == 2 and sum(errors[-20:]) < sum(errors[:20]) / 2
 
 
-def test_a_named_task_from_beginning_to_end(capsys):
+def test_a_named_task_from_beginning_to_end(capsys, monkeypatch):
     """By the task's name, two iterations, and the row of the table."""
+    make_tasks_brief(monkeypatch)
     sizes = {"num_envs": 2, "steps": 8, "opponents": ["heuristic:easy"], "battles": 2}
     torch.manual_seed(0)
     before = named_task.main(**sizes, iterations=0)

@@ -23,7 +23,6 @@ SHORT = TrainConfig(
     past_blocks=2,
     device="cpu",
     precision="fp32",
-    backend="eager",
 )
 
 

@@ -42,10 +42,10 @@ def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
     """Bit for bit: winner, score, and every statistic, for networks and for scripted commanders."""
     store, ids = league(tmp_path)
     arena = LeagueArena(store, CPU)
-    battles = round_robin(ids, [7, 8])
+    battles = round_robin(ids, [7])
     together = matches_of(arena.play(battles))
-    assert len(together) == len(battles) == len(store.matches()) == 40 and arena.unplayed(battles) == []
-    for battle in (battles[0], battles[31]):
+    assert len(together) == len(battles) == len(store.matches()) == 20 and arena.unplayed(battles) == []
+    for battle in (battles[0], battles[15]):
         (alone,) = arena.arena.play([battle._replace(seed=match_seed(battle.seed))]).results
         known = next(match for match in together if match[:3] == battle)
         stats = {side: list(json.loads(known.stats)[side].values()) for side in ("blue", "red")}
@@ -121,12 +121,12 @@ def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
         totals.append(total)
         return list(batches)
 
-    found = evaluate(arena, str(tmp_path / "policy_1"), 2, progress)
+    found = evaluate(arena, str(tmp_path / "policy_1"), 1, progress)
     others = [entry for entry in store.active() if entry.id != ids[0]]
-    assert list(found.results) == [entry.name for entry in others] and totals == [4 * len(others)]
+    assert list(found.results) == [entry.name for entry in others] and totals == [2 * len(others)]
     assert list(found.met["opponents"]) == list(found.results) and set(found.met["opponents"].values()) == {"unknown"}
     assert store.matches() == []
-    battles = one_against(ids[0], [entry.id for entry in others], period_seeds(0, 2))
+    battles = one_against(ids[0], [entry.id for entry in others], period_seeds(0, 1))
     played = [match for batch in arena.play(battles) for match in batch.matches]
     for number, result in enumerate(found.results.values()):
         own = [match for match in played if others[number].id in (match.blue, match.red)]

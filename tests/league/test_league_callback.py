@@ -109,7 +109,6 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
         past_blocks=1,
         device="cpu",
         precision="fp32",
-        backend="eager",
     )
     assert config.past_battles == 8 and config.scripted_battles == 0
     trainer = Trainer(config, tmp_path / "run", opponent_pool=sampler)

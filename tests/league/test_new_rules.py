@@ -1,6 +1,8 @@
 """A league holds under its rules alone: one of others is refused by name, and so is what mixes them."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,16 +26,23 @@ CPU = torch.device("cpu")
 HINT = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
 
 
-@pytest.fixture
-def league(tmp_path) -> Store:
-    """A league with two policies, one the child of the other, matches and a closed period."""
-    store = fresh(tmp_path)
-    parent = store.add(checkpoint_of(tmp_path, 1))
-    child = store.add(checkpoint_of(tmp_path, 2), parent=parent.id)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """The folder of a league with two policies, one the child of the other, matches and a closed period."""
+    folder = tmp_path_factory.mktemp("made")
+    store = fresh(folder)
+    parent = store.add(checkpoint_of(folder, 1))
+    child = store.add(checkpoint_of(folder, 2), parent=parent.id)
     tier = store.find("heuristic:easy")
     store.record([fought(parent.id, child.id, 0), fought(child.id, parent.id, 0), fought(child.id, tier.id, 0)])
     close_period(store)
-    return store
+    return store.folder
+
+
+@pytest.fixture
+def league(made, tmp_path) -> Store:
+    """A copy of it."""
+    return Store(shutil.copytree(made, tmp_path / "league"))
 
 
 def one_line(raised: pytest.ExceptionInfo) -> str:

@@ -100,9 +100,8 @@ def test_a_decision_and_a_step_can_be_captured(trainer, name):
     assert faults(made.ppo._learn_next) == []
 
 
-@pytest.mark.parametrize(
-    "tier", [*(pytest.param(tier, marks=pytest.mark.long) for tier in ("trivial", "easy", "normal", "hard")), "expert"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("tier", ["trivial", "easy", "normal", "hard", "expert"])
 def test_two_commanders_can_be_captured(trainer, tier):
     """While battles against the commander before last, both decide."""
     before = "easy" if tier != "easy" else "hard"

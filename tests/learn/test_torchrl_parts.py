@@ -6,6 +6,7 @@ import pytest
 import torch
 from builders import short_battles
 from tensordict import TensorDict
+from tiers import usually
 from tiny_runs import TINY, make_rollout
 from torchrl.collectors import Collector
 from torchrl.envs.utils import ExplorationType, set_exploration_type
@@ -89,7 +90,7 @@ def unmoved(before: dict[str, torch.Tensor], policy: ActorCritic) -> list[str]:
 
 
 @pytest.mark.parametrize("view", GROUPS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, "lstm"))
 def test_torchrls_collector_estimator_and_loss_train_our_policy(kind, view):
     group, policy = GROUPS[view], build(model_with(kind, TINY))
     before, key = weights_of(policy), key_of(GROUPS[view])
@@ -114,7 +115,7 @@ def test_torchrls_collector_estimator_and_loss_train_our_policy(kind, view):
 
 
 @pytest.mark.parametrize("view", GROUPS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, "lstm"))
 def test_torchrls_estimator_values_each_state_from_its_own_memory(kind, view):
     group, policy = GROUPS[view], build(model_with(kind, TINY))
     key, critic = key_of(group), policy.get_value_operator(group)
@@ -159,7 +160,7 @@ def make_team_collector(policy: ActorCritic, normalizer: ValueNorm | None = None
     return TeamCollector(env, assignment, STEPS, CHUNK, normalizer)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, "lstm"))
 def test_torchrls_collector_plays_the_battles_of_ours(kind, monkeypatch):
     # A view's battles all begin at their beginning.
     monkeypatch.setattr(collectors, "stagger_episode_starts", lambda env: None)
@@ -183,7 +184,7 @@ def test_torchrls_collector_plays_the_battles_of_ours(kind, monkeypatch):
         torch.testing.assert_close(memory.to_dict(), ours.memory.to_dict(), atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, "lstm"))
 def test_our_estimator_and_update_learn_from_torchrls_collector(kind):
     policy, normalizer = build(model_with(kind, TINY)), ValueNorm()
     estimate = NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=normalizer)

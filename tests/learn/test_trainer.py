@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
 from echelon.agents.heuristic import scripted
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import LEARNER, open_checkpoint
+from echelon.learn.checkpoint.format import LEARNER, Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.resume import restore_optimizer
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import CurriculumState
@@ -30,18 +31,28 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 
-def test_a_run_writes_metrics_and_checkpoints(tmp_path):
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> Trainer:
+    """A run that has ended."""
+    return run_to_the_end(Trainer(tiny_run(), tmp_path_factory.mktemp("run")))
+
+
+def end_of(trainer: Trainer) -> Checkpoint:
+    """Its newest checkpoint."""
+    return open_checkpoint(newest_checkpoint(trainer.folder / "checkpoints"))
+
+
+def test_a_run_writes_metrics_and_checkpoints(done):
     # 4 battles x 5 learner mechs x 8 decisions = 160 agent steps an iteration, so three iterations.
-    trainer = run_to_the_end(Trainer(tiny_run(), tmp_path))
-    rows = read_metrics(tmp_path / "metrics.csv")
+    rows = read_metrics(done.folder / "metrics.csv")
     assert [row["agent_steps"] for row in rows] == [160, 320, 480]
     assert set(rows[-1]) <= set(COLUMNS)
-    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == [
+    assert sorted(p.name for p in (done.folder / "checkpoints").iterdir()) == [
         f"iteration_{number:06d}" for number in (0, 2, 3)
     ]
-    loaded = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    loaded = end_of(done)
     assert loaded.counters.agent_steps == 480
-    for name, value in trainer.policy.state_dict().items():
+    for name, value in done.policy.state_dict().items():
         assert torch.equal(loaded.policy().state_dict()[name], value)
 
 
@@ -53,26 +64,24 @@ def test_maps_are_renewed_between_iterations(tmp_path):
         tiny_run(renew_maps_every=2)
 
 
-def test_resume_goes_on_with_weights_optimiser_counters_and_metrics(tmp_path):
-    first = run_to_the_end(Trainer(tiny_run(), tmp_path))
-    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    second = Trainer(tiny_run(total_agent_steps=640), tmp_path, start)
-    for a, b in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+def test_resume_goes_on_with_weights_optimiser_counters_and_metrics(tmp_path, done):
+    folder = tmp_path / "copy"
+    shutil.copytree(done.folder, folder)
+    second = Trainer(tiny_run(total_agent_steps=640), folder, end_of(done))
+    for a, b in zip(done.policy.parameters(), second.policy.parameters(), strict=True):
         assert torch.equal(a, b)
-    names = dict(first.policy.named_parameters())
+    names = dict(done.policy.named_parameters())
     for name, parameter in second.policy.named_parameters():
-        ours, theirs = second.ppo.optimizer.state[parameter], first.ppo.optimizer.state[names[name]]
+        ours, theirs = second.ppo.optimizer.state[parameter], done.ppo.optimizer.state[names[name]]
         assert all(torch.equal(ours[key], theirs[key]) for key in ("step", "exp_avg", "exp_avg_sq"))
     run_to_the_end(second)
-    assert [row["iteration"] for row in read_metrics(tmp_path / "metrics.csv")] == [1, 2, 3, 4]
+    assert [row["iteration"] for row in read_metrics(folder / "metrics.csv")] == [1, 2, 3, 4]
 
 
-def test_resuming_another_battle_is_refused_naming_the_field(tmp_path):
-    run_to_the_end(Trainer(tiny_run(), tmp_path))
-    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+def test_resuming_another_battle_is_refused_naming_the_field(tmp_path, done):
     other = dataclasses.replace(tiny_run().env, radar_range_vox=9.0)
     with pytest.raises(ConfigError, match=r"env.radar_range_vox is 9.0 here and 14.0 there, in the checkpoint"):
-        Trainer(tiny_run(env=other), tmp_path / "other", start)
+        Trainer(tiny_run(env=other), tmp_path / "other", end_of(done))
 
 
 def test_self_play_learns_from_both_teams(tmp_path: Path):
@@ -101,19 +110,17 @@ def test_shares_of_the_battles_are_whole():
         tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
 
 
-def test_optimiser_tensors_are_checked(tmp_path):
-    run_to_the_end(Trainer(tiny_run(), tmp_path))
-    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    tensors = start.tensors(LEARNER)
+def test_optimiser_tensors_are_checked(tmp_path, done):
+    tensors = end_of(done).tensors(LEARNER)
     tensors["optimizer.critic.value.bias.exp_avg"][0] = float("nan")
     trainer = Trainer(tiny_run(), tmp_path / "other")
     with pytest.raises(FileError, match=r"exp_avg: expected finite values"):
         restore_optimizer(trainer.policy, trainer.ppo.optimizer, tensors)
 
 
-def test_the_same_seed_trains_the_same_policy(tmp_path):
-    one, two = (run_to_the_end(Trainer(tiny_run(), tmp_path / name)) for name in ("one", "two"))
-    for a, b in zip(one.policy.parameters(), two.policy.parameters(), strict=True):
+def test_the_same_seed_trains_the_same_policy(tmp_path, done):
+    again = run_to_the_end(Trainer(tiny_run(), tmp_path))
+    for a, b in zip(done.policy.parameters(), again.policy.parameters(), strict=True):
         assert torch.equal(a, b)
 
 

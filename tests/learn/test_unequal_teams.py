@@ -57,17 +57,23 @@ def test_scripted_frozen_and_own_opponents_are_met_in_both_roles(tmp_path):
 
 
 def test_it_goes_on_where_it_stopped(tmp_path):
-    whole = run_to_the_end(Trainer(unequal_run(4), tmp_path / "whole"))
-    Trainer(unequal_run(4), tmp_path / "parts").train(2)
+    whole = run_to_the_end(Trainer(unequal_run(2), tmp_path / "whole"))
+    Trainer(unequal_run(2), tmp_path / "parts").train(1)
     start = open_checkpoint(newest_checkpoint(tmp_path / "parts/checkpoints"))
-    second = Trainer(unequal_run(4), tmp_path / "parts", start)
+    second = Trainer(unequal_run(2), tmp_path / "parts", start)
     assert second.resume_note == ""
     found, expected = everything(run_to_the_end(second)), everything(whole)
     assert [name for name, value in expected.items() if not torch.equal(found[name], value)] == []
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("changes", [{}, {"ppo": PPOConfig(8, 4, 2, 2, accumulate=2, advantages_by_class=True)}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, marks=pytest.mark.long),
+        {"ppo": PPOConfig(8, 4, 2, 2, accumulate=2, advantages_by_class=True)},
+    ],
+)
 def test_padding_counts_nowhere(tmp_path, monkeypatch, changes):
     """Metrics, normaliser, weights and moments are the same, to the last bit, whatever padded mechs see.
 

@@ -24,7 +24,7 @@ RICH = [
     *TINY,
     *("--num-envs", "8", "--past-share", "0.5", "--past-blocks", "2", "--past-every", "1", "--past-kept", "3"),
     *("--env.map-spares", "1", "--renew-maps-every", "2", "--checkpoint-every", "2", "--keep-checkpoints", "2"),
-    *("--evaluation.every", "3", "--evaluation.tiers", "easy"),
+    *("--evaluation.every", "3"),
 ]
 STEPS = 320
 """Agent-steps of an iteration."""

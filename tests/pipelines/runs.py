@@ -10,7 +10,8 @@ from echelon.learn.metrics import MEASURED, read_table
 ROOT = programs.ROOT
 TINY = [
     *("--preset", "quick", "--device", "cpu", "--num-envs", "4", "--evaluation.battles", "2"),
-    *("--evaluation.final-battles", "2", "--env.map-pool", "2", "--env.rules.max-episode-s", "3"),
+    *("--evaluation.final-battles", "2", "--evaluation.tiers", "easy", "--env.map-pool", "2"),
+    *("--env.rules.max-episode-s", "3"),
     *("--ppo.rollout-decisions", "8", "--ppo.chunk-decisions", "4"),
 ]
 

@@ -119,6 +119,7 @@ def told(log: Path) -> int:
     return log.read_text().count('"fought"') if log.exists() else 0
 
 
+@pytest.mark.long
 def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
     store = Store.create(tmp_path, BRIEF)
     for seed in (1, 2):

@@ -29,11 +29,11 @@ def train(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "kind", [*(pytest.param(kind, marks=pytest.mark.long) for kind in ("gru", "mlp")), "frame_stack:Config"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["gru", "mlp", "frame_stack:Config"])
 def test_a_model_is_named_on_the_command_line(tmp_path, kind):
-    train(tmp_path / "run", "--model", kind, "--past-share", "0.5", "--past-blocks", "1")
+    brief = ("--total-agent-steps", "160", "--env.rules.max-episode-s", "1")
+    train(tmp_path / "run", "--model", kind, "--past-share", "0.5", "--past-blocks", "1", *brief)
     newest = newest_checkpoint(tmp_path / "run" / "checkpoints")
     assert json.loads((newest / CLAIMS).read_text())["model"]["kind"] == kind
 

@@ -56,11 +56,12 @@ def test_commanders_fight_from_a_position(duel):
     )
 
 
+@pytest.mark.long
 def test_a_policy_learns_from_a_position_and_plays_there(duel, tmp_path):
     """Trained, resumed, evaluated, played, recorded, watched; what differs is refused by name."""
     folder, replay, tiny = tmp_path / "run", tmp_path / "duel.echelon", TINY[: TINY.index("--env.map-pool")]
     words = ("train.py", *tiny, *TINY[TINY.index("--ppo.rollout-decisions") :], "--run-dir", str(folder))
-    words = (*words, "--opponent", "heuristic:easy", "--evaluation.tiers", "easy")
+    words = (*words, "--opponent", "heuristic:easy")
     learnt = run(*words, "--scenario", str(duel), "--total-agent-steps", "64")
     assert learnt.returncode == 0, learnt.stderr
     claims = json.loads(next(folder.glob("checkpoints/*2/checkpoint.json")).read_text())

@@ -55,6 +55,7 @@ def wait_for_rows(folder: Path, count: int, process: Program) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     folder = tmp_path / "run"
     train = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000"]

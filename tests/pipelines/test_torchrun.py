@@ -22,7 +22,7 @@ from echelon.learn.metrics import read_table
 from echelon.replay.file import read
 
 ITERATIONS = 8
-FLAGS = [*TINY, "--evaluation.tiers", "easy", "--checkpoint-every", "1"]
+FLAGS = [*TINY, "--checkpoint-every", "1"]
 FLAGS += ["--total-agent-steps", str(2 * 160 * ITERATIONS)]
 
 

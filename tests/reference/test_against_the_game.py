@@ -8,6 +8,7 @@ import pytest
 import torch
 from builders import columns_of
 from first_catalog import SMALL
+from tiers import usually
 
 from echelon.rules import actions
 from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
@@ -25,6 +26,8 @@ ARENA = WorldConfig(32, 32, 10)
 ROOM = {"jammers": WorldConfig(64, 48, 8), "packs again": WorldConfig(32, 32, 6), "one each": WorldConfig(33, 35, 6)}
 """Other grounds: jammers need room to be far from each other's scouts, under low ceilings heads are bumped."""
 SCENES, SUBSTEPS = 112, 3
+FEW = 12
+"""Scenes of a battle in the usual tier."""
 SWITCHED_OFF = FeaturesConfig(
     ewar=False, comms=False, target_preference=False, suites=False, smoke=False, destruction=False
 )
@@ -48,19 +51,19 @@ def config_of(name: str) -> EnvConfig:
     return dataclasses.replace(SMALL, world=ROOM.get(name, ARENA), blue=blue, red=red, features=features)
 
 
-def compare(config: EnvConfig, seed: int) -> tuple[int, list[str], list[str], Counter]:
+def compare(config: EnvConfig, seed: int, scenes: int) -> tuple[int, list[str], list[str], Counter]:
     """Steps compared, scenes set aside, scenes that differ, and what happened in them."""
-    game, state, now = make_scenes(config, SCENES, seed)
+    game, state, now = make_scenes(config, scenes, seed)
     rng = random.Random(seed + 1)
     battles, keys = battles_of(state, game, now), shot_keys(game)
     count, mechs = game.roster.num_mechs, range(game.roster.num_mechs)
-    running = set(range(SCENES))
+    running = set(range(scenes))
     compared, set_aside, wrong, seen = 0, [], [], Counter()
     for number in range(SUBSTEPS):
-        action = random_actions(rng, SCENES, count, config.comm_dim)
+        action = random_actions(rng, scenes, count, config.comm_dim)
         slots = state.focus_slots.tolist()
         orders = actions.decode(action, state.focus_slots, game.roster, config.features)
-        draws = random_draws(rng, SCENES, count)
+        draws = random_draws(rng, scenes, count)
         state = step.substep(state, orders, draws, game)
         values, said = as_lists(state), action.tolist()
         voxels, lost = voxels_of(state, game), state.terrain.damage.numpy()
@@ -86,20 +89,21 @@ def compare(config: EnvConfig, seed: int) -> tuple[int, list[str], list[str], Co
     return compared, set_aside, wrong, seen
 
 
+@pytest.mark.parametrize("scenes", usually((FEW, SCENES), FEW))
 @pytest.mark.parametrize("name", ROSTERS)
-def test_the_game_does_what_the_reference_does(name):
+def test_the_game_does_what_the_reference_does(name, scenes):
     """Every field to 2e-4; a scene that differs where the reference found a decision too close to call is set aside."""
-    compared, set_aside, wrong, seen = compare(config_of(name), seed=list(ROSTERS).index(name) * 1000)
+    compared, set_aside, wrong, seen = compare(config_of(name), list(ROSTERS).index(name) * 1000, scenes)
     print(f"{name}: {compared} substeps compared, {len(set_aside)} scenes set aside, {dict(seen)}")
     assert not wrong, "\n".join([f"{len(wrong)} scenes differ", *wrong[:10]])
-    assert len(set_aside) < 0.02 * SCENES, "\n".join(set_aside)
-    assert compared > 0.98 * SCENES * SUBSTEPS and seen["hits"] > 100
+    assert len(set_aside) <= max(1, int(0.02 * scenes)), "\n".join(set_aside)
+    assert compared >= (scenes - max(1, int(0.02 * scenes))) * SUBSTEPS and seen["hits"] > scenes * 0.8
 
 
 def test_sensors_are_as_good_as_the_reference_says():
     config = config_of("jammers")
-    game, state, now = make_scenes(config, SCENES, seed=77)
-    action = random_actions(random.Random(78), SCENES, config.num_mechs, config.comm_dim)
+    game, state, now = make_scenes(config, 2 * FEW, seed=77)
+    action = random_actions(random.Random(78), 2 * FEW, config.num_mechs, config.comm_dim)
     orders = actions.decode(action, state.focus_slots, game.roster, config.features)
     distance = length(pairwise_offset(state.mechs.pos))
     quality = ewar.sense(state, orders, distance, game).quality

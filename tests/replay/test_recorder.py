@@ -38,13 +38,20 @@ from echelon.replay.moments import in_reward_units
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime import jit
 from echelon.runtime.errors import ConfigError
 from echelon.sim.terrain import material_at
 
 BUSY = dataclasses.replace(SMALL, map_pool=4, map_seed=5)
+CLOSE = dataclasses.replace(
+    BUSY,
+    world=WorldConfig(32, 32, 10),
+    blue=("heavy", "medium", "heavy", "medium", "light"),
+    red=("scout", "light", "medium", "scout", "heavy"),
+)
+"""Teams that meet after two seconds."""
 DECISIONS = 120
 WAYS = (Shown.SIGHT, Shown.RADAR, Shown.PAINT, Shown.BLOOM)
 
@@ -311,16 +318,24 @@ def test_recording_changes_nothing():
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-@pytest.mark.parametrize("preset", [BUSY, EnvConfig.standard()], ids=["small", "standard"])
-def test_loops_write_down_what_operations_do(preset):
+@pytest.mark.parametrize(
+    ("preset", "decisions", "count"),
+    [
+        pytest.param(CLOSE, 15, 6, id="close"),
+        pytest.param(BUSY, 110, 3, marks=pytest.mark.long, id="small"),
+        pytest.param(EnvConfig.standard(), 110, 3, marks=pytest.mark.long, id="standard"),
+    ],
+)
+def test_loops_write_down_what_operations_do(preset, decisions, count):
     """Every table of a replay has the same bytes, whichever played the battles."""
-    config = dataclasses.replace(preset, map_pool=2, rules=dataclasses.replace(preset.rules, max_episode_s=25.0))
+    rules = dataclasses.replace(preset.rules, max_episode_s=0.25 * (decisions - 2))
+    config = dataclasses.replace(preset, map_pool=min(4, count), rules=rules)
     recorded = []
     for backend in ("loops", "eager"):
-        recorder = Recorder([0, 2], observations=True)
-        env = EchelonEnv(config, 3, "cpu", seed=8, observer=recorder, backend=backend)
+        recorder = Recorder([count - 2, count - 1], observations=True)
+        env = EchelonEnv(config, count, "cpu", seed=9, observer=recorder, backend=backend)
         generator, td = torch.Generator().manual_seed(2), env.reset()
-        for _ in range(110):
+        for _ in range(decisions):
             _, td = env.step_and_maybe_reset(brawl(td, generator))
         assert env.form == backend
         recorded.append([vars(battle) for battle in recorder.finish(["a", "b"], ["c", "d"]).battles])

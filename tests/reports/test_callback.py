@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tiny_runs import tiny_run
+from tiny_runs import evaluated_run, tiny_run
 
 from echelon.arena import eval_callback, skills
 from echelon.arena.eval_callback import EvalCallback
@@ -59,7 +59,7 @@ def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path, m
     monkeypatch.setattr(report_callback, "MOST_SHARE", float("inf"))
     watch = Watch()
     callbacks = [EvalCallback(), Report(every_s=0.0), Curves(), watch]
-    Trainer(tiny_run(evaluation=EVALUATION), tmp_path, callbacks=callbacks).train()
+    Trainer(evaluated_run(evaluation=EVALUATION), tmp_path, callbacks=callbacks).train()
     assert watch.states == ["running"] * 3 and watch.iterations == [0, 1, 2]
     report = told(tmp_path)
     assert report["state"] == "finished" and report["progress"] == 1.0 and report["name"] == tmp_path.name

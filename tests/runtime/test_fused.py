@@ -130,6 +130,7 @@ def test_programs_print_it(monkeypatch, capsys):
     assert len(compile.logger.handlers) == 1
 
 
+@pytest.mark.long
 def test_an_exact_graph_rounds_wherever_its_operations_do():
     """Between two functions in float64 lies a float32."""
     y, x = torch.randn(2, 100_000, generator=torch.Generator().manual_seed(0))

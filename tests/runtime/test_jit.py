@@ -20,6 +20,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import jit, loop_cache
 
 
+@pytest.mark.long
 def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
     """Where numba is missing the dense form runs: the same play, bit for bit."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)

@@ -142,6 +142,7 @@ print(loop_cache.cache_folder())
 """
 
 
+@pytest.mark.long
 def test_it_is_imported_where_neither_the_package_nor_home_can_be_written(tmp_path):
     for name in ("home", "temporary", "work"):
         (tmp_path / name).mkdir()

@@ -20,6 +20,7 @@ from echelon.runtime.errors import ConfigError
 from echelon.world.objectives import BY_CLOCK, BY_DEED
 
 RULES = dataclasses.replace(RulesConfig(), max_episode_s=8.0)
+BRIEF = dataclasses.replace(RULES, max_episode_s=2.0)
 KINDS = {
     "zone": Objective(control_s=2),
     "hold": Objective("hold", attackers="red", seconds=5, control_s=1.5),
@@ -30,17 +31,18 @@ KINDS = {
 }
 
 
-def skirmish(objective: Objective) -> echelon.Scenario:
+def skirmish(objective: Objective, rules: RulesConfig = RULES) -> echelon.Scenario:
     """Three against three, a wall between them."""
-    base = dataclasses.replace(EnvConfig.small(), rules=RULES)
+    base = dataclasses.replace(EnvConfig.small(), rules=rules)
+    objective = dataclasses.replace(objective, seconds=min(objective.seconds, rules.max_episode_s))
     scene = Scene(base, (20, 22, 4), objective).wall((17, 14), (23, 16), 5)
     for number, hull in enumerate(("medium", "scout", "light")):
         scene.place("blue", hull, (8 + 10 * number, 8), 90).place("red", hull, (8 + 10 * number, 35), -90)
     return scene.scenario
 
 
-def battles_of(*kinds: str) -> EnvConfig:
-    return echelon.scene_config([skirmish(KINDS[kind]) for kind in kinds])
+def battles_of(*kinds: str, rules: RulesConfig = RULES) -> EnvConfig:
+    return echelon.scene_config([skirmish(KINDS[kind], rules) for kind in kinds])
 
 
 def same(one, other):
@@ -57,7 +59,7 @@ def play_in_both_forms(config: EnvConfig, battles: int) -> Counter:
     generator, ends = torch.Generator().manual_seed(5), Counter()
     one, other = dense.reset(), loops.reset()
     assert same(one, other)
-    for _ in range(RULES.max_decisions + 8):
+    for _ in range(config.rules.max_decisions + 3):
         map_id = dense.state.map_id.tolist()
         brawl(one, generator)
         for group in ("blue", "red"):
@@ -81,7 +83,7 @@ def by_kind(ends: Counter) -> dict[str, Counter]:
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_battles_of_every_kind_side_by_side_are_the_same_in_both_forms():
-    ends = by_kind(play_in_both_forms(battles_of(*KINDS), 24))
+    ends = by_kind(play_in_both_forms(battles_of(*KINDS, rules=BRIEF), 18))
     assert all(ends.values()), "some battle of each kind has ended"
 
 
@@ -332,7 +334,7 @@ OBJECTIVES = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(OBJECTIVES)
 def test_what_is_valid_is_kept_by_a_file_and_plays(objective):
     scenario = skirmish(objective)

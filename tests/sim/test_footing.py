@@ -65,7 +65,9 @@ def test_a_fall_lasts_sixty_substeps():
     orders = scene.orders((0, Act.FORWARD, 1.0), (0, Act.YAW_RATE, 1.0), (0, Act.TERTIARY, 1.0))
     scene.run(orders)
     assert scene.value("fallen", 0) == 60
-    scene.run(orders, 59)
+    scene.run(orders, 4)
+    assert scene.value("fallen", 0) == 56
+    scene.set(0, fallen=3).run(orders, 2)
     assert scene.value("fallen", 0) == 1
     assert scene.pos(0)[:2] == [10.5, 20.5] and scene.value("yaw", 0) == 0
     assert scene.counted("shots", 0) == 0

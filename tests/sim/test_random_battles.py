@@ -15,13 +15,13 @@ from echelon.env.observation import layout
 from echelon.rules.catalog import Material
 from echelon.sim.terrain import material_at
 
-BATTLES, DECISIONS = 48, 160
+BATTLES, DECISIONS = 20, 160
 TOUCH = 1e-4
 """Rounding that may push two boxes into each other, vox."""
 ROUNDING = 1e-6
 PARTS = ("mechs", "shots", "clouds", "tally", "map_id", "score", "focus_slots")
 """What is kept of every state; the terrain is written in place and looked at by itself."""
-GROUND_EVERY = 12
+GROUND_EVERY = 40
 """Decisions between two looks at all of the terrain."""
 
 

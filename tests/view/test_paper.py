@@ -127,7 +127,10 @@ def with_ground():
     return replay, 0, grounds[0]
 
 
-@pytest.mark.parametrize(("suffix", "begins"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")])
+@pytest.mark.parametrize(
+    ("suffix", "begins"),
+    [pytest.param(".pdf", b"%PDF", marks=pytest.mark.long), (".svg", b"<?xml"), (".png", b"\x89PNG")],
+)
 def test_the_suffix_says_the_format(tmp_path, suffix, begins):
     for number, (name, draw) in enumerate(FIGURES.items()):
         if name == "maps":

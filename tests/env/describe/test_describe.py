@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tiers import usually
 from torchrl.data import Bounded, Composite, Unbounded
 
 import echelon
@@ -29,8 +30,8 @@ from echelon.rules.roster import build_roster
 PAGE = Path(__file__).parents[3] / "docs" / "COLUMNS.md"
 CPU = torch.device("cpu")
 SWITCHES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))
-SHORT = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RulesConfig(max_episode_s=0.5))
-"""Battles of two decisions."""
+SHORT = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RulesConfig(max_episode_s=0.1, decision_repeat=1))
+"""Battles of two decisions, of a substep each."""
 
 
 def off(config, *names):
@@ -80,7 +81,7 @@ KINDS = ("plain", "versus", "teams", "mechs", "both teams as rows")
 
 @given(kind=st.sampled_from(KINDS), config=CONFIGS, forms=FORMS, seed=st.integers(0, 999))
 @settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     database=None,
@@ -195,7 +196,7 @@ def test_battles_at_random_show_most_columns_and_all_that_a_switch_turns_on(with
     assert {name for name, switches in named.items() if switches} <= with_everything
 
 
-@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("switch", usually(SWITCHES, "ewar", "smoke"))
 def test_a_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everything):
     """In more and longer battles than those with everything, so that what is rare is not missed by chance."""
     without = seen_nonzero(off(BUSY, switch), decisions=120, battles=32)

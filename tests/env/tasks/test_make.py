@@ -5,6 +5,7 @@ import types
 
 import pytest
 import torch
+from brief_tasks import make_tasks_brief
 from torchrl.envs import check_env_specs
 
 import echelon
@@ -22,7 +23,8 @@ def views(monkeypatch):
     monkeypatch.setattr(make_room, "_COUNTED_AS", dict(make_room._COUNTED_AS))
 
 
-def test_a_name_is_the_battles_of_its_task_in_any_view():
+def test_a_name_is_the_battles_of_its_task_in_any_view(monkeypatch):
+    make_tasks_brief(monkeypatch)
     task = echelon.tasks()[SMALL]
     for view, kind in (("versus", View), ("teams", View), ("mechs", MechView)):
         env = echelon.make(task.name, view, num_envs=2, seed=3, device="cpu")

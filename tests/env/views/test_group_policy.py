@@ -43,8 +43,8 @@ def test_all_that_a_policy_wrote_is_passed_on():
     assert ("red", "action") not in decided.keys(True)
 
 
-@pytest.mark.parametrize("kind", ["expert", "lstm", "feedforward"])
-@pytest.mark.parametrize("lead", [(2, 3), (6, 1), (3, 1, 2)])
+@pytest.mark.parametrize("kind", ["expert", "lstm", pytest.param("feedforward", marks=pytest.mark.long)])
+@pytest.mark.parametrize("lead", [(2, 3), pytest.param((6, 1), marks=pytest.mark.long), (3, 1, 2)])
 def test_a_policy_takes_any_batch_dimensions_before_the_mechs(kind, lead):
     """Time, battles, processes: the same decisions, and those of one team alone."""
     policy, generator = policies()[kind], torch.Generator().manual_seed(0)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_runs import tiny_run
+from tiny_runs import evaluated_run, tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
@@ -61,7 +61,7 @@ def numbers(folder: Path, name: str) -> list[dict[str, str]]:
 def test_a_callback_is_told_of_everything_in_order(tmp_path):
     diary = Diary()
     evaluation = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
-    Trainer(tiny_run(evaluation=evaluation), tmp_path, callbacks=[EvalCallback(), diary]).train()
+    Trainer(evaluated_run(evaluation=evaluation), tmp_path, callbacks=[EvalCallback(), diary]).train()
     names = ["heuristic:trivial", "best"]
     assert diary.told == [
         *("setup", "iteration_000000", names, "start"),
@@ -73,8 +73,9 @@ def test_a_callback_is_told_of_everything_in_order(tmp_path):
 
 def test_a_run_is_the_same_whatever_happens_between_its_iterations(tmp_path):
     evaluation = EvalConfig(every=1, battles=2, final_battles=2, tiers=("trivial",))
-    Trainer(tiny_run(evaluation=evaluation), tmp_path / "plain").train()
-    Trainer(tiny_run(evaluation=evaluation), tmp_path / "rich", callbacks=[EvalCallback(), Diary()]).train()
+    config = evaluated_run(evaluation=evaluation, total_agent_steps=320)
+    Trainer(config, tmp_path / "plain").train()
+    Trainer(config, tmp_path / "rich", callbacks=[EvalCallback(), Diary()]).train()
     rich = [{k: v for k, v in row.items() if k != "twice"} for row in numbers(tmp_path / "rich", "metrics.csv")]
     assert rich == numbers(tmp_path / "plain", "metrics.csv")
 
@@ -83,7 +84,8 @@ def test_the_script_of_the_training_guide_is_the_run_of_the_program(tmp_path, mo
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "TRAINING.md").read_text(), re.DOTALL)
     (script,) = [block for block in blocks if "StopWhenGood" in block]
     assert len([line for line in script.splitlines() if line]) <= 15
-    config = tiny_run(evaluation=EvalConfig(every=0, battles=2, final_battles=2, tiers=("trivial",)))
+    evaluation = EvalConfig(every=0, battles=2, final_battles=2, tiers=("trivial",))
+    config = evaluated_run(evaluation=evaluation, total_agent_steps=320)
     monkeypatch.setattr(TrainConfig, "quick", lambda: config)
     monkeypatch.chdir(tmp_path)
     exec(script, {"__name__": "script"})
@@ -95,7 +97,7 @@ def test_the_script_of_the_training_guide_is_the_run_of_the_program(tmp_path, mo
     train.main()
     ours, theirs = tmp_path / "runs" / "scripted", tmp_path / "runs" / "theirs"
     own = [{k: v for k, v in row.items() if k != "lead"} for row in numbers(ours, "metrics.csv")]
-    assert len(own) == 3 and own == numbers(theirs, "metrics.csv")
+    assert len(own) == 2 and own == numbers(theirs, "metrics.csv")
     assert numbers(ours, "evaluations.csv") == numbers(theirs, "evaluations.csv")
     files = [open_checkpoint(newest_checkpoint(run / "checkpoints")).claims["files"] for run in (ours, theirs)]
     assert files[0] == files[1]
@@ -106,11 +108,11 @@ def test_a_state_resumes_and_a_run_may_end_early(tmp_path, monkeypatch):
     import early_stop
 
     monkeypatch.setattr(early_stop.EarlyStop, "PATIENCE", 10**9)
-    config = tiny_run(total_agent_steps=160 * 6, checkpoint_every=1)
+    config = tiny_run(total_agent_steps=160 * 3, checkpoint_every=1)
     Trainer(config, tmp_path / "whole", callbacks=load_callbacks(["early_stop:EarlyStop"])).train()
-    start = open_checkpoint(tmp_path / "whole" / "checkpoints" / "iteration_000003")
+    start = open_checkpoint(tmp_path / "whole" / "checkpoints" / "iteration_000002")
     Trainer(config, tmp_path / "rest", start, callbacks=load_callbacks(["early_stop:EarlyStop"])).train()
-    assert numbers(tmp_path / "rest", "metrics.csv") == numbers(tmp_path / "whole", "metrics.csv")[3:]
+    assert numbers(tmp_path / "rest", "metrics.csv") == numbers(tmp_path / "whole", "metrics.csv")[2:]
     monkeypatch.setattr(early_stop.EarlyStop, "PATIENCE", 0)
     trainer = Trainer(config, tmp_path / "early", callbacks=load_callbacks(["early_stop:EarlyStop"]))
     trainer.train()

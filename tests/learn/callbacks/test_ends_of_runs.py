@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from programs import Program
-from tiny_runs import tiny_run
+from tiny_runs import evaluated_run, tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
 from echelon.arena.evaluator import Evaluator
@@ -81,7 +81,7 @@ def test_a_state_that_no_run_could_resume_from_is_one_line(tmp_path, fact):
 
 def test_a_time_without_evaluations_leaves_those_before(tmp_path):
     for iterations, callbacks in ((1, [EvalCallback()]), (2, []), (3, [EvalCallback()])):
-        config = tiny_run(evaluation=EVALUATION, total_agent_steps=160 * iterations)
+        config = evaluated_run(evaluation=EVALUATION, total_agent_steps=160 * iterations)
         start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")) if iterations > 1 else None
         Trainer(config, tmp_path, start, callbacks=callbacks).train()
     evaluated = [row["iteration"] for row in read_table(tmp_path / "evaluations.csv")[::2]]
@@ -95,7 +95,7 @@ class SignalledInEvaluation(Callback):
 
 
 def test_the_best_of_an_evaluation_that_is_played_again_is_named(tmp_path, monkeypatch, caplog):
-    config = tiny_run(evaluation=EVALUATION, checkpoint_every=10, total_agent_steps=160 * 4)
+    config = evaluated_run(evaluation=EVALUATION, checkpoint_every=10, total_agent_steps=160 * 4)
     with pytest.raises(Interrupted):
         Trainer(config, tmp_path, callbacks=[SignalledInEvaluation(), EvalCallback()]).train()
     monkeypatch.setattr(Evaluator, "update_best", lambda self, scores, now: better(self, now))
@@ -152,7 +152,7 @@ def test_one_iteration_is_profiled_and_nothing_else(tmp_path, monkeypatch, caplo
             told.append(path.name)
 
     monkeypatch.setattr(loggers, "profiled", profiled)
-    config = tiny_run(evaluation=EVALUATION, total_agent_steps=160 * 4)
+    config = evaluated_run(evaluation=EVALUATION, total_agent_steps=160 * 4)
     Trainer(config, tmp_path / "long", callbacks=[Profiler(tmp_path / "trace"), EvalCallback(), Diary()]).train()
     at = told.index("begin")
     assert told[at - 1 : at + 3] == ["iteration_000002", "begin", "end", "evaluation 3"] and told.count("begin") == 1

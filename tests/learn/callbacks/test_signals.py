@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from tiers import usually
 from tiny_runs import tiny_run
 
 from echelon.learn.callbacks import signals
@@ -52,7 +53,10 @@ def usual_handlers():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", [*signals.ASKING, *signals.WARNING], ids=lambda number: number.name)
+SIGNALS = usually([*signals.ASKING, *signals.WARNING], signal.SIGINT, signal.SIGXCPU)
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
     before = signal.getsignal(number)
     with pytest.raises(Interrupted) as ended:

@@ -67,7 +67,7 @@ def test_a_run_takes_the_fastest_number_of_threads_and_changes_it(tmp_path, monk
     quick_trials(monkeypatch)
     choice = Speed({1: 150.0, 2: 100.0})
     choice.pause = 3
-    trainer = Trainer(dataclasses.replace(tiny_run(), total_agent_steps=10**6), tmp_path, callbacks=[choice])
+    trainer = Trainer(tiny_run(opponent="self", total_agent_steps=10**6), tmp_path, callbacks=[choice])
     with caplog.at_level(logging.INFO):
         trainer.train(6)
     assert choice.used == [2, 2, 2, 1, 1, 1] and choice.blocks == [2, 2, 2, 1, 1, 1]

@@ -17,7 +17,8 @@ from echelon.rules.config import EnvConfig
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("kills", [16, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [16, 100])
 def test_kills_while_saving_lose_nothing(tmp_path, kills):
     done = programs.run(str(HERE / "save_loop.py"), str(tmp_path), str(kills), PYTHONPATH=str(HERE.parents[1]))
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,15 +63,23 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory) -> Trainer:
-    """The run that never stopped."""
-    return drive(Trainer(rich_run(), tmp_path_factory.mktemp("unbroken")), 6)
+    """The run that never stopped: `first` is all of it after one iteration, `third` its folder after three."""
+    trainer = drive(Trainer(rich_run(), tmp_path_factory.mktemp("unbroken")), 1)
+    trainer.first = {name: value.clone() for name, value in everything(trainer).items()}
+    trainer.third = shutil.copytree(drive(trainer, 3).folder, tmp_path_factory.mktemp("third") / "run")
+    return drive(trainer, 6)
 
 
-def test_six_iterations_are_three_and_three_bit_for_bit(tmp_path, unbroken):
-    drive(Trainer(rich_run(), tmp_path), 3)
-    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+@pytest.fixture
+def stopped(unbroken, tmp_path) -> Path:
+    """The folder of a run that stopped after three iterations."""
+    return shutil.copytree(unbroken.third, tmp_path / "stopped")
+
+
+def test_six_iterations_are_three_and_three_bit_for_bit(stopped, unbroken):
+    start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     assert start.counters.iterations == 3 and start.curriculum.stage == 1
-    second = Trainer(rich_run(), tmp_path, start)
+    second = Trainer(rich_run(), stopped, start)
     assert second.resume_note == "" and second.env.map_pool.renewals == 1
     assert second.opponents.named.slots == ["heuristic:trivial", "heuristic:easy"]
     drive(second, 6)
@@ -82,7 +91,7 @@ def test_six_iterations_are_three_and_three_bit_for_bit(tmp_path, unbroken):
         assert torch.equal(ours[name], value), name
     for name, part in unbroken._parts().items():
         assert second._parts()[name].state_dict().facts == part.state_dict().facts, name
-    assert rows_of(tmp_path) == rows_of(unbroken.folder)
+    assert rows_of(stopped) == rows_of(unbroken.folder)
 
 
 def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
@@ -90,13 +99,12 @@ def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert start.counters.iterations == 0 and start.tensors("learner.safetensors") == {}
-    ours, theirs = everything(drive(Trainer(rich_run(), tmp_path, start), 6)), everything(unbroken)
+    ours, theirs = everything(drive(Trainer(rich_run(), tmp_path, start), 1)), unbroken.first
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], value) for name, value in theirs.items())
 
 
-def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
-    drive(Trainer(rich_run(), tmp_path), 3)
-    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path, stopped):
+    start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
     assert second.resume_note.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")

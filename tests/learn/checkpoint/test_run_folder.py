@@ -86,13 +86,19 @@ class Fails(Callback):
         raise ConfigError("not today")
 
 
-@pytest.fixture
-def unlearnt(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory) -> Path:
     """What a run left that failed before it learnt anything."""
-    folder = tmp_path / "unlearnt"
+    folder = tmp_path_factory.mktemp("runs") / "failed"
     with pytest.raises(ConfigError, match="not today"):
         Trainer(tiny_run(), folder, callbacks=[Fails()]).train(1)
     return folder
+
+
+@pytest.fixture
+def unlearnt(failed, tmp_path) -> Path:
+    """A copy of that."""
+    return shutil.copytree(failed, tmp_path / "unlearnt")
 
 
 def names_in(folder: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """One opponent a battle, from its beginning to its end (R21), and all of them in one forward."""
 
+import dataclasses
 import json
 
 import pytest
@@ -18,6 +19,7 @@ from echelon.learn.opponents.assignment import SLOT, OpponentGroup, PolicyAssign
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.snapshot_pool import MixedPool, SnapshotPool
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 
@@ -133,7 +135,7 @@ def test_battles_draw_their_slot_by_the_shares():
     rivals.pool.shares = shares
     rivals.refresh([[1, 1, 1, 1]])
     assert rivals.retiring == [0]
-    team, count = teams(2, rivals), 4000
+    team, count = teams(2, rivals), 800
     torch.manual_seed(0)
     readers = readers_of(rivals, rivals(team[[0] * count])["next", "memory"])[0].tolist()
     drawn = {name: shares[name] for slot, name in enumerate(rivals.names[0]) if slot != 0}
@@ -236,7 +238,7 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
 
 def test_opponents_change_only_where_battles_end():
     """A whole run of battles: every battle's slot is constant from is_init to done."""
-    config = short_battles()
+    config = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=1.0))
     torch.manual_seed(0)
     learner = TINY.build(PolicySpecs(8))
     past = SnapshotPool(4)
@@ -247,13 +249,13 @@ def test_opponents_change_only_where_battles_end():
     td = env.reset()
     slots, begins = [], []
     with torch.inference_mode():
-        for decision in range(40):
+        for decision in range(24):
             begins.append(td["is_init"][:, 0].clone())
             seats.decide(td)
             # It commands one team of each battle, and remembers nothing of the other.
             slots.append(sum(td["next", group, "memory", "past", SLOT][:, 0, 0] for group in ("blue", "red")))
             _, td = env.step_and_maybe_reset(td)
-            if decision % 5 == 4:
+            if decision % 3 == 2:
                 past.add(str(decision), learner)
                 rivals.refresh(readers_of(rivals, seats.view(td, "past")["memory"]).tolist())
     slots, begins = torch.stack(slots), torch.stack(begins)

@@ -15,6 +15,7 @@ from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.ppo import collector
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.update import TRAINING_KEYS, Sequences
+from echelon.rules.physics import RulesConfig
 
 
 def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor, torch.Tensor, TensorDictBase]:
@@ -100,7 +101,9 @@ def test_buffers_are_made_once(rollout):
 def test_a_rollout_reads_nothing_on_the_host(monkeypatch):
     """In the form that a GPU runs."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
-    rollout = make_rollout(backend="eager")
+    brief = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=0.3, decision_repeat=1))
+    monkeypatch.setattr("tiny_runs.short_battles", lambda: brief)
+    rollout = make_rollout(battles=2, decisions=8, chunk=4, backend="eager")
     rollout.collect()
     with HostReads() as mode:
         rollout.collect()
@@ -145,7 +148,7 @@ def test_returns_are_what_each_term_paid_until_the_end(rollout):
 
 @pytest.mark.quick
 def test_weights_and_mix_of_the_reward_are_data():
-    plain, scaled, shared = (make_rollout() for _ in range(3))
+    plain, scaled, shared = (make_rollout(decisions=8) for _ in range(3))
     scaled.scale[TERMS.index("approach")] = 0.0
     shared.mix.fill_(0.0)
     rewards = []
