@@ -10,6 +10,8 @@ import torch
 import echelon
 from echelon import EnvConfig, Scene
 from echelon.env.edited_states import check_edited
+from echelon.env.observation.build import first_look
+from echelon.env.restart import begin_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
@@ -103,6 +105,20 @@ def test_battles_in_place_show_the_same():
         ours, theirs = leaves(shown), leaves(battles.shown)
         assert all(ours[key] == value for key, value in theirs.items())
         assert leaves(called.state.to_tensordict()) == leaves(static.state.to_tensordict())
+
+
+@pytest.mark.long
+def test_a_beginning_is_one_graph():
+    """As a GPU compiles it: without a host read, and the same battles."""
+    env = melee().env(3, "cpu", seed=3, backend="eager")
+    shown, which = env.reset(), torch.tensor([True, False, True])
+    there = (which, env.next_seed, env.state, {key: shown.get(key) for key in env._renewed}, *env._maps_drawn)
+    graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (begin_by_mask, first_look))
+    found, wanted = graph(*there), begin_by_mask(*there)
+    assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)
+    assert not torch.equal(found.state.mechs.pos, env.state.mechs.pos)
+    streams = look(wanted.fresh, env.game)[1]
+    assert all(torch.equal(streams[name], own) for name, own in first_look(wanted.fresh, env.game)[1].items())
 
 
 def test_a_file_holds_areas(tmp_path):
