@@ -296,10 +296,10 @@ class MatchBatch:
             can_capture = self.arena.cuda_graph and self.recorder is None and self.graph_key() is not None
             key = self.graph_key if can_capture else None
             return run_until_done(
-                self.env, self._decide, len(self.battles), on_progress=on_progress, graph_key=key, begin=self.begin
+                self.env, self.begin(), self._decide, len(self.battles), on_progress=on_progress, graph_key=key
             )
         sink.begin(self.battles)
-        outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step, on_progress, begin=self.begin)
+        outcome = run_until_done(self.env, self.begin(), self._decide, len(self.battles), sink.step, on_progress)
         sink.end(outcome)
         return outcome
 

@@ -28,7 +28,8 @@ RANDOM_ACTIONS = 100
 """Stream of `echelon.runtime.noise` for these actions; the simulation uses others."""
 
 
-IN_STATES = ("spawn_hp", "spawn_leg_hp", "spawn_heat", *won_by_zone(0, 0, torch.device("cpu")))
+BEGINNINGS = ("spawn_places", "spawn_hp", "spawn_leg_hp", "spawn_heat", "spawn_cooldown")
+IN_STATES = (*BEGINNINGS, *won_by_zone(0, 0, torch.device("cpu")))
 """Fields of maps that are hashed as part of states only: of the first one, and of scores."""
 
 

@@ -21,18 +21,19 @@ DONE_CHECK_EVERY = 16
 
 def run_until_done(
     env: EchelonEnv,
+    now: TensorDictBase,
     decide: Callable[[TensorDictBase, Tensor | int], object],
     count: int,
     played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
     on_progress: Callable[[float], object] | None = None,
     graph_key: Callable[[], Hashable | None] | None = None,
-    begin: Callable[[], TensorDictBase] | None = None,
 ) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
     Shapes are static: battles that have ended are reset and continue, and their later outcomes are ignored.
 
     Args:
+        now: what is observed of the battles as they begin.
         decide: called with the current tensordict and the number of the decision, which is a tensor `[1]` where
             decisions are captured; writes the actions of all teams.
         count: number of battles that matter; the rest is padding.
@@ -41,12 +42,10 @@ def run_until_done(
         on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
         graph_key: what `decide` depends on beside tensors that stay where they are, see `GraphedFunction`: each
             decision is then captured as a CUDA graph and replayed. None for calls.
-        begin: returns what is observed of the battles as they begin; resets them by default.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
     """
-    now = env.reset() if begin is None else begin()
     endings = Endings(now, count)
     reported, most = 0.0, env.config.rules.max_decisions
     if graph_key is None:

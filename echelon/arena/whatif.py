@@ -58,12 +58,17 @@ class WhatIf:
     """How a battle goes on from its moments."""
 
     blue: str
+    """Name of its commander."""
     red: str
+    """Name of its commander."""
     seed: int
+    """Of the battle."""
     result: BattleResult
     """Of the battle itself."""
     decision_s: float
+    """Length of a decision."""
     branches: int
+    """Battles from each moment."""
     moments: TensorDict
     """Batch `[K]`: `decision` int64, and `blue`, the share of the branches from before it that blue wins (a draw counts
     half), with the ends `low` and `high` of its 95 % interval. The last row is the end of the battle itself."""
@@ -141,41 +146,52 @@ def whatif(
         at_s: seconds after which each mech does otherwise in turn, with the same chance in every turn; by default none
             does.
         otherwise: what the mechs do then.
-        batch: battles at once.
+        device, batch: where, by default a GPU if there is one, and battles at once.
         on_progress: called with the number of branches played, and of all.
 
     Raises:
         ConfigError: an argument out of range.
         FileError: no such file or commander, or one that no longer plays the battle of the replay.
     """
-    where = resolve_device("auto" if device is None else device)
     many = whole_within("branches", branches, Limits(2, MOST_BRANCHES, "battles"))
     step = whole_within("every", every, Limits(1, MOST_BRANCHES, "decisions"))
     for name in otherwise:
         require(name in OTHERWISE, "otherwise", f"of {', '.join(OTHERWISE)}", name)
     known = Played(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
-    arena, own = arena_of(known, where, number_of_battles(batch, "batch"))
-    decision_s = known.decision_s
-    chosen = -1 if at_s is None else int(at_s / decision_s)
-    result, moments = moments_of(arena, own, lambda decision: decision % step == 0 or decision == chosen)
+    arena, own = arena_of(known, device, number_of_battles(batch, "batch"))
+    return answer(known, arena, own, step, many, at_s, otherwise, on_progress)
+
+
+def answer(
+    known: Played,
+    arena: BatchArena,
+    own: Battle,
+    every: int,
+    branches: int,
+    at_s: float | None,
+    otherwise: Sequence[Otherwise],
+    on_progress: Callable[[int, int], object],
+) -> WhatIf:
+    """`whatif`, of a battle in an arena that knows its commanders."""
+    at = None if at_s is None else int(at_s / known.decision_s)
+    result, moments = moments_of(arena, own, lambda decision: decision % every == 0 or decision == at)
     check_same(known, result)
     if at_s is not None:
         check_time(at_s, result, known)
-    changed = None if at_s is None else [moment.decision for moment in moments].index(chosen)
-    mechs = range(0 if changed is None else known.config.num_mechs)
     turns: list[tuple[Moment, int, Otherwise | None]] = [(moment, 0, None) for moment in moments]
-    turns += [(moments[changed or 0], mech, name) for name in otherwise for mech in mechs]
+    changed = [k for k, moment in enumerate(moments) if moment.decision == at]
+    mechs = range(known.config.num_mechs if changed else 0)
+    turns += [(moments[k], mech, name) for k in changed for name in otherwise for mech in mechs]
     # Its own seed, so that the first branches of more are those of fewer.
-    chances = noise.battle_seeds(own.seed, many, torch.device("cpu")).tolist()
+    chances = noise.battle_seeds(own.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
     played = play_branches(arena, own, plan, lambda done: on_progress(done, len(plan)))
-    blue_wins = torch.tensor([SHARE[each.winner] for each in played]).view(len(turns), many)
+    blue_wins = torch.tensor([SHARE[each.winner] for each in played]).view(len(turns), branches)
     shares, others = blue_wins.split([len(moments), len(turns) - len(moments)])
-    at = None if changed is None else moments[changed].decision * decision_s
-    worth = {} if changed is None else differences(others - shares[changed], otherwise)
-    table = TensorDict(worth, [len(mechs)])
+    table = TensorDict(differences(others - shares[changed], otherwise) if changed else {}, [len(mechs)])
+    when = None if at is None else at * known.decision_s
     lane = lane_of(moments, shares, result)
-    return WhatIf(known.blue, known.red, own.seed, result, decision_s, many, lane, table, at)
+    return WhatIf(known.blue, known.red, own.seed, result, known.decision_s, branches, lane, table, when)
 
 
 def fork(
@@ -193,11 +209,13 @@ def fork(
     """Play a recorded battle again, and otherwise from a time on.
 
     Args:
-        index: which battle of the replay.
+        battle: a replay, or its file.
+        index: which of its battles.
         at_s: seconds after which something is other.
         blue, red: who commands from there on, where it is another one. Who was not there remembers nothing.
         seed: of chance from there on; by default chance goes on as it did.
         mech, otherwise: which mech does or is otherwise, blue first, and what.
+        device: by default a GPU if there is one.
 
     Returns:
         A replay of two battles: as it was, and as it became.
@@ -208,7 +226,7 @@ def fork(
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     known = of_replay(replay, index)
     heirs = replace(known, blue=blue or known.blue, red=red or known.red)
-    arena, own = arena_of(known, resolve_device("auto" if device is None else device), 1, heirs)
+    arena, own = arena_of(known, device, 1, heirs)
     (result,) = arena.play([own]).results
     check_same(known, result)
     check_time(at_s, result, known)
@@ -216,14 +234,11 @@ def fork(
     require(otherwise is None or otherwise in OTHERWISE, "otherwise", f"one of {', '.join(OTHERWISE)}", otherwise)
     chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
     after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
-    recorder = Recorder([0])
+    recorder, names = Recorder([0]), {"blue": (known.blue, heirs.blue), "red": (known.red, heirs.red)}
     with making(arena, partial(ForkedBatch, fork=Fork(int(at_s / known.decision_s), after, mech, otherwise))):
         arena.play([own], recorder)
-    names = {"blue": (known.blue, heirs.blue), "red": (known.red, heirs.red)}
-    (forked,) = recorder.finish(
-        **{side: [old if old == new else f"{old}, then {new}"] for side, (old, new) in names.items()}
-    ).battles
-    return Replay(replay.about, [replay.battles[index], forked])
+    told = {side: [old if old == new else f"{old}, then {new}"] for side, (old, new) in names.items()}
+    return Replay(replay.about, [replay.battles[index], *recorder.finish(**told).battles])
 
 
 def of_replay(battle: Any, index: int) -> Played:
@@ -236,8 +251,11 @@ def of_replay(battle: Any, index: int) -> Played:
     return Played(env_from_json(replay.about["env"]), one.about["blue"], one.about["red"], one.about["seed"], end)
 
 
-def arena_of(known: Played, device: torch.device, batch: int, *others: Played) -> tuple[BatchArena, Battle]:
+def arena_of(
+    known: Played, device: torch.device | str | None, batch: int, *others: Played
+) -> tuple[BatchArena, Battle]:
     """An arena whose policies are the commanders of a battle, and of others; and the battle itself."""
+    device = resolve_device("auto" if device is None else device)
     blue, red, *more = (resolve(name) for each in (known, *others) for name in (each.blue, each.red))
     policies = {commander.id: commander.policy(known.config, device) for commander in (blue, red, *more)}
     return BatchArena(known.config, policies.__getitem__, device, batch), Battle(blue.id, red.id, known.seed)

@@ -93,7 +93,7 @@ def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
         now = batch.env.reset()
         monkeypatch.setattr(batch.env, "reset", lambda: now)
         with waiting_is_an_error():
-            outcome = run_until_done(batch.env, batch._decide, len(battles))
+            outcome = run_until_done(batch.env, batch.env.reset(), batch._decide, len(battles))
         assert (outcome["winner"] >= 0).all()
 
 

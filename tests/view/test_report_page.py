@@ -102,7 +102,9 @@ def texts(browser: Browser, selector: str) -> list[str]:
 
 
 def test_it_shows_curves_evaluations_behaviour_and_config(browser):
-    assert texts(browser, "nav a") == ["Results", "Curves", "Evaluations", "What the team does", "A battle", "Config"]
+    assert texts(browser, "nav a") == [
+        *("Results", "Curves", "Evaluations", "Skills", "What the team does", "A battle", "Config")
+    ]
     assert texts(browser, "#curves figcaption") == ["win rate, held-out maps", "return", "stage"]
     widths = "[...svg.querySelectorAll('.line, .between')].map(line => line.getBBox().width)"
     drawn = browser.run(f"[...document.querySelectorAll('#curves svg')].map(svg => {widths})")
