@@ -125,6 +125,16 @@ TABLES = {
             },
         ),
         Table(
+            "levels",
+            "what prioritised level replay over the maps is worth to the preset quick",
+            SMALL,
+            1_000_000,
+            (0, 1, 2),
+            128,
+            QUICK,
+            {"all maps alike": (), "level replay": ("--curriculum.levels", "plr")},
+        ),
+        Table(
             "standard",
             "what the preset standard reaches with 256 battles",
             STANDARD,
