@@ -11,6 +11,7 @@ import mappo
 import mappo_classes
 import named_task
 import own_loop
+import own_position
 import plan_by_forks
 import pytest
 import qmix
@@ -54,6 +55,11 @@ def test_an_example_learns_from_its_rewards(example, sizes):
     first, last, other = (dict(policy.named_parameters()) for policy in (before, after, unpaid))
     assert first and all(not torch.equal(first[name], last[name]) for name in first)
     assert not all(torch.equal(other[name], last[name]) for name in first)
+
+
+def test_a_position_is_played_from_many_seeds():
+    found = own_position.main(seeds=2)
+    assert [result.battles for result in found.results.values()] == [4] and len(found.seeds) == 2
 
 
 def test_battles_are_planned_by_forks():

@@ -6,9 +6,10 @@ import json
 
 import pytest
 import torch
+from host_reads import HostReads
 
 import echelon
-from echelon import EnvConfig, Scene
+from echelon import EchelonEnv, EnvConfig, Scene
 from echelon.env.edited_states import check_edited
 from echelon.env.observation.build import first_look
 from echelon.env.restart import begin_by_mask
@@ -171,3 +172,16 @@ def test_an_area_without_room_is_refused_by_the_name_of_its_mech(area, said):
         scene.place("blue", hull, area=area)
     with pytest.raises(ConfigError, match=said):
         scene.env(1, "cpu")
+
+
+@pytest.mark.parametrize("name", ["areas", "hold-5v5", "king-of-two-5v5"])
+def test_a_decision_in_a_position_reads_nothing_on_the_host(name, monkeypatch):
+    """In the form that a GPU runs, restarts included."""
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
+    config = melee().scenario.config if name == "areas" else echelon.scene_config([name])
+    env = EchelonEnv(config, 2, "cpu", seed=0, backend="eager")
+    now, action = env.reset(), env.action_spec.rand()
+    with torch.inference_mode(), HostReads() as counted:
+        for _ in range(2):
+            _, now = env.step_and_maybe_reset(now.update(action))
+    assert not counted.reads

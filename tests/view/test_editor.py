@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from echelon.rules.physics import RulesConfig
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.scenarios.scene import Scene
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_position.py"
+"""A position that is drawn here too."""
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
@@ -118,10 +121,7 @@ def test_what_is_drawn_is_what_python_builds(editor, file):
     editor.press("e")
     editor.press("s", CONTROL)
     said(editor, "saved")
-    scene = Scene().wall((19, 10), (21, 30), height=4)
-    scene.place("blue", "medium", at=(11.0, 21.0), facing_deg=-15.0)
-    scene.place("red", "medium", at=(30.0, 20.0), facing_deg=180.0)
-    scene.scenario.save(file.with_name("own.json"))
+    runpy.run_path(str(EXAMPLE))["position"]().scenario.save(file.with_name("own.json"))
     assert file.read_bytes() == file.with_name("own.json").read_bytes()
 
 
