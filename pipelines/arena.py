@@ -40,13 +40,13 @@ from echelon.pipelines.league import (
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
 from echelon.pipelines.trained import Trained
-from echelon.pipelines.whatif import AskWhatIf, PlayFork
+from echelon.pipelines.whatif import ForkCommand, WhatIfCommand
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
     "watch": Watch,
-    "whatif": AskWhatIf,
-    "fork": PlayFork,
+    "whatif": WhatIfCommand,
+    "fork": ForkCommand,
     "maps": DrawMaps,
     "dataset": WriteDataset,
     "init": Init,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import tyro
 
-from echelon.arena.branches import OTHERWISE, Otherwise
+from echelon.arena.branches import INTERVENTIONS, Intervention
 from echelon.arena.skills import BAR
 from echelon.arena.whatif import BRANCHES, EVERY, MOST_BRANCHES, WhatIf, fork, whatif
 from echelon.pipelines.console import terminal
@@ -29,7 +29,7 @@ from echelon.view.page import write_page
 
 
 @dataclass(frozen=True)
-class AskWhatIf:
+class WhatIfCommand:
     """Tell how likely blue was to win at each moment of a recorded battle, by playing on from it with fresh chance, and
     what each mech was worth at one of them. Its commanders must still be where they were."""
 
@@ -43,7 +43,7 @@ class AskWhatIf:
     """Battles from each moment."""
     at: float | None = None
     """Seconds after which each mech does otherwise in turn; by default none does."""
-    otherwise: tuple[Otherwise, ...] = OTHERWISE
+    interventions: tuple[Intervention, ...] = INTERVENTIONS
     """What the mechs do then."""
     out: Path | None = None
     """A JSON file of all numbers."""
@@ -72,7 +72,7 @@ class AskWhatIf:
                 every=self.every,
                 branches=self.branches,
                 at_s=self.at,
-                otherwise=self.otherwise,
+                interventions=self.interventions,
                 device=device,
                 batch=self.batch,
                 on_progress=lambda done, of: shown.reach(100 * done / of),
@@ -105,7 +105,7 @@ class AskWhatIf:
 
 
 @dataclass(frozen=True)
-class PlayFork:
+class ForkCommand:
     """Play a recorded battle again and otherwise from a time on, into a replay of both: the battle as it was, and as it
     became. Its commanders must still be where they were."""
 
@@ -123,7 +123,7 @@ class PlayFork:
     """Fresh chance from there on; by default it goes on as it did."""
     mech: tuple[Literal["blue", "red"], int] = ("blue", 1)
     """Which mech does otherwise: its team, and its place in it."""
-    otherwise: Otherwise | None = None
+    intervention: Intervention | None = None
     """What it does or is: hold_still, hold_fire, removed, or repaired."""
     out: Path | None = None
     """The replay; by default FILE-fork.echelon beside it."""
@@ -142,7 +142,7 @@ class PlayFork:
             "blue": self.blue,
             "red": self.red,
             "seed": self.seed,
-            "otherwise": self.otherwise,
+            "intervention": self.intervention,
             "device": device,
         }
         forked = fork(replay, self.battle - 1, at_s=self.at, mech=first + place - 1, **how)

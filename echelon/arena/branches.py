@@ -17,10 +17,10 @@ from echelon.env.observation.layout import GROUPS
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
 from echelon.sim.model import SimModel
 
-Otherwise = Literal["hold_still", "hold_fire", "removed", "repaired"]
+Intervention = Literal["hold_still", "hold_fire", "removed", "repaired"]
 """What a mech does, or is, from a moment on: it neither walks, turns nor jumps; it fires nothing; it is dead at once;
 it has all of its hit points once more."""
-OTHERWISE: tuple[Otherwise, ...] = get_args(Otherwise)
+INTERVENTIONS: tuple[Intervention, ...] = get_args(Intervention)
 MOVES = [int(act) for act in (Act.FORWARD, Act.STRAFE, Act.VERTICAL, Act.YAW_RATE)]
 TRIGGERS = [int(act) for act in TRIGGER_COLUMNS.values()]
 
@@ -32,7 +32,7 @@ class Moment:
     decision: int
     state: TensorDictBase
     """Batch `[1]`, of `EchelonEnv.get_state`."""
-    memories: tuple[TensorDictBase, ...]
+    memories: tuple[TensorDictBase, TensorDictBase]
     """Of the mechs of blue and of red, `[1, A]`."""
 
 
@@ -43,13 +43,13 @@ class Branch:
     Args:
         chance: seed of all chance from there on, of policies and of the simulation; with that of the battle itself it
             goes on as it did.
-        mech: which one `otherwise` is about, blue first.
+        mech: which one `intervention` is about, blue first.
     """
 
     moment: Moment
     chance: int
     mech: int = 0
-    otherwise: Otherwise | None = None
+    intervention: Intervention | None = None
 
 
 class WatchedBatch(MatchBatch):
@@ -69,7 +69,7 @@ class WatchedBatch(MatchBatch):
         super()._decide(now, decision)
 
 
-class OtherwiseBatch(MatchBatch):
+class InterventionBatch(MatchBatch):
     """A batch in which mechs hold still or hold their fire, where `still` and `silent` say so, `[B, N, 1]` bool."""
 
     still: Tensor
@@ -78,10 +78,10 @@ class OtherwiseBatch(MatchBatch):
     def graph_key(self) -> None:
         """What a battle goes on from is of any decision: these are not captured."""
 
-    def choose(self, otherwise: Sequence[tuple[int, Otherwise | None]]) -> None:
+    def choose(self, interventions: Sequence[tuple[int, Intervention | None]]) -> None:
         """Say for the first battles which mech does what."""
         chosen = torch.zeros(2, self.env.num_envs, sum(self.sizes), 1, dtype=torch.bool)
-        for b, (mech, name) in enumerate(otherwise):
+        for b, (mech, name) in enumerate(interventions):
             chosen[:, b, mech, 0] = torch.tensor([name == "hold_still", name == "hold_fire"])
         self.still, self.silent = chosen.to(self.env.device)
 
@@ -94,7 +94,7 @@ class OtherwiseBatch(MatchBatch):
             now.set((group, "action"), own)
 
 
-class BranchBatch(OtherwiseBatch):
+class BranchBatch(InterventionBatch):
     """A batch of battles that are branches, in their order; the seed of a battle is the chance of its branch."""
 
     def __init__(self, *of_match: Any, branches: Sequence[Branch]) -> None:
@@ -104,12 +104,13 @@ class BranchBatch(OtherwiseBatch):
         first[: len(branches)] = torch.tensor([branch.moment.decision for branch in branches])
         self.first = first.to(self.env.device)
         """`[B]` number of the decision that a battle begins with."""
-        self.choose([(branch.mech, branch.otherwise) for branch in branches])
+        self.choose([(branch.mech, branch.intervention) for branch in branches])
 
     def begin(self) -> TensorDictBase:
         """Put every branch at its moment."""
         super().begin()
-        states = torch.cat([state_of(branch, self.env.game) for branch in self.branches])
+        game, parts = self.env.game, self.branches
+        states = torch.cat([state_of(one.moment.state, one.mech, one.intervention, game) for one in parts])
         now = self.env.set_state(states, range(len(self.branches)))
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
         for decider in self.deciders:
@@ -128,16 +129,16 @@ class Fork:
     Args:
         decision: the first decision that may be another.
         battle: who commands from there on, and the seed of chance; a commander who was not there remembers nothing.
-        mech: which one `otherwise` is about, blue first.
+        mech: which one `intervention` is about, blue first.
     """
 
     decision: int
     battle: Battle
     mech: int = 0
-    otherwise: Otherwise | None = None
+    intervention: Intervention | None = None
 
 
-class ForkedBatch(OtherwiseBatch):
+class ForkedBatch(InterventionBatch):
     """One battle from its beginning, other from a decision on."""
 
     def __init__(self, *of_match: Any, fork: Fork) -> None:
@@ -150,10 +151,10 @@ class ForkedBatch(OtherwiseBatch):
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         if decision == self.fork.decision:
-            now.update(self._go_otherwise())
+            now.update(self._intervene())
         super()._decide(now, decision)
 
-    def _go_otherwise(self) -> TensorDictBase:
+    def _intervene(self) -> TensorDictBase:
         """Hand over to who commands from here on; returns what is observed."""
         fork, (before,) = self.fork, self.battles
         for decider in self.heirs.deciders:
@@ -163,11 +164,10 @@ class ForkedBatch(OtherwiseBatch):
             rows = [side * self.env.num_envs for side in sides]
             old = [memory_of(self, row) if same else own for row, same, own in zip(rows, kept, fresh, strict=True)]
             decider.remember(torch.cat(old))
-        here = Branch(Moment(fork.decision, self.env.get_state(), ()), fork.battle.seed, fork.mech, fork.otherwise)
-        now = self.env.set_state(state_of(here, self.env.game))
+        now = self.env.set_state(state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.game))
         self.deciders, self.seeds, self.action_masks = self.heirs.deciders, self.heirs.seeds, self.heirs.action_masks
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
-        self.choose([(fork.mech, fork.otherwise)])
+        self.choose([(fork.mech, fork.intervention)])
         return now
 
 
@@ -178,13 +178,12 @@ def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
     return decider.memories()[rows.index(row)][None]
 
 
-def state_of(branch: Branch, game: SimModel) -> TensorDictBase:
-    """The state that a branch begins in, `[1]`."""
-    state, mech = branch.moment.state, branch.mech
+def state_of(state: TensorDictBase, mech: int, intervention: Intervention | None, game: SimModel) -> TensorDictBase:
+    """A state of `get_state`, `[1]`, as it is after an intervention."""
     hp, leg_hp = (state.get(("state", "mechs", name))[0, mech] for name in ("hp", "leg_hp"))
-    if branch.otherwise == "removed":
+    if intervention == "removed":
         changed = (torch.zeros_like(hp), leg_hp)
-    elif branch.otherwise == "repaired" and bool(hp > 0):
+    elif intervention == "repaired" and bool(hp > 0):
         changed = (game.roster.hp[mech], game.roster.leg_hp[mech])
     else:
         return state
@@ -197,7 +196,7 @@ def state_of(branch: Branch, game: SimModel) -> TensorDictBase:
 def moments_of(arena: BatchArena, battle: Battle, is_kept: Callable[[int], bool]) -> tuple[BattleResult, list[Moment]]:
     """Play a battle; returns its result, and its moments before the decisions whose numbers `is_kept` chooses."""
     kept: list[Moment] = []
-    with making(arena, partial(WatchedBatch, is_kept=is_kept, kept=kept)):
+    with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, kept=kept)):
         (result,) = arena.play([battle]).results
     return result, [moment for moment in kept if moment.decision < result.decisions]
 
@@ -216,14 +215,14 @@ def play_branches(
     results: list[BattleResult] = []
     for start in range(0, len(branches), arena.batch):
         part = branches[start : start + arena.batch]
-        with making(arena, partial(BranchBatch, branches=part)):
+        with batches_made_by(arena, partial(BranchBatch, branches=part)):
             results += arena.play([battle._replace(seed=branch.chance) for branch in part]).results
         on_progress(len(results))
     return results
 
 
 @contextlib.contextmanager
-def making(arena: BatchArena, make_batch: Callable[..., MatchBatch]) -> Iterator[None]:
+def batches_made_by(arena: BatchArena, make_batch: Callable[..., MatchBatch]) -> Iterator[None]:
     """Context manager in which an arena plays batches of another kind."""
     usual, arena.make_batch = arena.make_batch, make_batch
     try:

@@ -176,8 +176,8 @@ class Watcher:
         blue, red = (look(stepped.get(group), size, self.longest_vox) for group in GROUPS)
         emit = [emitting(stepped.get((group, "observation", "ego"))) for group in GROUPS]
         seen = torch.stack((watched(blue, red, emit[0]), watched(red, blue, emit[1])), 1)
-        total = self.battles[-1]
-        total += torch.where(running[:, None, None], seen, 0.0)[: len(total)].cpu()
+        total = self.battles[-1].to(running.device)
+        self.battles[-1] = total + torch.where(running[:, None, None], seen, 0.0)[: len(total)]
 
     def end(self, outcome: TensorDictBase) -> None:
         """What is summed is whole."""
@@ -185,7 +185,7 @@ class Watcher:
     def totals(self) -> dict[str, float]:
         """Sums of `WATCHED` over all battles, of the team that is blue in those of even number and red in the others:
         the policy that `evaluate` judges."""
-        battles = torch.cat(self.battles)
+        battles = torch.cat(self.battles).cpu()
         own = torch.cat((battles[::2, 0], battles[1::2, 1]))
         return dict(zip(WATCHED, own.sum(0).tolist(), strict=True))
 

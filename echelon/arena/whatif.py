@@ -22,13 +22,13 @@ from torch import Tensor
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
 from echelon.arena.branches import (
-    OTHERWISE,
+    INTERVENTIONS,
     Branch,
     Fork,
     ForkedBatch,
+    Intervention,
     Moment,
-    Otherwise,
-    making,
+    batches_made_by,
     moments_of,
     play_branches,
 )
@@ -103,7 +103,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Played:
+class BattleSetup:
     """A battle that was played, or is to be."""
 
     config: EnvConfig
@@ -113,11 +113,6 @@ class Played:
     seed: int
     end: tuple[str, str, int] | None = None
     """Winner, reason and number of decisions that a replay tells."""
-
-    @property
-    def decision_s(self) -> float:
-        """Length of a decision."""
-        return self.config.rules.dt_s * self.config.rules.decision_repeat
 
 
 def whatif(
@@ -130,7 +125,7 @@ def whatif(
     every: int = EVERY,
     branches: int = BRANCHES,
     at_s: float | None = None,
-    otherwise: Sequence[Otherwise] = OTHERWISE,
+    interventions: Sequence[Intervention] = INTERVENTIONS,
     device: torch.device | str | None = None,
     batch: int = 256,
     on_progress: Callable[[int, int], object] = lambda done, of: None,
@@ -145,7 +140,7 @@ def whatif(
         branches: battles from each moment.
         at_s: seconds after which each mech does otherwise in turn, with the same chance in every turn; by default none
             does.
-        otherwise: what the mechs do then.
+        interventions: what the mechs do or are then.
         device, batch: where, by default a GPU if there is one, and battles at once.
         on_progress: called with the number of branches played, and of all.
 
@@ -155,43 +150,45 @@ def whatif(
     """
     many = whole_within("branches", branches, Limits(2, MOST_BRANCHES, "battles"))
     step = whole_within("every", every, Limits(1, MOST_BRANCHES, "decisions"))
-    for name in otherwise:
-        require(name in OTHERWISE, "otherwise", f"of {', '.join(OTHERWISE)}", name)
-    known = Played(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
+    for name in interventions:
+        require(name in INTERVENTIONS, "interventions", f"of {', '.join(INTERVENTIONS)}", name)
+    known = (
+        BattleSetup(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
+    )
     arena, own = arena_of(known, device, number_of_battles(batch, "batch"))
-    return answer(known, arena, own, step, many, at_s, otherwise, on_progress)
+    return count_wins(known, arena, own, step, many, at_s, interventions, on_progress)
 
 
-def answer(
-    known: Played,
+def count_wins(
+    known: BattleSetup,
     arena: BatchArena,
     own: Battle,
     every: int,
     branches: int,
     at_s: float | None,
-    otherwise: Sequence[Otherwise],
+    interventions: Sequence[Intervention],
     on_progress: Callable[[int, int], object],
 ) -> WhatIf:
     """`whatif`, of a battle in an arena that knows its commanders."""
-    at = None if at_s is None else int(at_s / known.decision_s)
+    at = None if at_s is None else int(at_s / known.config.rules.decision_s)
     result, moments = moments_of(arena, own, lambda decision: decision % every == 0 or decision == at)
     check_same(known, result)
     if at_s is not None:
         check_time(at_s, result, known)
-    turns: list[tuple[Moment, int, Otherwise | None]] = [(moment, 0, None) for moment in moments]
+    turns: list[tuple[Moment, int, Intervention | None]] = [(moment, 0, None) for moment in moments]
     changed = [k for k, moment in enumerate(moments) if moment.decision == at]
     mechs = range(known.config.num_mechs if changed else 0)
-    turns += [(moments[k], mech, name) for k in changed for name in otherwise for mech in mechs]
+    turns += [(moments[k], mech, name) for k in changed for name in interventions for mech in mechs]
     # Its own seed, so that the first branches of more are those of fewer.
     chances = noise.battle_seeds(own.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
     played = play_branches(arena, own, plan, lambda done: on_progress(done, len(plan)))
     blue_wins = torch.tensor([SHARE[each.winner] for each in played]).view(len(turns), branches)
     shares, others = blue_wins.split([len(moments), len(turns) - len(moments)])
-    table = TensorDict(differences(others - shares[changed], otherwise) if changed else {}, [len(mechs)])
-    when = None if at is None else at * known.decision_s
+    table = TensorDict(differences(others - shares[changed], interventions) if changed else {}, [len(mechs)])
+    when = None if at is None else at * known.config.rules.decision_s
     lane = lane_of(moments, shares, result)
-    return WhatIf(known.blue, known.red, own.seed, result, known.decision_s, branches, lane, table, when)
+    return WhatIf(known.blue, known.red, own.seed, result, known.config.rules.decision_s, branches, lane, table, when)
 
 
 def fork(
@@ -203,7 +200,7 @@ def fork(
     red: str | None = None,
     seed: int | None = None,
     mech: int = 0,
-    otherwise: Otherwise | None = None,
+    intervention: Intervention | None = None,
     device: torch.device | str | None = None,
 ) -> Replay:
     """Play a recorded battle again, and otherwise from a time on.
@@ -214,7 +211,7 @@ def fork(
         at_s: seconds after which something is other.
         blue, red: who commands from there on, where it is another one. Who was not there remembers nothing.
         seed: of chance from there on; by default chance goes on as it did.
-        mech, otherwise: which mech does or is otherwise, blue first, and what.
+        mech, intervention: which mech does or is otherwise, blue first, and what.
         device: by default a GPU if there is one.
 
     Returns:
@@ -225,34 +222,43 @@ def fork(
     """
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     known = of_replay(replay, index)
+    whole_within("mech", mech, Limits(0, known.config.num_mechs - 1))
+    is_known = intervention is None or intervention in INTERVENTIONS
+    require(is_known, "intervention", f"one of {', '.join(INTERVENTIONS)}", intervention)
     heirs = replace(known, blue=blue or known.blue, red=red or known.red)
     arena, own = arena_of(known, device, 1, heirs)
     (result,) = arena.play([own]).results
     check_same(known, result)
     check_time(at_s, result, known)
-    whole_within("mech", mech, Limits(0, known.config.num_mechs - 1))
-    require(otherwise is None or otherwise in OTHERWISE, "otherwise", f"one of {', '.join(OTHERWISE)}", otherwise)
     chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
     after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
-    recorder, names = Recorder([0]), {"blue": (known.blue, heirs.blue), "red": (known.red, heirs.red)}
-    with making(arena, partial(ForkedBatch, fork=Fork(int(at_s / known.decision_s), after, mech, otherwise))):
+    change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention)
+    return Replay(replay.about, [replay.battles[index], *record_fork(arena, own, change, known, heirs).battles])
+
+
+def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:
+    """The replay of a battle that is other from a decision on, under the names of its commanders before and after."""
+    recorder = Recorder([0])
+    with batches_made_by(arena, partial(ForkedBatch, fork=change)):
         arena.play([own], recorder)
-    told = {side: [old if old == new else f"{old}, then {new}"] for side, (old, new) in names.items()}
-    return Replay(replay.about, [replay.battles[index], *recorder.finish(**told).battles])
+    blue, red = (
+        old if old == new else f"{old}, then {new}" for old, new in ((known.blue, heirs.blue), (known.red, heirs.red))
+    )
+    return recorder.finish([blue], [red])
 
 
-def of_replay(battle: Any, index: int) -> Played:
+def of_replay(battle: Any, index: int) -> BattleSetup:
     """The battle of a replay."""
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     place = whole_within("index", index, Limits(0, len(replay.battles) - 1))
     one = replay.battles[place]
     outcome = one.about["outcome"]
     end = outcome["winner"], outcome["reason"], one.decisions
-    return Played(env_from_json(replay.about["env"]), one.about["blue"], one.about["red"], one.about["seed"], end)
+    return BattleSetup(env_from_json(replay.about["env"]), one.about["blue"], one.about["red"], one.about["seed"], end)
 
 
 def arena_of(
-    known: Played, device: torch.device | str | None, batch: int, *others: Played
+    known: BattleSetup, device: torch.device | str | None, batch: int, *others: BattleSetup
 ) -> tuple[BatchArena, Battle]:
     """An arena whose policies are the commanders of a battle, and of others; and the battle itself."""
     device = resolve_device("auto" if device is None else device)
@@ -261,12 +267,13 @@ def arena_of(
     return BatchArena(known.config, policies.__getitem__, device, batch), Battle(blue.id, red.id, known.seed)
 
 
-def check_time(at_s: float, result: BattleResult, known: Played) -> None:
+def check_time(at_s: float, result: BattleResult, known: BattleSetup) -> None:
     """Refuse a time at which no decision of the battle can be other."""
-    check_number("at_s", at_s, Limits(0.0, (result.decisions - 1) * known.decision_s, "s, within the battle"))
+    last_s = (result.decisions - 1) * known.config.rules.decision_s
+    check_number("at_s", at_s, Limits(0.0, last_s, "s, within the battle"))
 
 
-def check_same(known: Played, result: BattleResult) -> None:
+def check_same(known: BattleSetup, result: BattleResult) -> None:
     """Raise `FileError` where a battle that was played again is not the one that was recorded."""
     again = result.winner.name.lower(), result.reason.name.lower(), result.decisions
     told = "{} by {} after {} decisions"
@@ -286,12 +293,12 @@ def lane_of(moments: Sequence[Moment], shares: Tensor, result: BattleResult) -> 
     return TensorDict(lane, [len(decision)])
 
 
-def differences(changes: Tensor, otherwise: Sequence[str]) -> dict[str, TensorDict]:
-    """`WhatIf.mechs`, from what blue's share changes by in each branch, `[len(otherwise) * N, branches]`."""
-    of_each = changes.unflatten(0, (len(otherwise), -1))
+def differences(changes: Tensor, interventions: Sequence[str]) -> dict[str, TensorDict]:
+    """`WhatIf.mechs`, from what blue's share changes by in each branch, `[len(interventions) * N, branches]`."""
+    of_each = changes.unflatten(0, (len(interventions), -1))
     mean, half = of_each.mean(-1), Z_95 * of_each.std(-1) / math.sqrt(of_each.shape[-1])
     columns = {"difference": mean, "low": mean - half, "high": mean + half}
     return {
         name: TensorDict({key: value[row] for key, value in columns.items()}, [mean.shape[1]])
-        for row, name in enumerate(otherwise)
+        for row, name in enumerate(interventions)
     }

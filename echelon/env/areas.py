@@ -14,26 +14,26 @@ from echelon.sim.movement import overlap
 from echelon.state import Maps, State
 
 
-def are_drawn(maps: Maps) -> bool:
+def has_areas(maps: Maps) -> bool:
     """Whether mechs have more than one place to begin on some of the maps."""
     return maps.spawn_places.shape[2] > 1
 
 
-def are_fixed(maps: Maps) -> Tensor:
+def has_one_place(maps: Maps) -> Tensor:
     """`[M, N]` bool: mechs with one place alone, on maps of which some have more."""
     return maps.spawn_places[:, :, 1, 0].isinf()
 
 
-def spread(state: State, game: SimModel) -> State:
+def draw_places(state: State, game: SimModel) -> State:
     """Battles at their first moment, with mechs that have several places at one that their seed draws.
 
     One mech after the other draws among its places that are clear of those before it and of all that are fixed;
     `edited_states.check_room` has seen to it that there is one.
     """
     maps, half_size = game.maps, game.roster.half_size
-    if not are_drawn(maps):
+    if not has_areas(maps):
         return state
-    fixed = are_fixed(maps)[state.map_id]
+    fixed = has_one_place(maps)[state.map_id]
     placed = list(torch.where(fixed[..., None], state.mechs.pos, math.inf).unbind(1))
     number = torch.arange(maps.spawn_places.shape[2], device=fixed.device)
     for mech in range(len(placed)):

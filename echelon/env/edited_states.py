@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env import outcome
-from echelon.env.areas import are_drawn, are_fixed, spread
+from echelon.env.areas import draw_places, has_areas, has_one_place
 from echelon.env.decision import verdict
 from echelon.env.observation import layout
 from echelon.env.observation.build import observe
@@ -157,9 +157,9 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
 def check_room(game: SimModel, names: list[str]) -> None:
     """Raise `ConfigError` for a mech that might find no place clear of the others, wherever those are drawn."""
     maps, half_size = game.maps, game.roster.half_size
-    if not are_drawn(maps):
+    if not has_areas(maps):
         return
-    for number, (fixed, places) in enumerate(zip(are_fixed(maps).tolist(), maps.spawn_places, strict=True)):
+    for number, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
         for mech, own in enumerate(places):
             before = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
             if fixed[mech] or not before:
@@ -183,5 +183,5 @@ def check_begun(game: SimModel) -> None:
     each = torch.arange(count, device=maps.seed.device)
     names = [name for name, _ in config.positions[0].named]
     check_room(game, names)
-    state = spread(open_battle(each, each, maps, game.roster, config), game)
+    state = draw_places(open_battle(each, each, maps, game.roster, config), game)
     check_edited(state, list(range(count)), names, game, "scenario")

@@ -10,13 +10,13 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env import decision
-from echelon.env.areas import are_drawn
+from echelon.env.areas import has_areas
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.form import Backend, form_of, tell_compilation
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, first_look, write_streams
-from echelon.env.restart import Begun, ByMask, ByRow, begin_by_mask, begin_into_buffers, seen_anew
+from echelon.env.restart import Begun, ByMask, ByRow, begin_by_mask, begin_into_buffers, with_first_observations
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -118,13 +118,13 @@ class Engine:
 
     def first_shown(self, state: State, openings: TensorDict) -> Mapping[str, Tensor]:
         """What is observed of battles at their first moment: on their maps, or where their mechs drew to begin."""
-        return self.first_look(state)[1] if are_drawn(self.game.maps) else openings[state.map_id]
+        return self.first_look(state)[1] if has_areas(self.game.maps) else openings[state.map_id]
 
-    def look_around(self, begun: Begun, chosen: ByMask | ByRow) -> Begun:
+    def observe_restarts(self, begun: Begun, chosen: ByMask | ByRow) -> Begun:
         """`begun` whose ground is restored, with what the chosen battles observe where their mechs drew to begin."""
-        if not are_drawn(self.game.maps):
+        if not has_areas(self.game.maps):
             return begun
-        return seen_anew(begun, chosen, *self.first_look(begun.fresh), self.game.roster.teams)
+        return with_first_observations(begun, chosen, *self.first_look(begun.fresh), self.game.roster.teams)
 
     def decide(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None

@@ -291,7 +291,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             else:
                 begun = self.engine.begin_by_mask(which, *there)
                 restore_ground(ground, which, begun.state.map_id, self.game.maps)
-            begun = self.engine.look_around(begun, chosen or ByMask(which))
+            begun = self.engine.observe_restarts(begun, chosen or ByMask(which))
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.shown.items():
             td.set(key, value)

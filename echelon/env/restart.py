@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.env.areas import spread
+from echelon.env.areas import draw_places
 from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
@@ -125,7 +125,7 @@ def begin(
     return Begun(following, state, fresh, {key: renewed(key, old) for key, old in shown.items()})
 
 
-def seen_anew(
+def with_first_observations(
     begun: Begun, chosen: ByMask | ByRow, fresh: State, streams: Mapping[str, Tensor], teams: Mapping[str, slice]
 ) -> Begun:
     """`begun`, with what is observed of the chosen battles where they began in place of what their maps tell.
@@ -235,7 +235,7 @@ def open_on_map(
     `terrain` as in `open_battle`."""
     seed = placed(seed, game.config.split)
     map_id = draw_map(seed, drawn)
-    state = spread(open_battle(seed, map_id, game.maps, game.roster, game.config, terrain), game)
+    state = draw_places(open_battle(seed, map_id, game.maps, game.roster, game.config, terrain), game)
     return state.replace(focus_slots=openings["focus_slots"][map_id])
 
 

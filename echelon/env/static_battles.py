@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.env.areas import are_drawn
+from echelon.env.areas import has_areas
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
@@ -129,7 +129,7 @@ class StaticBattles:
     def _show_openings(self, which: Tensor, openings: Mapping[str, Tensor]) -> None:
         """Show the first observations of battles that began."""
         rows: Tensor | None = self.state.map_id
-        if are_drawn(self.env.game.maps):
+        if has_areas(self.env.game.maps):
             fresh, openings = self.env.engine.first_look(self.state)
             replace_rows(which, None, [self.state.focus_slots], [fresh.focus_slots])
             rows = None

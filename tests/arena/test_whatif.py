@@ -61,7 +61,7 @@ def test_a_mech_does_otherwise():
     hurt = dataclasses.replace(moment, state=moment.state.clone())
     hurt.state["state", "mechs", "hp"][0, 1] = 3.0
     whole, gone = (
-        state_of(Branch(hurt, 5, 1, otherwise), arena.env_of(1, None).game)["state", "mechs"]
+        state_of(hurt.state, 1, otherwise, arena.env_of(1, None).game)["state", "mechs"]
         for otherwise in ("repaired", "removed")
     )
     assert whole["hp"][0, 1] == approx(arena.env_of(1, None).game.roster.hp[1]) and gone["hp"][0, 1] == 0
@@ -74,7 +74,7 @@ def test_a_mech_does_otherwise():
 
 
 def test_a_lane_ends_with_the_battle_and_a_dead_mech_is_worth_nothing(replay):
-    found = whatif(replay, every=16, branches=4, at_s=9.0, otherwise=("removed", "hold_fire"), device="cpu")
+    found = whatif(replay, every=16, branches=4, at_s=9.0, interventions=("removed", "hold_fire"), device="cpu")
     lane = found.moments
     assert lane["decision"].tolist() == sorted({*range(0, found.result.decisions, 16), 36, found.result.decisions})
     assert lane["blue"][-1] == SHARE[found.result.winner] == lane["low"][-1] == lane["high"][-1]
@@ -120,8 +120,8 @@ def test_another_battle_than_the_recorded_one_is_refused(replay):
         whatif(recorded, 2, device="cpu")
     with pytest.raises(ConfigError, match=r"^at_s must be 0..[0-9.]+ s, within the battle, got 60"):
         whatif(recorded, 1, at_s=60.0, every=100, branches=2, device="cpu")
-    with pytest.raises(ConfigError, match=r"^otherwise must be of hold_still, .* repaired, got .flee.$"):
-        whatif(recorded, otherwise=("flee",), device="cpu")
+    with pytest.raises(ConfigError, match=r"^interventions must be of hold_still, .* repaired, got .flee.$"):
+        whatif(recorded, interventions=("flee",), device="cpu")
 
 
 def same(one, other, moments=None):
@@ -149,31 +149,31 @@ def test_a_fork_is_other_from_its_time_on(replay):
     mech = int(np.flatnonzero(echelon.replay.file.read(replay).battles[0].hp[16])[0])
     for change in (
         {"red": "expert"},
-        {"otherwise": "removed", "mech": mech},
-        {"otherwise": "hold_still", "mech": mech},
+        {"intervention": "removed", "mech": mech},
+        {"intervention": "hold_still", "mech": mech},
     ):
         was, became = fork(replay, at_s=4.0, device="cpu", **change).battles
         assert same(was, became, 17) and not same(was, became)
     assert fork(replay, at_s=4.0, red="expert", device="cpu").battles[1].about["red"] == "easy, then expert"
-    _, gone = fork(replay, at_s=4.0, otherwise="removed", mech=mech, device="cpu").battles
+    _, gone = fork(replay, at_s=4.0, intervention="removed", mech=mech, device="cpu").battles
     assert gone.hp[16, mech] > 0 and not gone.hp[17:, mech].any()
 
 
 def test_the_command_writes_both_battles(replay, tmp_path, capsys):
-    command.PlayFork(
-        replay, 4.0, mech=("red", 1), otherwise="removed", out=tmp_path / "fork.echelon", device="cpu"
+    command.ForkCommand(
+        replay, 4.0, mech=("red", 1), intervention="removed", out=tmp_path / "fork.echelon", device="cpu"
     ).run()
     shown = capsys.readouterr().out
     assert shown.startswith("was ") and "\nis  " in shown
     _, became = echelon.replay.file.read(tmp_path / "fork.echelon").battles
     assert not became.hp[17:, 5].any()
     with pytest.raises(ConfigError, match=r"^--mech must be 1..5, a mech of red, got 6$"):
-        command.PlayFork(replay, 4.0, mech=("red", 6), device="cpu").run()
+        command.ForkCommand(replay, 4.0, mech=("red", 6), device="cpu").run()
 
 
 def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
     out = tmp_path / "whatif.json"
-    command.AskWhatIf(replay, every=24, branches=2, at=6.0, otherwise=("removed",), out=out, device="cpu").run()
+    command.WhatIfCommand(replay, every=24, branches=2, at=6.0, interventions=("removed",), out=out, device="cpu").run()
     shown = capsys.readouterr().out
     assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "points for blue." in shown
     assert "blue 1 (" in shown and "red 5 (" in shown
