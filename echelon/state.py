@@ -10,6 +10,7 @@ from torch import Tensor
 
 from echelon.rules.actions import NO_MECH, PREFERENCES
 from echelon.rules.config import EnvConfig
+from echelon.rules.orders import NOTHING_TOLD
 from echelon.rules.roster import Roster
 
 TELEMETRY_CELLS = 16
@@ -180,6 +181,8 @@ class State(Fields, TensorClass):
     control: Tensor  # [B, 2] zone tick of each team in the last decision, 0..1
     messages: Tensor  # [B, N, comm_dim] what each mech said in the last decision
     focus_slots: Tensor  # [B, N, PREFERENCES] int64, hostile behind each first contact slot or NO_MECH
+    orders_sent: Tensor  # [B, Q, P, Told] the last Q orders to each pack, newest first; Q = 0 where orders are off
+    orders_heard: Tensor  # [B, N, Told] what each mech was told last; no mech where orders are off
 
 
 def begun_whole(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
@@ -260,8 +263,20 @@ def open_battle(
         control=torch.zeros((batch, 2), dtype=torch.float32, device=device),
         messages=torch.zeros((batch, mechs, config.comm_dim), dtype=torch.float32, device=device),
         focus_slots=torch.full((batch, mechs, PREFERENCES), NO_MECH, device=device),
+        **nothing_told(batch, roster, config),
         batch_size=[batch],
     )
+
+
+def nothing_told(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
+    """What a state holds of orders before the first one."""
+    command = config.command
+    queue = command.queue(config.rules.decision_s) if command.enabled else 0
+    told = torch.tensor(NOTHING_TOLD, dtype=torch.float32, device=roster.hull.device)
+    return {
+        "orders_sent": told.expand(batch, queue, roster.num_packs, -1).clone(),
+        "orders_heard": told.expand(batch, roster.num_mechs if command.enabled else 0, -1).clone(),
+    }
 
 
 def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> Mechs:

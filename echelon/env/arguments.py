@@ -109,3 +109,23 @@ def joined_actions(
         parts.append(real_action((group, "action"), action))
     with ordinary_tensors():
         return torch.cat(parts, 1)
+
+
+def joined_commands(
+    tensordict: TensorDictBase, action_spec: Composite, command_map: Mapping[str, Sequence[str]]
+) -> Tensor | None:
+    """`[B, P, D]` what the commanders of both teams order, as `issue.give` takes it; None where nobody speaks."""
+    keys = [(group, "action") for group in command_map]
+    if all(tensordict.get(key, None) is None for key in keys):
+        return None
+    shapes = {key: action_spec[key].shape for key in keys}
+    width, parts = max(shape[-1] for shape in shapes.values()), []
+    for key, shape in shapes.items():
+        action = tensordict.get(key, None)
+        if action is None:
+            action = torch.zeros(shape, dtype=torch.float32, device=tensordict.device)
+        if getattr(action, "shape", None) != shape:
+            raise ConfigError(f"{key} must have shape {tuple(shape)}, got {tuple(action.shape)}: docs/COMMAND.md")
+        parts.append(torch.nn.functional.pad(real_action(key, action), (0, width - shape[-1])))
+    with ordinary_tensors():
+        return torch.cat(parts, 1)

@@ -16,6 +16,7 @@ from echelon.env.decision import Played
 from echelon.env.form import Backend, form_of, tell_compilation
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, first_look, write_streams
+from echelon.env.orders import issue, staff
 from echelon.env.restart import Begun, ByMask, ByRow, begin_by_mask, begin_into_buffers, with_first_observations
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
@@ -79,6 +80,8 @@ class Engine:
             return fused(function, self.device, exact=True) if self.form == "graph" else function
 
         self.decode, self.conclude = prepared(actions.decode), prepared(decision.conclude)
+        self.give: Callable[..., tuple[State, Tensor]] = prepared(issue.give)
+        self.command_view: Callable[..., dict[tuple[str, ...], Tensor]] = prepared(staff.command_view)
         self.play: step.Play = prepared(step.play)
         self.logged_substep = prepared(step.logged_substep)
         self.begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
@@ -96,6 +99,8 @@ class Engine:
         for name in (
             "decode",
             "conclude",
+            "give",
+            "command_view",
             "play",
             "logged_substep",
             "begin_by_mask",
@@ -127,7 +132,12 @@ class Engine:
         return with_first_observations(begun, chosen, *self.first_look(begun.fresh), self.game.roster.teams)
 
     def decide(
-        self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
+        self,
+        before: State,
+        action: Tensor,
+        observer: StepObserver | None = None,
+        buffers: Observation | None = None,
+        commands: Tensor | None = None,
     ) -> Played:
         """A decision of all battles. The ground of `before` is changed in place.
 
@@ -136,7 +146,11 @@ class Engine:
             action: `[B, N, D]` what both teams do.
             observer: is told of every substep and of the decision.
             buffers: `[B, N, ...]` where the streams are written, by default to new tensors.
+            commands: what commanders order, as in `echelon.env.orders.issue.give`.
         """
+        if self.game.config.command.enabled:
+            with ordinary_tensors():
+                before, action = self.give(before, action, commands, self.game)
         # Not in loops while somebody traces the environment.
         if self.loops is not None and not torch.compiler.is_compiling():
             played = self.decide_in_loops(self.loops, before, action, observer, buffers)

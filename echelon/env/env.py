@@ -12,7 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
-from echelon.env.arguments import check_options, joined_actions, number_of_battles, seed_or_seeds
+from echelon.env.arguments import check_options, joined_actions, joined_commands, number_of_battles, seed_or_seeds
 from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.decision import Played
@@ -22,7 +22,8 @@ from echelon.env.footprint import require_memory
 from echelon.env.form import Backend, Form
 from echelon.env.map_pool import MapPool
 from echelon.env.observation.build import Observation
-from echelon.env.observation.layout import STREAMS
+from echelon.env.observation.layout import ORDER_STREAM, STREAMS
+from echelon.env.orders.staff import commanders_of, commanders_told, team_rewards
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
 from echelon.env.restart import ByMask, ByRow, begin, cleared, open_on_map, restore_ground
@@ -59,6 +60,9 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
 
+    With `EnvConfig.command` on, packs can be given orders (`docs/COMMAND.md`): commanders are the groups of
+    `command_map`, and mechs observe the stream `order [B, A, F]` besides.
+
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
         num_envs: battles, B.
@@ -83,6 +87,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next, each placed in the config's split when it begins."""
+    command_map: dict[str, list[str]]
+    """The commanders of each team by group, one a pack; empty unless `EnvConfig.command` is on."""
     restarts_by_row = True
     """Whether a restart on a CPU works on the battles that begin anew alone; False for tests of a GPU's form."""
 
@@ -141,6 +147,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self.game: SimModel = build_model(self.config, roster, maps)
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
+        self.command_map = commanders_of(self.config)
         is_watched = self.observer is not None
         self.engine = Engine(self.game, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
         self.map_pool = MapPool(self.game, self.engine.loops)
@@ -167,11 +174,6 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         """Entries of a tensordict that a restart renews, beside flags and memories."""
 
     # Copies
-
-    def __repr__(self) -> str:
-        """The battle, how many of them, where, and from which seed."""
-        battles = f"{self.config.title}, num_envs={self.num_envs}, device={self.device}, seed={self._seed_given}"
-        return f"{type(self).__name__}({battles})"
 
     def _another(self, num_envs: int) -> EchelonEnv:
         """An environment with the same settings and maps, and other battles."""
@@ -329,6 +331,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         with ordinary_tensors():
             self.state = held_state(moves, before, self.state)
         paid = [(group, name) for group in self.group_map for name in ("reward", "reward_terms")]
+        paid += [(group, "reward") for group in self.command_map]
         hold(moves, played, shown, [key for key in paid if self.info or key[1] == "reward"])
         self.show(played)
         return played
@@ -336,7 +339,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _decided(self, tensordict: TensorDictBase) -> TensorDictBase:
         """A step of all battles."""
         action = joined_actions(tensordict, self.group_map, self.batch_size, self.config.comm_dim)
-        played = self.engine.decide(self.state, action, self.observer, self.stream_buffers)
+        commands = joined_commands(tensordict, self.action_spec, self.command_map)
+        played = self.engine.decide(self.state, action, self.observer, self.stream_buffers, commands)
         self.state = played.state
         shown = self._tell(played, tensordict)
         self.show(shown)
@@ -348,7 +352,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             mask = state.mechs.alive[:, span]
-            own = {name: played.streams[name][:, span] for name in STREAMS}
+            own = {name: played.streams[name][:, span] for name in (*STREAMS, ORDER_STREAM) if name in played.streams}
             seen = TensorDict(own, mask.shape, device=self.device)
             team = TensorDict({"observation": seen, "mask": mask}, mask.shape, device=self.device)
             team.set("reward", exact.sum(paid[:, span], -1, keepdim=True))
@@ -358,15 +362,14 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             for leaf in self._memory_keys(group):
                 written = tensordict.get(("next", *leaf), None)
                 out.set(leaf, self._remembered(tensordict, leaf) if written is None else written)
+        if self.command_map:
+            commanders = self.engine.command_view(state, self.game) | team_rewards(exact.sum(paid, -1), self.game)
+            out.update(commanders_told(commanders, self.device))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         if self.info:
             out.set("outcome", TensorDict(played.outcome, self.batch_size, device=self.device))
         return out.update(played.flags)
-
-    def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
-        leaves = self.memory.keys(include_nested=True, leaves_only=True)
-        return [(group, "memory", *((key,) if isinstance(key, str) else key)) for key in leaves]
 
     def _remembered(self, tensordict: TensorDictBase, leaf: tuple[str, ...]) -> Tensor:
         """A memory that the caller passed, or else as it was last observed."""

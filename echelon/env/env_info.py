@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
+from torchrl.data import Composite
 
 from echelon.env.describe.columns import describe_env
 from echelon.env.describe.description import Description
@@ -25,11 +27,23 @@ class EnvInfo:
     state: State
     group_map: dict[str, list[str]]
     extra_rewards: dict[str, RewardTerm]
+    memory: Composite
+    device: torch.device
+    _seed_given: int | str
+
+    def __repr__(self) -> str:
+        """The battle, how many of them, where, and from which seed."""
+        battles = f"{self.config.title}, num_envs={self.num_envs}, device={self.device}, seed={self._seed_given}"
+        return f"{type(self).__name__}({battles})"
 
     @property
     def agent_names(self) -> list[str]:
         """Names of all mechs, `blue_0` to `red_{A - 1}`, as in `group_map`."""
         return [name for names in self.group_map.values() for name in names]
+
+    def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
+        leaves = self.memory.keys(include_nested=True, leaves_only=True)
+        return [(group, "memory", *((key,) if isinstance(key, str) else key)) for key in leaves]
 
     @property
     def reward_terms(self) -> tuple[str, ...]:

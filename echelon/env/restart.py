@@ -13,6 +13,7 @@ from echelon.env.areas import draw_places
 from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
+from echelon.env.orders.staff import command_view
 from echelon.env.outcome import Winner
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
@@ -225,7 +226,7 @@ def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor], wa
         keys = {(group, "observation", name): name for name in STREAMS}
         shown |= {key: openings[name][fresh.map_id][:, span] for key, name in keys.items() if key in wanted}
         shown[group, "mask"] = fresh.mechs.alive[:, span]
-    return shown
+    return shown | command_view(fresh, game) if game.config.command.enabled else shown
 
 
 def open_on_map(

@@ -11,7 +11,9 @@ from torchrl.data import Bounded, Categorical, Composite, Unbounded
 
 from echelon.env import reward
 from echelon.env.observation import layout
+from echelon.env.orders.staff import commanders_of
 from echelon.env.outcome import stat_names
+from echelon.rules import orders
 from echelon.rules.config import EnvConfig
 
 DONE_KEYS = ("done", "terminated", "truncated")
@@ -41,6 +43,7 @@ class Specs:
         cells = layout.TELEMETRY_CELLS
         return self._root(
             **{group: self._team(count) for group, count in self.teams.items()},
+            **{group: self._commanders(*counts) for group, counts in self.commanders.items()},
             telemetry=self.bounded(0.0, 1.0, cells, cells),
             is_init=self.flags(1),
             **({"outcome": self._outcome()} if self.info else {}),
@@ -53,13 +56,22 @@ class Specs:
             **{
                 group: self._group(count, action=self.bounded(-1.0, 1.0, count, width))
                 for group, count in self.teams.items()
-            }
+            },
+            **{
+                group: self._group(packs, action=self.bounded(-1.0, 1.0, packs, orders.action_width(enemies)))
+                for group, (packs, enemies) in self.commanders.items()
+            },
         )
 
     def reward(self) -> Composite:
-        return self._root(
-            **{group: self._group(count, reward=self._unbounded(count, 1)) for group, count in self.teams.items()}
-        )
+        counts = {**self.teams, **{group: packs for group, (packs, _) in self.commanders.items()}}
+        return self._root(**{g: self._group(count, reward=self._unbounded(count, 1)) for g, count in counts.items()})
+
+    @property
+    def commanders(self) -> dict[str, tuple[int, int]]:
+        """Packs of each team by the group of its commanders, and its enemies; nothing where orders are off."""
+        groups, (blue, red) = commanders_of(self.config), self.teams.values()
+        return {g: (len(names), enemies) for (g, names), enemies in zip(groups.items(), (red, blue), strict=False)}
 
     def done(self) -> Composite:
         return self._root(**{key: self.flags(1) for key in DONE_KEYS})
@@ -77,12 +89,24 @@ class Specs:
             comms=self.bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
             local_map=self.bounded(0.0, 1.0, count, side, side),
         )
+        if config.command.enabled:
+            streams["order"] = self.bounded(*layout.bounds(layout.ORDER), count, layout.width(layout.ORDER))
         more: dict[str, object] = {}
         if len(self.memory.keys()) > 0:
             more["memory"] = self.memory.expand((self.num_envs, count)).to(self.device)
         if self.info:
             more["reward_terms"] = self._unbounded(count, self.num_terms)
         return self._group(count, observation=streams, mask=self.flags(count), **more)
+
+    def _commanders(self, packs: int, enemies: int) -> Composite:
+        streams = self._group(
+            packs,
+            packs=self.bounded(*layout.bounds(layout.PACK_REPORT), packs, packs, layout.width(layout.PACK_REPORT)),
+            tracks=self.bounded(*layout.bounds(layout.TRACK), packs, enemies, layout.width(layout.TRACK)),
+            tracks_mask=self.flags(packs, enemies),
+            situation=self.bounded(*layout.bounds(layout.SITUATION), packs, layout.width(layout.SITUATION)),
+        )
+        return self._group(packs, observation=streams, mask=self.flags(packs))
 
     def _outcome(self) -> Composite:
         batch, device = self.num_envs, self.device

@@ -14,9 +14,10 @@ from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
 from echelon.rules.catalog_json import catalog_from_json
 from echelon.rules.config_json import as_json, from_json
+from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.position import Position, positions_from_json
-from echelon.rules.versions import MAP_MAKER, RULES, current_versions, stored_versions
+from echelon.rules.versions import MAP_MAKER, RULES, completed, current_versions, stored_versions
 from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import SEED, SHARE, Limits, check_settings
 
@@ -181,6 +182,7 @@ class EnvConfig:
     rules: RulesConfig = field(default_factory=RulesConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     features: FeaturesConfig = field(default_factory=FeaturesConfig)
+    command: CommandConfig = field(default_factory=CommandConfig)
     blue: tuple[str, ...] = _packs(2)
     """Hull name of each blue mech, 1..20, packs of five in order."""
     red: tuple[str, ...] = _packs(2)
@@ -222,6 +224,7 @@ class EnvConfig:
                     hull in self.catalog.hulls, f"EnvConfig.{name}", f"chosen from {tuple(self.catalog.hulls)}", hull
                 )
         check_flight(self.catalog, self.rules, (*self.blue, *self.red))
+        self.command.queue(self.rules.decision_s)
         few = 0 <= self.map_spares <= self.map_pool
         require(few, "EnvConfig.map_spares", "0..map_pool", self.map_spares)
         self._check_positions()
@@ -305,7 +308,14 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     it keeps nothing: their functions are in no file, and battles do not depend on them.
     """
     stored_versions(values, "env")
-    parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
+    parts = {
+        "world": WorldConfig,
+        "rules": RulesConfig,
+        "reward": RewardConfig,
+        "features": FeaturesConfig,
+        "command": CommandConfig,
+    }
+    values = completed(EnvConfig, values)
     nested: dict[str, Any] = {}
     for name, kind in parts.items():
         told = values.get(name)

@@ -98,6 +98,9 @@ class Roster:
     """[N, 5] int64: the mechs of one's own pack in order; a place nobody holds points at N."""
     squad: Tensor
     """[N, squad_slots] int64: comrades, packmates first; a place nobody holds, or beyond one's suite, points at N."""
+    order_net: Tensor
+    """[N, N] bool: row n hears orders through column m, whose suite issues them to its pack or, with squad command, to
+    its team; nobody where no suite does."""
     everyone: Pairs
     """Any two mechs."""
     enemies: Pairs
@@ -274,10 +277,14 @@ def team_tables(
     hostile = red[:, None] != red
     slots = [min(suite.squad_slots, config.squad_slots) for _, suite in suites]
     squads = [formation.squad(n, slots[n]) for n in range(count)]
+    pack = integers(formation.pack, device)
+    issues = torch.tensor([spec.issues_orders for _, spec in suites], device=device)
+    to_team = torch.tensor([suite == Suite.SQUAD_COMMAND for suite, _ in suites], device=device)
     return {
         "is_red": red,
         "hostile": hostile,
-        "pack": integers(formation.pack, device),
+        "pack": pack,
+        "order_net": issues & ((pack[:, None] == pack) | (to_team & ~hostile)),
         "pack_slot": integers([padded(mates, len(PACK), count) for mates in formation.packmates], device),
         "squad": integers([padded(mates, config.squad_slots, count) for mates in squads], device),
         "everyone": build_pairs(torch.ones_like(hostile)),

@@ -190,7 +190,7 @@ class SuiteSpec:
     sees_engaged: bool
     """Whether it shows whom comrades fight."""
     issues_orders: bool
-    """Told to the pilot, nothing more."""
+    """Whether orders reach its pack through it, those of squad command its team: `CommandConfig.range_vox`."""
     contact_reports: bool
     """Told to the pilot, nothing more."""
     intel_slots: int

@@ -34,7 +34,17 @@ CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first releas
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "EnvConfig": {"positions": [], "split": None},
+    "EnvConfig": {"command": {}, "positions": [], "split": None},
+    "CommandConfig": {
+        "enabled": False,
+        "period": 8,
+        "delay_s": 0.0,
+        "range_vox": 30.0,
+        "jam_limit": 0.5,
+        "reach_vox": 4.0,
+        "steers": True,
+        "drill_s": 0.0,
+    },
     "RulesConfig": {
         "legged_unsteadiness": 0.5,
         "walking_unsteadiness": 0.5,

@@ -35,6 +35,7 @@ class Stream(IntEnum):
     BIOME = 11
     LEVEL = 12
     PLACE = 13
+    DRILL = 14
 
 
 def mix(x: Tensor) -> Tensor:

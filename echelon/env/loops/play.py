@@ -17,6 +17,7 @@ from echelon.env.loops.records import SIGHT, VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
+from echelon.env.orders.told import add_orders
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
 from echelon.runtime.jit import array
@@ -93,7 +94,8 @@ class Loops:
 
         self.blocks.play(run, spans)
         shown = {name: torch.from_numpy(values) for name, values in streams._asdict().items()}
-        return state_of(after, state, **{name: torch.from_numpy(values) for name, values in told.items()}), shown
+        state = state_of(after, state, **{name: torch.from_numpy(values) for name, values in told.items()})
+        return state, add_orders(state, shown, self.game)
 
     def _streams(self, batch: int, count: int, comm_dim: int) -> Streams:
         """Room for streams."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from echelon.env.observation import layout
 from echelon.env.observation.contacts import contact_slots, contacts, hostile_slots
 from echelon.env.observation.ego import ego
 from echelon.env.observation.local_map import local_map
 from echelon.env.observation.sensing import perceive
 from echelon.env.observation.squad import comms, squad
+from echelon.env.orders.told import add_orders
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Orders
 from echelon.sim.model import SimModel
@@ -46,8 +48,9 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
         "contact_mechs": torch.where(filled, slots, NO_MECH),
         "clear_lines": senses.line,
     }
-    streams = streams if out is None else write_streams(streams, out)
-    return state.replace(focus_slots=hostile_slots(slots, filled, game)), streams
+    state = state.replace(focus_slots=hostile_slots(slots, filled, game))
+    streams = add_orders(state, streams, game)
+    return state, streams if out is None else write_streams(streams, out)
 
 
 def first_look(state: State, game: SimModel) -> tuple[State, Observation]:
@@ -56,7 +59,7 @@ def first_look(state: State, game: SimModel) -> tuple[State, Observation]:
 
 
 def write_streams(streams: Observation, out: Observation) -> Observation:
-    """`out`, with the streams of the same names written to it."""
+    """`out`, with the streams of the same names written to it, and `order` beside it where orders are on."""
     for name, kept in out.items():
         kept.copy_(streams[name])
-    return out
+    return out | {name: stream for name, stream in streams.items() if name == layout.ORDER_STREAM}

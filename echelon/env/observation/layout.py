@@ -12,6 +12,7 @@ from torch import Tensor
 
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES
 from echelon.rules.catalog import Hull, Suite, Trigger
+from echelon.rules.orders import Discipline, OrderKind
 from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.state import TELEMETRY_CELLS
 
@@ -19,6 +20,8 @@ GROUPS = ("blue", "red")
 """The teams as agent groups."""
 STREAMS = ("contacts", "contacts_mask", "squad", "squad_mask", "ego", "comms", "local_map")
 """Observation streams of a mech."""
+ORDER_STREAM = "order"
+"""The stream beside them where `EnvConfig.command` is on."""
 LOCAL_MAP_CELLS = 11
 """Side of the map around a mech, one cell a voxel."""
 MAX_CONTACTS = 24
@@ -142,6 +145,58 @@ EGO = (
         ("suites",),
     ),
 )  # fmt: skip
+ORDER = (
+    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "what its pack was told, as it heard it; 0 for free",
+            tuple(kind.name.lower() for kind in OrderKind if kind)),
+    Feature("vector", 2, -1.5, 1.5, MAP_SIDE, "to where it was sent, in its body frame", AHEAD_LEFT),
+    Feature("reach", 1, 0.0, 32.0, MAP_SIDE, "how near is near enough"),
+    flag("has_target", "the order names an enemy"),
+    Feature("urgency", 1, 0.0, 1.0),
+    Feature("discipline", len(Discipline) - 1, 0.0, 1.0, "one-hot", "when to fire; 0 for whenever it likes",
+            tuple(one.name.lower() for one in Discipline if one)),
+    Feature("age", 1, 0.0, 1.0, "60 s", "since the order was given, clipped"),
+    flag("reached", "it is where it was sent"),
+    Feature("following", 1, -1.0, 1.0, "top speed", "speed towards there, until it is reached"),
+)  # fmt: skip
+"""What a mech was told, in the stream `order`, where `EnvConfig.command` is on."""
+PLACE_ON_MAP = Feature("position", 2, 0.0, 1.0, "size of the map", "along each axis of the map", ("x", "y"))
+PACK_REPORT = (
+    PLACE_ON_MAP._replace(meaning="middle of its living mechs, along each axis of the map"),
+    Feature("alive", 1, 0.0, 1.0, "share of its mechs"),
+    Feature("hp", 1, 0.0, 1.0, "share of its full hit points"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "mean of the living"),
+    Feature("spread", 1, 0.0, 1.5, MAP_SIDE, "mean distance of the living from their middle"),
+    Feature("in_zone", 1, 0.0, 1.0, "share of its living mechs"),
+    Feature("under_fire", 1, 0.0, 1.0, "share of its living mechs"),
+    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "its standing order; 0 for free",
+            tuple(kind.name.lower() for kind in OrderKind if kind)),
+    Feature("place", 2, 0.0, 1.0, "size of the map", "of that order", ("x", "y")),
+    Feature("age", 1, 0.0, 1.0, "60 s", "since that order was given, clipped"),
+    Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have heard it"),
+)  # fmt: skip
+"""What a commander is told of a pack of its own."""
+TRACK = (
+    PLACE_ON_MAP,
+    Feature("velocity", 2, -6.0, 6.0, TEN_VOX_PER_S, "along each axis of the map", ("x", "y")),
+    Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
+    Feature(
+        "from_pack", 2, -1.5, 1.5, MAP_SIDE, "from the middle of the commander's pack, along each axis", ("x", "y")
+    ),
+)
+"""What it is told of an enemy that a mech of its team knows of."""
+SITUATION = (
+    Feature("zone", 2, 0.0, 1.0, "size of the map", "middle of the zone, along each axis of the map", ("x", "y")),
+    Feature("zone_radius", 1, 0.0, 1.0, MAP_SIDE),
+    Feature("own_score", 1, 0.0, 1.0, "score that wins"),
+    Feature("enemy_score", 1, 0.0, 1.0, "score that wins"),
+    Feature("control", 1, -1.0, 1.0, "", "zone tick of its team less the other's"),
+    Feature("time", 1, 0.0, 1.0, "longest battle", "since the battle began"),
+    flag("is_heard", "an order given now is sent"),
+)
+"""What it is told of the battle."""
+COMMAND = {"blue": "blue_command", "red": "red_command"}
+"""The commanders of each team as an agent group, one for each pack, where `EnvConfig.command` is on."""
+COMMAND_STREAMS = ("packs", "tracks", "tracks_mask", "situation")
 CONTROL = (
     Feature("forward", 1, -1.0, 1.0, "top speed", "throttle; with strafe at most 1 long"),
     Feature("strafe", 1, -1.0, 1.0, "top speed", "throttle to the left"),

@@ -1,0 +1,167 @@
+"""Orders given at the borders of decisions: read from actions, sent to packs, and heard by mechs after their delay."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.rules import actions
+from echelon.rules.actions import NO_MECH, Act
+from echelon.rules.orders import DISCIPLINES, KINDS, TARGETS, Discipline, Give, OrderKind, Told
+from echelon.runtime import exact, noise
+from echelon.runtime.geometry import length, pairwise_offset
+from echelon.runtime.noise import Stream
+from echelon.sim import ewar
+from echelon.sim.model import SimModel
+from echelon.sim.terrain import at_cells
+from echelon.state import State
+
+DRAWS = 8
+"""Places that a drill draws, of which it takes the first that can be walked to."""
+
+
+def give(state: State, action: Tensor, commands: Tensor | None, game: SimModel) -> tuple[State, Tensor]:
+    """Let commanders speak and mechs hear, before a decision is played.
+
+    Args:
+        action: `[B, N, D]` what the mechs do, nominally in [-1, 1]; never written to.
+        commands: `[B, P, 13 + E]` what the commanders of both teams tell each pack, blue's packs first, in the columns
+            of `Give` with a wish for each of E enemies; None for nothing. E is the size of the larger team.
+
+    Returns:
+        The state, and the action with the triggers let go that orders hold.
+    """
+    state = send(state, commands, game)
+    state = hear(state, actions.decode(action, state.focus_slots, game.roster, game.config.features), game)
+    return state, held_fire(state, action, game)
+
+
+def known_enemies(state: State, game: SimModel) -> Tensor:
+    """`[B, 2, N]` bool: living hostiles of each team that one of its living mechs is shown among its first contacts."""
+    slots = state.focus_slots * state.mechs.alive[..., None] + NO_MECH * ~state.mechs.alive[..., None]  # [B, N, 5]
+    everyone = torch.arange(game.roster.num_mechs, device=slots.device)
+    shown = (slots[..., None] == everyone).any(2)  # [B, N, N]
+    by_team = torch.stack([shown[:, span].any(1) for span in game.roster.teams.values()], 1)
+    return by_team & state.mechs.alive[:, None]
+
+
+def members(game: SimModel) -> Tensor:
+    """`[P, N]` bool: who belongs to each pack."""
+    roster = game.roster
+    return torch.arange(roster.num_packs, device=roster.pack.device)[:, None] == roster.pack
+
+
+def middle(state: State, game: SimModel) -> Tensor:
+    """`[B, P, 2]` vox: the mean place of the living of each pack; the origin where nobody lives."""
+    own = (members(game) & state.mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
+    total = exact.sum(own[..., None] * state.mechs.pos[:, None, :, :2], 2)
+    return total / exact.sum(own, 2).clamp_min(1.0)[..., None]
+
+
+def send(state: State, commands: Tensor | None, game: SimModel) -> State:
+    """Put new orders in front of those on their way: of commanders where they are heard, else of a drill."""
+    command, rules = game.config.command, game.rules
+    period = command.period * rules.decision_repeat
+    is_due = (state.tick % period == 0)[:, None].expand(-1, game.roster.num_packs)  # [B, P]
+    orders, is_given = state.orders_sent[:, 0], torch.zeros_like(is_due)
+    if command.drill_s > 0:
+        drill = max(1, round(command.drill_s / (command.period * rules.decision_s))) * period
+        orders, is_given = drilled(state, game), is_due & (state.tick % drill == 0)[:, None]
+    if commands is not None:
+        told, speaks = read(state, commands, game)
+        orders = torch.where(speaks[..., None], told, orders)
+        is_given = (speaks & is_due) | (is_given & ~speaks)
+    queued = torch.cat((orders[:, None], state.orders_sent[:, :-1]), 1)
+    return state.replace(orders_sent=torch.where(is_given[:, None, :, None], queued, state.orders_sent))
+
+
+def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
+    """`[B, P, Told]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
+    told = torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
+    wish, kind = told[..., KINDS].max(-1)
+    place = (told[..., Give.X : Give.Y + 1] + 1) * 0.5 * game.size[:2]
+    stays = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
+    place = torch.where(stays[..., None], middle(state, game), place)
+
+    target = named_enemy(state, told[..., TARGETS:], game)  # [B, P]
+    attacks = (kind == int(OrderKind.ATTACK)) & (target != NO_MECH)
+    at = state.mechs.pos[..., :2].gather(1, target.clamp_min(0)[..., None].expand(-1, -1, 2))
+    place = torch.where(attacks[..., None], at, place)
+    columns = [
+        kind.to(torch.float32),
+        *place.unbind(-1),
+        torch.where(attacks, target, NO_MECH).to(torch.float32),
+        (told[..., Give.URGENCY] + 1) * 0.5,
+        told[..., DISCIPLINES].argmax(-1).to(torch.float32),
+        state.tick.to(torch.float32)[:, None].expand_as(wish),
+    ]
+    return torch.stack(columns, -1), wish > 0
+
+
+def named_enemy(state: State, wishes: Tensor, game: SimModel) -> Tensor:
+    """`[B, P]` int64: the known enemy most wished for among `wishes [B, P, E]` above 0, or `NO_MECH`."""
+    roster, known = game.roster, known_enemies(state, game)
+    first = {"blue": roster.num_blue, "red": 0}
+    found = []
+    for number, team in enumerate(roster.teams):
+        packs = slice(*pack_span(game)[team])
+        count = roster.num_mechs - roster.num_blue if team == "blue" else roster.num_blue
+        rows = wishes[:, packs, :count]
+        seen = known[:, None, number, first[team] : first[team] + count]
+        best, index = torch.where(seen, rows, 0.0).max(-1)
+        found.append(torch.where(best > 0, index + first[team], NO_MECH))
+    return torch.cat(found, 1)
+
+
+def pack_span(game: SimModel) -> dict[str, tuple[int, int]]:
+    """First pack of each team, and the one behind its last."""
+    roster = game.roster
+    blue = sum(span.start < roster.num_blue for span in roster.packs)
+    return {"blue": (0, blue), "red": (blue, roster.num_packs)}
+
+
+def drilled(state: State, game: SimModel) -> Tensor:
+    """`[B, P, Told]` a move to a place drawn at random, of those that can be walked to."""
+    packs, batch = game.roster.num_packs, state.seed.shape[0]
+    share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
+    places = share * game.size[:2]
+    cell = places.floor().long().flatten(1, 2)
+    way = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1]).view(batch, packs, DRAWS)
+    # argmax of a mask is its first True; 0 where there is none.
+    first = way.isfinite().to(torch.int8).argmax(-1)
+    place = places.gather(2, first[..., None, None].expand(-1, -1, 1, 2))[:, :, 0]
+    now = state.tick.to(torch.float32)[:, None].expand(-1, packs)
+    nothing = torch.zeros_like(now)
+    columns = [nothing + int(OrderKind.MOVE), *place.unbind(-1), nothing + NO_MECH, nothing, nothing, now]
+    return torch.stack(columns, -1)
+
+
+def hear(state: State, orders: actions.Orders, game: SimModel) -> State:
+    """Let mechs hear what has arrived and is newer than what they heard last, where the net reaches them."""
+    command, roster = game.config.command, game.roster
+    distance = length(pairwise_offset(state.mechs.pos))
+    near = distance <= command.range_vox
+    reached = (roster.order_net & near & state.mechs.alive[:, None]).any(-1)
+    reached = reached | ~roster.order_net.any(-1)
+    listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, game).jam <= command.jam_limit)
+    delay = round(command.delay_s / game.rules.dt_s)
+    heard = state.orders_heard
+    for sent in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, Told] each, the oldest first
+        issued = sent[..., Told.ISSUED]
+        is_new = (issued > heard[..., Told.ISSUED]) & (issued + delay <= state.tick[:, None])
+        heard = torch.where((is_new & listens)[..., None], sent, heard)
+    return state.replace(orders_heard=heard)
+
+
+def held_fire(state: State, action: Tensor, game: SimModel) -> Tensor:
+    """`[B, N, D]` the action, triggers let go where orders hold fire, or return it only and nobody fires."""
+    if not game.config.command.steers:
+        return action
+    discipline = state.orders_heard[..., Told.DISCIPLINE]
+    returns = (discipline == int(Discipline.RETURN)) & (state.mechs.under_fire == 0)
+    holds = (discipline == int(Discipline.HOLD)) | returns
+    column = torch.arange(action.shape[-1], device=action.device)
+    is_trigger = (column == int(Act.PRIMARY)) | (column == int(Act.TERTIARY)) | (column == int(Act.SPECIAL))
+    # The emitters of electronic warfare share a column with a trigger.
+    is_trigger = is_trigger | ((column == int(Act.SECONDARY)) & ~game.roster.has_ewar[:, None])
+    return torch.where(holds[..., None] & is_trigger, -1.0, action)

@@ -1,0 +1,106 @@
+"""What a mech is told: the stream `order`, and the place it was sent to in place of the zone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.env.observation import layout
+from echelon.env.orders.issue import known_enemies
+from echelon.rules.orders import PLACE, Discipline, OrderKind, Told
+from echelon.runtime import exact
+from echelon.runtime.geometry import dot, heading, length, to_body, unit
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+SCREEN_VOX = 6.0
+"""How far in front of the place that it screens a mech is shown its own."""
+LONGEST_AGE_S = 60.0
+
+
+def add_orders(state: State, streams: dict[str, Tensor], game: SimModel) -> dict[str, Tensor]:
+    """`streams` of all mechs with `order [B, N, F]`, and `ego` steered where orders steer; as they are without orders.
+
+    Args:
+        streams: `[B, N, ...]` each, as `observe` makes them; `ego` is not written to.
+    """
+    command = game.config.command
+    if not command.enabled:
+        return streams
+    place, is_sent, reach = destination(state, game)
+    streams = {**streams, layout.ORDER_STREAM: order(state, place, is_sent, reach, game)}
+    if command.steers:
+        streams["ego"] = steered(state, streams["ego"], place, is_sent, reach, game)
+    return streams
+
+
+def destination(state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
+    """Where each mech was sent: the place `[B, N, 2]` vox, whether it was, `[B, N]` bool, and how near is near enough,
+    `[B, N]` vox."""
+    heard, reach_vox = state.orders_heard, game.config.command.reach_vox
+    kind, target = heard[..., Told.KIND], heard[..., Told.TARGET].long()
+    place = heard[..., PLACE]
+
+    known = game.roster.of_own_team(known_enemies(state, game))  # [B, N, N]
+    index = target.clamp_min(0)
+    is_target_known = (target >= 0) & known.gather(2, index[..., None])[..., 0]
+    at = state.mechs.pos[..., :2]
+    place = torch.where(is_target_known[..., None], at.gather(1, index[..., None].expand(-1, -1, 2)), place)
+    is_target_dead = (target >= 0) & ~state.mechs.alive.gather(1, index)
+
+    screens = kind == int(OrderKind.SCREEN)
+    away = torch.where(known, length(at[:, None] - place[:, :, None]), torch.inf)  # [B, N, N]
+    nearest = away.argmin(-1)
+    front = unit(at.gather(1, nearest[..., None].expand(-1, -1, 2)) - place) * SCREEN_VOX
+    place = torch.where((screens & known.any(-1))[..., None], place + front, place)
+
+    is_sent = state.mechs.alive & (kind != int(OrderKind.FREE)) & ~is_target_dead
+    reach = torch.where(kind == int(OrderKind.DEFEND), 2 * reach_vox, reach_vox)
+    return place, is_sent, reach
+
+
+def order(state: State, place: Tensor, is_sent: Tensor, reach: Tensor, game: SimModel) -> Tensor:
+    """`[B, N, F]` one row of `layout.ORDER` for each mech; zero for the dead and for who was told nothing."""
+    heard, mechs = state.orders_heard, state.mechs
+    kind = heard[..., Told.KIND, None]
+    offset = place - mechs.pos[..., :2]
+    kinds = torch.arange(1, len(OrderKind), device=kind.device)
+    disciplines = torch.arange(1, len(Discipline), device=kind.device)
+    age_s = (state.tick[:, None] - heard[..., Told.ISSUED]) * game.rules.dt_s
+    pace = dot(mechs.vel[..., :2].unbind(-1), unit(offset).unbind(-1))
+    has_reached = is_sent & (length(offset) < reach)
+    values = {
+        "kind": kind == kinds,
+        "vector": exact.divide(to_body(offset, heading(mechs.yaw)), game.config.world.longest_side)
+        * is_sent[..., None],
+        "reach": exact.divide(reach, game.config.world.longest_side) * is_sent,
+        "has_target": heard[..., Told.TARGET] >= 0,
+        "urgency": heard[..., Told.URGENCY],
+        "discipline": heard[..., Told.DISCIPLINE, None] == disciplines,
+        "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0),
+        "reached": has_reached,
+        "following": (pace / game.roster.max_speed).clamp(-1, 1) * (is_sent & ~has_reached),
+    }
+    return layout.pack(layout.ORDER, values, mechs.alive & (heard[..., Told.ISSUED] >= 0))
+
+
+def steered(state: State, ego: Tensor, place: Tensor, is_sent: Tensor, reach: Tensor, game: SimModel) -> Tensor:
+    """`[B, N, F]` the ego stream with the zone's columns telling of `place` for those that were sent there."""
+    mechs, longest = state.mechs, game.config.world.longest_side
+    offset = place - mechs.pos[..., :2]
+    away = length(offset)
+    inside = away < reach
+    facing = heading(mechs.yaw)
+    ahead = torch.where(inside[..., None], 0.0, to_body(unit(offset), facing).clamp(-1, 1))
+    values = {
+        "in_zone": inside.to(ego.dtype)[..., None],
+        "zone_vector": exact.divide(to_body(offset, facing), longest),
+        "zone_radius": exact.divide(reach, longest)[..., None],
+        "path_direction": ahead,
+        "path_length": exact.divide((away - reach).clamp_min(0), longest).clamp_max(4.0)[..., None],
+    }
+    steered = ego.clone()
+    for name, value in values.items():
+        columns = layout.columns(layout.EGO, name)
+        steered[..., columns] = torch.where(is_sent[..., None], value, ego[..., columns])
+    return steered

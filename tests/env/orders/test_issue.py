@@ -1,0 +1,314 @@
+"""Orders: how they are read, sent, delayed and heard, what a mech is told, and what commanders are shown."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from builders import arena, brawl, scene
+from host_reads import HostReads
+from torchrl.envs.utils import check_env_specs
+
+from echelon import EchelonEnv, EnvConfig
+from echelon.env.observation import layout
+from echelon.env.orders import issue, staff, told
+from echelon.rules.actions import Act
+from echelon.rules.config import env_from_json
+from echelon.rules.orders import CommandConfig, Discipline, Give, OrderKind, Told, action_width
+from echelon.runtime.errors import ConfigError
+from echelon.state import leaves_of
+
+ON = CommandConfig(enabled=True)
+BASE = dataclasses.replace(EnvConfig.small(), map_pool=2, blue=("medium", "light"), red=("medium", "scout"))
+CONFIG = dataclasses.replace(BASE, command=ON)
+MEDIUM, LIGHT, ENEMY, SCOUT = range(4)
+
+
+def command(kind: OrderKind, x: float = 0.0, y: float = 0.0, config: EnvConfig = CONFIG, **columns: float):
+    """`[1, 2, D]` an order to the one blue pack, and silence for red; x and y in -1..1."""
+    orders = torch.zeros(1, 2, action_width(2))
+    orders[:, 0, [int(kind), Give.X, Give.Y]] = torch.tensor([1.0, x, y])
+    for name, value in columns.items():
+        orders[:, 0, Give[name.upper()] if name != "target" else len(Give) + int(value)] = (
+            1.0 if name == "target" else value
+        )
+    return orders
+
+
+def spoken(one, orders, substeps: int = 0):
+    """The state of a scene after orders are given at a substep."""
+    state = one.state.replace(tick=one.state.tick + substeps)
+    idle = torch.zeros(1, 4, 26)
+    one.state, action = issue.give(state, idle, orders, one.game)
+    return one.state.orders_heard[0], action[0]
+
+
+def test_without_orders_nothing_is_there():
+    env = EchelonEnv(BASE, 2, "cpu", seed=1)
+    td = env.reset()
+    assert env.command_map == {} and "order" not in td["blue", "observation"].keys()
+    assert env.state.orders_sent.numel() == env.state.orders_heard.numel() == 0
+    assert set(env.action_keys) == {("blue", "action"), ("red", "action")}
+    assert "command" not in BASE.signature() and env_from_json(CONFIG.signature()) == CONFIG
+
+
+def test_orders_that_nobody_gives_change_no_battle():
+    quiet, plain = (EchelonEnv(config, 3, "cpu", seed=2) for config in (CONFIG, BASE))
+    generators = [torch.Generator().manual_seed(1) for _ in range(2)]
+    one, other = quiet.reset(), plain.reset()
+    for _ in range(25):
+        (_, one), (_, other) = (
+            env.step_and_maybe_reset(brawl(td, g))
+            for env, td, g in zip((quiet, plain), (one, other), generators, strict=True)
+        )
+    for key in other.keys(True, True):
+        assert torch.equal(one[key], other[key]), key
+
+
+def test_an_order_is_read_and_heard_at_once_where_nothing_delays_it():
+    one = scene(CONFIG)
+    heard, _ = spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=1.0, fire_return=1.0))
+    row = [float(OrderKind.MOVE), 30.0, 10.0, -1.0, 1.0, float(Discipline.RETURN), 0.0]
+    assert heard[MEDIUM].tolist() == heard[LIGHT].tolist() == row
+    assert heard[ENEMY, Told.ISSUED] == -1 and one.state.orders_sent.shape == (1, 1, 2, len(Told))
+
+
+def test_a_commander_is_heard_at_the_end_of_its_period_only():
+    one = scene(CONFIG)
+    assert spoken(one, command(OrderKind.MOVE), substeps=5)[0][MEDIUM, Told.ISSUED] == -1
+    assert spoken(one, command(OrderKind.MOVE), substeps=35)[0][MEDIUM, Told.ISSUED] == 40
+
+
+def test_an_order_takes_its_time_and_the_next_one_waits_behind_it():
+    config = dataclasses.replace(CONFIG, command=dataclasses.replace(ON, delay_s=3.0))
+    one = scene(config)
+    period = ON.period * config.rules.decision_repeat
+    assert one.state.orders_sent.shape[1] == 3 and config.rules.decision_s * ON.period == 2.0
+    first, second = command(OrderKind.MOVE, x=0.5), command(OrderKind.DEFEND, x=-0.5)
+    assert spoken(one, first)[0][MEDIUM, Told.ISSUED] == -1
+    assert spoken(one, second, substeps=period)[0][MEDIUM, Told.ISSUED] == -1
+    assert spoken(one, None, substeps=period // 2)[0][MEDIUM, Told.KIND] == OrderKind.MOVE
+    heard = spoken(one, None, substeps=period)[0][MEDIUM]
+    assert heard[Told.KIND] == OrderKind.DEFEND and heard[Told.ISSUED] == period
+
+
+def test_the_net_reaches_as_far_as_living_mechs_whose_suites_issue_orders():
+    config = dataclasses.replace(CONFIG, command_suites=True, command=dataclasses.replace(ON, range_vox=10.0))
+    one = scene(config).place(LIGHT, 5, 5).place(MEDIUM, 30, 5)
+    # Squad command sits in the medium and hears itself; pack command, in the light, tells itself too.
+    assert one.game.roster.order_net[:2, :2].all() and not one.game.roster.order_net[:2, 2:].any()
+    one.set(LIGHT, hp=0.0).place(MEDIUM, 30, 5)
+    assert spoken(one, command(OrderKind.MOVE))[0][MEDIUM, Told.ISSUED] == 0
+
+    other = scene(config).place(LIGHT, 5, 5).place(MEDIUM, 30, 5)
+    net = torch.zeros_like(other.game.roster.order_net)
+    net[MEDIUM, LIGHT] = net[LIGHT, LIGHT] = True
+    other.game = dataclasses.replace(other.game, roster=dataclasses.replace(other.game.roster, order_net=net))
+    heard = spoken(other, command(OrderKind.MOVE))[0]
+    assert heard[LIGHT, Told.ISSUED] == 0 and heard[MEDIUM, Told.ISSUED] == -1
+    other.place(MEDIUM, 12, 5)
+    assert spoken(other, None, substeps=5)[0][MEDIUM, Told.ISSUED] == 0
+
+
+def test_the_jammed_hear_an_order_once_they_are_out_of_it():
+    one = scene(CONFIG).place(MEDIUM, 10, 10).place(LIGHT, 38, 38).place(SCOUT, 12, 10).place(ENEMY, 30, 30)
+    jams = torch.zeros(1, 4, 26)
+    jams[:, SCOUT, Act.SECONDARY] = 0.4
+    one.state, _ = issue.give(one.state, jams, command(OrderKind.MOVE), one.game)
+    assert one.state.orders_heard[0, :2, Told.ISSUED].tolist() == [-1, 0]
+    assert spoken(one, None, substeps=5)[0][MEDIUM, Told.ISSUED] == 0
+
+
+def test_to_hold_and_to_regroup_is_where_the_living_of_the_pack_are():
+    one = scene(CONFIG).place(MEDIUM, 10, 10).place(LIGHT, 20, 14)
+    for kind in (OrderKind.HOLD, OrderKind.REGROUP):
+        heard, _ = spoken(one, command(kind, x=1.0, y=1.0), substeps=40)
+        assert heard[MEDIUM, Told.X : Told.Y + 1].tolist() == [15.0, 12.0]
+    one.set(LIGHT, hp=0.0)
+    assert spoken(one, command(OrderKind.HOLD), substeps=40)[0][MEDIUM, Told.X : Told.Y + 1].tolist() == [10.0, 10.0]
+
+
+def test_an_attack_goes_for_an_enemy_that_is_known_and_follows_it():
+    one = scene(CONFIG).place(MEDIUM, 10, 10).place(ENEMY, 20, 10)
+    attack = command(OrderKind.ATTACK, x=0.0, y=0.0, target=0)
+    assert spoken(one, attack)[0][MEDIUM, Told.TARGET] == -1
+    one.state.focus_slots[:, LIGHT, 0] = ENEMY
+    heard = spoken(one, attack, substeps=40)[0][MEDIUM]
+    assert heard[Told.X : Told.TARGET + 1].tolist() == [20.0, 10.0, float(ENEMY)]
+    one.place(ENEMY, 25, 10)
+    place, is_sent, _ = told.destination(one.state, one.game)
+    assert place[0, MEDIUM].tolist() == [25.0, 10.0] and is_sent[0, MEDIUM]
+    one.state.focus_slots[:] = -1
+    assert told.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 10.0]
+    one.set(ENEMY, hp=0.0)
+    assert not told.destination(one.state, one.game)[1][0, MEDIUM]
+
+
+def test_a_screen_stands_before_its_place_towards_the_nearest_known_enemy():
+    one = scene(CONFIG).place(ENEMY, 30, 20).place(SCOUT, 20, 39)
+    spoken(one, command(OrderKind.SCREEN))
+    assert told.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 20.0]
+    one.state.focus_slots[:, LIGHT, :2] = torch.tensor([SCOUT, ENEMY])
+    assert told.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [26.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    ("discipline", "under_fire", "holds"),
+    [
+        ("fire_hold", 0, True),
+        ("fire_hold", 5, True),
+        ("fire_return", 0, True),
+        ("fire_return", 5, False),
+        ("fire_free", 0, False),
+    ],
+)
+def test_triggers_are_let_go_where_orders_hold_fire(discipline, under_fire, holds):
+    one = scene(CONFIG).set(MEDIUM, under_fire=under_fire)
+    spoken(one, command(OrderKind.MOVE, **{discipline: 1.0}))
+    action = torch.ones(1, 4, 26)
+    _, kept = issue.give(one.state, action, None, one.game)
+    triggers = kept[0, MEDIUM, [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY, Act.SPECIAL]]
+    assert triggers.tolist() == [-1.0 if holds else 1.0] * 4 and (kept[0, ENEMY] == 1).all()
+    others = [Act.FORWARD, Act.VENT, Act.PREFER_0]
+    assert (kept[0, MEDIUM, others] == 1).all() and (action == 1).all()
+
+
+def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
+    one = scene(CONFIG).place(MEDIUM, 10, 10, yaw=math.pi / 2).place(LIGHT, 31, 11)
+    spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=0.0))
+    one.state = one.state.replace(tick=one.state.tick + 60)
+    ego = torch.zeros(1, 4, layout.width(layout.EGO))
+    streams = told.add_orders(one.state, {"ego": ego}, one.game)
+
+    def of(name, mech, features, stream):
+        return streams[stream][0, mech, layout.columns(features, name)].tolist()
+
+    # (30, 10) is 20 vox to the right of who stands at (10, 10) and looks along y.
+    assert of("vector", MEDIUM, layout.ORDER, "order") == pytest.approx([0.0, -0.5], abs=1e-6)
+    assert of("kind", MEDIUM, layout.ORDER, "order") == [0, 1, 0, 0, 0, 0]
+    assert of("age", MEDIUM, layout.ORDER, "order") == pytest.approx([3 / 60])
+    assert [of("reached", mech, layout.ORDER, "order") for mech in (MEDIUM, LIGHT, ENEMY)] == [[0], [1], [0]]
+    assert of("zone_vector", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -0.5], abs=1e-6)
+    assert of("path_direction", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -1.0], abs=1e-6)
+    assert of("path_length", MEDIUM, layout.EGO, "ego") == pytest.approx([16 / 40])
+    assert of("in_zone", LIGHT, layout.EGO, "ego") == [1.0] and of("path_direction", LIGHT, layout.EGO, "ego") == [0, 0]
+    assert not streams["ego"][0, ENEMY].any() and not ego.any()
+
+    unsteered = dataclasses.replace(
+        one.game, config=dataclasses.replace(CONFIG, command=dataclasses.replace(ON, steers=False))
+    )
+    assert told.add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
+
+
+def test_a_commander_is_told_how_its_pack_fares_and_whom_its_team_knows_of():
+    config = dataclasses.replace(CONFIG, blue=("medium", "light") * 5, red=("medium", "scout"))
+    one = scene(config)
+    for mech in range(10):
+        one.place(mech, 4 + 3.5 * mech, 10)
+    one.set(5, hp=0.0).set(6, hp=0.5 * one.game.roster.hp[6].item()).set(7, under_fire=3)
+    one.place(11, 20, 30)
+    one.state.focus_slots[:, 2, 0] = 11
+    seen = staff.command_view(one.state, one.game)
+    assert seen["blue_command", "observation", "packs"].shape == (1, 2, 2, layout.width(layout.PACK_REPORT))
+    second = seen["blue_command", "observation", "packs"][0, 1]  # of the commander of the second pack
+
+    def of(name):
+        return second[0, layout.columns(layout.PACK_REPORT, name)].tolist()
+
+    assert of("alive") == pytest.approx([0.8]) and of("under_fire") == pytest.approx([0.25])
+    assert of("position") == pytest.approx([(4 + 3.5 * 7.5) / 40, 0.25])
+    assert torch.equal(second[1], seen["blue_command", "observation", "packs"][0, 0, 0])
+    assert seen["blue_command", "observation", "tracks_mask"][0].tolist() == [[False, True]] * 2
+    assert not seen["red_command", "observation", "tracks_mask"].any()
+    track = seen["blue_command", "observation", "tracks"][0, 1, 1]
+    assert track[layout.columns(layout.TRACK, "position")].tolist() == pytest.approx([0.5, 0.75])
+    assert not seen["blue_command", "observation", "tracks"][0, 1, 0].any()
+
+
+def commanded_battles(backend: str, decisions: int = 60):
+    """State, last step and restarts of battles with orders, delays and drills, restarts by mask where eager."""
+    config = dataclasses.replace(
+        CONFIG,
+        rules=dataclasses.replace(CONFIG.rules, max_episode_s=4.0),
+        command=CommandConfig(enabled=True, period=2, delay_s=1.0, drill_s=2.0),
+    )
+    env = EchelonEnv(config, 4, "cpu", seed=3, backend=backend)
+    env.restarts_by_row = backend != "eager"
+    td, generator, restarts = env.reset(), torch.Generator().manual_seed(7), 0
+    for _ in range(decisions):
+        brawl(td, generator)
+        for group in env.command_map:
+            shape = env.action_spec[group, "action"].shape
+            td[group, "action"] = torch.rand(shape, generator=generator) * 2 - 1
+        after, td = env.step_and_maybe_reset(td)
+        restarts += int(after["next", "done"].sum())
+    return leaves_of(env.state), after, td, restarts
+
+
+def test_both_forms_of_a_decision_hear_the_same_orders():
+    one, other = commanded_battles("eager"), commanded_battles("loops")
+    assert one[3] == other[3] >= 8
+    for mine, theirs in zip(one[:3], other[:3], strict=True):
+        items = mine.items() if isinstance(mine, dict) else mine.items(True, True)
+        for key, value in items:
+            assert torch.equal(value, theirs[key]), key
+
+
+def test_an_environment_with_orders_is_one_of_torchrl_and_reads_nothing_on_the_host():
+    env = arena(dataclasses.replace(CONFIG, command=dataclasses.replace(ON, drill_s=4.0)), num_envs=2)
+    check_env_specs(env)
+    td = env.rand_action(env.reset())
+    env.step(td)
+    with HostReads() as counted:
+        issue.give(env.state, torch.zeros(2, 4, 26), torch.zeros(2, 2, action_width(2)), env.game)
+        told.add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.game)
+        staff.command_view(env.state, env.game)
+    assert not counted.reads
+
+
+def test_orders_are_traced_as_one_graph():
+    env = arena(dataclasses.replace(CONFIG, command=dataclasses.replace(ON, drill_s=4.0, delay_s=3.0)), num_envs=2)
+    arguments = env.state, torch.rand(2, 4, 26), torch.rand(2, 2, action_width(2)), env.game
+
+    def whole(state, action, commands, game):
+        state, action = issue.give(state, action, commands, game)
+        return state.orders_heard, action, staff.command_view(state, game)
+
+    traced = torch.compile(whole, fullgraph=True, dynamic=False, backend="eager")(*arguments)
+    for mine, theirs in zip(traced[:2], whole(*arguments)[:2], strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_a_saved_battle_goes_on_with_its_orders():
+    env = EchelonEnv(dataclasses.replace(CONFIG, command=dataclasses.replace(ON, drill_s=4.0)), 2, "cpu", seed=4)
+    env.rollout(10)
+    saved = env.get_state()
+    first = env.rollout(
+        6, auto_reset=False, tensordict=env.observed(), policy=lambda td: td.update(env.action_spec.zero())
+    )
+    env.set_state(saved)
+    again = env.rollout(
+        6, auto_reset=False, tensordict=env.observed(), policy=lambda td: td.update(env.action_spec.zero())
+    )
+    for key in first.keys(True, True):
+        assert torch.equal(first[key], again[key]), key
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"period": 0}, "CommandConfig.period must be 1..1000 decisions, got 0"),
+        ({"delay_s": 60.0, "period": 1}, "CommandConfig.delay_s must be at most 63 periods of 0.25 s, got 60.0"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        dataclasses.replace(BASE, command=dataclasses.replace(ON, **changes))
+
+
+def test_orders_of_another_shape_are_refused():
+    env = EchelonEnv(CONFIG, 2, "cpu", seed=4)
+    td = env.rand_action(env.reset())
+    td["blue_command", "action"] = torch.zeros(2, 1, 3)
+    with pytest.raises(ConfigError, match=r"\('blue_command', 'action'\) must have shape"):
+        env.step(td)
