@@ -4,11 +4,12 @@
     print(env.rollout(10)["next", "agents", "reward"].shape)  # [64, 10, 5, 1]
 
 Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
-batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
-`RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`; what decided a battle:
-`whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Extensions: `RewardTerm`,
-`register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
+batch), `commanders` (who gives the packs of a team orders), and `EchelonEnv`, which they are views of. Settings:
+`EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`, `FeaturesConfig`, `CommandConfig` and the `Catalog` of
+`HullSpec` and `WeaponSpec`. Authored positions: `Scene`, `Scenario`, `scene`; set pieces: `pieces`, `skill_profile`;
+how a policy fights: `style`; what decided a battle: `whatif`, `fork`. Policies that ship: `trained`, `load_policy`.
+Orders by code or by a person: `CommandPort`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`. Bad arguments
+raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
 from importlib import import_module
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = [  # noqa: F405
     "Box",
     "Catalog",
+    "CommandConfig",
+    "CommandPort",
     "EchelonEnv",
     "EnvConfig",
     "Evaluation",
@@ -53,6 +56,7 @@ __all__ = [  # noqa: F405
     "WhatIf",
     "WorldConfig",
     "__version__",
+    "commanders",
     "evaluate",
     "find_scenario",
     "fork",

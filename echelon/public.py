@@ -1,14 +1,17 @@
 """The public names of `echelon`, which imports this module when the first of them is asked for."""
 
+from echelon.command.port import CommandPort
 from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm
 from echelon.env.tasks.make import make, register_view
 from echelon.env.tasks.task import Protocol, Task, latest, register_task, tasks
 from echelon.env.views.build import mechs, teams, versus
+from echelon.env.views.commanders import commanders
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.objective import Objective
+from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, read_scenario
@@ -21,6 +24,8 @@ from echelon.world.biomes import register_biome
 __all__ = [
     "Box",
     "Catalog",
+    "CommandConfig",
+    "CommandPort",
     "EchelonEnv",
     "EnvConfig",
     "FeaturesConfig",
@@ -36,6 +41,7 @@ __all__ = [
     "Unit",
     "WeaponSpec",
     "WorldConfig",
+    "commanders",
     "find_scenario",
     "latest",
     "make",

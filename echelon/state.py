@@ -317,13 +317,18 @@ def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> T
     )
 
 
+def is_off(name: str, leaf: Tensor) -> bool:
+    """Whether a leaf of a state is empty because orders are off: it is in no digest and no file then."""
+    return name in ("orders_sent", "orders_heard") and leaf.numel() == 0
+
+
 def leaves_of(state: State) -> dict[str, Tensor]:
-    """Every tensor of a state by its dotted name, without terrain."""
+    """Every tensor of a state by its dotted name, without terrain and what `is_off`."""
     found: dict[str, Tensor] = {}
     for name in State.__dataclass_fields__:
         part = getattr(state, name)
         if isinstance(part, Tensor):
-            found[name] = part
+            found |= {} if is_off(name, part) else {name: part}
         elif not isinstance(part, Terrain):
             found |= {f"{name}.{leaf}": value for leaf, value in part.items()}
     return found

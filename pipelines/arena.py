@@ -9,6 +9,7 @@ python pipelines/arena.py dataset --commanders X Y --battles N --out battles.saf
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
 python pipelines/arena.py exploit X --agent-steps N
 python pipelines/arena.py pieces X
+python pipelines/arena.py command --blue stdio --red Y
 python pipelines/arena.py trained
 python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from echelon.pipelines.command import Command
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
 from echelon.pipelines.edit_server import Edit
 from echelon.pipelines.evaluate import Evaluate, Pieces
@@ -55,6 +57,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "exploit": Exploit,
     "pieces": Pieces,
     "trained": Trained,
+    "command": Command,
     "edit": Edit,
     "tournament": Tournament,
     "evolve": Evolve,

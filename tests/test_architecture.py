@@ -26,6 +26,7 @@ FLOORS = (
     ("integrations",),
     ("replay",),
     ("agents",),
+    ("command",),
     ("learn",),
     ("arena",),
     ("datasets",),

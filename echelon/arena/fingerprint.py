@@ -20,7 +20,7 @@ from echelon.env.observation import layout
 from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
-from echelon.state import Maps, State, won_by_zone
+from echelon.state import Maps, State, is_off, won_by_zone
 
 RANDOM = "random"
 """Name of a commander with uniform random actions, the same on every machine."""
@@ -109,7 +109,10 @@ def leaves(tree: TensorDict | State | Maps) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for name in type(tree).__dataclass_fields__:
         value = getattr(tree, name)
-        found |= {name: value} if isinstance(value, Tensor) else {f"{name}/{n}": v for n, v in leaves(value).items()}
+        if isinstance(value, Tensor):
+            found |= {} if is_off(name, value) else {name: value}
+        else:
+            found |= {f"{name}/{n}": v for n, v in leaves(value).items()}
     return found
 
 

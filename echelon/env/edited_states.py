@@ -21,7 +21,7 @@ from echelon.runtime.errors import ConfigError, require, shown
 from echelon.sim.model import SimModel
 from echelon.sim.movement import overlap
 from echelon.sim.terrain import hits_terrain
-from echelon.state import State, Tally, leaves_of, open_battle
+from echelon.state import State, Tally, is_off, leaves_of, open_battle
 
 ROUNDING = 1e-5
 
@@ -31,7 +31,8 @@ def fingerprint(saved: TensorDictBase) -> Tensor:
     left_out = ("map_id", "memory", "next_seed", "is_init", "fingerprint")
     total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
     keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]
-    for number, key in enumerate(sorted(key for key in keys if not set(key) & set(left_out))):
+    keys = [key for key in keys if not set(key) & set(left_out) and not is_off(key[-1], saved.get(key))]
+    for number, key in enumerate(sorted(keys)):
         leaf = saved.get(key)
         words = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)  # `clone` of a TensorDict makes 0.0 of -0.0
         seed = torch.tensor([number], device=words.device)

@@ -23,7 +23,7 @@ from echelon.env.form import Backend, Form
 from echelon.env.map_pool import MapPool
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import ORDER_STREAM, STREAMS
-from echelon.env.orders.staff import commanders_of, commanders_told, team_rewards
+from echelon.env.orders.staff import commanders_of, commanders_told
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
 from echelon.env.restart import ByMask, ByRow, begin, cleared, open_on_map, restore_ground
@@ -87,8 +87,6 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next, each placed in the config's split when it begins."""
-    command_map: dict[str, list[str]]
-    """The commanders of each team by group, one a pack; empty unless `EnvConfig.command` is on."""
     restarts_by_row = True
     """Whether a restart on a CPU works on the battles that begin anew alone; False for tests of a GPU's form."""
 
@@ -165,7 +163,9 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
         terms = len(self.reward_terms)
-        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info, terms)
+        specs = Specs(
+            self.config, sizes, self.memory, self.num_envs, self.device, self.info, terms, has_commanders=True
+        )
         self.observation_spec, self.action_spec = specs.observation(), specs.action()
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
         told = self.observation_spec.keys(include_nested=True, leaves_only=True)
@@ -363,8 +363,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
                 written = tensordict.get(("next", *leaf), None)
                 out.set(leaf, self._remembered(tensordict, leaf) if written is None else written)
         if self.command_map:
-            commanders = self.engine.command_view(state, self.game) | team_rewards(exact.sum(paid, -1), self.game)
-            out.update(commanders_told(commanders, self.device))
+            out.update(commanders_told(self.engine.command_view(state, self.game), exact.sum(paid, -1), self.game))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         if self.info:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,8 @@ class EnvInfo:
     game: SimModel
     state: State
     group_map: dict[str, list[str]]
+    command_map: Mapping[str, list[str]] = MappingProxyType({})
+    """Of an `EchelonEnv` the commanders by group, one a pack; nobody unless `EnvConfig.command` is on."""
     extra_rewards: dict[str, RewardTerm]
     memory: Composite
     device: torch.device
@@ -63,7 +67,7 @@ class EnvInfo:
             its last axis: name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
         """
         weights = term_weights(self.config.reward, self.extra_rewards)
-        return describe_env(self, tuple(self.group_map), self.config, weights)
+        return describe_env(self, (*self.group_map, *self.command_map), self.config, weights)
 
     @property
     def n_agents(self) -> int:

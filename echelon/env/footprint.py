@@ -59,7 +59,7 @@ def footprint_of(config: EnvConfig) -> Footprint:
     maps, zero = empty_map(config), torch.zeros(1, dtype=torch.int64, device="cpu")
     state = open_battle(zero, zero, maps, roster, config)
     sizes = {"blue": len(config.blue), "red": len(config.red)}
-    specs = Specs(config, sizes, Composite(), 1, cpu)
+    specs = Specs(config, sizes, Composite(), 1, cpu, has_commanders=True)
     seen, ground = specs.observation().zero(), bytes_of(state.terrain.values())
     step = (
         bytes_of(leaves(state.to_tensordict()))

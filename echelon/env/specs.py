@@ -26,6 +26,7 @@ class Specs:
     Args:
         memory: float leaves that one mech remembers; see `EchelonEnv`.
         info: whether outcomes and terms of the reward are told.
+        has_commanders: whether commanders, where orders are on, are groups of their own, and mechs are shown orders.
     """
 
     config: EnvConfig
@@ -35,6 +36,7 @@ class Specs:
     device: torch.device
     info: bool = True
     num_terms: int = len(reward.TERMS)
+    has_commanders: bool = False
 
     def observation(self) -> Composite:
         """Streams, masks, memories and reward terms by group, the map from above, whether a battle has just begun, and
@@ -70,8 +72,9 @@ class Specs:
     @property
     def commanders(self) -> dict[str, tuple[int, int]]:
         """Packs of each team by the group of its commanders, and its enemies; nothing where orders are off."""
-        groups, (blue, red) = commanders_of(self.config), self.teams.values()
-        return {g: (len(names), enemies) for (g, names), enemies in zip(groups.items(), (red, blue), strict=False)}
+        groups = commanders_of(self.config) if self.has_commanders else {}
+        enemies = len(self.config.red), len(self.config.blue)
+        return {group: (len(names), count) for (group, names), count in zip(groups.items(), enemies, strict=False)}
 
     def done(self) -> Composite:
         return self._root(**{key: self.flags(1) for key in DONE_KEYS})
@@ -89,7 +92,7 @@ class Specs:
             comms=self.bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
             local_map=self.bounded(0.0, 1.0, count, side, side),
         )
-        if config.command.enabled:
+        if config.command.enabled and self.has_commanders:
             streams["order"] = self.bounded(*layout.bounds(layout.ORDER), count, layout.width(layout.ORDER))
         more: dict[str, object] = {}
         if len(self.memory.keys()) > 0:

@@ -183,6 +183,7 @@ class EnvConfig:
     reward: RewardConfig = field(default_factory=RewardConfig)
     features: FeaturesConfig = field(default_factory=FeaturesConfig)
     command: CommandConfig = field(default_factory=CommandConfig)
+    """Orders to packs, off by default (`docs/COMMAND.md`)."""
     blue: tuple[str, ...] = _packs(2)
     """Hull name of each blue mech, 1..20, packs of five in order."""
     red: tuple[str, ...] = _packs(2)

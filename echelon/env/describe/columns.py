@@ -14,11 +14,13 @@ from torchrl.envs import EnvBase
 
 from echelon.env.describe.description import Column, Description, Kind, Leaf
 from echelon.env.observation import layout
-from echelon.env.observation.layout import GROUPS, PACK_SIZE, STREAMS, Feature
+from echelon.env.observation.layout import COMMAND, GROUPS, PACK_SIZE, STREAMS, Feature
+from echelon.env.orders.staff import commanders_of
 from echelon.env.outcome import BY_HULL, BY_WEAPON, OF_THE_TEAM, OWN
 from echelon.env.reward import term_weights
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.env.views.discrete import ACTIONS
+from echelon.rules import orders
 from echelon.rules.actions import TRIGGER_COLUMNS
 from echelon.rules.catalog import Catalog, Hull, Trigger
 from echelon.rules.config import EnvConfig, FeaturesConfig
@@ -166,6 +168,10 @@ TRAILING: dict[Name, tuple[str, ...]] = {
     ("observation", "comms"): ("packmate", "column"),
     ("observation", "local_map"): ("cell ahead", "cell left"),
     ("mask",): (),
+    ("command", "observation", "packs"): ("pack", "column"),
+    ("command", "observation", "tracks"): ("enemy", "column"),
+    ("command", "observation", "tracks_mask"): ("enemy",),
+    ("command", "mask"): (),
     ("telemetry",): ("y", "x"),
     ("outcome", "stats"): ("team", "column"),
 }
@@ -185,6 +191,8 @@ def describe_specs(
         for path in composite.keys(include_nested=True, leaves_only=True):
             key = (path,) if isinstance(path, str) else tuple(path)
             name = key[1:] if len(key) > 1 and key[0] in groups else key
+            if key[0] in COMMAND.values():
+                name = ("command", *key[1:])
             if name[0] != "memory":
                 leaves.append(leaf_of(key, name, kind, composite[path], columns))
     return Description(tuple(leaves), tuple(group for group in groups if any(leaf.key[0] == group for leaf in leaves)))
@@ -193,9 +201,10 @@ def describe_specs(
 def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Columns) -> Leaf:
     is_index = name == ("action",) and not spec.dtype.is_floating_point
     trailing = () if is_index else TRAILING.get(name, ("column",))
-    leading = ("battle", "mech")[: len(spec.shape) - len(trailing)]
+    agent = "commander" if name[0] == "command" else "mech"
+    leading = ("battle", agent)[: len(spec.shape) - len(trailing)]
     index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS")
-    own = (index,) if is_index else columns.of(name)
+    own = (index,) if is_index else columns.of(name, spec.shape[-1])
     return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), own)
 
 
@@ -213,14 +222,14 @@ def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weigh
 def describe_battle(config: EnvConfig) -> Description:
     """What `EchelonEnv(config).describe()` would tell of one battle, without making its maps."""
     sizes = {"blue": len(config.blue), "red": len(config.red)}
-    specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"))
+    specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), has_commanders=True)
     parts: dict[Kind, Composite] = {
         "action": specs.action(),
         "observation": specs.observation(),
         "reward": specs.reward(),
         "done": specs.done(),
     }
-    return describe_specs(parts, sizes, config, term_weights(config.reward))
+    return describe_specs(parts, (*sizes, *commanders_of(config)), config, term_weights(config.reward))
 
 
 @dataclass(frozen=True)
@@ -231,8 +240,10 @@ class Columns:
     weights: Mapping[str, float]
     """Weight of each reward term, in their order."""
 
-    def of(self, name: Name) -> tuple[Column, ...]:
-        """The columns of a tensor, given its key without the group."""
+    def of(self, name: Name, width: int) -> tuple[Column, ...]:
+        """The columns of a tensor of this width, given its key without the group."""
+        if name[0] == "command":
+            return self.of_commander(name[-1], width)
         if name == ("observation",):
             return self.flat
         if name[0] == "observation":
@@ -242,7 +253,7 @@ class Columns:
     @cached_property
     def streams(self) -> dict[str, tuple[Column, ...]]:
         """Of actions, of every stream of a mech, and of the map."""
-        named = layout.streams(self.config.comm_dim)
+        named = {**layout.streams(self.config.comm_dim), layout.ORDER_STREAM: layout.ORDER}
         columns = {stream: tuple(self._expanded(features)) for stream, features in named.items()}
         for grid in ("local_map", "telemetry"):
             # One column, as all cells mean the same.
@@ -253,6 +264,17 @@ class Columns:
         }
         columns["action"] = switched(columns["action"], triggers)
         return {**columns, "contacts_mask": (shown,), "squad_mask": (shown,)}
+
+    def of_commander(self, name: str, width: int) -> tuple[Column, ...]:
+        """The columns of what a commander is shown, paid, or tells its pack."""
+        if name == "mask":
+            return (Column("alive", "flag", 0, 1, (), "its pack has living mechs"),)
+        if name == "tracks_mask":
+            return (Column("known", "flag", 0, 1, (), "a mech of its team knows of this enemy"),)
+        if name == "reward":
+            return (Column("reward", "reward", meaning="mean reward of its team's mechs"),)
+        streams = layout.command_streams(width - orders.action_width(0))
+        return tuple(column for feature in streams[name] for column in columns_of(feature))
 
     def _expanded(self, features: tuple[Feature, ...]) -> Iterator[Column]:
         """A column for each number of each feature."""

@@ -196,7 +196,15 @@ SITUATION = (
 """What it is told of the battle."""
 COMMAND = {"blue": "blue_command", "red": "red_command"}
 """The commanders of each team as an agent group, one for each pack, where `EnvConfig.command` is on."""
-COMMAND_STREAMS = ("packs", "tracks", "tracks_mask", "situation")
+GIVEN = (
+    Feature("kind", len(OrderKind), -1.0, 1.0, "", "wish for this order: the highest above 0; none keeps the last",
+            tuple(kind.name.lower() for kind in OrderKind)),
+    Feature("place", 2, -1.0, 1.0, "half of the map's side", "from the middle of the map", ("x", "y")),
+    Feature("urgency", 1, -1.0, 1.0, "", "-1 and 1 are told as 0 and 1"),
+    Feature("fire", len(Discipline), -1.0, 1.0, "", "wish for when to fire: the highest",
+            tuple(one.name.lower() for one in Discipline)),
+)  # fmt: skip
+"""A commander's action for its pack; `target`, a wish for each enemy, follows."""
 CONTROL = (
     Feature("forward", 1, -1.0, 1.0, "top speed", "throttle; with strafe at most 1 long"),
     Feature("strafe", 1, -1.0, 1.0, "top speed", "throttle to the left"),
@@ -280,6 +288,13 @@ def streams(comm_dim: int) -> dict[str, tuple[Feature, ...]]:
         ),
         "telemetry": (Feature("height", TELEMETRY_CELLS**2, 0.0, 1.0, "height of the map", "seen from above"),),
     }
+
+
+def command_streams(enemies: int) -> dict[str, tuple[Feature, ...]]:
+    """The columns of a commander's action and streams, against so many enemies."""
+    meaning = "wish for this enemy, if known, as the target of an attack: the highest above 0"
+    target = Feature("target", enemies, -1.0, 1.0, "", meaning)
+    return {"action": (*GIVEN, target), "packs": PACK_REPORT, "tracks": TRACK, "situation": SITUATION}
 
 
 def describe(comm_dim: int) -> dict[str, list[list[object]]]:

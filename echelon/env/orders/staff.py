@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -138,11 +136,15 @@ def team_rewards(paid: Tensor, game: SimModel) -> dict[tuple[str, ...], Tensor]:
     }
 
 
-def commanders_told(leaves: Mapping[tuple[str, ...], Tensor], device: torch.device) -> TensorDict:
-    """What commanders are shown and paid as TorchRL has it, of batch `[B, P]` a group, from leaves by key."""
+def commanders_told(view: dict[tuple[str, ...], Tensor], paid: Tensor, game: SimModel) -> TensorDict:
+    """What commanders are shown and paid as TorchRL has it, of batch `[B, P]` a group.
+
+    Args:
+        view: as `command_view` returns it.
+        paid: `[B, N]` reward of every mech.
+    """
     groups: dict[str, TensorDict] = {}
-    for (group, *rest), value in leaves.items():
-        team = groups.setdefault(group, TensorDict({}, value.shape[:2], device=device))
+    for (group, *rest), value in (view | team_rewards(paid, game)).items():
+        team = groups.setdefault(group, TensorDict({}, value.shape[:2], device=paid.device))
         team.set(tuple(rest), value)
-    batch = next(iter(leaves.values())).shape[:1]
-    return TensorDict({**groups}, batch, device=device)
+    return TensorDict({**groups}, paid.shape[:1], device=paid.device)

@@ -1,0 +1,91 @@
+"""Orders as JSON values, checked, and as the columns of a commander's action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.rules.orders import TARGETS, Discipline, Give, OrderKind, action_width
+from echelon.runtime.errors import ConfigError, require
+
+FIELDS = ("battle", "pack", "kind", "place", "target", "urgency", "fire")
+KIND_NAMES = tuple(kind.name.lower() for kind in OrderKind)
+FIRE_NAMES = tuple(one.name.lower() for one in Discipline)
+NEED_PLACE = ("move", "defend", "screen")
+
+
+def order_row(
+    order: Any, batch: int, packs: int, enemies: Sequence[str], size: Sequence[float]
+) -> tuple[int, int, Tensor]:
+    """The battle, the pack and the row `[D]` of a commander's action that an order means.
+
+    Args:
+        order: a mapping with `kind`, one of `KIND_NAMES`; `pack`, 0 by default; `battle`, 0 by default; `place`, x and
+            y in vox, for a move, to defend and to screen, and for an attack without a target; `target`, the name of an
+            enemy, for an attack; `urgency`, 0..1; `fire`, one of `FIRE_NAMES`.
+        batch, packs: how many battles and packs there are.
+        enemies: names of the enemies, in order.
+        size: vox, the map along x and y.
+
+    Raises:
+        ConfigError: one line that says what would be right.
+    """
+    require(isinstance(order, Mapping), "order", 'an object such as {"kind": "hold"}', order)
+    unknown = [key for key in order if key not in FIELDS]
+    require(not unknown, "order", f"of {', '.join(FIELDS)} only", unknown)
+    kind, fire = order.get("kind"), order.get("fire", "free")
+    require(isinstance(kind, str) and kind in KIND_NAMES, "order.kind", f"one of {', '.join(KIND_NAMES)}", kind)
+    require(isinstance(fire, str) and fire in FIRE_NAMES, "order.fire", f"one of {', '.join(FIRE_NAMES)}", fire)
+    battle, pack = (index_of(order, name, count) for name, count in (("battle", batch), ("pack", packs)))
+    urgency = number_of(order.get("urgency", 0.5), "order.urgency", 0.0, 1.0)
+
+    row = torch.zeros(action_width(len(enemies)), dtype=torch.float32, device="cpu")
+    row[Give[kind.upper()]] = 1.0
+    row[Give[f"FIRE_{fire.upper()}"]] = 1.0
+    row[Give.URGENCY] = 2 * urgency - 1
+    target, place = order.get("target"), order.get("place")
+    if target is not None:
+        require(kind == "attack", "order.target", "absent but in an attack", target)
+        require(target in enemies, "order.target", f"one of {', '.join(enemies)}", target)
+        row[TARGETS + list(enemies).index(target)] = 1.0
+    needs = kind in NEED_PLACE or (kind == "attack" and target is None)
+    require(not needs or place is not None, "order.place", f"[x, y] in vox for {kind}", place)
+    if place is not None:
+        is_pair = isinstance(place, Sequence) and not isinstance(place, str) and len(place) == 2
+        require(is_pair, "order.place", "[x, y] in vox", place)
+        for column, axis, side in zip((Give.X, Give.Y), place, size, strict=True):
+            row[column] = 2 * number_of(axis, f"order.place.{column.name.lower()}", 0.0, float(side)) / side - 1
+    return battle, pack, row
+
+
+def index_of(order: Mapping[str, Any], name: str, count: int) -> int:
+    """An index below `count`, 0 by default."""
+    value = order.get(name, 0)
+    require(type(value) is int and 0 <= value < count, f"order.{name}", f"0..{count - 1}", value)
+    return int(value)
+
+
+def number_of(value: Any, name: str, low: float, high: float) -> float:
+    """A finite number within limits."""
+    # A comparison is false of what is no number, and takes an integer of any size.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    require(is_number and low <= value <= high, name, f"a number in {low:g}..{high:g}", value)
+    return float(value)
+
+
+def order_rows(
+    orders: Any, batch: int, packs: int, enemies: Sequence[str], size: Sequence[float]
+) -> tuple[list[tuple[int, int, Tensor]], list[str]]:
+    """What those of `orders` mean that are right, as `order_row` returns it, and a line for each that is not."""
+    if not isinstance(orders, Sequence) or isinstance(orders, str | bytes):
+        return [], ['orders must be a list such as [{"pack": 0, "kind": "hold"}], got ' + type(orders).__name__]
+    rows, refused = [], []
+    for number, order in enumerate(orders):
+        try:
+            rows.append(order_row(order, batch, packs, enemies, size))
+        except ConfigError as error:
+            refused.append(f"order {number}: {error}")
+    return rows, refused

@@ -1,0 +1,97 @@
+"""A port to command batches of battles through: reports out, orders in, from a script, a language model or a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from echelon.command.parse import order_rows
+from echelon.command.report import Report, in_words, reports
+from echelon.env.observation.layout import GROUPS
+from echelon.env.views.commanders import GROUP, CommandersView
+
+
+class CommandPort:
+    """All battles of a `CommandersView`, commanded by data: a 30-line script needs no other process.
+
+        port = CommandPort(echelon.commanders(config, num_envs=1000))
+        while not all(port.ended):
+            port.order([{"battle": r["battle"], "kind": "hold"} for r in port.reports() if r["time_s"] < 8])
+            port.step()
+
+    Args:
+        view: the battles; it is reset.
+    """
+
+    def __init__(self, view: CommandersView) -> None:
+        self.view = view
+        self._seen = view.reset()
+        count, is_red = view.num_envs, view.own.is_red
+        self.is_red = [is_red] * count if isinstance(is_red, bool) else is_red.tolist()
+        self.action = torch.zeros(view.full_action_spec[GROUP, "action"].shape, device="cpu")
+        """`[B, P, D]` the orders of the step to come; nothing where nobody spoke."""
+        self.ended = [False] * count
+        """By battle, whether its first one has ended."""
+        self.winners: list[str | None] = [None] * count
+        """By battle who won its first one: `own`, `enemy`, `nobody`, or None while it goes on."""
+
+    @property
+    def num_packs(self) -> int:
+        """Packs of the commanded team."""
+        return self.view.n_agents
+
+    def enemies(self, battle: int = 0) -> list[str]:
+        """Names of the enemies in a battle."""
+        return self.view.env.group_map[GROUPS[1 - int(self.is_red[battle])]]
+
+    def reports(self) -> list[Report]:
+        """A report of every battle: see `docs/COMMAND.md`. Reads the device."""
+        return reports(self.view.env.state, self.view.env.game, self.is_red, self.view.env.agent_names)
+
+    def words(self, report: Report) -> str:
+        """A report as a page of plain English."""
+        return in_words(report)
+
+    def order(self, orders: Sequence[Any]) -> list[str]:
+        """Give orders in the step to come; a later one to the same pack replaces an earlier one.
+
+        Args:
+            orders: as `echelon.command.parse.order_row` reads them.
+
+        Returns:
+            One line for each that was refused; the others are given.
+        """
+        size = self.view.config.world.size[:2]
+        teams = {red: self.view.env.group_map[GROUPS[1 - int(red)]] for red in set(self.is_red)}
+        refused: list[str] = []
+        batch = self.view.num_envs
+        for number, order in enumerate(orders if isinstance(orders, list | tuple) else [orders]):
+            battle = order.get("battle", 0) if isinstance(order, dict) else 0
+            is_known = type(battle) is int and 0 <= battle < batch
+            enemies = teams[self.is_red[battle] if is_known else self.is_red[0]]
+            rows, wrong = order_rows([order], batch, self.num_packs, enemies, size)
+            refused += [line.replace("order 0", f"order {number}", 1) for line in wrong]
+            for at, pack, row in rows:
+                self.action[at, pack] = row
+        return refused
+
+    def step(self) -> list[int]:
+        """Play on until the commander is heard again; battles that ended begin anew.
+
+        Returns:
+            The battles that ended.
+        """
+        self._seen[GROUP, "action"] = self.action.to(self.view.device)
+        played, self._seen = self.view.step_and_maybe_reset(self._seen)
+        self.action.zero_()
+        outcome = played["next", "outcome"]
+        done = played["next", "done"][:, 0].tolist()
+        won, winner = outcome["won"][:, 0].tolist(), outcome["winner"][:, 0].tolist()
+        over = [battle for battle, is_done in enumerate(done) if is_done]
+        for battle in over:
+            if not self.ended[battle]:
+                self.ended[battle] = True
+                self.winners[battle] = "own" if won[battle] else "enemy" if winner[battle] > 0 else "nobody"
+        return over

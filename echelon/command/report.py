@@ -1,0 +1,176 @@
+"""What a commander is told of its battles: numbers for a program, a page of plain English for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.env.orders.issue import known_enemies, middle, pack_span
+from echelon.rules.orders import OrderKind, Told
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+Report = dict[str, Any]
+"""One battle as JSON values; `docs/COMMAND.md` has its fields."""
+
+
+def reports(state: State, game: SimModel, is_red: list[bool], names: list[str]) -> list[Report]:
+    """A report of each battle for its commander. Reads the device once for all battles.
+
+    Args:
+        is_red: by battle whether its commander is red's.
+        names: of all mechs, blue's first.
+    """
+    numbers = read(state, game)
+    return [one_report(number, numbers, game, red, names) for number, red in enumerate(is_red)]
+
+
+def read(state: State, game: SimModel) -> Mapping[str, Any]:
+    """The numbers of B battles on the host, as nested lists by name."""
+    mechs, maps = state.mechs, game.maps
+    leaves: dict[str, Tensor] = {
+        "pos": mechs.pos[..., :2],
+        "hp": mechs.hp / game.roster.hp,
+        "heat": mechs.heat / game.roster.heat_cap,
+        "under_fire": mechs.under_fire,
+        "known": known_enemies(state, game),
+        "middle": middle(state, game),
+        "sent": state.orders_sent[:, 0],
+        "heard": state.orders_heard,
+        "tick": state.tick,
+        "score": state.score,
+        "control": state.control,
+        "zone": maps.zone_center[state.map_id],
+        "radius": maps.zone_radius[state.map_id],
+    }
+    return {name: leaf.to(torch.float64).cpu().tolist() for name, leaf in leaves.items()}
+
+
+def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: bool, names: list[str]) -> Report:
+    """The report of one battle."""
+    rules, roster, command = game.rules, game.roster, game.config.command
+    own, enemy = ("red", "blue") if is_red else ("blue", "red")
+    mine, theirs = int(is_red), 1 - int(is_red)
+    now = {name: values[battle] for name, values in numbers.items()}
+    first, last = pack_span(game)[own]
+    enemies = range(*roster.teams[enemy].indices(roster.num_mechs))
+    seen = [n for n in enemies if now["known"][mine][n]]
+    return {
+        "battle": battle,
+        "team": own,
+        "time_s": tenth(now["tick"] * rules.dt_s),
+        "ends_s": rules.max_episode_s,
+        "next_orders_s": tenth(command.period * rules.decision_s),
+        "map": [int(side) for side in game.config.world.size[:2]],
+        "zone": {"place": rounded(now["zone"]), "radius": tenth(now["radius"])},
+        "score_s": {
+            "own": tenth(now["score"][mine]),
+            "enemy": tenth(now["score"][theirs]),
+            "to_win": rules.zone_score_to_win_s,
+        },
+        "control": {"own": now["control"][mine] > 0, "enemy": now["control"][theirs] > 0},
+        "packs": [pack_report(pack - first, pack, now, game, names) for pack in range(first, last)],
+        "enemies": [{"name": names[n], "hull": roster.hulls[n], "place": rounded(now["pos"][n])} for n in seen],
+    }
+
+
+def pack_report(number: int, pack: int, now: Mapping[str, Any], game: SimModel, names: list[str]) -> Report:
+    """One pack: where it is, what it was told, how its mechs fare."""
+    roster = game.roster
+    span = roster.packs[pack]
+    members = range(span.start, span.stop)
+    mechs = [
+        {
+            "name": names[n],
+            "hull": roster.hulls[n],
+            "place": rounded(now["pos"][n]),
+            "hp": hundredth(now["hp"][n]),
+            "heat": hundredth(now["heat"][n]),
+            "under_fire": now["under_fire"][n] > 0,
+            "heard": now["heard"][n][Told.ISSUED] == now["sent"][pack][Told.ISSUED] >= 0,
+        }
+        for n in members
+        if now["hp"][n] > 0
+    ]
+    return {
+        "pack": number,
+        "place": rounded(now["middle"][pack]),
+        "alive": len(mechs),
+        "of": len(members),
+        "order": standing_order(now["sent"][pack], now["tick"], game, names),
+        "mechs": mechs,
+    }
+
+
+def standing_order(sent: list[float], tick: float, game: SimModel, names: list[str]) -> Report | None:
+    """The last order that a pack was given, as JSON values; None before the first one."""
+    if sent[Told.ISSUED] < 0:
+        return None
+    target = int(sent[Told.TARGET])
+    return {
+        "kind": OrderKind(int(sent[Told.KIND])).name.lower(),
+        "place": rounded(sent[Told.X : Told.Y + 1]),
+        "target": names[target] if target >= 0 else None,
+        "urgency": hundredth(sent[Told.URGENCY]),
+        "age_s": tenth((tick - sent[Told.ISSUED]) * game.rules.dt_s),
+    }
+
+
+def tenth(value: float) -> float:
+    return round(value, 1)
+
+
+def hundredth(value: float) -> float:
+    return round(value, 2)
+
+
+def rounded(place: list[float]) -> list[float]:
+    return [tenth(axis) for axis in place]
+
+
+def in_words(report: Report) -> str:
+    """A report as a page of plain English, for a reader or a language model."""
+    zone, score = report["zone"], report["score_s"]
+    east, north = report["map"]
+    lines = [
+        f"You command {report['team']} on a map of {east} by {north} metres; x grows to the east, y to the north. {report['time_s']:g} s have passed, the battle ends at {report['ends_s']:g} s.",
+        f"The zone is at ({place_of(zone)}), {zone['radius']:g} m around. You hold {score['own']:g} s of the "
+        f"{score['to_win']:g} s that win, the enemy {score['enemy']:g} s. {control_of(report['control'])}",
+    ]
+    for pack in report["packs"]:
+        lines.append(pack_in_words(pack, zone["place"]))
+    known = [f"{one['name']} ({one['hull']}) at ({place_of(one)})" for one in report["enemies"]]
+    lines.append(f"Enemies you know of: {', '.join(known)}." if known else "You know of no enemy.")
+    return "\n".join(lines)
+
+
+def pack_in_words(pack: Report, zone: list[float]) -> str:
+    """A pack in a sentence or three."""
+    if not pack["alive"]:
+        return f"Pack {pack['pack']} is lost."
+    mechs = ", ".join(
+        f"{one['name']} ({one['hull']}, {one['hp']:.0%} hp{', under fire' if one['under_fire'] else ''})"
+        for one in pack["mechs"]
+    )
+    away = ((pack["place"][0] - zone[0]) ** 2 + (pack["place"][1] - zone[1]) ** 2) ** 0.5
+    where = f"Pack {pack['pack']} is at ({place_of(pack)}), {away:.0f} m from the middle of the zone"
+    order = pack["order"]
+    if order is None:
+        return f"{where}, without orders: {mechs}."
+    heard = sum(one["heard"] for one in pack["mechs"])
+    target = f" {order['target']}" if order["target"] else ""
+    told = f"told to {order['kind']}{target} {order['age_s']:g} s ago, which {heard} of {pack['alive']} have heard"
+    return f"{where}, {told}: {mechs}."
+
+
+def place_of(row: Report) -> str:
+    return ", ".join(f"{axis:g}" for axis in row["place"])
+
+
+def control_of(control: Report) -> str:
+    if control["own"] and control["enemy"]:
+        return "Both teams stand in it."
+    return "You stand in it." if control["own"] else "The enemy stands in it." if control["enemy"] else "It is empty."

@@ -1,0 +1,108 @@
+"""A conversation about battles in lines of JSON: reports out, orders in, and what was wrong with them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from echelon.command.parse import FIRE_NAMES, KIND_NAMES
+from echelon.command.port import CommandPort
+from echelon.runtime.errors import shown
+
+SCHEMA = 1
+"""Raised when a message begins to mean something else."""
+MOST_BYTES = 1 << 20
+"""Of one line."""
+MOST_ORDERS = 100_000
+"""In one line."""
+
+
+class Session:
+    """What is said about the battles of a port, whatever carries the lines.
+
+    Args:
+        port: the battles.
+        speaks: whether reports have a page of plain English besides.
+    """
+
+    def __init__(self, port: CommandPort, speaks: bool = False) -> None:
+        self.port, self.speaks = port, speaks
+        self.number = 0
+        """Of the report that was sent last; 0 before the first."""
+        self.given = self.late = self.refused = 0
+        """Orders so far: given, of those late, and refused."""
+
+    def begin(self) -> dict[str, Any]:
+        """The first message: what there is to command, and how."""
+        view = self.port.view
+        command, rules = view.config.command, view.config.rules
+        return {
+            "type": "begin",
+            "schema": SCHEMA,
+            "battles": view.num_envs,
+            "packs": self.port.num_packs,
+            "map": list(view.config.world.size[:2]),
+            "kinds": list(KIND_NAMES),
+            "fire": list(FIRE_NAMES),
+            "period_s": command.period * rules.decision_s,
+            "delay_s": command.delay_s,
+            "ends_s": rules.max_episode_s,
+        }
+
+    def report(self) -> dict[str, Any]:
+        """The next report, of the battles whose first one goes on."""
+        self.number += 1
+        reports = [one for one in self.port.reports() if not self.port.ended[one["battle"]]]
+        if self.speaks:
+            reports = [{**one, "words": self.port.words(one)} for one in reports]
+        told = {"type": "report", "number": self.number, "battles": reports}
+        return told | ({"late": self.late} if self.late else {})
+
+    def receive(self, line: str | bytes) -> dict[str, Any] | None:
+        """Take in one line, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`; `number` is that of the
+        report that it answers, the last one by default.
+
+        Returns:
+            What was wrong with it, a message of type `refused`; None where all of it was right.
+        """
+        if len(line) > MOST_BYTES:
+            return self._refuse([f"a line must be at most {MOST_BYTES:,} bytes, got {len(line):,}"])
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            example = '{"orders": [{"pack": 0, "kind": "hold"}]}'
+            return self._refuse([f"a line must be JSON such as {example}, got {shown(line[:80])}"])
+        if not isinstance(said, dict) or said.keys() - {"orders", "number"}:
+            return self._refuse([f"a line must be an object of orders and number, got {shown(said)}"])
+        number, orders = said.get("number", self.number), said.get("orders", [])
+        if type(number) is not int or not 0 <= number <= self.number:
+            return self._refuse([f"number must be 0..{self.number}, that of a report, got {shown(number)}"])
+        if not isinstance(orders, list) or len(orders) > MOST_ORDERS:
+            return self._refuse([f"orders must be a list of at most {MOST_ORDERS:,}, got {shown(orders)}"])
+        refused = self.port.order(orders)
+        taken = len(orders) - len(refused)
+        self.given += taken
+        self.late += taken if number < self.number else 0
+        return self._refuse(refused) if refused else None
+
+    def _refuse(self, lines: list[str]) -> dict[str, Any]:
+        self.refused += len(lines)
+        return {"type": "refused", "errors": lines}
+
+    def advance(self) -> list[dict[str, Any]]:
+        """Play on until the commander is heard again: a message of type `end` for each battle that ended first now."""
+        before = list(self.port.ended)
+        over = self.port.step()
+        new = [battle for battle in over if not before[battle]]
+        return [{"type": "end", "battle": battle, "won_by": self.port.winners[battle]} for battle in new]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the first battle in every place has ended."""
+        return all(self.port.ended)
+
+    def result(self) -> dict[str, Any]:
+        """The last message: who won how many, and what became of the orders."""
+        counts = {who: self.port.winners.count(who) for who in ("own", "enemy", "nobody")}
+        orders = {"given": self.given, "late": self.late, "refused": self.refused}
+        return {"type": "result", "won_by": counts, "orders": orders}

@@ -1,0 +1,248 @@
+"""Battles as the commanders of one team meet them: an agent a pack, a step an order, mechs commanded inside."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Bounded, Composite, Unbounded
+
+from echelon.env.arguments import real_action
+from echelon.env.env import EchelonEnv
+from echelon.env.env_info import EnvInfo
+from echelon.env.observation.layout import COMMAND, GROUPS
+from echelon.env.outcome import Winner
+from echelon.env.partial import STEP, PartialEnv, mask_of, reset_mask
+from echelon.env.restart import cleared, select
+from echelon.env.specs import DONE_KEYS
+from echelon.env.views.build import Opponent, team_policy
+from echelon.env.views.commanded import OneTeam, Side, decide_other, first_memory
+from echelon.env.views.group_policy import TeamPolicy
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError, require
+
+GROUP = "commanders"
+STREAMS = ("packs", "tracks", "tracks_mask", "situation")
+
+
+class CommandersView(EnvInfo, PartialEnv):
+    """The commanders of one team of an `EchelonEnv`; use `commanders` to create one.
+
+    The batch is `[B]`. The one group `commanders` has an agent for each of the team's P packs:
+
+    - in: `("commanders", "action") [B, P, D]` float32 in [-1, 1], the order that its pack is given;
+    - out: `("commanders", "observation")`: `[B, P, F]` float32, or the streams `packs`, `tracks`, `tracks_mask` and
+      `situation`; `("commanders", "mask") [B, P]` bool (the pack has living mechs), `("commanders", "reward")
+      [B, P, 1]`, the mean reward of the team's mechs, summed over the decisions of the step, each discounted by
+      `RewardConfig.gamma`;
+    - at the root `is_init`, `done`, `terminated`, `truncated` `[B, 1]` and the `outcome` of `EchelonEnv`, with `won`.
+
+    A step is `CommandConfig.period` decisions, so a return of its rewards is discounted by `gamma`.
+
+    Args:
+        env: the battles, with orders, made with `info` and without `memory`.
+        side: as in `versus`.
+        subordinates: what plays the mechs that are commanded.
+        opponent: what plays the other team.
+        is_flat: whether an observation is one vector.
+    """
+
+    def __init__(
+        self, env: EchelonEnv, side: Side, subordinates: TeamPolicy, opponent: TeamPolicy, is_flat: bool = True
+    ) -> None:
+        require(len(env.command_map) > 0, "config.command.enabled", "True for commanders", False)
+        require(env.info, "info", "True for commanders", env.info)
+        super().__init__(device=env.device, batch_size=torch.Size([env.num_envs]))
+        self.env, self.config, self.num_envs = env, env.config, env.num_envs
+        self.info, self.extra_rewards, self.command_map = env.info, env.extra_rewards, {}
+        self.subordinates, self.opponent, self.is_flat = subordinates, opponent, is_flat
+        own = OneTeam.of(side, env.group_map, env.num_envs, env.device)
+        is_red = not own.is_red if isinstance(own.is_red, bool) else ~own.is_red
+        other = [name for name in env.group_map["red" if side == "blue" else "blue"]]
+        self.own, self.other = own, OneTeam(other, is_red)
+        names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
+        self.group_map = {GROUP: [f"pack_{number}" for number in range(len(names))]}
+        self.memories = self._first_memories()
+        self._make_specs()
+
+    @property
+    def gamma(self) -> float:
+        """Discount of a step: that of a decision to the power of their number in it."""
+        return float(self.config.reward.gamma**self.config.command.period)
+
+    def _first_memories(self) -> TensorDict:
+        """What both policies remember of battles that begin, batch `[B]`."""
+        env = self.env
+        own = first_memory(self.subordinates, env, self.other.count)
+        other = first_memory(self.opponent, env, self.own.count)
+        return TensorDict({"subordinates": own, "opponent": other}, [self.num_envs], device=env.device)
+
+    def _make_specs(self) -> None:
+        env, batch = self.env, (self.num_envs,)
+        packs = len(self.group_map[GROUP])
+        source = COMMAND["red" if self.own.is_red is True else "blue"]
+        seen = env.observation_spec[source]
+
+        def root(**leaves: object) -> Composite:
+            return Composite(**leaves, shape=batch, device=self.device)
+
+        streams = seen["observation"].clone()
+        if self.is_flat:
+            width = sum(streams[name].shape[2:].numel() for name in STREAMS)
+            streams = Unbounded((*batch, packs, width), device=self.device, dtype=torch.float32)
+        group = Composite(observation=streams, mask=seen["mask"].clone(), shape=(*batch, packs), device=self.device)
+        outcome = env.observation_spec["outcome"].clone()
+        outcome["won"] = env.done_spec["done"].clone()
+        self.observation_spec = root(
+            **{GROUP: group, "is_init": env.observation_spec["is_init"].clone(), "outcome": outcome}
+        )
+        width = env.action_spec[source, "action"].shape[-1]
+        action = Bounded(-1.0, 1.0, (*batch, packs, width), device=self.device, dtype=torch.float32)
+        reward = Unbounded((*batch, packs, 1), device=self.device, dtype=torch.float32)
+        inner = {"shape": (*batch, packs), "device": self.device}
+        self.action_spec = root(**{GROUP: Composite(action=action, **inner)})
+        self.reward_spec = root(**{GROUP: Composite(reward=reward, **inner)})
+        self.done_spec = env.done_spec.clone()
+
+    # What other programs ask an environment
+
+    @property
+    def agent_names(self) -> list[str]:
+        """Names of the packs."""
+        return list(self.group_map[GROUP])
+
+    @property
+    def n_agents(self) -> int:
+        """Number of packs."""
+        return len(self.group_map[GROUP])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.agent_names)}, {self.env!r})"
+
+    def _set_seed(self, seed: int | Tensor | None) -> None:
+        self.env._set_seed(seed)
+
+    def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
+        """Seed the battles; see `EchelonEnv`."""
+        return self.env.set_seed(seed, static_seed)
+
+    # TorchRL's interface
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        which = reset_mask(tensordict, self.batch_size)
+        if which is None:
+            self.memories = self._first_memories()
+            return self._shown(self.env._reset())
+        given = TensorDict({"_reset": which}, self.batch_size, device=self.device)
+        return self._began(self.env._reset(given), which)
+
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Restart the battles that are done, without asking the host which."""
+        which = tensordict.get("done")
+        seen = self.env.observed()
+        seen.set("done", which)
+        return tensordict.update(self._began(self.env.maybe_reset(seen), which))
+
+    def _began(self, seen: TensorDictBase, which: Tensor) -> TensorDictBase:
+        self.memories = self.memories.apply(lambda values: cleared(values, which[:, 0]))
+        return self._shown(seen)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        require(mask_of(tensordict, STEP, self.batch_size) is None, STEP, "absent: commanders step all battles", "one")
+        key = (GROUP, "action")
+        action, expected = tensordict.get(key, None), self.full_action_spec[key].shape
+        if action is None or action.shape != expected:
+            got = "none" if action is None else tuple(action.shape)
+            raise ConfigError(f"{key} must have shape {tuple(expected)}, got {got}: docs/COMMAND.md")
+        orders: Tensor | None = real_action(key, action)
+        shown: TensorDict | None = None
+        for number in range(self.config.command.period):
+            after = self._decide(orders)
+            reward = self.own.gather(*(after.get((COMMAND[team], "reward")) for team in GROUPS))
+            now, orders = self._shown(after), None
+            now.set((GROUP, "reward"), reward)
+            shown = now if shown is None else self._gone_on(shown, now, self.config.reward.gamma**number)
+        assert shown is not None
+        return shown
+
+    def _decide(self, orders: Tensor | None) -> TensorDictBase:
+        """One decision of both teams, with the orders `[B, P, D]` or without new ones."""
+        memories, env = self.memories, self.env
+        mine, own_memory = decide_other(self.subordinates, env, self.other, memories.get("subordinates"))
+        theirs, other_memory = decide_other(self.opponent, env, self.own, memories.get("opponent"))
+        self.memories = TensorDict(
+            {"subordinates": own_memory, "opponent": other_memory}, self.batch_size, device=self.device
+        )
+        blue, red = self.own.split(mine, theirs)
+        told: dict[str, Any] = {"blue": {"action": blue}, "red": {"action": red}}
+        if orders is not None:
+            silence = torch.zeros_like(orders)
+            for team, side in zip(GROUPS, self.own.split(orders, silence), strict=True):
+                # Another number of packs or enemies: nobody of the other team speaks anyway.
+                shape = env.action_spec[COMMAND[team], "action"].shape
+                told[COMMAND[team]] = {
+                    "action": side if side.shape == shape else torch.zeros(shape, device=self.device)
+                }
+        return env._step(TensorDict(told, self.batch_size, device=self.device))
+
+    def _gone_on(self, shown: TensorDict, now: TensorDict, discount: float) -> TensorDict:
+        """What is shown of a step when one more decision was played: battles that had ended stay as they ended."""
+        is_over = shown.get("done")[:, 0]
+        reward = shown.get((GROUP, "reward")) + discount * cleared(now.get((GROUP, "reward")), is_over)
+        merged = now.apply(lambda new, old: select(is_over, old, new), shown)
+        merged.set((GROUP, "reward"), reward)
+        return merged
+
+    def _shown(self, seen: TensorDictBase) -> TensorDict:
+        """What the commanders are shown, of what the environment shows."""
+        groups = [seen.get(COMMAND[team]) for team in GROUPS]
+
+        def own(*key: str) -> Tensor:
+            if isinstance(self.own.is_red, bool):
+                return groups[int(self.own.is_red)].get(key)
+            return self.own.gather(*(group.get(key) for group in groups))
+
+        streams = {name: own("observation", name) for name in STREAMS}
+        mask = own("mask")
+        observation: Tensor | TensorDict = TensorDict(streams, mask.shape, device=self.device)
+        if self.is_flat:
+            observation = torch.cat([value.flatten(2).to(torch.float32) for value in streams.values()], -1)
+        group = TensorDict({"observation": observation, "mask": mask}, mask.shape, device=self.device)
+        winner = seen.get(("outcome", "winner"))[:, 0]
+        won = self.own.gather(winner == int(Winner.BLUE), winner == int(Winner.RED))
+        outcome = seen.get("outcome").copy().set("won", won[:, None])
+        flags = {name: seen.get(name) for name in ("is_init", *DONE_KEYS)}
+        return TensorDict({GROUP: group, "outcome": outcome, **flags}, self.batch_size, device=self.device)
+
+
+def commanders(
+    config: EnvConfig = EnvConfig(),
+    subordinates: Opponent = "heuristic:hard",
+    opponent: Opponent = "heuristic:hard",
+    num_envs: int = 1,
+    device: torch.device | str | None = None,
+    seed: int | Tensor | None = None,
+    *,
+    side: Side = "both",
+    observation: Literal["flat", "structured"] = "flat",
+    **settings: Any,
+) -> CommandersView:
+    """The commanders of one team: an agent for each pack gives it an order a step, `CommandConfig.period` decisions.
+
+    Args:
+        config: the battle; with `EnvConfig.command` on.
+        subordinates: what plays the mechs of the team, named as an opponent of `versus` is.
+        opponent: what plays the other team, which has no commander.
+        num_envs, device, seed, side, settings: see `versus`.
+        observation: `flat`, one vector a pack, or `structured`, the streams by name.
+
+    Raises:
+        ConfigError: orders are off, a setting is out of range, or `side` is `both` and the teams differ in size.
+        FileError: a path without a checkpoint for such battles.
+    """
+    require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
+    env = EchelonEnv(config, num_envs, device, seed, **settings)
+    policies = [team_policy(named, config, env.device) for named in (subordinates, opponent)]
+    return CommandersView(env, side, policies[0], policies[1], observation == "flat")
