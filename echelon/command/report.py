@@ -135,8 +135,10 @@ def in_words(report: Report) -> str:
     """A report as a page of plain English, for a reader or a language model."""
     zone, score = report["zone"], report["score_s"]
     east, north = report["map"]
+    time_s, ends_s = report["time_s"], report["ends_s"]
     lines = [
-        f"You command {report['team']} on a map of {east} by {north} metres; x grows to the east, y to the north. {report['time_s']:g} s have passed, the battle ends at {report['ends_s']:g} s.",
+        f"You command {report['team']} on a map of {east} by {north} metres; x grows to the east, y to the north. "
+        f"{time_s:g} s have passed, the battle ends at {ends_s:g} s.",
         f"The zone is at ({place_of(zone)}), {zone['radius']:g} m around. You hold {score['own']:g} s of the "
         f"{score['to_win']:g} s that win, the enemy {score['enemy']:g} s. {control_of(report['control'])}",
     ]

@@ -16,6 +16,7 @@ import plan_by_forks
 import pytest
 import qmix
 import torch
+import train_commander
 from brief_tasks import make_tasks_brief
 from builders import short_battles
 
@@ -55,6 +56,17 @@ def test_an_example_learns_from_its_rewards(example, sizes):
     first, last, other = (dict(policy.named_parameters()) for policy in (before, after, unpaid))
     assert first and all(not torch.equal(first[name], last[name]) for name in first)
     assert not all(torch.equal(other[name], last[name]) for name in first)
+
+
+def test_a_commander_learns_and_is_judged_by_its_first_battles():
+    torch.manual_seed(0)
+    env = train_commander.make(2, 0, "train")
+    actor, critic = train_commander.networks(env)
+    before = [parameter.clone() for part in (actor, critic) for parameter in part.parameters()]
+    assert len(list(train_commander.train(env, actor, critic, iterations=1, steps=4, epochs=1))) == 1
+    after = [parameter for part in (actor, critic) for parameter in part.parameters()]
+    assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    assert 0 <= train_commander.wins(train_commander.make(2, 1, "validation"), actor) <= 2
 
 
 def test_a_position_is_played_from_many_seeds():

@@ -159,7 +159,7 @@ class CommandersView(EnvInfo, PartialEnv):
         orders: Tensor | None = real_action(key, action)
         shown: TensorDict | None = None
         for number in range(self.config.command.period):
-            after = self._decide(orders)
+            after = self.decide(orders)
             reward = self.own.gather(*(after.get((COMMAND[team], "reward")) for team in GROUPS))
             now, orders = self._shown(after), None
             now.set((GROUP, "reward"), reward)
@@ -167,7 +167,7 @@ class CommandersView(EnvInfo, PartialEnv):
         assert shown is not None
         return shown
 
-    def _decide(self, orders: Tensor | None) -> TensorDictBase:
+    def decide(self, orders: Tensor | None) -> TensorDictBase:
         """One decision of both teams, with the orders `[B, P, D]` or without new ones."""
         memories, env = self.memories, self.env
         mine, own_memory = decide_other(self.subordinates, env, self.other, memories.get("subordinates"))

@@ -1,0 +1,28 @@
+"""Reward terms for mechs that shall learn to follow orders; `--extra-reward echelon.command.rewards:following=6`."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from echelon.env.orders.told import destination
+from echelon.env.outcome import Ending
+from echelon.runtime import exact
+from echelon.runtime.geometry import length
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+ARRIVED = 0.02
+"""What a decision at the place is worth, in lengths of the map's longest side."""
+
+
+def following(before: State, after: State, ending: Ending, game: SimModel) -> Tensor:
+    """`[B, N]` how much nearer a mech came to where it was sent, in lengths of the map's longest side, and a little
+    for each decision there; 0 for who was sent nowhere."""
+    place, is_sent, reach = destination(after, game)
+
+    def away(state: State) -> Tensor:
+        return (length(place - state.mechs.pos[..., :2]) - reach).clamp_min(0)
+
+    left = away(after)
+    nearer = exact.divide(away(before) - left, game.config.world.longest_side)
+    return (nearer + ARRIVED * (left == 0)) * is_sent

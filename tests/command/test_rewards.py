@@ -1,0 +1,32 @@
+"""What following an order is paid."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import scene
+
+from echelon import CommandConfig, EnvConfig
+from echelon.command.rewards import ARRIVED, following
+from echelon.env.outcome import judge
+from echelon.rules.orders import PLACE, OrderKind, Told
+
+CONFIG = dataclasses.replace(
+    EnvConfig.small(), map_pool=2, blue=("medium", "light"), red=("medium",), command=CommandConfig(enabled=True)
+)
+
+
+def test_a_mech_is_paid_for_coming_nearer_to_where_it_was_sent_and_for_being_there():
+    one = scene(CONFIG).place(0, 10, 10).place(1, 29, 10).place(2, 30, 30)
+    sent = one.state.orders_heard.clone()
+    sent[:, :2, Told.KIND], sent[:, :2, Told.ISSUED] = float(OrderKind.MOVE), 0.0
+    sent[:, :2, PLACE] = torch.tensor([30.0, 10.0])
+    before = one.state.replace(orders_heard=sent)
+    mechs = before.mechs.replace(pos=before.mechs.pos + torch.tensor([4.0, 0.0, 0.0]))
+    after = before.replace(mechs=mechs)
+    paid = following(before, after, judge(after, one.game), one.game)
+    # 20 vox away, 16 outside of its reach, of which it walked 4 of a map of 40; the other was there, and still is.
+    assert paid[0].tolist() == pytest.approx([4 / 40, ARRIVED, 0.0])
+    assert following(one.state, after.replace(orders_heard=one.state.orders_heard), None, one.game).tolist() == [
+        [0, 0, 0]
+    ]
