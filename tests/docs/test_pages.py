@@ -64,6 +64,7 @@ def a_users_folder(tmp_path, monkeypatch):
         monkeypatch.setattr(EnvConfig, preset, lambda brief=brief: brief)
     make_tasks_brief(monkeypatch)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", "")  # A page sets it.
     for place in (ROOT / "tests" / "examples", tmp_path):
         monkeypatch.syspath_prepend(place)
     monkeypatch.setattr(rules_config, "REGISTERED_BIOMES", names := [])
