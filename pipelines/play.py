@@ -114,7 +114,7 @@ class WriteDataset:
     """The file; of Minari a new folder `NAME-vNUMBER`, below `~/.minari/datasets` for `minari.load_dataset` to find."""
     format: Literal["echelon", "minari"] = "echelon"
     """echelon: one file, mapped into memory by `echelon.datasets.dataset.open_dataset`. minari: a Minari dataset, an
-    episode for each mech of both teams and each battle (`pip install 'echelon[minari]'`)."""
+    episode for each mech of both teams and each battle (`pip install 'echelon-marl[minari]'`)."""
     battles: int = 64
     """Between each two of them."""
     seed: int = 0

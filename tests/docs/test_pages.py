@@ -39,7 +39,7 @@ from early_stop import EarlyStop as StopWhenGood
 from gru import Config
 """
 """The module of their own that pages speak of."""
-OTHER = {"pip", "pytest", "sphinx-build", "python3", "ruff", "mypy", "run", "gpu.sh", "wheel_matrix.sh", "git", "cd"}
+OTHER = {"docker", "pip", "pytest", "sphinx-build", "python3", "ruff", "mypy", "run", "gpu.sh", "wheel_matrix.sh", "git", "cd"}
 """Programs that are not Echelon's: what they name in the repository must exist."""
 PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]

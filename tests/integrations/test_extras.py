@@ -29,6 +29,6 @@ NEEDS = {
 def test_the_extra_is_named():
     ran = subprocess.run([sys.executable, "-c", WITHOUT, *NEEDS], capture_output=True, text=True)
     assert ran.stdout.splitlines() == [
-        f"echelon.{module} needs {needed}, which is not installed: pip install 'echelon[{module.split('.')[1]}]'"
+        f"echelon.{module} needs {needed}, which is not installed: pip install 'echelon-marl[{module.split('.')[1]}]'"
         for module, needed in NEEDS.items()
     ], ran.stderr
