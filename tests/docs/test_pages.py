@@ -39,7 +39,8 @@ from early_stop import EarlyStop as StopWhenGood
 from gru import Config
 """
 """The module of their own that pages speak of."""
-OTHER = {"docker", "pip", "pytest", "sphinx-build", "python3", "ruff", "mypy", "run", "gpu.sh", "wheel_matrix.sh", "git", "cd"}
+OTHER = {"docker", "git", "mypy", "pip", "pytest", "python3", "ruff", "sphinx-build"}
+OTHER |= {"cd", "gpu.sh", "run", "wheel_matrix.sh"}
 """Programs that are not Echelon's: what they name in the repository must exist."""
 PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]

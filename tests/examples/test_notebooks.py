@@ -1,4 +1,4 @@
-"""The notebooks of `examples/` run from their first cell to their last, in an empty folder, and are kept without outputs."""
+"""Notebooks of `examples/` run from their first cell to their last, in an empty folder; git has no outputs of them."""
 
 import json
 import os
