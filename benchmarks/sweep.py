@@ -135,7 +135,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
         ]
         commits = ", ".join(dict.fromkeys(row["commit"] + ("" if row["clean"] else "+") for row in runs.values()))
         shared = " ".join(["python pipelines/train.py", *table.flags, "--total-agent-steps", str(table.agent_steps)])
-        lines += ["", f"### {table.name}: {table.about}", "", f"`{shared} --seed SEED`, judged by `{table.task}`,"]
+        lines += ["", f"## {table.name}: {table.about}", "", f"`{shared} --seed SEED`, judged by `{table.task}`,"]
         lines += [f"{table.battles} battles against each; commits {commits} (+: with changes).", ""]
         lines += [*markdown(heads, body), ""]
     return lines

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import tyro
 from rich.progress import track
@@ -13,7 +17,7 @@ from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.evaluate import in_split
 from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
 from echelon.arena.resolve import resolve
-from echelon.datasets.dataset import DatasetWriter
+from echelon.datasets.dataset import DatasetWriter, open_dataset
 from echelon.league.entry_policy import qualified_name
 from echelon.league.matchmaking import round_robin
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config
@@ -102,12 +106,15 @@ class Play:
 
 @dataclass(frozen=True)
 class WriteDataset:
-    """Write battles between commanders as one file that maps into memory: what each mech observed, did and was paid."""
+    """Write battles between commanders as data: what each mech observed, did and was paid."""
 
     commanders: tuple[str, ...]
     """Names as `play` takes them. Each fights each other one, every seed once per side; one alone fights itself."""
     out: Path
-    """The file; `echelon.datasets.dataset.open_dataset` reads it."""
+    """The file; of Minari a new folder `NAME-vNUMBER`, below `~/.minari/datasets` for `minari.load_dataset` to find."""
+    format: Literal["echelon", "minari"] = "echelon"
+    """echelon: one file, mapped into memory by `echelon.datasets.dataset.open_dataset`. minari: a Minari dataset, an
+    episode for each mech of both teams and each battle (`pip install 'echelon-marl[minari]'`)."""
     battles: int = 64
     """Between each two of them."""
     seed: int = 0
@@ -133,15 +140,31 @@ class WriteDataset:
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
         how = (min(self.arena.batch, len(battles)), *self.arena.execution(device))
-        with DatasetWriter(self.out, env, self.commanders) as writer:
-            arena = BatchArena(env, policies.__getitem__, device, *how)
-            starts = range(0, len(battles), arena.batch)
-            for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
-                arena.play(battles[start : start + arena.batch], sink=writer)
-        rows, size = writer.lengths["rows"], self.out.stat().st_size
-        terminal(stderr=True).print(
-            f"dataset     {self.out}: {len(battles)} battles, {rows} decisions, {size / 1e6:.1f} MB"
-        )
+        with self.file() as path:
+            with DatasetWriter(path, env, self.commanders) as writer:
+                arena = BatchArena(env, policies.__getitem__, device, *how)
+                starts = range(0, len(battles), arena.batch)
+                for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
+                    arena.play(battles[start : start + arena.batch], sink=writer)
+            rows, size = writer.lengths["rows"], path.stat().st_size
+        told = f"{len(battles)} battles, {rows} decisions, {size / 1e6:.1f} MB"
+        terminal(stderr=True).print(f"dataset     {self.out}: {told}")
+
+    @contextmanager
+    def file(self) -> Iterator[Path]:
+        """The file that battles are written into; of another format a hidden one beside it, which is converted."""
+        if self.format == "echelon":
+            yield self.out
+            return
+        from echelon.datasets import minari  # an extra
+
+        minari.name_of(self.out)
+        path = self.out.expanduser().parent / f".{self.out.name}.{os.getpid()}.safetensors"
+        try:
+            yield path
+            minari.write_minari(open_dataset(path), self.out)
+        finally:
+            path.unlink(missing_ok=True)
 
     def schedule(self) -> list[Battle]:
         """Every pair on every seed, once per side."""

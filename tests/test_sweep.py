@@ -90,7 +90,7 @@ def test_what_is_missing_is_run_in_pieces_and_nothing_twice(sweep, tmp_path, mon
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert {(row["row"], row["seed"]) for row in rows} == {(name, seed) for name in table.rows for seed in (0, 1)}
     assert all(row["agent_steps"] >= 700 and len(row["opponents"]) == 4 for row in rows)
-    assert "### mine: which is better" in page.read_text() and page.read_text().endswith("behind\n")
+    assert "## mine: which is better" in page.read_text() and page.read_text().endswith("behind\n")
     before = results.read_bytes()
     assert sweep.main(args) == 0 and results.read_bytes() == before
     results.write_bytes(b"\n".join(before.splitlines()[:3]) + b"\n")

@@ -4,7 +4,7 @@
 #
 # tests/wheel_matrix.sh python3.12                 # the newest torch that pip finds
 # tests/wheel_matrix.sh python3.12 'torch==2.14.*' # this one
-# WHEEL=dist/echelon-0.2.0-py3-none-any.whl tests/wheel_matrix.sh python3.12   # one that was built before
+# WHEEL=dist/echelon_marl-0.2.0-py3-none-any.whl tests/wheel_matrix.sh python3.12   # one that was built before
 # TESTS="tests/env tests/test_golden.py" tests/wheel_matrix.sh python3.12   # tests of the clone too, against the installed wheel
 set -euo pipefail
 python=$1
@@ -31,7 +31,8 @@ bin=$work/venv/bin
 if [ -n "${WHEEL:-}" ]; then
     mkdir "$work/dist" && cp "$WHEEL" "$work/dist"
 else
-    timed build bash -c "'$bin/pip' install -q build && '$bin/python' -m build -q -o '$work/dist' '$work/source'"
+    timed build bash -c "'$bin/pip' install -q build twine && '$bin/python' -m build -q -o '$work/dist' '$work/source' \
+        && '$bin/twine' check --strict '$work'/dist/*"
 fi
 timed install "$bin/pip" install -q --no-cache-dir --no-compile "$work"/dist/*.whl "$torch"
 size=$(du -sh "$work/venv" | cut -f1)

@@ -85,7 +85,7 @@ def tables(lines: Sequence[Row]) -> str:
         names = [name.removeprefix("heuristic:") for name in opponents]
         head = ["baseline", "agent steps", "seeds", *names, "IQM (95 %)", "training", "commit"]
         body = [table_row(baseline, rows, opponents) for (_, baseline, _), rows in own.items()]
-        parts += [f"### {task} (`{own[next(iter(own))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
+        parts += [f"## {task} (`{own[next(iter(own))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
         parts += ["Commands, for every seed:", "", "```sh"]
         parts += [rows[0]["command"].replace(" --seed 0", " --seed SEED") for rows in own.values()] + ["```", ""]
     parts += ["Not run:", "", *not_run({(task, baseline) for task, baseline, _ in complete}), ""]

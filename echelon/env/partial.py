@@ -11,6 +11,7 @@ from torchrl.envs import EnvBase
 
 from echelon.env.restart import ByMask, cleared, select
 from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.signatures import InitSignature
 from echelon.state import State
 
 RESET, STEP = "_reset", "_step"
@@ -22,6 +23,8 @@ class PartialEnv(EnvBase):
     TorchRL shows zeros of them where the caller passed a mask without what was last observed; `_reset` and `_step` of a
     subclass return it.
     """
+
+    __signature__ = InitSignature()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> PartialEnv:
         """What all of `to`, `half`, `double`, `type` ... of torch come down to."""

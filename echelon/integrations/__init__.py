@@ -6,8 +6,8 @@ A module imports its framework, which an extra of the same name installs, so not
 from __future__ import annotations
 
 
-def missing(extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The error, in one line, of `echelon.integrations.{extra}` where `error` says that a module is not there."""
-    name = str(error.name).partition(".")[0]
-    told = f"echelon.integrations.{extra} needs {name}, which is not installed: pip install 'echelon[{extra}]'"
+def missing(extra: str, error: ModuleNotFoundError, module: str = "") -> ModuleNotFoundError:
+    """The error, in one line, of a module, `echelon.integrations.{extra}`, where `error` says that it lacks."""
+    name, module = str(error.name).partition(".")[0], module or f"echelon.integrations.{extra}"
+    told = f"{module} needs {name}, which is not installed: pip install 'echelon-marl[{extra}]'"
     return ModuleNotFoundError(told, name=name)

@@ -79,8 +79,12 @@ def program(words: list[str]) -> tuple[str, list[str]]:
 
 
 def links(page: Path) -> list[str]:
-    """Targets of the links and pictures of a page that lie in the repository."""
-    found = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+    """Targets of the links and pictures of a page that lie in the repository, and of its tables of contents."""
+    text = page.read_text()
+    found = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for contents in re.findall(r"^```{toctree}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for entry in re.findall(r"^[^:\s].*$", contents, re.MULTILINE):
+            found.append(f"{entry}.ipynb" if "examples/" in entry else f"{entry}.md")
     return [target for target in found if not target.startswith(("http://", "https://"))]
 
 

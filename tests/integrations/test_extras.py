@@ -7,22 +7,28 @@ import pytest
 
 WITHOUT = """
 import importlib, sys
-for name in ("benchmarl", "gymnasium", "pettingzoo", "stable_baselines3"):
+for name in ("benchmarl", "gymnasium", "h5py", "minari", "pettingzoo", "stable_baselines3"):
     sys.modules[name] = None
 import echelon.pipelines.arena, echelon.pipelines.train
-for name in ("benchmarl", "gymnasium", "pettingzoo", "sb3"):
+for name in sys.argv[1:]:
     try:
-        importlib.import_module("echelon.integrations." + name)
+        importlib.import_module("echelon." + name)
     except ModuleNotFoundError as error:
         print(error)
 """
-NEEDS = {"benchmarl": "benchmarl", "gymnasium": "gymnasium", "pettingzoo": "gymnasium", "sb3": "stable_baselines3"}
+NEEDS = {
+    "integrations.benchmarl": "benchmarl",
+    "integrations.gymnasium": "gymnasium",
+    "integrations.pettingzoo": "gymnasium",
+    "integrations.sb3": "stable_baselines3",
+    "datasets.minari": "h5py",
+}
 
 
 @pytest.mark.long
 def test_the_extra_is_named():
-    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-c", WITHOUT, *NEEDS], capture_output=True, text=True)
     assert ran.stdout.splitlines() == [
-        f"echelon.integrations.{module} needs {needed}, which is not installed: pip install 'echelon[{module}]'"
+        f"echelon.{module} needs {needed}, which is not installed: pip install 'echelon-marl[{module.split('.')[1]}]'"
         for module, needed in NEEDS.items()
     ], ran.stderr

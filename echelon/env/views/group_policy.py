@@ -29,13 +29,14 @@ from echelon.runtime.errors import ConfigError
 
 
 class TeamPolicy(Protocol):
-    """A policy that commands one team."""
+    """A policy that commands one team: any function or module of this form.
 
-    def __call__(self, team: TensorDictBase) -> TensorDictBase:
+    One with a recurrent state has beside it a method `memory_spec() -> Composite`, the float leaves of the state of one
+    mech; they are zero at the start of a battle.
+    """
+
+    def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
         """Decide for every mech of a team, batch `[B, A]`."""
-
-    def memory_spec(self) -> Composite:
-        """Float leaves of the recurrent state of one mech; they are zero at the start of a battle."""
 
 
 def is_policy(policy: object) -> bool:

@@ -114,7 +114,7 @@ def export_onnx(
             )
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"to write ONNX needs {error.name}, which is not installed: pip install 'echelon[onnx]'"
+            f"to write ONNX needs {error.name}, which is not installed: pip install 'echelon-marl[onnx]'"
         ) from None
     assert program is not None
     program.model.metadata_props.update(about or {})

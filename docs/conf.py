@@ -1,0 +1,92 @@
+"""The documentation site, made by Sphinx of the Markdown of the whole repository.
+
+sphinx-build -W --keep-going -c docs . build/site
+
+Pages stand where they are read on a host of repositories, with links that hold there too; `docs/index.md` sorts them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import Any, get_type_hints
+
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon import GoogleDocstring
+
+from echelon.runtime.version import VERSION
+
+project = "Echelon"
+author = "The Echelon authors"
+copyright = author
+release = version = VERSION
+root_doc = "docs/index"
+language = "en"
+include_patterns = ["*.md", "docs/*.md", "benchmarks/README.md", "examples/*.ipynb"]
+exclude_patterns = [
+    ".*",
+    "build",
+    "dist",
+    "runs",
+    "leagues",
+    "venv",
+    "tests",
+    "echelon",
+    "pipelines",
+    "**/node_modules",
+]
+source_suffix = {".md": "markdown", ".ipynb": "markdown"}
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 4
+default_role = "code"
+"""Docstrings are Markdown in what matters: a name stands in single backquotes."""
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "inherited-members": "EnvBase,Module,Protocol,object"}
+"""What a class has from torch, TorchRL and Python is told by their own pages."""
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = napoleon_google_docstring = False
+"""`read_docstring` calls napoleon, which by itself takes an attribute's words before a colon for its type."""
+html_theme = "furo"
+html_title = f"Echelon {VERSION}"
+html_extra_path = ["site"]
+html_static_path: list[str] = []
+
+
+def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
+    """A notebook as Markdown: its cells are shown, not run; `tests/examples/test_notebooks.py` runs them."""
+    if docname.startswith("examples/"):
+        cells = ((cell["cell_type"], "".join(cell["source"])) for cell in json.loads(source[0])["cells"])
+        fence = {"code": ("```ipython\n", "\n```"), "markdown": ("", "")}
+        source[0] = "\n\n".join(text.join(fence[kind]) for kind, text in cells)
+
+
+def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Sections such as `Args:` as fields."""
+    kind = "method" if what in ("attribute", "property", "data") else what
+    lines[:] = GoogleDocstring(lines, app.config, app, kind, name, obj, options).lines()
+
+
+def show_fields(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, result: str
+) -> tuple[str, str] | None:
+    """The fields of a dataclass by name and short default, and their types without what checks and parses them."""
+    if what != "class" or not dataclasses.is_dataclass(obj):
+        return None
+    hints = get_type_hints(obj)
+    obj.__annotations__ = {name: hints[name] for name in inspect.get_annotations(obj)}
+    told = []
+    for field in dataclasses.fields(obj):
+        given = field.default is not dataclasses.MISSING
+        if not given and field.default_factory is dataclasses.MISSING:
+            told.append(field.name)
+        else:
+            told.append(f"{field.name}={repr(field.default) if given and len(repr(field.default)) <= 24 else '...'}")
+    return f"({', '.join(told)})", result
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", read_notebook)
+    app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-process-signature", show_fields)

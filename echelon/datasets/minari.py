@@ -1,0 +1,120 @@
+"""Battles as a Minari dataset, which Minari, TorchRL and libraries of offline learning read: needs the extra `minari`.
+
+>>> write_minari(open_dataset("hard.safetensors"), Path.home() / ".minari/datasets/hard-v0")
+>>> minari.load_dataset("hard-v0")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from echelon.datasets.dataset import Dataset, as_form
+from echelon.env.observation.layout import GROUPS
+from echelon.integrations import missing
+from echelon.runtime import version
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable, new_folder, writing_to
+
+try:
+    import h5py  # noqa: F401  # Minari's own form of a file
+    import numpy as np
+    from gymnasium.spaces import Box
+    from minari import __version__ as minari_version
+    from minari.data_collector import EpisodeBuffer
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.dataset.minari_storage import MinariStorage
+except ModuleNotFoundError as error:
+    raise missing("minari", error, "echelon.datasets.minari") from None
+
+
+def name_of(folder: Path) -> str:
+    """The `dataset_id` of a new folder: its place within Minari's own datasets, elsewhere its name.
+
+    Raises:
+        ConfigError: Minari takes no such name, or something has it.
+        FileError: the folder cannot be written.
+    """
+    own = Path(os.environ.get("MINARI_DATASETS_PATH") or "~/.minari/datasets").expanduser().resolve()
+    place = folder.expanduser().resolve()
+    name = place.relative_to(own).as_posix() if place.is_relative_to(own) else place.name
+    is_name = False
+    with suppress(ValueError, TypeError):  # of no version
+        is_name = parse_dataset_id(name) is not None
+    require(is_name, "the folder of a Minari dataset", "NAME-vNUMBER, such as hard-v0", name)
+    require(not place.exists(), f"{folder}", "a new folder: a dataset is not written over", "one that exists")
+    check_writable(place)
+    return name
+
+
+def write_minari(dataset: Dataset, folder: Path) -> int:
+    """Write an episode for every mech of every battle, as `echelon.mechs` shows them; the number of episodes.
+
+    Observations are flat, `[T + 1, F]` with the last one; actions `[T, D]` in [-1, 1]. A mech that dies stays until the
+    battle ends, and is paid what its team earns; `infos["alive"]`, `[T + 1]` bool, tells which decisions were its own.
+    The metadata of an episode are the `seed`, and as `options` the number of the `battle`, the `agent`, its `commander`
+    and its `opponent`, and the `winner`.
+
+    Args:
+        dataset: what `open_dataset` returns.
+        folder: the new folder, `NAME-vNUMBER`; below `~/.minari/datasets` Minari finds it by this name.
+
+    Raises:
+        ConfigError: the name is none of Minari's, or there is such a folder.
+        FileError: it cannot be written.
+    """
+    folder = folder.expanduser().resolve()  # Minari joins a relative one twice
+    name, first = name_of(folder), next(episodes(dataset))
+    with new_folder(folder, folder.parent / f".{folder.name}.{os.getpid()}") as draft, writing_to(folder):
+        storage = MinariStorage.new(
+            draft / "data",
+            Box(-np.inf, np.inf, np.shape(first.observations)[1:], np.float32),
+            Box(-1.0, 1.0, np.shape(first.actions)[1:], np.float32),
+        )
+        storage.update_metadata(
+            {
+                "dataset_id": name,
+                "minari_version": minari_version,
+                "algorithm_name": ", ".join(dataset.commanders),
+                "description": f"Battles of Echelon {version.VERSION}, an episode a mech",
+                "requirements": [f"echelon=={version.VERSION}"],
+            }
+        )
+        storage.update_episodes(episodes(dataset))
+        return storage.total_episodes
+
+
+def episodes(dataset: Dataset) -> Iterator[EpisodeBuffer]:
+    """Battle by battle, blue's mechs and then red's."""
+    stop = 0
+    for battle, decisions in enumerate(dataset.battles["decisions"].tolist()):
+        start, stop = stop, stop + decisions
+        rows: TensorDict = dataset.rows[start:stop]
+        told: TensorDict = dataset.battles[battle : battle + 1]
+        ends = {key: rows["next", key][:, 0].numpy() for key in ("terminated", "truncated")}
+        names = [dataset.commanders[who] for who in told["commander"][0].tolist()]
+        for side, group in enumerate(GROUPS):
+            seen: TensorDictBase = torch.cat([rows[group].select("observation", "mask"), told["last", group]])
+            flat, alive = as_form(seen, "flat")["observation"], seen["mask"]
+            for mech in range(flat.shape[1]):
+                yield EpisodeBuffer(
+                    seed=int(told["seed"]),
+                    options={
+                        "battle": battle,
+                        "agent": f"{group}_{mech}",
+                        "commander": names[side],
+                        "opponent": names[1 - side],
+                        "winner": int(told["winner"]),
+                    },
+                    observations=flat[:, mech].numpy(),
+                    actions=rows[group, "action"][:, mech].numpy(),
+                    rewards=rows["next", group, "reward"][:, mech, 0].numpy(),
+                    terminations=ends["terminated"],
+                    truncations=ends["truncated"],
+                    infos={"alive": alive[:, mech].numpy()},
+                )

@@ -1,0 +1,100 @@
+"""Battles as a Minari dataset: Minari and TorchRL read back what the mechs of both teams saw, did and were paid."""
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+from test_dataset import BATTLES, EASY, HARD, UNEQUAL, write
+
+from echelon.env.views.transforms import FlatObservation
+from echelon.pipelines.arena import WriteDataset
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.runtime.errors import ConfigError
+
+minari = pytest.importorskip("minari")
+pytest.importorskip("h5py")
+
+from echelon.datasets.minari import write_minari  # noqa: E402
+
+pytestmark = [
+    pytest.mark.integrations,
+    pytest.mark.filterwarnings("ignore:datetime.datetime.utc"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+MECHS = len(UNEQUAL.blue) + len(UNEQUAL.red)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """A dataset of unequal teams, and the place of Minari's datasets that it was written into."""
+    place = tmp_path_factory.mktemp("minari")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINARI_DATASETS_PATH", str(place))
+        dataset = write(place.parent / "battles.safetensors", UNEQUAL)
+        assert write_minari(dataset, place / "echelon" / "few-v0") == len(BATTLES) * MECHS
+    return dataset, place
+
+
+def test_minari_reads_every_mech_of_every_battle(found, monkeypatch):
+    dataset, place = found
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
+    loaded = minari.load_dataset("echelon/few-v0")
+    assert loaded.total_episodes == len(BATTLES) * MECHS and loaded.total_steps == len(dataset) * MECHS
+    first = torch.cat([torch.tensor([0]), dataset.battles["decisions"].cumsum(0)])
+    who = [("blue", mech) for mech in range(len(UNEQUAL.blue))] + [("red", mech) for mech in range(len(UNEQUAL.red))]
+    facts = loaded.storage.get_episode_metadata(range(loaded.total_episodes))
+    for number, (episode, fact) in enumerate(zip(loaded, facts, strict=True)):
+        battle, (group, mech) = number // MECHS, who[number % MECHS]
+        rows, last = dataset.rows[first[battle] : first[battle + 1]], dataset.battles[battle]["last", group]
+        flat = torch.cat(
+            [FlatObservation.of(rows[group, "observation"]), FlatObservation.of(last["observation"])[None]]
+        )
+        alive = torch.cat([rows[group, "mask"], last["mask"][None]])
+        assert np.array_equal(episode.observations, flat[:, mech].numpy())
+        assert np.array_equal(episode.actions, rows[group, "action"][:, mech].numpy())
+        assert np.array_equal(episode.rewards, rows["next", group, "reward"][:, mech, 0].numpy())
+        assert np.array_equal(episode.infos["alive"], alive[:, mech].numpy())
+        ended = episode.terminations | episode.truncations
+        assert ended[-1] and not ended[:-1].any()
+        played = BATTLES[battle]
+        sides = (played.blue, played.red) if group == "blue" else (played.red, played.blue)
+        told = fact["options"]
+        assert fact["seed"] == played.seed and (told["commander"], told["opponent"]) == sides
+        assert told["agent"] == f"{group}_{mech}" and told["winner"] == dataset.battles["winner"][battle]
+
+
+def test_torchrl_reads_it(found, monkeypatch, tmp_path):
+    """With the line of docs/DATASETS.md: TorchRL 0.14 fills a TensorDict and returns zeros like it."""
+    from torchrl.data.datasets.minari_data import MinariExperienceReplay
+
+    dataset, place = found
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
+    monkeypatch.setattr(TensorDict, "memmap_like", TensorDict.memmap)
+    replay = MinariExperienceReplay("echelon/few-v0", 32, root=tmp_path, load_from_local_minari=True, download=False)
+    rows = replay[:]
+    assert len(replay) == len(dataset) * MECHS and int(rows["next", "done"].sum()) == len(BATTLES) * MECHS
+    mine = rows[rows["episode"] == 0]
+    blue = dataset.rows[: len(mine)]
+    assert torch.equal(mine["action"], blue["blue", "action"][:, 0])
+    assert torch.equal(mine["observation"], FlatObservation.of(blue["blue", "observation"])[:, 0])
+    assert torch.equal(mine["observation"][1:], mine["next", "observation"][:-1])
+
+
+def test_the_command_writes_one_and_leaves_nothing_beside_it(tmp_path):
+    how = {"battles": 2, "quiet": True, "arena": ArenaArgs("cpu", batch=4), "format": "minari"}
+    WriteDataset((HARD, EASY), tmp_path / "tiny-v1", **how).run()
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny-v1"]
+    loaded = minari.MinariDataset(tmp_path / "tiny-v1" / "data")
+    assert loaded.spec.dataset_id == "tiny-v1" and loaded.total_episodes == 2 * 10
+    for name, told in {"tiny": "NAME-vNUMBER", "tiny-v1": "new folder"}.items():
+        with pytest.raises(ConfigError, match=told):
+            WriteDataset((HARD, EASY), tmp_path / name, **how).run()
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny-v1"]
+
+
+def test_a_dataset_that_fails_to_be_written_leaves_nothing(found, tmp_path, monkeypatch):
+    dataset, _ = found
+    monkeypatch.setattr("echelon.datasets.minari.MinariStorage.update_metadata", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_minari(dataset, tmp_path / "few-v0")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,42 @@
+"""A program with types throughout: an opponent, a reward and a policy of one's own pass `mypy --strict`."""
+
+import torch
+from tensordict import TensorDictBase
+
+import echelon
+from echelon.env.outcome import Ending
+from echelon.env.views.view import View
+from echelon.rules.actions import Act
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+CONFIG: echelon.EnvConfig = echelon.EnvConfig.small()
+
+
+class StandAndShoot:
+    """Every mech stands where it is and pulls its primary trigger."""
+
+    def __call__(self, team: TensorDictBase) -> TensorDictBase:
+        action = torch.zeros(*team.shape, 18 + CONFIG.comm_dim, device=team.device)
+        action[..., Act.PRIMARY] = 1.0
+        return team.set("action", action)
+
+
+def cool(before: State, after: State, ending: Ending, game: SimModel) -> torch.Tensor:
+    """`[B, N]`: the share of the heat capacity that is left."""
+    left: torch.Tensor = 1 - after.mechs.heat / game.roster.heat_cap
+    return left.clamp(0, 1)
+
+
+def main(num_envs: int = 4, decisions: int = 8) -> dict[str, float]:
+    """What each reward term paid on average, by name, and how many battles `versus` played."""
+    term = echelon.RewardTerm(cool, weight=0.1)
+    env = echelon.EchelonEnv(CONFIG, num_envs, device="cpu", seed=0, extra_rewards={"cool": term})
+    paid = env.rollout(decisions)["next", "blue", "reward_terms"].mean((0, 1, 2))
+    view: View = echelon.versus(CONFIG, StandAndShoot(), num_envs=num_envs, device="cpu", seed=0)
+    battles: int = view.rollout(decisions).shape[0]
+    return {**dict(zip(env.reward_terms, paid.tolist(), strict=True)), "battles": float(battles)}
+
+
+if __name__ == "__main__":
+    print(main())
