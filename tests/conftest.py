@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 QUICK = "quick"
-# A test makes many small operations: on shared cores, threads that wait for each other cost more than they save.
-torch.set_num_threads(1)
+HERE = Path(__file__).parent
+FIRST = (
+    *("env/test_loops.py", "sim", "reference", "sim/test_random_battles.py", "sim/test_step.py"),
+    *("learn", "arena", "pipelines", "scenarios", "view", "env", "league"),
+)
+"""Files and folders in the order in which their tests run; others come behind. Of `sim` two files need the loops."""
 # A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -20,10 +23,29 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_configure(config: pytest.Config) -> None:
     """Tests on fake CUDA run alone, with `-m fakecuda`: inference mode hides copies between host and device, so that
     it is taken away before anything of the package is imported. A quick file may hold long tests."""
+    config.option.loadscopereorder = False
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return  # Workers run the tests; who hands them out needs no torch, which takes seconds.
+    import torch
+
+    # A test makes many small operations: on shared cores, threads that wait for each other cost more than they save.
+    torch.set_num_threads(1)
     if config.option.markexpr == "fakecuda":
         torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
     if config.option.markexpr == QUICK:
         config.option.markexpr = f"{QUICK} and not long"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker compiles the loops, for half a minute where no earlier run has, while the other is busy without them;
+    then come the folders whose files take longest, so that workers end together."""
+    order = {path: place for place, path in enumerate(FIRST)}
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
+        return order.get(path.as_posix(), order.get(path.parts[0], len(order)))
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
@@ -52,4 +74,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def one_thread() -> Iterator[None]:
     """Pools of threads that a test starts set the number that they found, which it may have patched."""
     yield
+    import torch
+
     torch.set_num_threads(1)

@@ -1,6 +1,7 @@
 """Who may import whom, and what no file may call."""
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -218,6 +219,7 @@ RENAMED = """
 """Words that have plainer names now."""
 
 
+@functools.cache
 def identifiers(source: str) -> set[str]:
     """Names that a file defines, imports, reads or takes; words in strings are free."""
     found = set()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from builders import duel, flat_maps
 from deciding import decide, streams
+from tiers import usually
 
 from echelon.agents.heuristic import STUCK_AFTER_S, Heuristic, scripted
 from echelon.agents.tiers import TIERS
@@ -106,7 +107,7 @@ def test_commands_any_battle_within_the_limits_of_an_action(battle):
             team["memory"] = team["next", "memory"].clone()
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", usually(TIERS, "expert"))
 def test_a_battle_does_not_feel_its_neighbours(tier):
     seeds = torch.tensor([11, 22, 33])
     crowd, told = fight(SMALL, tier, seeds, 16)

@@ -8,6 +8,7 @@ import statistics
 import pytest
 import torch
 from builders import short_battles
+from tiers import usually
 
 import echelon
 from echelon.agents.heuristic import Heuristic
@@ -24,7 +25,7 @@ TASK = Task("tests/brief-v1", "a few decisions", BRIEF, *current_versions())
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("name", STYLES)
+@pytest.mark.parametrize("name", usually(STYLES, "rusher", "sniper"))
 def test_each_scripted_style_plays(name):
     policy = policy_of(f"style:{name}", BRIEF, CPU)
     assert policy.tier is STYLES[name] and policy.tier not in TIERS.values()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, policy_of
 from pytest import approx
+from tiers import marked_long
 
 import echelon
 from echelon.arena.batch_arena import BatchArena, Battle
@@ -26,17 +27,28 @@ from echelon.runtime.files import FileError
 
 CPU = torch.device("cpu")
 UNEQUAL = dataclasses.replace(BRIEF, red=BRIEF.red[:3])
-LONGER = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=12.0), map_pool=1)
+LONGER, SHORT = (
+    dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=seconds), map_pool=1) for seconds in (12.0, 5.0)
+)
+
+
+def battles_in(folder, config):
+    """Two battles of `hard` against `easy`, in a file."""
+    path = folder / "battles.echelon"
+    match, recorder = named_match("hard", "easy", config, 2, CPU), Recorder([0, 1])
+    match.play(3, recorder)
+    save(replay_of(recorder, "hard", "easy"), path)
+    return path
 
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory):
-    """Two battles of `hard` against `easy`, in a file."""
-    path = tmp_path_factory.mktemp("whatif") / "battles.echelon"
-    match, recorder = named_match("hard", "easy", LONGER, 2, CPU), Recorder([0, 1])
-    match.play(3, recorder)
-    save(replay_of(recorder, "hard", "easy"), path)
-    return path
+    return battles_in(tmp_path_factory.mktemp("whatif"), LONGER)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    return battles_in(tmp_path_factory.mktemp("short"), SHORT)
 
 
 @pytest.mark.parametrize("config", [BRIEF, UNEQUAL], ids=["5v5", "5v3"])
@@ -131,8 +143,11 @@ def same(one, other, moments=None):
     )
 
 
-@pytest.mark.parametrize("at_s", [0.0, 0.75])
-@pytest.mark.parametrize("config", [BRIEF, UNEQUAL], ids=["5v5", "5v3"])
+@pytest.mark.parametrize(
+    ("config", "at_s"),
+    [(BRIEF, 0.75), (UNEQUAL, 0.0), marked_long((BRIEF, 0.0)), marked_long((UNEQUAL, 0.75))],
+    ids=["5v5-0.75", "5v3-0.0", "5v5-0.0", "5v3-0.75"],
+)
 def test_a_fork_that_changes_nothing_is_the_battle(tmp_path, config, at_s):
     path = str(checkpoint_of(tmp_path, 1))
     match, recorder = named_match(path, "hard", config, 2, CPU), Recorder([0, 1])
@@ -145,18 +160,18 @@ def test_a_fork_that_changes_nothing_is_the_battle(tmp_path, config, at_s):
     assert same(was, fresh, begin) and not same(was, fresh)
 
 
-def test_a_fork_is_other_from_its_time_on(replay):
-    mech = int(np.flatnonzero(echelon.replay.file.read(replay).battles[0].hp[16])[0])
+def test_a_fork_is_other_from_its_time_on(short):
+    mech = int(np.flatnonzero(echelon.replay.file.read(short).battles[0].hp[8])[0])
     for change in (
         {"red": "expert"},
         {"intervention": "removed", "mech": mech},
         {"intervention": "hold_still", "mech": mech},
     ):
-        was, became = fork(replay, at_s=4.0, device="cpu", **change).battles
-        assert same(was, became, 17) and not same(was, became)
-    assert fork(replay, at_s=4.0, red="expert", device="cpu").battles[1].about["red"] == "easy, then expert"
-    _, gone = fork(replay, at_s=4.0, intervention="removed", mech=mech, device="cpu").battles
-    assert gone.hp[16, mech] > 0 and not gone.hp[17:, mech].any()
+        was, became = fork(short, at_s=2.0, device="cpu", **change).battles
+        assert same(was, became, 9) and not same(was, became)
+    assert fork(short, at_s=2.0, red="expert", device="cpu").battles[1].about["red"] == "easy, then expert"
+    _, gone = fork(short, at_s=2.0, intervention="removed", mech=mech, device="cpu").battles
+    assert gone.hp[8, mech] > 0 and not gone.hp[9:, mech].any()
 
 
 def test_the_command_writes_both_battles(replay, tmp_path, capsys):

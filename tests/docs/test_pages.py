@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import re
+import shutil
 import sys
 import warnings
 from types import ModuleType
@@ -46,14 +47,21 @@ PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 
+@pytest.fixture(scope="module")
+def a_run(tmp_path_factory):
+    """Checkpoints of a run."""
+    run, policy = tmp_path_factory.mktemp("run"), TINY.build(PolicySpecs(8))
+    for step in (50, 100):
+        path = run / "checkpoints" / f"iteration_{step:06d}"
+        save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(step, step, 1.0), {})
+    return run
+
+
 @pytest.fixture
-def a_users_folder(tmp_path, monkeypatch):
+def a_users_folder(a_run, tmp_path, monkeypatch):
     """A folder with what pages speak of: a run, a module of one's own, the examples. Presets of training are tiny,
     those of battles have few maps; named tasks are brief."""
-    policy = TINY.build(PolicySpecs(8))
-    for step in (50, 100):
-        path = tmp_path / "runs" / "mine" / "checkpoints" / f"iteration_{step:06d}"
-        save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(step, step, 1.0), {})
+    shutil.copytree(a_run, tmp_path / "runs" / "mine")
     (tmp_path / "my_module.py").write_text(MINE)
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     evaluation = EvalConfig(every=0, battles=2, final_battles=2, tiers=("trivial",))

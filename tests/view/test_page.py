@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from browser import CHROMIUM, Browser
 from PIL import Image
 from replay_page import write_replay_page
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, small_replay
+from tiers import usually
 
 from echelon.env.env import EchelonEnv
 from echelon.replay.battle import NOBODY, Fact, Replay
@@ -148,8 +150,9 @@ def test_the_list_tells_how_everybody_fares(browser):
     assert texts(browser, ".team-head .count") == ["1/2", "1/2"]
 
 
-@pytest.mark.parametrize("moment", [0, 4, 7, 12, 20])
-@pytest.mark.parametrize("mech", [HEAVY, LIGHT])
+@pytest.mark.parametrize(
+    ("mech", "moment"), usually(product((HEAVY, LIGHT), (0, 4, 7, 12, 20)), (HEAVY, 4), (LIGHT, 7), (HEAVY, 20))
+)
 def test_a_cockpit_shows_the_contacts_of_the_replay(browser, replay, mech, moment):
     go(browser, moment, mech)
     battle = replay.battles[0]

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -204,8 +205,14 @@ def test_a_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everythin
     assert with_everything - without == named and not named & without
 
 
-@pytest.mark.parametrize("hulls", [("scout", "heavy"), ("scout",)], ids=str)
-@pytest.mark.parametrize("switch", SWITCHES)
+HULLS = (("scout", "heavy"), ("scout",))
+
+
+@pytest.mark.parametrize(
+    ("switch", "hulls"),
+    usually(product(SWITCHES, HULLS), ("smoke", HULLS[0]), ("ewar", HULLS[0]), ("ewar", HULLS[1])),
+    ids=str,
+)
 def test_a_switch_forbids_exactly_the_discrete_actions_that_name_it(switch, hulls):
     """At the opening, when every weapon is ready. Scouts have nothing but an emitter on their secondary trigger."""
     config = dataclasses.replace(SHORT, blue=hulls, red=hulls)

@@ -1,11 +1,13 @@
 """Any partition of the commanded mechs into groups: the same battles, with specs of each group's own."""
 
 import dataclasses
+from itertools import product
 
 import pytest
 import torch
 from host_reads import HostReads
 from tensordict import TensorDict
+from tiers import usually
 from torchrl.data import Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import MarlGroupMapType, check_env_specs
 
@@ -213,11 +215,13 @@ def test_a_step_reads_nothing_on_the_host(monkeypatch):
 # Rounded observations
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-@pytest.mark.parametrize(
-    "make", [teams, lambda **kwargs: versus("pack", **kwargs), None], ids=["teams", "pack", "mechs"]
-)
-def test_rounded_observations_are_those_of_float32_rounded(make, dtype):
+HALVES = (torch.bfloat16, torch.float16, torch.float32)
+MADE = {"teams": teams, "pack": lambda **kwargs: versus("pack", **kwargs), "mechs": None}
+
+
+@pytest.mark.parametrize(("name", "dtype"), usually(product(MADE, HALVES), *zip(MADE, HALVES, strict=True)), ids=str)
+def test_rounded_observations_are_those_of_float32_rounded(name, dtype):
+    make = MADE[name]
     if make is None:
 
         def make(**kwargs):

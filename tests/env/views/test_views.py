@@ -485,8 +485,10 @@ def test_a_repr_tells_what_it_is():
     assert repr(view_of("both_teams")) == f"MechView(agents, {env})"
 
 
-@pytest.mark.parametrize("action", ["continuous", "discrete"])
-@pytest.mark.parametrize("kind", VIEWS)
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    usually(itertools.product(VIEWS, ("continuous", "discrete")), ("versus", "discrete"), ("mechs", "continuous")),
+)
 def test_a_step_reads_nothing_on_the_host(kind, action, monkeypatch):
     view = view_of(kind, action=action, state=True, backend="eager")
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)

@@ -5,11 +5,13 @@ import dataclasses
 import gc
 import math
 import threading
+from itertools import product
 
 import pytest
 import torch
 from host_reads import HostReads
 from tensordict import TensorDictBase
+from tiers import usually
 from tiny_runs import TINY, make_rollout
 from torchrl.envs.utils import exploration_type
 from torchrl.modules import recurrent_mode, set_recurrent_mode
@@ -90,8 +92,10 @@ def torchrls_loss(policy: ActorCritic, config: PPOConfig, functional: bool) -> C
     return theirs
 
 
-@pytest.mark.parametrize("functional", [True, False])
-@pytest.mark.parametrize("kind", ["lstm", "gru", "mlp"])
+@pytest.mark.parametrize(
+    ("kind", "functional"),
+    usually(product(("lstm", "gru", "mlp"), (True, False)), ("lstm", True), ("mlp", False)),
+)
 def test_agrees_with_torchrls_loss_where_nobody_is_dead(kind, functional):
     ppo, batch, memory = prepared(make_rollout(model_with(kind, TINY)))
     data = everything(batch, memory)
@@ -159,8 +163,12 @@ def test_clipped_values_count_the_worse_error(rollout):
     assert held > free and held >= 0.5 * 2.9**2 - 1e-3
 
 
-@pytest.mark.parametrize("changes", [{}, {"std": "fixed"}, {"critic": "central"}], ids=str)
-@pytest.mark.parametrize("kind", ["lstm", "gru", "mlp"])
+KINDS, CHANGES = ("lstm", "gru", "mlp"), ({}, {"std": "fixed"}, {"critic": "central"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"), usually(product(KINDS, CHANGES), *zip(KINDS, CHANGES, strict=True)), ids=str
+)
 def test_gradients_reach_every_parameter(kind, changes):
     ppo, batch, memory = prepared(make_rollout(dataclasses.replace(model_with(kind, TINY), **changes)))
     first = found(ppo, everything(batch, memory))
