@@ -3,12 +3,12 @@
     env = echelon.versus(echelon.EnvConfig.small(), "heuristic:normal", num_envs=64)
     print(env.rollout(10)["next", "agents", "reward"].shape)  # [64, 10, 5, 1]
 
-Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
-batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
-`RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`; what decided a battle:
-`whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Extensions: `RewardTerm`,
-`register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
+Environments: `versus` (one team against a named opponent), `partners` (a part of it, beside a named partner), `teams`
+(both teams), `mechs` (each mech as a row of the batch), and `EchelonEnv`, which they are views of. Settings:
+`EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and
+`WeaponSpec`. Authored positions: `Scene`, `Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy
+fights: `style`; what decided a battle: `whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Extensions:
+`RewardTerm`, `register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
 from importlib import import_module
@@ -60,6 +60,7 @@ __all__ = [  # noqa: F405
     "load_policy",
     "make",
     "mechs",
+    "partners",
     "pieces",
     "read_catalog",
     "read_scenario",
