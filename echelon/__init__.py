@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
     from echelon.arena.resolve import load_policy
     from echelon.arena.skills import SkillProfile, skill_profile
+    from echelon.arena.strangers.evaluation import StrangersEvaluation, evaluate_strangers
+    from echelon.arena.strangers.verify import Verification, verify
     from echelon.arena.style import Style, style
     from echelon.arena.whatif import WhatIf, fork, whatif
     from echelon.learn.checkpoint.shipped import TrainedPolicy, trained
@@ -45,15 +47,18 @@ __all__ = [  # noqa: F405
     "Scenario",
     "Scene",
     "SkillProfile",
+    "StrangersEvaluation",
     "Style",
     "Task",
     "TrainedPolicy",
     "Unit",
+    "Verification",
     "WeaponSpec",
     "WhatIf",
     "WorldConfig",
     "__version__",
     "evaluate",
+    "evaluate_strangers",
     "find_scenario",
     "fork",
     "latest",
@@ -75,6 +80,7 @@ __all__ = [  # noqa: F405
     "tasks",
     "teams",
     "trained",
+    "verify",
     "versus",
     "whatif",
 ]
@@ -82,6 +88,8 @@ __all__ = [  # noqa: F405
 NETWORKS = {
     "echelon.arena.evaluate": ("evaluate", "Evaluation"),
     "echelon.arena.skills": ("skill_profile", "SkillProfile"),
+    "echelon.arena.strangers.evaluation": ("evaluate_strangers", "StrangersEvaluation"),
+    "echelon.arena.strangers.verify": ("verify", "Verification"),
     "echelon.arena.style": ("style", "Style"),
     "echelon.arena.whatif": ("fork", "whatif", "WhatIf"),
     "echelon.arena.resolve": ("load_policy",),

@@ -9,6 +9,7 @@ python pipelines/arena.py dataset --commanders X Y --battles N --out battles.saf
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
 python pipelines/arena.py exploit X --agent-steps N
 python pipelines/arena.py pieces X
+python pipelines/arena.py leaderboard add RESULT.json
 python pipelines/arena.py trained
 python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
@@ -39,6 +40,7 @@ from echelon.pipelines.league import (
 )
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
+from echelon.pipelines.strangers import Leaderboard
 from echelon.pipelines.trained import Trained
 from echelon.pipelines.whatif import ForkCommand, WhatIfCommand
 
@@ -54,6 +56,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "evaluate": Evaluate,
     "exploit": Exploit,
     "pieces": Pieces,
+    "leaderboard": Leaderboard,
     "trained": Trained,
     "edit": Edit,
     "tournament": Tournament,

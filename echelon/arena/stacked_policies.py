@@ -133,8 +133,7 @@ class StackedPolicies:
         slots: Sequence[Sequence[BatchSlot]],
         mechs: int,
     ) -> None:
-        self.forward, self.mechs = forward, mechs
-        device = forward.device
+        self.forward, self.mechs, device = forward, mechs, forward.device
         blocks_by_policy = [blocks_of(own) for own in slots]
         own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
         states = [weights for weights, own in zip(own_weights, blocks_by_policy, strict=True) for _ in own]
@@ -164,10 +163,7 @@ class StackedPolicies:
         ends = [sum(len(own) for own in slots[: number + 1]) for number in range(len(slots))]
         self.places = [range(end - len(own), end) for end, own in zip(ends, slots, strict=True)]
         """Of each policy the places of its teams in `commanded`."""
-        by_row = [{slot.row: slot for slot in own} for own in slots]
-        teams = [known[self.commanded[at]] for known, places in zip(by_row, self.places, strict=True) for at in places]
-        self.part = Part.of(teams, mechs, device)
-        """What it acts for, None for all mechs of its teams."""
+        self.part = Part.of(self._in_order(slots), mechs, device)
         self.keeps_embed = False
         """Whether `embed` is kept, for critics that read it."""
         self.embed: Tensor | None = None
@@ -175,6 +171,11 @@ class StackedPolicies:
         self.used = (index.flatten() >= 0).nonzero()[:, 0]
         self.rows = index.flatten()[self.used]
         """`[G]` int64 rows of the teams commanded."""
+
+    def _in_order(self, slots: Sequence[Sequence[BatchSlot]]) -> list[BatchSlot]:
+        """Slots of all policies in the order of `commanded`."""
+        by_row = [{slot.row: slot for slot in own} for own in slots]
+        return [own[self.commanded[at]] for own, places in zip(by_row, self.places, strict=True) for at in places]
 
     def distribution(self, observation: BatchObservation) -> tuple[Tensor, Tensor]:
         """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""

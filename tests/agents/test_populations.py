@@ -11,6 +11,7 @@ import echelon
 from echelon.agents import populations
 from echelon.agents.populations import OPPONENT, PARTNER, held_out, names_in, scripted_hash, strangers
 from echelon.agents.tiers import STYLES
+from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import check_opponents, resolve
 from echelon.env.tasks.strangers import hash_of_seeds, shares_of, strangers_from_json
 from echelon.env.tasks.task import Task
@@ -45,7 +46,7 @@ def test_tasks_of_protocol_2_meet_the_populations_of_today():
     for task in map(echelon.tasks().__getitem__, names):
         for split, own in task.strangers.splits.items():
             assert own.opponents == names_in(split, OPPONENT) and own.partners == names_in(split, PARTNER)
-        seeds = task.strangers.seeds(task.strangers.battles)
+        seeds = battle_seeds(task.strangers.seed, task.strangers.battles)
         assert task.strangers.seeds_sha256 == hash_of_seeds(seeds), "sealed"
         assert strangers_from_json(task.strangers.as_json()) == task.strangers
 
@@ -77,7 +78,7 @@ def test_splits_share_no_team_no_map_and_no_seed(task):
     configs = [task.battle(split, number) for split in SPLITS for number in range(rosters[split])]
     assert len({config.blue for config in configs}) == len(configs)
     assert all(config.blue == config.red and config.comm_dim == task.config.comm_dim for config in configs)
-    seeds = task.strangers.seeds(128)
+    seeds = battle_seeds(task.strangers.seed, 128)
     placed = [{placed_seed(seed, split) for seed in seeds} for split in SPLITS]
     assert not placed[0] & placed[1] and not placed[0] & placed[2] and not placed[1] & placed[2]
     small = [dataclasses.replace(task.battle(split), map_pool=2) for split in SPLITS]

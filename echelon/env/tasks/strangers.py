@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
-import torch
-
 from echelon.rules.config import Split
-from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.limits import SEED, Limits, check_settings
 
@@ -73,11 +70,6 @@ class Strangers:
     def splits(self) -> dict[Split, Population]:
         """By name of the split."""
         return {"train": self.train, "validation": self.validation, "test": self.test}
-
-    def seeds(self, battles: int) -> list[int]:
-        """Seeds of the battles of a split of which each opponent has so many; those of fewer are the first ones."""
-        found: list[int] = noise.battle_seeds(self.seed, battles // 2, torch.device("cpu")).tolist()
-        return found
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
