@@ -3,13 +3,14 @@
     env = echelon.versus(echelon.EnvConfig.small(), "heuristic:normal", num_envs=64)
     print(env.rollout(10)["next", "agents", "reward"].shape)  # [64, 10, 5, 1]
 
-Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
-batch), `commanders` (who gives the packs of a team orders), and `EchelonEnv`, which they are views of. Settings:
-`EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`, `FeaturesConfig`, `CommandConfig` and the `Catalog` of
-`HullSpec` and `WeaponSpec`. Authored positions: `Scene`, `Scenario`, `scene`; set pieces: `pieces`, `skill_profile`;
-how a policy fights: `style`; what decided a battle: `whatif`, `fork`. Policies that ship: `trained`, `load_policy`.
-Orders by code or by a person: `CommandPort`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`. Bad arguments
-raise `echelon.runtime.errors.ConfigError`, in one line.
+Environments: `versus` (one team against a named opponent), `partners` (a part of it, beside a named partner), `teams`
+(both teams), `mechs` (each mech as a row of the batch), `commanders` (who gives the packs of a team orders), and
+`EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`,
+`FeaturesConfig`, `CommandConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
+`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`; what decided a battle:
+`whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Orders by code or by a person: `CommandPort`.
+Extensions: `RewardTerm`, `register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in
+one line.
 """
 
 from importlib import import_module
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
     from echelon.arena.resolve import load_policy
     from echelon.arena.skills import SkillProfile, skill_profile
+    from echelon.arena.strangers.evaluation import StrangersEvaluation, evaluate_strangers
+    from echelon.arena.strangers.verify import Verification, verify
     from echelon.arena.style import Style, style
     from echelon.arena.whatif import WhatIf, fork, whatif
     from echelon.learn.checkpoint.shipped import TrainedPolicy, trained
@@ -48,22 +51,26 @@ __all__ = [  # noqa: F405
     "Scenario",
     "Scene",
     "SkillProfile",
+    "StrangersEvaluation",
     "Style",
     "Task",
     "TrainedPolicy",
     "Unit",
+    "Verification",
     "WeaponSpec",
     "WhatIf",
     "WorldConfig",
     "__version__",
     "commanders",
     "evaluate",
+    "evaluate_strangers",
     "find_scenario",
     "fork",
     "latest",
     "load_policy",
     "make",
     "mechs",
+    "partners",
     "pieces",
     "read_catalog",
     "read_scenario",
@@ -78,6 +85,7 @@ __all__ = [  # noqa: F405
     "tasks",
     "teams",
     "trained",
+    "verify",
     "versus",
     "whatif",
 ]
@@ -85,6 +93,8 @@ __all__ = [  # noqa: F405
 NETWORKS = {
     "echelon.arena.evaluate": ("evaluate", "Evaluation"),
     "echelon.arena.skills": ("skill_profile", "SkillProfile"),
+    "echelon.arena.strangers.evaluation": ("evaluate_strangers", "StrangersEvaluation"),
+    "echelon.arena.strangers.verify": ("verify", "Verification"),
     "echelon.arena.style": ("style", "Style"),
     "echelon.arena.whatif": ("fork", "whatif", "WhatIf"),
     "echelon.arena.resolve": ("load_policy",),

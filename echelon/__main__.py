@@ -10,6 +10,7 @@ SUMMARIES = {
     "fingerprint": "a hash that is the same on every machine",
     "plot": "draws training runs over each other",
     "export": "writes a trained policy as one ONNX file, a decision of single mechs",
+    "verify": "whether a result of protocol 2 tells the truth, by fighting a sample of its battles again",
     "doctor": "what this machine offers: device, versions, what compiles, what fell back and why",
 }
 """One line for each command."""

@@ -5,7 +5,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm
 from echelon.env.tasks.make import make, register_view
 from echelon.env.tasks.task import Protocol, Task, latest, register_task, tasks
-from echelon.env.views.build import mechs, teams, versus
+from echelon.env.views.build import mechs, partners, teams, versus
 from echelon.env.views.commanders import commanders
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
@@ -46,6 +46,7 @@ __all__ = [
     "latest",
     "make",
     "mechs",
+    "partners",
     "pieces",
     "read_catalog",
     "read_scenario",

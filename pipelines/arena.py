@@ -10,6 +10,7 @@ python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
 python pipelines/arena.py exploit X --agent-steps N
 python pipelines/arena.py pieces X
 python pipelines/arena.py command --blue stdio --red Y
+python pipelines/arena.py leaderboard add RESULT.json
 python pipelines/arena.py trained
 python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
@@ -41,6 +42,7 @@ from echelon.pipelines.league import (
 )
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
+from echelon.pipelines.strangers import Leaderboard
 from echelon.pipelines.trained import Trained
 from echelon.pipelines.whatif import ForkCommand, WhatIfCommand
 
@@ -56,6 +58,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "evaluate": Evaluate,
     "exploit": Exploit,
     "pieces": Pieces,
+    "leaderboard": Leaderboard,
     "trained": Trained,
     "command": Command,
     "edit": Edit,

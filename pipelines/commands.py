@@ -1,4 +1,4 @@
-"""The commands of `python -m echelon` and the script `echelon`: describe, inspect, plot, export, doctor."""
+"""The commands of `python -m echelon` and the script `echelon`: describe, inspect, plot, export, verify, doctor."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
 from echelon.pipelines.export import Export
 from echelon.pipelines.pictures import Plot
+from echelon.pipelines.strangers import Verify
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import MAP_MAKER, RULES
 from echelon.runtime.errors import one_line, require
@@ -146,6 +147,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "fingerprint": Fingerprint,
     "plot": Plot,
     "export": Export,
+    "verify": Verify,
     "doctor": Doctor,
 }
 """What each command does, in the order of the help."""

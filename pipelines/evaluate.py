@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -23,6 +23,7 @@ from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import require_picture
 from echelon.pipelines.progress_bar import bar, with_progress
 from echelon.pipelines.result_tables import show
+from echelon.pipelines.strangers import StrangersArgs
 from echelon.reports.plots import draw_skills
 from echelon.rules.config import Split
 from echelon.runtime.device import resolve_device, use_device
@@ -61,6 +62,9 @@ class Evaluate:
     """Seeds per opponent; 0 for those of the task, and 4 in a league."""
     json: bool = False
     """Print everything as one JSON object, with outcome and state hash of every battle."""
+    protocol: Literal[1, 2] = 1
+    """At a task strangers/...: 2 for that of docs/PROTOCOL.md, against strangers and beside strangers."""
+    strangers: tyro.conf.OmitArgPrefixes[StrangersArgs] = field(default_factory=StrangersArgs)
     split: Split | None = None
     """At a task: maps and battles of train, validation or test, in place of the task's own (`docs/TRAINING.md`)."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
@@ -72,8 +76,16 @@ class Evaluate:
         limit = "one of them: a task's name, a scenario, or a league's folder"
         require(len(sources) == 1, "--task, --scenario, --league", limit, sources)
         require(self.split is None or self.league is None, "--split", "left out in a league", self.split)
+        if self.protocol == 1:
+            require(self.strangers == StrangersArgs(), "--protocol", "2 with --runs, --out and --report", 1)
+            return
+        is_plain = (self.opponents, self.seeds) == ((), 0) and self.task != ""
+        require(is_plain, "--protocol 2", "given with --task, without --opponents and --seeds", self.task or "none")
 
     def run(self) -> None:
+        if self.protocol == 2:
+            self.strangers.evaluate(self.policy, self.task, self.split, self.arena, self.json)
+            return
         progress = partial(with_progress, quiet=self.json)
         if self.league is None:
             self._print(self._at_task(progress))

@@ -58,8 +58,29 @@ COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 COMPILED_FROM = 1024
 """Battles at once from which a GPU compiles by default. Compiling takes minutes; fewer battles replay captured
 operations in little more time than compiled ones, and have the bits of a CPU's where nobody multiplies matrices."""
-Policies = Callable[[str], TeamPolicy]
-"""Maps a name to a policy in evaluation mode."""
+
+
+@dataclass(frozen=True)
+class SharedTeam:
+    """A team of two policies, each of which decides as if it commanded all of it.
+
+    Args:
+        own, rest: names of the policies, different ones.
+        places: mechs of the team that `own` commands; `rest` commands the others.
+    """
+
+    own: str
+    rest: str
+    places: tuple[int, ...]
+
+    def members(self, mechs: int) -> dict[str, tuple[int, ...]]:
+        """The mechs of a team of `mechs` that each commands, by name."""
+        others = tuple(place for place in range(mechs) if place not in self.places)
+        return {self.own: self.places, self.rest: others}
+
+
+Policies = Callable[[str], "TeamPolicy | SharedTeam"]
+"""Maps a name to a policy in evaluation mode, or to the policies that share a team."""
 
 
 class StepSink(Protocol):
@@ -263,12 +284,7 @@ class MatchBatch:
         count, device = self.env.num_envs, arena.device
         # Padding battles get seed 0, and their teams act with zero actions.
         self.seeds = torch.tensor([battle.seed for battle in battles] + [0] * (count - len(battles)), device=device)
-        slots: dict[str, list[BatchSlot]] = defaultdict(list)
-        for b, battle in enumerate(battles):
-            for side, name in enumerate((battle.blue, battle.red)):
-                slots[name].append(BatchSlot(b + side * count, slot_index(battle, side)))
-        with torch.inference_mode(False):
-            policies = {name: arena.policies(name) for name in slots}
+        slots, policies = self._teams(count)
         for name, policy in policies.items():
             check_policy(name, policy, self.env)
         others = {name: policy for name, policy in policies.items() if not is_stackable(policy)}
@@ -280,8 +296,27 @@ class MatchBatch:
         stacked = arena.deciders.stacked(policies, slots, self.mechs)
         self.deciders += [decider for decider, _ in stacked]
         self.recorder, self.estimates = recorder, None
-        if recorder is not None and stacked:
+        is_shared = any(decider.part is not None for decider in self.deciders)
+        if recorder is not None and stacked and not is_shared:
             self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
+
+    def _teams(self, count: int) -> tuple[dict[str, list[BatchSlot]], dict[str, TeamPolicy]]:
+        """By name of a policy the teams that it commands, or a part of which, and the policy."""
+        with torch.inference_mode(False):
+            names = dict.fromkeys(name for battle in self.battles for name in (battle.blue, battle.red))
+            found = {name: self.arena.policies(name) for name in names}
+            policies = {name: each for name, each in found.items() if not isinstance(each, SharedTeam)}
+            shared = {name: each for name, each in found.items() if isinstance(each, SharedTeam)}
+            for member in dict.fromkeys(member for team in shared.values() for member in (team.own, team.rest)):
+                if member not in policies:
+                    policies[member] = self.arena.policies(member)  # type: ignore[assignment]
+        slots: dict[str, list[BatchSlot]] = defaultdict(list)
+        for b, battle in enumerate(self.battles):
+            for side, name in enumerate((battle.blue, battle.red)):
+                members = shared[name].members(self.sizes[side]) if name in shared else {name: None}
+                for member, mechs in members.items():
+                    slots[member].append(BatchSlot(b + side * count, slot_index(battle, side), mechs))
+        return slots, policies
 
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
@@ -323,7 +358,11 @@ class MatchBatch:
         )
         action = torch.zeros_like(observation.noise)
         for decider in self.deciders:
-            action[decider.rows, : decider.mechs] = decider.decide(observation)
+            decided, part = decider.decide(observation), decider.part
+            if part is None:
+                action[decider.rows, : decider.mechs] = decided
+            else:
+                action[part.rows, part.mechs] = decided[part.teams, part.mechs]
         for group, own, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
             now.set((group, "action"), own[:, :mechs])
         if self.recorder is not None and self.estimates is not None:

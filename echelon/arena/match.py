@@ -150,18 +150,30 @@ class Result:
             "x_stats": self.mean_stats(x=True),
             "y_stats": self.mean_stats(x=False),
             "battles_per_s": self.battles / self.seconds,
-            "outcomes": [
-                {
-                    "x_side": ("blue", "red")[b % 2],
-                    "winner": outcome.winner.name.lower(),
-                    "reason": outcome.reason.name.lower(),
-                    "score": outcome.score,
-                    "decisions": outcome.decisions,
-                    "state_hash": outcome.state_hash,
-                }
-                for b, outcome in enumerate(self.outcomes)
-            ],
+            "outcomes": outcomes_json(self.outcomes),
         }
+
+
+SIDES = ("blue", "red")
+
+
+def outcomes_json(outcomes: Sequence[BattleResult], sides: Sequence[str] = SIDES) -> list[dict[str, Any]]:
+    """How each battle ended, with the hash of its last state: what a result file tells of it.
+
+    Args:
+        sides: those of X, in turn.
+    """
+    return [
+        {
+            "x_side": sides[b % len(sides)],
+            "winner": outcome.winner.name.lower(),
+            "reason": outcome.reason.name.lower(),
+            "score": outcome.score,
+            "decisions": outcome.decisions,
+            "state_hash": outcome.state_hash,
+        }
+        for b, outcome in enumerate(outcomes)
+    ]
 
 
 class Match:

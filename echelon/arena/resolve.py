@@ -15,13 +15,14 @@ import torch
 
 from echelon.agents.heuristic import full_name, is_scripted, scripted, style_factory
 from echelon.agents.line import line_factory
+from echelon.agents.populations import held_out
 from echelon.agents.tiers import STYLE
 from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
 from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint, tell_rules
 from echelon.learn.checkpoint.shipped import shipped_checkpoint
-from echelon.learn.config import TrainConfig
+from echelon.learn.config import JUDGES, TrainConfig
 from echelon.learn.curriculum import opponents_named
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig
@@ -207,7 +208,10 @@ def check_opponents(config: TrainConfig, device: torch.device) -> None:
     """Build every commander that the config names once, before anything is written."""
     for name in opponents_named(config):
         try:
-            policy_of(name, config.env, device)
+            commander = resolve(name)
+            may = config.allow_test or not held_out(name, commander.id)
+            require(may, "opponents of a training", JUDGES, f"{name}, whose weights are of that population")
+            commander.policy(config.env, device)
         except UnknownNameError as error:
             hint = "; --opponent also takes curriculum, self, past and league:FOLDER" if name == config.opponent else ""
             raise FileError(f"{error}{hint}") from None

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from echelon.arena.batch_arena import BatchArena, Battle, Precision, compute_of, precision_of
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, compute_of, precision_of
 from echelon.arena.evaluate import POLICY, evaluation_mode, place_of, versions_of
 from echelon.arena.match import battle_seeds, win_rate_interval
 from echelon.arena.resolve import LINE, resolve
@@ -43,6 +43,8 @@ class PieceResult:
     won: tuple[bool, ...]
     """By seed whether the policy won; a draw is no win."""
     draws: int
+    outcomes: tuple[BattleResult, ...] = ()
+    """The battles themselves."""
 
     @property
     def win_rate(self) -> float:
@@ -172,7 +174,8 @@ def play_piece(
     played = [one for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for one in batch.results]
     wins = Winner[piece.side.upper()]
     draws = sum(one.winner == Winner.DRAW for one in played)
-    return PieceResult(piece.skill, piece.opponent, tuple(one.winner == wins for one in played), draws)
+    won = tuple(one.winner == wins for one in played)
+    return PieceResult(piece.skill, piece.opponent, won, draws, tuple(played))
 
 
 def commander_of(piece: Piece, policy: Any, config: EnvConfig, device: torch.device) -> TeamPolicy:

@@ -47,6 +47,32 @@ class BatchSlot(NamedTuple):
     """Row of the batch: b for blue, b + B for red."""
     place: int
     """Slot within its block, 0 .. `SLOTS` - 1."""
+    mechs: tuple[int, ...] | None = None
+    """Which mechs of the team the policy commands, by their place in it; None for all of them."""
+
+
+class Part(NamedTuple):
+    """The mechs for which a decider acts, where they are not all of its teams'."""
+
+    rows: Tensor
+    """`[K]` int64, rows of the batch."""
+    teams: Tensor
+    """`[K]` int64, where each stands among the teams of the decider."""
+    mechs: Tensor
+    """`[K]` int64, places in the team."""
+
+    @staticmethod
+    def of(slots: Sequence[BatchSlot], count: int, device: torch.device) -> Part | None:
+        """The part that teams of `count` mechs in this order are, None for all of them."""
+        if all(slot.mechs is None for slot in slots):
+            return None
+        every = tuple(range(count))
+        listed = [
+            (slot.row, team, mech)
+            for team, slot in enumerate(slots)
+            for mech in (every if slot.mechs is None else slot.mechs)
+        ]
+        return Part(*torch.tensor(listed, device=device).T)
 
 
 class BatchObservation(NamedTuple):
@@ -107,8 +133,7 @@ class StackedPolicies:
         slots: Sequence[Sequence[BatchSlot]],
         mechs: int,
     ) -> None:
-        self.forward, self.mechs = forward, mechs
-        device = forward.device
+        self.forward, self.mechs, device = forward, mechs, forward.device
         blocks_by_policy = [blocks_of(own) for own in slots]
         own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
         states = [weights for weights, own in zip(own_weights, blocks_by_policy, strict=True) for _ in own]
@@ -138,6 +163,7 @@ class StackedPolicies:
         ends = [sum(len(own) for own in slots[: number + 1]) for number in range(len(slots))]
         self.places = [range(end - len(own), end) for end, own in zip(ends, slots, strict=True)]
         """Of each policy the places of its teams in `commanded`."""
+        self.part = Part.of(self._in_order(slots), mechs, device)
         self.keeps_embed = False
         """Whether `embed` is kept, for critics that read it."""
         self.embed: Tensor | None = None
@@ -145,6 +171,11 @@ class StackedPolicies:
         self.used = (index.flatten() >= 0).nonzero()[:, 0]
         self.rows = index.flatten()[self.used]
         """`[G]` int64 rows of the teams commanded."""
+
+    def _in_order(self, slots: Sequence[Sequence[BatchSlot]]) -> list[BatchSlot]:
+        """Slots of all policies in the order of `commanded`."""
+        by_row = [{slot.row: slot for slot in own} for own in slots]
+        return [own[self.commanded[at]] for own, places in zip(by_row, self.places, strict=True) for at in places]
 
     def distribution(self, observation: BatchObservation) -> tuple[Tensor, Tensor]:
         """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
@@ -212,6 +243,8 @@ class PolicySlots:
         least: int = 0,
     ) -> None:
         self.policy, self.mechs, self.call = policy, mechs, call or policy
+        self.part = Part.of(slots, mechs, device)
+        """What it acts for, None for all mechs of its teams."""
         self.rows = torch.tensor([slot.row for slot in slots], device=device)
         rows = [slot.row for slot in slots] + [0] * (least - len(slots))
         self.decided = torch.tensor(rows, device=device)

@@ -66,6 +66,8 @@ def form_of_view(env: EnvBase) -> ViewForm:
         raise ConfigError(f"env must be {limit}, got {type(env).__name__}")
     is_grouped = not isinstance(env, MechView)
     require(env.opponent is not None or not is_grouped, "env", limit, env)
+    whole = "a view of a whole team where the mechs of one are in several groups"
+    require(env.partner is None or len(env.forms) == 1, "env", whole, env)
     return ViewForm(env.forms, is_grouped, env.observation_dtype)
 
 

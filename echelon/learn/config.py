@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from echelon.agents.tiers import STYLE
+from echelon.agents.populations import held_out
 from echelon.env.form import Backend
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
@@ -36,6 +36,7 @@ SWITCH = {"auto": None, "off": False, "on": True}
 CPU_BATTLES = 256
 """Battles on a CPU where `TrainConfig.num_envs` is 0: what `docs/SWEEP.md` judges `standard` by."""
 LEAGUE = "league:"
+JUDGES = "others than the test population's (docs/PROTOCOL.md): those are to be judged by, unless --allow-test"
 """Prefix of `TrainConfig.opponent` for opponents from a league, followed by its folder."""
 
 
@@ -247,7 +248,7 @@ class TrainConfig:
     keep_checkpoints: Annotated[int, MANY] = 5
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
     allow_test: bool = False
-    """Train in split test, or against a commander `style:NAME`, all the same; the weights say so ever after
+    """Train in split test, or against a commander of the test population, all the same; the weights say so ever after
     (`docs/TRAINING.md`)."""
     renew_maps_every: Annotated[int, Limits(0, MANY.high)] = 0
     """Iterations between replacements of `EnvConfig.map_spares` maps by new ones; 0 for never."""
@@ -268,9 +269,8 @@ class TrainConfig:
         may = self.env.split != "test" or self.allow_test
         require(may, "--split", "train or validation: test is to be judged on, unless --allow-test", self.env.split)
         named = (self.opponent, *self.curriculum.opponents, *self.evaluation.tiers)
-        styles = [] if self.allow_test else [name for name in named if name.startswith(f"{STYLE}:")]
-        limit = f"others than {STYLE}:NAME: those are to be judged by, unless --allow-test"
-        require(not styles, "opponents of a training", limit, ", ".join(styles))
+        judges = [] if self.allow_test else [name for name in named if held_out(name)]
+        require(not judges, "opponents of a training", JUDGES, ", ".join(judges))
         require(self.run_dir != "", "TrainConfig.run_dir", "a folder", self.run_dir)
         require(self.opponent not in ("", LEAGUE), "TrainConfig.opponent", "a commander, or several", self.opponent)
         self._check_battles()

@@ -15,6 +15,7 @@ from tiny_runs import TINY, tiny_run
 
 import echelon
 from echelon.arena import exploit
+from echelon.arena.strangers import evaluation, leaderboard
 from echelon.env.tasks import task as tasks
 from echelon.league import database, export_rows
 from echelon.learn.checkpoint import format as checkpoint_format
@@ -168,10 +169,19 @@ def test_the_table_of_files_is_true():
         f"`PRAGMA user_version` {database.VERSION} |",
         f"`{export_rows.SCHEMA}` {export_rows.VERSION} |",
         f"`{exploit.SCHEMA}` {exploit.VERSION} |",
+        f"`{evaluation.SCHEMA}` {evaluation.VERSION} |",
+        f"`{leaderboard.SCHEMA}` {leaderboard.VERSION} |",
         f"| rules of a battle | named in all of these | {RULES_VERSION} |",
         f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",
     )
     assert [row for row in rows if row not in text] == []
+
+
+def test_the_leaderboard_of_the_page_is_that_of_the_table():
+    rows = leaderboard.read_table(ROOT / "benchmarks" / "results" / "leaderboard.json")
+    known = {name: task.fingerprint for name, task in tasks.tasks().items()}
+    assert rows and all(known[row["task"]] == row["fingerprint"] for row in rows)
+    assert f"show -->\n\n{leaderboard.markdown(rows)}\n\n<!-- end" in (ROOT / "docs" / "PROTOCOL.md").read_text()
 
 
 def test_the_citation_names_this_version():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.tasks.task import Task, find_task
-from echelon.env.views.build import mechs, teams, versus
+from echelon.env.views.build import mechs, partners, teams, versus
 from echelon.rules.scenario import Scenario
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
@@ -18,7 +18,12 @@ from echelon.runtime.imports import OBJECT_NAME, import_object
 Split = Literal["train", "evaluation"]
 ViewMaker = Callable[..., Any]
 """Called as `maker(config, num_envs=..., **settings)`, with `seed` and `device` where they are given."""
-_VIEWS: dict[str, ViewMaker | str] = {"versus": versus, "teams": teams, "mechs": mechs}
+_VIEWS: dict[str, ViewMaker | str] = {
+    "versus": versus,
+    "partners": partners,
+    "teams": teams,
+    "mechs": mechs,
+}
 _COUNTED_AS: dict[str, str | None] = {}
 """By view: the maker's name for the number of battles, None where it makes one battle."""
 
@@ -59,8 +64,8 @@ def make(
 
     Args:
         task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`, whose battles begin as it says.
-        view: `versus`, `teams`, `mechs` (`echelon.env.views.build`), `pettingzoo`, `gymnasium`, or a name of
-            `register_view`.
+        view: `versus`, `partners`, `teams`, `mechs` (`echelon.env.views.build`), `pettingzoo`, `gymnasium`, or a name
+            of `register_view`.
         num_envs: battles, B; 1 for `pettingzoo`.
         seed, device: as in `EchelonEnv`.
         split: `train`, or `evaluation` for the battles that `echelon.evaluate` judges in, on other maps. Training on

@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from echelon.rules.config import EnvConfig, env_from_json
+from echelon.env.tasks.strangers import Strangers, strangers_from_json
+from echelon.rules.config import EnvConfig, Split, env_from_json
 from echelon.rules.config_json import as_json, from_json
 from echelon.rules.scenario import Scenario
 from echelon.rules.upgrade import env_under_current_rules
@@ -63,6 +64,8 @@ class Task:
         map_maker: version of the map maker, the same.
         evaluation: battles of evaluation; by default those of training on maps of another seed.
         protocol: opponents, battles and seeds of the evaluation.
+        strangers: what protocol 2 of the task is, of which `config` and `evaluation` have teams and the seeds of maps;
+            None for a task without one.
     """
 
     name: str
@@ -72,9 +75,11 @@ class Task:
     map_maker: int
     evaluation: EnvConfig | None = None
     protocol: Protocol = Protocol()
+    strangers: Strangers | None = None
 
     def __post_init__(self) -> None:
-        for field, kind in (("config", EnvConfig), ("protocol", Protocol), ("evaluation", EnvConfig | None)):
+        kinds = {"config": EnvConfig, "protocol": Protocol, "evaluation": EnvConfig | None}
+        for field, kind in {**kinds, "strangers": Strangers | None}.items():
             value = getattr(self, field)
             require(isinstance(value, kind), f"Task.{field}", getattr(kind, "__name__", "EnvConfig or None"), value)
 
@@ -82,6 +87,15 @@ class Task:
     def evaluation_config(self) -> EnvConfig:
         """Battles of evaluation."""
         return held_out(self.config) if self.evaluation is None else self.evaluation
+
+    def battle(self, split: Split, roster: int = 0) -> EnvConfig:
+        """Battles of protocol 2 in a split, in which both teams are of its roster of a number."""
+        require(self.strangers is not None, f"task {self.name}", "one of protocol 2, strangers/...", "none of it")
+        assert self.strangers is not None
+        rosters = self.strangers.splits[split].rosters
+        require(0 <= roster < len(rosters), "roster", f"0..{len(rosters) - 1}", roster)
+        config = self.config if split == "train" else self.evaluation_config
+        return dataclasses.replace(config, split=split, blue=rosters[roster], red=rosters[roster])
 
     @property
     def versions(self) -> Versions:
@@ -117,6 +131,7 @@ class Task:
             "config": as_json(self.config),
             "evaluation": as_json(self.evaluation_config),
             "protocol": {**as_json(self.protocol), "actions": "sampled"},
+            **({} if self.strangers is None else {"strangers": self.strangers.as_json()}),
         }
 
     @property
@@ -144,6 +159,7 @@ def task_from_json(row: dict[str, Any]) -> Task:
         *versions,
         evaluation=None if evaluation == held_out(config) else evaluation,
         protocol=from_json(Protocol, protocol, "protocol"),
+        strangers=strangers_from_json(row["strangers"]) if "strangers" in row else None,
     )
 
 

@@ -1,7 +1,9 @@
-"""The environment as other programs expect it: one team, both teams, or every mech as a row of the batch.
+"""The environment as other programs expect it: one team or a part of it, both teams, or every mech as a row of the
+batch.
 
-`versus`, `teams` and `mechs` each build an `EchelonEnv` and a view of it, itself a TorchRL environment on the same
-device. A view renames and reshapes; it adds no rule. Battles that end restart inside `maybe_reset` without a host read.
+`versus`, `partners`, `teams` and `mechs` each build an `EchelonEnv` and a view of it, itself a TorchRL environment on
+the same device. A view renames and reshapes; it adds no rule. Battles that end restart inside `maybe_reset` without a
+host read.
 """
 
 from __future__ import annotations
@@ -118,6 +120,63 @@ def versus(
     return View(env, commanded, policy, chosen, observation, action, state, memory, dtype)
 
 
+def partners(
+    config: EnvConfig = EnvConfig(),
+    partner: Opponent = "heuristic:normal",
+    mine: int | Sequence[int] = 1,
+    opponent: Opponent = "heuristic:normal",
+    num_envs: int = 1,
+    device: torch.device | str | None = None,
+    seed: int | Tensor | None = None,
+    *,
+    side: Side = "both",
+    groups: Partition | None = None,
+    group_map: Partition | None = None,
+    observation: PerGroup[ObservationForm] = "flat",
+    action: PerGroup[ActionForm] = "continuous",
+    state: bool = False,
+    memory: PerGroup[Composite] | None = None,
+    dtype: torch.dtype = torch.float32,
+    **settings: Any,
+) -> View:
+    """Some mechs of a team, the others of which a partner commands inside: ad hoc teamwork, against an opponent.
+
+    Entries are those of `versus`, shapes those of k mechs. The partner decides as if it commanded the whole team, and
+    what it decides for the user's mechs is left out.
+
+    Args:
+        partner: as `opponent`, of the other mechs of the own team.
+        mine: number k of mechs that the user commands, the first ones of the team, or their places, counted from 0.
+        config, opponent, num_envs, device, seed, side, observation, action, state, memory, dtype, settings: see
+            `versus`.
+        groups, group_map: see `versus`; mechs are called by their place, `agent_3`.
+
+    Raises:
+        ConfigError: as `versus`, or `mine` leaves nobody to either.
+        FileError: the partner or the opponent is a path without a checkpoint for such battles.
+    """
+    env = EchelonEnv(config, num_envs, device, seed, **settings)
+    team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
+    own = places_of(mine, team.count)
+    commanded = team.some(own, env.device)
+    members = team_members(config, side, team.names)
+    chosen = groups_of_team(groups, group_map, [members[place] for place in own])
+    policy, friend = team_policy(opponent, config, env.device), team_policy(partner, config, env.device, "partner")
+    return View(env, commanded, policy, chosen, observation, action, state, memory, dtype, friend)
+
+
+def places_of(mine: int | Sequence[int], mechs: int) -> list[int]:
+    """Places of the user's mechs in a team, in order."""
+    limit = f"1..{mechs - 1}, a number of mechs, or different places among 0..{mechs - 1}, not all of them"
+    are_places = isinstance(mine, Sequence) and not isinstance(mine, str)
+    listed: list[Any] = list(mine) if are_places else []  # type: ignore[arg-type]
+    if isinstance(mine, int) and not isinstance(mine, bool):
+        listed = list(range(mine))
+    are_whole = all(type(place) is int and 0 <= place < mechs for place in listed)
+    require(are_whole and 0 < len(set(listed)) == len(listed) < mechs, "mine", limit, mine)
+    return sorted(listed)
+
+
 def teams(
     config: EnvConfig = EnvConfig(),
     num_envs: int = 1,
@@ -225,10 +284,10 @@ def mechs(
     return MechView(env, commanded, policy, {"agents": commanded.names}, observation, action, state, memory, dtype)
 
 
-def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device) -> TeamPolicy:
+def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device, who: str = "opponent") -> TeamPolicy:
     """The policy itself, or the one that a name means."""
     if not isinstance(opponent, str | os.PathLike):
-        require(is_policy(opponent), "opponent", "a name, a path or the policy of a team, no class", opponent)
+        require(is_policy(opponent), who, "a name, a path or the policy of a team, no class", opponent)
         return opponent
     # A lazy import: names mean scripted commanders and checkpoints, which live above the environment.
     from echelon.arena.resolve import resolve

@@ -1,8 +1,8 @@
-"""Which mechs of each battle the user of a view commands, and the policy that commands the others."""
+"""Which mechs of each battle the user of a view commands, and the policies that command the others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -52,11 +52,13 @@ class AllMechs:
 
 @dataclass(frozen=True)
 class OneTeam:
-    """One team of each battle, of A mechs."""
+    """One team of each battle, of A mechs, or some of its mechs."""
 
     names: Sequence[str]
     is_red: Tensor | bool
     """`[B]` bool, or one for all battles."""
+    places: Tensor | None = None
+    """`[k]` int64: which mechs of the team are commanded; None for all of them."""
 
     @staticmethod
     def of(side: Side, group_map: Mapping[str, Sequence[str]], num_envs: int, device: torch.device) -> OneTeam:
@@ -70,61 +72,77 @@ class OneTeam:
         is_red = torch.arange(num_envs, device=device) % 2 == 1
         return OneTeam([f"agent_{i}" for i in range(sizes["blue"])], is_red)
 
+    def some(self, places: Sequence[int], device: torch.device) -> OneTeam:
+        """The same team, of which mechs at these places alone are commanded."""
+        index = torch.tensor(places, device="cpu", dtype=torch.int64).to(device)
+        return replace(self, names=[self.names[place] for place in places], places=index)
+
     @property
     def count(self) -> int:
         return len(self.names)
 
-    def gather(self, blue: Tensor, red: Tensor) -> Tensor:
-        """`[B, ...]` values of the commanded team, from those of both."""
+    def of_team(self, blue: Tensor, red: Tensor) -> Tensor:
+        """`[B, ...]` values of the whole team, from those of both."""
         if isinstance(self.is_red, bool):
             return red if self.is_red else blue
         return select(self.is_red, red, blue)
 
+    def of_other(self, blue: Tensor, red: Tensor) -> Tensor:
+        """`[B, ...]` values of the other team."""
+        return self.of_team(red, blue)
+
+    def gather(self, blue: Tensor, red: Tensor) -> Tensor:
+        """`[B, n, ...]` values of the commanded mechs, from `[B, A, ...]` of both teams."""
+        team = self.of_team(blue, red)
+        return team if self.places is None else team[:, self.places]
+
     def split(self, own: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Values of blue and red, from those of the commanded team and of the other."""
+        """Values of blue and red, from those of the team and of the other."""
         assert other is not None
-        return self.gather(own, other), self.gather(other, own)
+        return self.of_team(own, other), self.of_other(own, other)
 
     def to(self, device: torch.device) -> OneTeam:
-        return self if isinstance(self.is_red, bool) else replace(self, is_red=self.is_red.to(device))
+        is_red = self.is_red if isinstance(self.is_red, bool) else self.is_red.to(device)
+        return replace(self, is_red=is_red, places=None if self.places is None else self.places.to(device))
 
 
-def first_memory(policy: TeamPolicy | None, env: EchelonEnv, commanded: int) -> TensorDictBase:
-    """What the opponent remembers of battles that begin, batch `[B, A]`; nothing where there is none.
+def first_memory(policy: TeamPolicy | None, env: EchelonEnv, mechs: int) -> TensorDictBase:
+    """What a policy inside a view remembers of battles that begin, batch `[B, A]`; nothing where there is none.
 
     Args:
-        commanded: number of mechs that the user of the view commands.
+        mechs: of its team, A.
     """
     if policy is None:
         return TensorDict({}, [env.num_envs], device=env.device)
-    shape = (env.num_envs, env.config.num_mechs - commanded)
-    return memory_spec_of(policy).expand(shape).to(env.device).zero()
+    return memory_spec_of(policy).expand((env.num_envs, mechs)).to(env.device).zero()
 
 
 @torch.no_grad()
-def decide_other(
-    policy: TeamPolicy, env: EchelonEnv, commanded: OneTeam, memory: TensorDictBase
+def decide_inside(
+    who: str,
+    policy: TeamPolicy,
+    env: EchelonEnv,
+    of_team: Callable[[Tensor, Tensor], Tensor],
+    memory: TensorDictBase,
 ) -> tuple[Tensor, TensorDictBase]:
-    """What the team does that nobody commands through the view.
+    """What a policy does for a team, or a part of it, that nobody commands through the view.
 
     Args:
+        who: `opponent` or `partner`, for error messages.
+        of_team: values of its team, from those of blue and of red.
         memory: what the policy remembers, batch `[B, A]`.
 
     Returns:
         Actions `[B, A, D]` and the next memory.
     """
     seen, width = env.observed(), action_width(env.config.comm_dim)
-
-    def other(blue: Tensor, red: Tensor) -> Tensor:
-        return commanded.gather(red, blue)
-
-    mask = other(*(seen.get((group, "mask")) for group in GROUPS))
-    streams = {name: other(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
-    normals = other(*noise_of_teams(env, width)) if draws_actions(policy) else None
+    mask = of_team(*(seen.get((group, "mask")) for group in GROUPS))
+    streams = {name: of_team(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
+    normals = of_team(*noise_of_teams(env, width)) if draws_actions(policy) else None
     decided = policy(team_input(streams, mask, seen.get("telemetry"), memory.copy(), normals))
-    check_decided("opponent", decided)
-    action, shape = real_action("action of the opponent", decided.get("action", None)), (*mask.shape, width)
-    require(action.shape == shape, "action of the opponent", f"of shape {shape}", tuple(action.shape))
+    check_decided(who, decided)
+    action, shape = real_action(f"action of the {who}", decided.get("action", None)), (*mask.shape, width)
+    require(action.shape == shape, f"action of the {who}", f"of shape {shape}", tuple(action.shape))
     return action, decided.get(("next", "memory"), memory)
 
 

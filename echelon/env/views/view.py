@@ -20,7 +20,7 @@ from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
 from echelon.env.restart import ByMask, cleared
 from echelon.env.specs import DONE_KEYS
-from echelon.env.views.commanded import AllMechs, OneTeam, decide_other, first_memory
+from echelon.env.views.commanded import AllMechs, OneTeam, decide_inside, first_memory
 from echelon.env.views.discrete import ActionMasks, action_table
 from echelon.env.views.group_form import (
     DTYPES,
@@ -60,10 +60,11 @@ class View(EnvInfo, PartialEnv):
         group_map: the commanded mechs in groups.
         observation: `flat`, one vector a mech (see `FlatObservation`), or `structured`, streams by name.
         action: `continuous` or `discrete`.
-        state: whether there is a global `state`: the ego streams of all mechs, the commanded ones first.
+        state: whether there is a global `state`: the ego streams of all mechs, those of the own team first.
         memory: what the user's policies remember, as in `EchelonEnv`.
         dtype: of flat observations and of the `state`: `torch.float32`, or its values rounded to `torch.bfloat16` or
             `torch.float16`.
+        partner: policy of the mechs of the own team that are not commanded; None where all of them are.
 
     Raises:
         ConfigError: an argument is none of those above; in `step`, an action is missing or of another shape.
@@ -80,6 +81,7 @@ class View(EnvInfo, PartialEnv):
         state: bool = False,
         memory: PerGroup[Composite] | None = None,
         dtype: torch.dtype = torch.float32,
+        partner: TeamPolicy | None = None,
     ) -> None:
         forms = group_forms(group_map, commanded.names, observation, action, memory)
         require(dtype in DTYPES, "dtype", ", ".join(map(str, DTYPES)), dtype)
@@ -88,11 +90,14 @@ class View(EnvInfo, PartialEnv):
         require(isinstance(state, bool), "state", "True or False", state)
         is_one = is_policy(opponent) if isinstance(commanded, OneTeam) else opponent is None
         require(is_one, "opponent", "the policy of a team, None where both teams are commanded", opponent)
+        is_shared = isinstance(commanded, OneTeam) and commanded.places is not None
+        limit = "the policy of a team where a part of it is commanded, else None"
+        require(is_policy(partner) if is_shared else partner is None, "partner", limit, partner)
         require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
         super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
         self.env = env
         self.commanded = commanded
-        self.opponent = opponent
+        self.opponent, self.partner = opponent, partner
         self.group_map = {group: list(names) for group, names in group_map.items()}
         self.config, self.num_envs = env.config, env.num_envs
         self.info, self.extra_rewards = env.info, env.extra_rewards
@@ -113,11 +118,18 @@ class View(EnvInfo, PartialEnv):
         self._masks = ActionMasks(self.env.game) if any_discrete else None
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
-        self._opponent_memory = first_memory(self.opponent, self.env, self.commanded.count)
+        own, other = self._team_sizes()
+        self._opponent_memory = first_memory(self.opponent, self.env, other)
+        self._partner_memory = first_memory(self.partner, self.env, own)
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
         specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
         self._set_specs(specs.observation(), specs.action(), specs.specs.reward(), specs.specs.done())
+
+    def _team_sizes(self) -> tuple[int, int]:
+        """Mechs of the team that the user commands, or a part of, and of the other."""
+        blue, red = (len(names) for names in self.env.group_map.values())
+        return (red, blue) if getattr(self.commanded, "is_red", False) is True else (blue, red)
 
     # What other programs ask an environment
 
@@ -156,22 +168,24 @@ class View(EnvInfo, PartialEnv):
         return self.env.render(mode, **kwargs)
 
     def __repr__(self) -> str:
-        opponent = "" if self.opponent is None else f", opponent={type(self.opponent).__name__}"
-        return f"{type(self).__name__}({', '.join(self.group_map)}{opponent}, {self.env!r})"
+        inside = {"opponent": self.opponent, "partner": self.partner}
+        told = "".join(f", {who}={type(each).__name__}" for who, each in inside.items() if each is not None)
+        return f"{type(self).__name__}({', '.join(self.group_map)}{told}, {self.env!r})"
 
     def to(self, device: torch.device | str) -> View:
         """Move the battles and the opponent to another device, in place."""
         device = resolve_device(device)
         if device == self.device:
             return self
-        memory, remembered = self._opponent_memory, self._remembered
+        memory, partners, remembered = self._opponent_memory, self._partner_memory, self._remembered
         super().to(device)
         self.env.to(device)
         self.commanded = self.commanded.to(device)
-        if isinstance(self.opponent, torch.nn.Module):
-            self.opponent.to(device)
+        for policy in (self.opponent, self.partner):
+            if isinstance(policy, torch.nn.Module):
+                policy.to(device)
         self._prepare()
-        self._opponent_memory = memory.to(device)
+        self._opponent_memory, self._partner_memory = memory.to(device), partners.to(device)
         self._remembered = {group: value.to(device) for group, value in remembered.items()}
         return self
 
@@ -182,9 +196,18 @@ class View(EnvInfo, PartialEnv):
         return self._show(self.env.observed())
 
     def _memories(self) -> TensorDict:
-        """What the opponent and the user's policies remember of the battles, batch `[B]`."""
+        """What opponent, partner and the user's policies remember of the battles, batch `[B]`."""
         groups = {group: self._memory_of(group) for group, form in self.forms.items() if form.has_memory}
-        return TensorDict({"opponent": self._opponent_memory, "groups": groups}, [self.num_envs], device=self.device)
+        inside = {"opponent": self._opponent_memory}
+        if self.partner is not None:
+            inside["partner"] = self._partner_memory
+        return TensorDict({**inside, "groups": groups}, [self.num_envs], device=self.device)
+
+    def _recall(self, memories: TensorDictBase) -> None:
+        """Remember what `_memories` returned."""
+        self._opponent_memory, self._remembered = memories.get("opponent"), dict(memories.get("groups").items())
+        if self.partner is not None:
+            self._partner_memory = memories.get("partner")
 
     def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
         """All battles, `battles`; what the opponent and the user's policies remember of them, `memories`; and the
@@ -208,8 +231,7 @@ class View(EnvInfo, PartialEnv):
             require(is_whole, f"state_dict: {MEMORIES}", f"a TensorDict of {self.num_envs} battles", memories)
             check_entries(memories, self._memories())
             self.env.load_state_dict(state_dict)
-            restored = self._memories().clone(recurse=False).update(memories.to(self.device).clone())
-            self._opponent_memory, self._remembered = restored.get("opponent"), dict(restored.get("groups").items())
+            self._recall(self._memories().clone(recurse=False).update(memories.to(self.device).clone()))
         if weights:
             super().load_state_dict(weights, *args, **kwargs)
 
@@ -244,16 +266,19 @@ class View(EnvInfo, PartialEnv):
         """What is shown after some battles, or all, began anew: memories of theirs are zero."""
         everyone = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
         which = (everyone if restarts is None else restarts)[:, 0]
-        forgotten = self._memories().apply(lambda values: cleared(values, which))
-        self._opponent_memory, self._remembered = forgotten.get("opponent"), dict(forgotten.get("groups").items())
+        self._recall(self._memories().apply(lambda values: cleared(values, which)))
         return self._show(seen)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        mask, opponent_memory = mask_of(tensordict, STEP, self.batch_size), self._opponent_memory
+        mask = mask_of(tensordict, STEP, self.batch_size)
+        opponent_memory, partner_memory = self._opponent_memory, self._partner_memory
         own, other = self._own_actions(tensordict), None
         if self.opponent is not None:
-            assert isinstance(self.commanded, OneTeam)
-            other, self._opponent_memory = decide_other(self.opponent, self.env, self.commanded, opponent_memory)
+            other, self._opponent_memory = self._decide("opponent", self.opponent, opponent_memory)
+        if self.partner is not None:
+            assert isinstance(self.commanded, OneTeam) and self.commanded.places is not None
+            team, self._partner_memory = self._decide("partner", self.partner, partner_memory)
+            own = team.index_copy(1, self.commanded.places, own)
         blue, red = self.commanded.split(own, other)
         actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
         moves = None
@@ -261,6 +286,7 @@ class View(EnvInfo, PartialEnv):
             actions.set(STEP, self._whole_battles(STEP, mask))
             moves = ByMask(actions.get(STEP)[:, 0])
             self._opponent_memory = moves.replaced(opponent_memory, self._opponent_memory)
+            self._partner_memory = moves.replaced(partner_memory, self._partner_memory)
         self._remember(tensordict, moves)
         played = self.env._step(actions)
         shown = self._show(played)
@@ -268,6 +294,12 @@ class View(EnvInfo, PartialEnv):
         for group, index in self._index.items():
             shown.set(self._key(group, "reward"), reward[:, index])
         return shown
+
+    def _decide(self, who: str, policy: TeamPolicy, memory: TensorDictBase) -> tuple[Tensor, TensorDictBase]:
+        """What a policy inside does for its whole team, `[B, A, D]`, and what it remembers next."""
+        assert isinstance(self.commanded, OneTeam)
+        team = self.commanded.of_team if who == "partner" else self.commanded.of_other
+        return decide_inside(who, policy, self.env, team, memory)
 
     def _remember(self, tensordict: TensorDictBase, moves: ByMask | None) -> None:
         """Keep what the user's policies wrote as their next memory, or else what they had, as do battles that wait."""
@@ -335,11 +367,10 @@ class View(EnvInfo, PartialEnv):
         return self._remembered[group]
 
     def _state(self, seen: TensorDictBase) -> Tensor:
-        """`[B, N * F]` the ego streams of all mechs, the commanded team's first."""
-        ego = [seen.get((group, "observation", "ego")) for group in GROUPS]
-        parts = [self.commanded.gather(*ego)]
+        """`[B, N * F]` the ego streams of all mechs, those of the own team first."""
+        parts = [seen.get((group, "observation", "ego")) for group in GROUPS]
         if isinstance(self.commanded, OneTeam):
-            parts.append(self.commanded.gather(*reversed(ego)))
+            parts = [*self.commanded.split(*parts)]
         return torch.cat(parts, 1).flatten(1).to(self.observation_dtype)
 
     def _outcome(self, outcome: TensorDictBase) -> TensorDictBase:
@@ -348,7 +379,7 @@ class View(EnvInfo, PartialEnv):
             return outcome
         winner = outcome.get("winner")[:, 0]
         is_blue, is_red = winner == int(Winner.BLUE), winner == int(Winner.RED)
-        return outcome.copy().set("won", self.commanded.gather(is_blue, is_red)[:, None])
+        return outcome.copy().set("won", self.commanded.of_team(is_blue, is_red)[:, None])
 
     # Where things are; `echelon.env.views.build.MechView` says otherwise
 

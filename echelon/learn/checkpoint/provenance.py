@@ -78,8 +78,16 @@ class Provenance:
 
     def has_met_opponent(self, entry: str) -> Verdict:
         """Whether a commander was met. Weights may be those of an earlier `SELF`, which nobody has hashed."""
-        verdict = self.has_met("opponents", entry)
-        may_be_own = SELF in self.opponents and SHA256.holds(entry)
+        return self._has_met_commander("opponents", entry)
+
+    def has_met_anywhere(self, entry: str) -> Verdict:
+        """Whether a commander was met, as an opponent or as a partner."""
+        verdicts = [self._has_met_commander(kind, entry) for kind in ("opponents", "partners")]
+        return next((one for one in ("met", "unknown") if one in verdicts), "not met")  # type: ignore[return-value]
+
+    def _has_met_commander(self, kind: str, entry: str) -> Verdict:
+        verdict = self.has_met(kind, entry)
+        may_be_own = SELF in getattr(self, kind) and SHA256.holds(entry)
         return "unknown" if verdict == "not met" and may_be_own else verdict
 
     def has_met_maps(self, config: EnvConfig) -> Verdict:

@@ -61,7 +61,10 @@ def test_views_of_other_libraries_are_imported_when_they_are_asked_for(views, mo
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"view": "isometric"}, "view must be one of versus, teams, mechs, pettingzoo, gymnasium, got 'isometric'"),
+        (
+            {"view": "isometric"},
+            "view must be one of versus, partners, teams, mechs, pettingzoo, gymnasium, got 'isometric'",
+        ),
         ({"split": "test"}, "split must be train or evaluation, got 'test'"),
         ({"maps": None}, "maps must be absent: task small-5v5-v\\d+ fixes the battles"),
     ],

@@ -1,0 +1,62 @@
+"""What every file that claims results of battles is checked by: its form, its rules, its policies, its battles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from echelon.arena.match import SIDES
+from echelon.env.outcome import Reason, Winner
+from echelon.rules.config_json import first_difference
+from echelon.rules.versions import current_versions, stored_versions
+from echelon.runtime.files import MAX_JSON_BYTES, FileError, as_file_error, expect, parse_json, read_file
+from echelon.runtime.json_checks import FLAG, Check, Rule, integer, listed, matching, number, one_of, record, text
+
+OBJECT = Rule("an object", lambda value: isinstance(value, dict))
+MADE_WITH = {
+    **{name: text(100) for name in ("echelon", "torch", "device")},
+    **{name: integer(1) for name in current_versions().as_json()},
+    "precision": one_of(("fp32", "bf16", "fp16")),
+    "compiled": FLAG,
+}
+"""Versions that a file names."""
+OUTCOME = record(
+    {
+        "x_side": one_of(SIDES),
+        "winner": one_of([winner.name.lower() for winner in Winner]),
+        "reason": one_of([reason.name.lower() for reason in Reason]),
+        "score": listed(number(0, 1e9), 2, 2),
+        "decisions": integer(0),
+        "state_hash": matching("[0-9a-f]{16}", "16 hexadecimal digits"),
+    }
+)
+"""How a battle ended, as `echelon.arena.match.outcomes_json` tells it."""
+
+
+def read_claims(path: Path, check: Check, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
+    """The JSON object in a stranger's file, with the fields that `check` asks for."""
+    told = parse_json(path.name, read_file(path, limit))
+    check(path.name, told)
+    return dict(told)
+
+
+def require_same_rules(told: Mapping[str, Any], where: str) -> None:
+    """Refuse what was played under other rules, or on maps of another maker, than today's."""
+    name, _, part = where.partition(": ")
+    with as_file_error(name):
+        theirs = stored_versions(told, part)
+    expect(theirs == current_versions(), where, f"of {current_versions()}", theirs)
+
+
+def require_same_weights(told: str, ours: str, name: str, where: str) -> None:
+    """Refuse battles of another policy than the one of a name."""
+    expect(told == ours, where, f"{ours}, that of {name}", told)
+
+
+def require_same(ours: Any, told: Any, where: str, ours_with: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
+    """Refuse numbers, or battles, that are not those found here, and say with what both were found."""
+    difference = first_difference(ours, told, where)
+    if difference:
+        here, there = (f"torch {versions['torch']} on {versions['device']}" for versions in (ours_with, made_with))
+        raise FileError(f"{difference}; fought with {here}, made with {there}")

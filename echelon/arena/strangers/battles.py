@@ -1,0 +1,195 @@
+"""The battles of protocol 2, any choice of which can be played, and always ends the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torchrl.envs import EnvBase
+
+from echelon.agents.tiers import STYLE
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, SharedTeam
+from echelon.arena.evaluate import evaluation_mode, provenance_of
+from echelon.arena.match import battle_seeds
+from echelon.arena.resolve import TRAINED, resolve
+from echelon.arena.skills import SEED as PIECES_SEED
+from echelon.arena.skills import play_piece
+from echelon.arena.user_policy import check_decision
+from echelon.arena.view_policy import check_policy, team_policy_of
+from echelon.env.tasks.strangers import Population, shares_of
+from echelon.env.tasks.task import Task
+from echelon.env.views.group_policy import TeamPolicy, draws_actions
+from echelon.learn.checkpoint.provenance import UNKNOWN, Provenance, weight_hash
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.rules.config import EnvConfig, Split
+from echelon.runtime.limits import path_text
+from echelon.runtime.shared_modes import kept_generators
+from echelon.scenarios.piece import find_piece
+
+Settings = tuple[torch.device, int, "torch.dtype | None", "bool | None", "bool | None"]
+"""Of a `BatchArena`: device, batch, dtype of products, whether it compiles and captures."""
+
+
+class Case(NamedTuple):
+    """Battles of one kind, each seed once per side."""
+
+    opponent: str
+    partner: str
+    """Who commands the rest of the policy's team; empty where the policy has all of it."""
+    mine: int
+    """Mechs that the policy commands."""
+    seeds: tuple[int, ...]
+    """Which of the seeds of the protocol."""
+
+
+def cases_of(own: Population, battles: int, beside: int) -> list[Case]:
+    """All cases of a population: the policy's whole team against each opponent, then each number of its mechs beside
+    each partner against each opponent. Partners take turns with the seeds; opponents meet on the same ones."""
+    mechs, seeds, each = len(own.rosters[0]), battles // 2, beside // 2
+    cases = [Case(opponent, "", mechs, tuple(range(seeds))) for opponent in own.opponents]
+    for mine in shares_of(mechs):
+        for number, partner in enumerate(own.partners):
+            turn = tuple((number * each + i) % seeds for i in range(each))
+            cases += [Case(opponent, partner, mine, turn) for opponent in own.opponents]
+    return cases
+
+
+@dataclass(frozen=True)
+class Run:
+    """A policy that is judged: the result of one training run."""
+
+    name: str
+    id: str
+    """sha256 of its weights; its name where it has none."""
+    policy: Any
+    """A name, or an object."""
+    provenance: Provenance
+    repeats: bool
+    """Whether its actions follow from the seed of the battle, as those of scripted commanders and Echelon's networks
+    do."""
+    env: EnvBase | None = None
+
+    def build(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
+        """Its policy for battles of a config."""
+        if isinstance(self.policy, str):
+            return resolve(self.policy).policy(config, device)
+        return team_policy_of(self.policy, self.env, config, device)
+
+
+def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, device: torch.device) -> Run:
+    """A policy that a user gives by name or as an object."""
+    policy = path_text(policy)
+    if isinstance(policy, str):
+        commander = resolve(policy)
+        return Run(policy, commander.id, policy, provenance_of(policy), commander.factory is None or ships(policy))
+    check_policy(policy)
+    team = team_policy_of(policy, env, config, device)
+    if not isinstance(policy, ActorCritic):
+        with evaluation_mode(policy), kept_generators(device):
+            check_decision("policy", team, config, device)
+    weights = policy.state_dict() if isinstance(policy, nn.Module) else {}
+    name = f"policy {number}"
+    digest = weight_hash(weights) if weights else name
+    return Run(name, digest, policy, UNKNOWN, draws_actions(team), env)
+
+
+def ships(name: str) -> bool:
+    """Whether a name can mean nothing but a commander that ships with Echelon, also where a file has it."""
+    return name.partition(":")[0] in ("heuristic", STYLE, TRAINED) and ":" in name
+
+
+class Fight(NamedTuple):
+    """A battle of the protocol: of which run, in which case, and which of its battles."""
+
+    run: int
+    case: int
+    number: int
+
+
+class Grounds:
+    """Plays any choice of the battles of a population, each the same whatever is played beside it.
+
+    Args:
+        seeds: of the protocol, those of `Case.seeds`.
+        on_battles: told now and then how many battles were played since it was told last.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        split: Split,
+        cases: Sequence[Case],
+        seeds: Sequence[int],
+        runs: Sequence[Run],
+        settings: Settings,
+        on_battles: Callable[[float], None] | None = None,
+    ) -> None:
+        assert task.strangers is not None
+        self.task, self.split, self.cases, self.seeds, self.runs = task, split, cases, seeds, runs
+        self.rosters = task.strangers.splits[split].rosters
+        self.settings, self.on_battles = settings, on_battles
+
+    def play(self, fights: Sequence[Fight]) -> list[BattleResult]:
+        """Their results, in order."""
+        by_roster: dict[int, list[int]] = defaultdict(list)
+        for at, fight in enumerate(fights):
+            by_roster[self._seed_number(fight) % len(self.rosters)].append(at)
+        found: dict[int, BattleResult] = {}
+        for roster, places in sorted(by_roster.items()):
+            shared: dict[str, SharedTeam] = {}
+            battles = [self._battle(fights[at], shared) for at in places]
+            arena = self._arena(roster, shared)
+            played = [one for batch in arena.play_all(battles) for one in batch.results]
+            found |= zip(places, played, strict=True)
+        return [found[at] for at in range(len(fights))]
+
+    def _seed_number(self, fight: Fight) -> int:
+        return self.cases[fight.case].seeds[fight.number // 2]
+
+    def _battle(self, fight: Fight, shared: dict[str, SharedTeam]) -> Battle:
+        """The battle; a team that it shares is added to `shared`."""
+        case, number, own = self.cases[fight.case], self._seed_number(fight), self.runs[fight.run].id
+        team = own
+        if case.partner not in ("", own):
+            mechs = len(self.rosters[0])
+            # Which mechs are whose goes round with the seeds, so that no class is always a stranger's.
+            mine = tuple(sorted((number + i) % mechs for i in range(case.mine)))
+            team = f"{own}+{case.partner}/{','.join(map(str, mine))}"
+            shared[team] = SharedTeam(own, case.partner, mine)
+        sides = (team, case.opponent) if fight.number % 2 == 0 else (case.opponent, team)
+        return Battle(*sides, self.seeds[number])
+
+    def _arena(self, roster: int, shared: Mapping[str, SharedTeam]) -> BatchArena:
+        """An arena for battles of a roster."""
+        config, device = self.task.battle(self.split, roster), self.settings[0]
+        built: dict[str, Any] = {**shared}
+        own = {run.id: run for run in self.runs}
+
+        def policy(name: str) -> TeamPolicy | SharedTeam:
+            if name not in built:
+                built[name] = own[name].build(config, device) if name in own else resolve(name).policy(config, device)
+            found: TeamPolicy | SharedTeam = built[name]
+            return found
+
+        arena = BatchArena(config, policy, *self.settings)
+        arena.on_progress = self.on_battles
+        return arena
+
+    def play_piece(self, run: int, name: str, seeds: Sequence[int]) -> list[BattleResult]:
+        """The battles of a set piece on some of its seeds."""
+        device, batch, compute, compiled, cuda_graph = self.settings
+        piece = find_piece(name)
+        policy = self.runs[run].build(piece.scenario.config, device)
+        played = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), compute, compiled, cuda_graph)
+        if self.on_battles is not None:
+            self.on_battles(len(seeds))
+        return list(played.outcomes)
+
+
+def piece_seeds(count: int) -> list[int]:
+    """Seeds of every set piece, those of `skill_profile`."""
+    return battle_seeds(PIECES_SEED, 2 * count)

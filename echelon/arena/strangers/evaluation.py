@@ -1,0 +1,263 @@
+"""Protocol 2: how a policy fares against strangers and beside strangers, as a record that anybody can check."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torchrl.envs import EnvBase
+
+from echelon.agents.populations import strangers
+from echelon.arena.batch_arena import Precision, compute_of, is_worth_compiling, precision_of
+from echelon.arena.evaluate import evaluation_mode, place_of, versions_of
+from echelon.arena.match import battle_seeds, outcomes_json
+from echelon.arena.resolve import resolve
+from echelon.arena.strangers.battles import Fight, Grounds, Run, Settings, cases_of, piece_seeds, run_of
+from echelon.arena.strangers.scores import scores_of, table_rows
+from echelon.env.arguments import number_of_battles, whole_within
+from echelon.env.tasks.strangers import JUDGED, Population, Strangers, hash_of_seeds
+from echelon.env.tasks.task import Task, find_task
+from echelon.rules.config import Split
+from echelon.runtime.errors import require
+from echelon.runtime.files import expect
+from echelon.runtime.limits import Limits
+from echelon.scenarios.piece import find_piece
+from echelon.scenarios.piece import pieces as piece_names
+from echelon.world.splits import placed_seed
+
+SCHEMA, VERSION = "echelon-strangers", 1
+PLAN = ("battles", "beside", "pieces")
+"""Numbers of a task that a result repeats, see `Strangers`."""
+RUNS = 100
+"""Most training runs in one result."""
+
+
+@dataclass(frozen=True)
+class StrangersEvaluation:
+    """How the training runs of one recipe did by protocol 2 of a task."""
+
+    record: Mapping[str, Any]
+    """All of it as JSON values, with outcome and state hash of every battle; `echelon.verify` fights them again."""
+
+    @property
+    def scores(self) -> Mapping[str, Any]:
+        """`focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and the ends,
+        `low` and `high`, of its 95 % interval over the `unit` (docs/PROTOCOL.md)."""
+        found: Mapping[str, Any] = self.record["scores"]
+        return found
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether it is by the task's protocol, and nothing tells that a run has met its strangers or its ground."""
+        return bool(self.record["by_protocol"]) and not met_in_training(self.record)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a score, and one for each opponent, number of mechs, partner and set piece of it."""
+        return table_rows(self.scores)
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values: `record`."""
+        return dict(self.record)
+
+    def __str__(self) -> str:
+        """A row of a Markdown table: the task, the first policy, and each score with its interval."""
+        shown = {name: one for name, one in self.scores.items() if isinstance(one, Mapping)}
+        cells = [f"{name} {one['value']:.0%} ({one['low']:.0%} to {one['high']:.0%})" for name, one in shown.items()]
+        return f"| {self.record['task']} | {self.record['runs'][0]['policy']} | {' | '.join(cells)} |"
+
+
+def evaluate_strangers(
+    policy: Any,
+    task: str | Task,
+    *,
+    battles: int | None = None,
+    beside: int | None = None,
+    pieces: int | None = None,
+    split: Split = "test",
+    env: EnvBase | None = None,
+    device: torch.device | str | None = None,
+    batch: int = 256,
+    precision: Precision = "auto",
+    compiled: bool | None = None,
+    cuda_graph: bool | None = None,
+    on_battles: Callable[[float], None] | None = None,
+    command: str = "",
+) -> StrangersEvaluation:
+    """Judge a policy by protocol 2 of a task: against opponents, and beside partners, that training does not reach.
+
+    Long because it tells all of its arguments.
+
+    Args:
+        policy: a name, a path, a module or a callable, as `echelon.evaluate` takes them; or a list of them, the
+            training runs of one recipe, which are then the units of every interval.
+        task: a name of `echelon.tasks()`, or a `Task`, with `strangers`.
+        battles, beside, pieces: in place of the task's numbers; the result is then no figure of the task. No set
+            piece is played for `pieces=0`.
+        split: `test`, or `validation` to choose by.
+        env: the view that modules were made for, where their keys do not tell.
+        device, batch, precision, compiled, cuda_graph: as in `echelon.evaluate`.
+        on_battles: called now and then with the number of battles that were played since.
+        command: that made the result, which the record repeats.
+
+    Raises:
+        ConfigError: the task has no protocol 2, an argument is out of range, or two runs have the same weights.
+        FileError: a name means no commander, or a stranger is not the one that `populations.json` tells.
+    """
+    task = find_task(task)
+    own = strangers_of(task)
+    require(split in ("validation", "test"), "split", "validation or test", split)
+    plan = plan_of(own, battles, beside, pieces)
+    listed = list(policy) if isinstance(policy, list | tuple) else [policy]
+    require(1 <= len(listed) <= RUNS, "policy", f"one, or a list of 1..{RUNS}", len(listed))
+    where = place_of(listed[0], device)
+    settings: Settings = (where, number_of_battles(batch, "batch"), compute_of(precision, where), compiled, cuda_graph)
+    with contextlib.ExitStack() as stack:
+        for each in listed:
+            stack.enter_context(evaluation_mode(each))
+        runs = [run_of(each, number, env, task.battle(split), where) for number, each in enumerate(listed)]
+        names = [run.name for run in runs]
+        require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)
+        grounds = grounds_of(task, split, plan, runs, settings, on_battles)
+        told = [told_of(grounds, number, plan["pieces"]) for number in range(len(runs))]
+    return StrangersEvaluation({
+        "schema": SCHEMA,
+        "version": VERSION,
+        "task": task.name,
+        "fingerprint": task.fingerprint,
+        "split": split,
+        "by_protocol": is_by_protocol(own, split, plan),
+        **plan,
+        "seeds": [placed_seed(seed, split) for seed in grounds.seeds],
+        "strangers": hashes_of(own.splits[split]),
+        "runs": told,
+        "scores": scores_of(told),
+        "versions": made_with(settings),
+        "command": command,
+    })  # fmt: skip
+
+
+def strangers_of(task: Task) -> Strangers:
+    """Protocol 2 of a task that has one."""
+    require(task.strangers is not None, f"task {task.name}", "one of protocol 2, strangers/...", "none of it")
+    assert task.strangers is not None
+    return task.strangers
+
+
+def plan_of(own: Strangers, battles: int | None, beside: int | None, pieces: int | None) -> dict[str, int]:
+    """How many battles of each kind, by the names of `PLAN`."""
+    plan = {
+        "battles": whole_within("battles", own.battles if battles is None else battles, JUDGED),
+        "beside": whole_within("beside", own.beside if beside is None else beside, JUDGED),
+        "pieces": whole_within("pieces", own.pieces if pieces is None else pieces, Limits(0, 10**6, "seeds a piece")),
+    }
+    for name in ("battles", "beside"):
+        require(plan[name] % 2 == 0, name, "even (each seed is played on both sides)", plan[name])
+    require(plan["beside"] <= plan["battles"], "beside", f"at most {plan['battles']}, the battles", plan["beside"])
+    return plan
+
+
+def is_by_protocol(own: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
+    """Whether numbers and split are those of the task."""
+    return split == "test" and all(plan[name] == getattr(own, name) for name in PLAN)
+
+
+def battles_of(own: Strangers, split: Split, plan: Mapping[str, int]) -> int:
+    """Number of all battles of a run."""
+    cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
+    return sum(2 * len(case.seeds) for case in cases) + plan["pieces"] * len(piece_names())
+
+
+def grounds_of(
+    task: Task,
+    split: Split,
+    plan: Mapping[str, int],
+    runs: list[Run],
+    settings: Settings,
+    on_battles: Callable[[float], None] | None = None,
+) -> Grounds:
+    """The battles of runs by such a plan; refuses strangers and seeds that are not the sealed ones."""
+    own = strangers_of(task)
+    sealed = hash_of_seeds(battle_seeds(own.seed, own.battles))
+    expect(own.seeds_sha256 in ("", sealed), f"{task.name}: seeds_sha256", own.seeds_sha256, sealed)
+    hashes_of(own.splits[split])
+    cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
+    return Grounds(task, split, cases, battle_seeds(own.seed, plan["battles"]), runs, settings, on_battles)
+
+
+def hashes_of(own: Population) -> dict[str, str]:
+    """sha256 of each opponent and partner, where it has one, else its name; refuses others than the table tells."""
+    found = {}
+    for name in dict.fromkeys((*own.opponents, *own.partners)):
+        commander, known = resolve(name), strangers().get(name)
+        # What a scripted one does follows from its name and the rules; `populations.json` tells its abilities.
+        digest = commander.id if commander.checkpoint is not None or known is None else known.sha256
+        expect(known is None or digest == known.sha256, f"{name}: sha256", f"{known and known.sha256}", digest)
+        found[name] = digest
+    return found
+
+
+def told_of(grounds: Grounds, run: int, seeds_a_piece: int) -> dict[str, Any]:
+    """What a record tells of a run: who it is, what it has met, and how each of its battles ended."""
+    own, fights = grounds.runs[run], []
+    for number, case in enumerate(grounds.cases):
+        fights += [Fight(run, number, battle) for battle in range(2 * len(case.seeds))]
+    played = iter(grounds.play(fights))
+    cases = []
+    for case in grounds.cases:
+        ended = [next(played) for _ in range(2 * len(case.seeds))]
+        cases.append({**case._asdict(), "seeds": list(case.seeds), "outcomes": outcomes_json(ended)})
+    pieces = []
+    for name in piece_names() if seeds_a_piece else ():
+        ended = grounds.play_piece(run, name, piece_seeds(seeds_a_piece))
+        pieces.append({"piece": name, "outcomes": outcomes_json(ended, [find_piece(name).side])})
+    return {
+        "policy": own.name,
+        "id": own.id,
+        "repeats": own.repeats,
+        "met": met_by(own, grounds),
+        "provenance": own.provenance.as_json(),
+        "cases": cases,
+        "pieces": pieces,
+    }
+
+
+def met_by(run: Run, grounds: Grounds) -> dict[str, Any]:
+    """Whether a run has met the maps, the teams, and each opponent or partner: `met`, `not met` or `unknown`."""
+    configs = [grounds.task.battle(grounds.split, number) for number in range(len(grounds.rosters))]
+    teams = [run.provenance.has_met_battle(config) for config in configs]
+    names = dict.fromkeys(name for case in grounds.cases for name in (case.opponent, case.partner) if name)
+    others = {name: run.provenance.has_met_anywhere(resolve(name).id) for name in names}
+    return {
+        "maps": run.provenance.has_met_maps(configs[0]),
+        "teams": next((verdict for verdict in ("met", "unknown") if verdict in teams), "not met"),
+        # A stranger knows itself.
+        "strangers": {name: "met" if resolve(name).id == run.id else verdict for name, verdict in others.items()},
+    }
+
+
+def met_in_training(record: Mapping[str, Any]) -> list[str]:
+    """What a record tells that any of its runs has met."""
+    found = []
+    for run in record["runs"]:
+        met = run["met"]
+        verdicts = {"maps": met["maps"], "teams": met["teams"], **met["strangers"]}
+        found += [name for name, verdict in verdicts.items() if verdict == "met"]
+    return list(dict.fromkeys(found))
+
+
+def made_with(settings: Settings) -> dict[str, Any]:
+    """Versions, precision and the kind of processor that battles were played with."""
+    device, batch, compute, compiled, _ = settings
+    assert compute is not None
+    own = versions_of(device)
+    capability = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else own["device"]
+    return {
+        **own,
+        "precision": precision_of(compute),
+        "compiled": is_worth_compiling(device, batch) if compiled is None else compiled,
+        "processor": f"{platform.machine()} {capability}",
+    }

@@ -1,0 +1,102 @@
+"""The leaderboard of protocol 2: a JSON table of results that were checked, with provenance beside each row."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from echelon.arena.proof import OBJECT, read_claims
+from echelon.arena.strangers.scores import BESIDE, FOCAL, GAP, PIECES, WORST, ends_of
+from echelon.arena.strangers.verify import MOST_BYTES, NAME, Verification, verify
+from echelon.runtime.errors import require
+from echelon.runtime.files import json_bytes, read_file, write_whole
+from echelon.runtime.json_checks import SHA256, exactly, integer, listed, one_of, record, text
+
+SCHEMA, VERSION = "echelon-leaderboard", 1
+SHOWN = (FOCAL, BESIDE, GAP, PIECES, WORST)
+"""Scores of a row, each with the ends of its interval."""
+LABEL = text(100)
+ROW = record(
+    {
+        "name": LABEL,
+        "task": text(255),
+        "fingerprint": text(16),
+        "unit": one_of(("run", "seed")),
+        "scores": OBJECT,
+        "runs": listed(record({"policy": NAME, "id": NAME, "met": OBJECT, "provenance": OBJECT}), 1, 100),
+        "versions": OBJECT,
+        "command": text(),
+        "result": SHA256,
+        "verified": OBJECT,
+    }
+)
+CHECK = record({"schema": exactly(SCHEMA), "version": integer(VERSION, VERSION), "rows": listed(ROW, 0, 10_000)})
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """Rows of a leaderboard; none where there is no file yet."""
+    rows: list[dict[str, Any]] = read_claims(path, CHECK)["rows"] if path.exists() else []
+    return rows
+
+
+def add_result(
+    table: Path, result: str | os.PathLike[str], name: str, policies: Any = (), **how: Any
+) -> tuple[dict[str, Any], Verification]:
+    """Check a result and put it into the table, the best of a task first; returns its row and what was found.
+
+    Args:
+        name: what the row is called; by default the first policy.
+        policies, how: of `verify`.
+
+    Raises:
+        FileError: the result is not true, or the table is none.
+        ConfigError: the result is no figure of its task, or it stands there.
+    """
+    rows = read_table(table)
+    found = verify(result, policies, **how)
+    require(found.is_sealed, f"{result}", "by the task's protocol, of policies that have not met it", str(found))
+    name = name or found.record["runs"][0]["policy"]
+    require(LABEL.holds(name), "--name", LABEL.limit, name)
+    row = row_of(found, name, hashlib.sha256(read_file(Path(result), MOST_BYTES)).hexdigest())
+    for other in (other for other in rows if other["task"] == row["task"]):
+        is_new = other["name"] != name and weights_of(other) != weights_of(row)
+        require(is_new, f"{result}", f"of others than stand in {table}", f"{other['name']} at {other['task']}")
+    ranked = sorted([*rows, row], key=lambda each: (each["task"], -each["scores"][FOCAL]["value"]))
+    write_whole(table, json_bytes({"schema": SCHEMA, "version": VERSION, "rows": ranked}))
+    return row, found
+
+
+def weights_of(row: Mapping[str, Any]) -> list[str]:
+    return sorted(run["id"] for run in row["runs"])
+
+
+def row_of(found: Verification, name: str, digest: str) -> dict[str, Any]:
+    """What the table tells of a result."""
+    told, scores = found.record, found.record["scores"]
+    return {
+        "name": name,
+        **{part: told[part] for part in ("task", "fingerprint")},
+        "unit": scores["unit"],
+        "scores": {score: ends_of(scores[score]) for score in SHOWN if score in scores},
+        "runs": [{part: run[part] for part in ("policy", "id", "met", "provenance")} for run in told["runs"]],
+        **{part: told[part] for part in ("versions", "command")},
+        "result": digest,
+        "verified": {"battles": found.battles, "replayed": found.replayed, "bit_for_bit": found.bit_for_bit},
+    }
+
+
+def cells_of(row: Mapping[str, Any]) -> list[str]:
+    """A row for people: name, number of runs, and each score with its interval."""
+    scores = [row["scores"].get(name) for name in SHOWN]
+    shown = ["" if one is None else f"{one['value']:.0%} ({one['low']:.0%} to {one['high']:.0%})" for one in scores]
+    return [row["name"], str(len(row["runs"])), *shown]
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table as Markdown."""
+    head = ["task", "policy", "runs", *(name.replace("_", " ") for name in SHOWN)]
+    lines = [head, ["---"] * len(head), *([f"`{row['task']}`", *cells_of(row)] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,160 @@
+"""The five scores of protocol 2, from how battles ended, each with an interval.
+
+The unit of an interval is a training run. Where several are given, runs are drawn with replacement, each with all of
+its opponents and partners, so that every one of these has its share of each sample (a stratified bootstrap; the scores
+of one policy against several opponents are not independent, so that runs are not drawn apart for each). Of one run
+nothing can be said about other runs: its unit is a seed, whose battles share their ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from echelon.arena.match import win_rate_interval
+
+RESAMPLES, CONFIDENCE = 2000, 0.95
+FOCAL, BESIDE, GAP, PIECES, WORST = "focal", "with_strangers", "self_play_gap", "pieces", "worst_case"
+Of = Callable[[np.ndarray], np.ndarray]
+"""A number from rows `[..., U, K]`."""
+
+
+def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Scores of runs as a record has them, each of them with `cases` and `pieces`."""
+    tables = [tables_of(run) for run in runs]
+    unit = "run" if len(runs) > 1 else "seed"
+    joined = {name: joined_rows([each[name] for each in tables], unit) for name in tables[0]}
+    opponents, mine = columns_of(runs[0], "opponent", ""), sorted({case["mine"] for case in shared_cases(runs[0])})
+    partners = list(dict.fromkeys(case["partner"] for case in shared_cases(runs[0])))
+    pieces = [piece["piece"] for piece in runs[0]["pieces"]]
+
+    def told(name: str, parts: Sequence[Any], is_rate: bool = True) -> dict[str, Any]:
+        rows = joined[name]
+        by = {str(part): spread(rows[:, i : i + 1], mean, unit, is_rate) for i, part in enumerate(parts)}
+        return {**spread(rows, mean, unit, is_rate), "by": by}
+
+    focal = told(FOCAL, opponents)
+    by_partner = {
+        partner: spread(joined_rows([partner_rows(run, partner) for run in runs], unit), mean, unit, True)
+        for partner in partners
+    }
+    scores = {
+        "unit": unit,
+        FOCAL: focal,
+        BESIDE: {**told(BESIDE, mine), "by_partner": by_partner},
+        GAP: told(GAP, mine, is_rate=False),
+        **({PIECES: told(PIECES, pieces)} if pieces else {}),
+        WORST: worst_of(focal["by"], joined[FOCAL], unit),
+    }
+    return scores
+
+
+def won(outcomes: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """`[battles]` whether the policy won; a draw is no win."""
+    return np.array([one["winner"] == one["x_side"] for one in outcomes], float)
+
+
+def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [case for case in run["cases"] if case["partner"]]
+
+
+def columns_of(run: Mapping[str, Any], name: str, partner: str) -> list[str]:
+    return list(dict.fromkeys(case[name] for case in run["cases"] if case["partner"] == partner))
+
+
+def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Shares won by one run, a row a seed: by opponent, by number of its mechs, the difference of both, by piece."""
+    focal = np.stack([won(case["outcomes"]).reshape(-1, 2).mean(1) for case in run["cases"] if not case["partner"]], 1)
+    mine = sorted({case["mine"] for case in shared_cases(run)})
+    beside, gap = [], []
+    for count in mine:
+        seeds, shares = by_seed([case for case in shared_cases(run) if case["mine"] == count])
+        beside.append(shares)
+        gap.append(focal[seeds].mean(1) - shares)
+    pieces = [won(piece["outcomes"]) for piece in run["pieces"]]
+    none = np.zeros((1, 0))
+    return {
+        FOCAL: focal,
+        BESIDE: np.stack(beside, 1),
+        GAP: np.stack(gap, 1),
+        PIECES: np.stack(pieces, 1) if pieces else none,
+    }
+
+
+def by_seed(cases: Sequence[Mapping[str, Any]]) -> tuple[list[int], np.ndarray]:
+    """Numbers of the seeds that some cases have, in order, and the share of their battles on each that was won."""
+    pairs: dict[int, list[float]] = {}
+    for case in cases:
+        for seed, share in zip(case["seeds"], won(case["outcomes"]).reshape(-1, 2).mean(1), strict=True):
+            pairs.setdefault(seed, []).append(share)
+    seeds = sorted(pairs)
+    return seeds, np.array([np.mean(pairs[seed]) for seed in seeds])
+
+
+def partner_rows(run: Mapping[str, Any], partner: str) -> np.ndarray:
+    return by_seed([case for case in run["cases"] if case["partner"] == partner])[1][:, None]
+
+
+def joined_rows(tables: Sequence[np.ndarray], unit: str) -> np.ndarray:
+    """`[U, K]` a row a unit."""
+    return tables[0] if unit == "seed" else np.stack([table.mean(0) for table in tables])
+
+
+def mean(rows: np.ndarray) -> np.ndarray:
+    return rows.mean((-2, -1))
+
+
+def lowest(rows: np.ndarray) -> np.ndarray:
+    """The mean of the column that has the lowest."""
+    return rows.mean(-2).min(-1)
+
+
+def spread(rows: np.ndarray, of: Of, unit: str, is_rate: bool) -> dict[str, float]:
+    """A number with the ends of its 95 % interval over units: for the share of battles won over seeds that of
+    `win_rate_interval`, else by bootstrap percentiles. Of a single unit nothing is known of others."""
+    value = float(of(rows))
+    if unit == "seed" and is_rate:
+        low, high = win_rate_interval(rows.mean(1).tolist())
+        return {"value": value, "low": low, "high": high}
+    if len(rows) < 2:
+        return {"value": value, "low": 0.0 if is_rate else -1.0, "high": 1.0}
+    from scipy.stats import bootstrap  # takes a second to import
+
+    def drawn(index: np.ndarray, axis: int = -1) -> np.ndarray:
+        return of(rows[index.astype(int)])
+
+    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
+    found = bootstrap((np.arange(len(rows)),), drawn, rng=np.random.default_rng(0), vectorized=True, **how)
+    ends = found.confidence_interval
+    return {"value": value, "low": float(ends.low), "high": float(ends.high)}
+
+
+def worst_of(by: Mapping[str, Mapping[str, float]], rows: np.ndarray, unit: str) -> dict[str, Any]:
+    """The lowest share won against an opponent. Over seeds its ends are the lowest ones of any opponent's interval."""
+    opponent = min(by, key=lambda name: by[name]["value"])
+    if unit == "run":
+        return {**spread(rows, lowest, unit, True), "opponent": opponent}
+    ends = {end: min(one[end] for one in by.values()) for end in ("low", "high")}
+    return {"value": by[opponent]["value"], **ends, "opponent": opponent}
+
+
+def table_rows(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row a score, and below it one for each of its parts."""
+    rows: list[dict[str, Any]] = []
+    for name in (FOCAL, BESIDE, GAP, PIECES, WORST):
+        if name not in scores:
+            continue
+        one = scores[name]
+        rows.append({"score": name, "of": one.get("opponent", ""), **ends_of(one)})
+        word = "{} mine" if name in (BESIDE, GAP) else "{}"
+        rows += [{"score": name, "of": word.format(part), **ends_of(own)} for part, own in one.get("by", {}).items()]
+        rows += [
+            {"score": name, "of": f"beside {who}", **ends_of(own)} for who, own in one.get("by_partner", {}).items()
+        ]
+    return rows
+
+
+def ends_of(one: Mapping[str, Any]) -> dict[str, float]:
+    return {end: one[end] for end in ("value", "low", "high")}

@@ -1,0 +1,379 @@
+"""Whether a result of protocol 2 is true: all that follows from its battles, and a sample of them, fought again.
+
+Nobody knows before which battles those are, so that whoever invents some must reckon with each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torchrl.envs import EnvBase
+
+from echelon.arena.batch_arena import COMPUTE, BattleResult
+from echelon.arena.evaluate import evaluation_mode, place_of
+from echelon.arena.match import SIDES, outcomes_json
+from echelon.arena.proof import (
+    MADE_WITH,
+    OBJECT,
+    OUTCOME,
+    read_claims,
+    require_same,
+    require_same_rules,
+    require_same_weights,
+)
+from echelon.arena.resolve import resolve
+from echelon.arena.strangers.battles import Fight, Grounds, piece_seeds, run_of, ships
+from echelon.arena.strangers.evaluation import (
+    PLAN,
+    RUNS,
+    SCHEMA,
+    VERSION,
+    grounds_of,
+    hashes_of,
+    is_by_protocol,
+    made_with,
+    met_by,
+    met_in_training,
+    plan_of,
+    strangers_of,
+)
+from echelon.arena.strangers.scores import scores_of
+from echelon.env.arguments import number_of_battles, whole_within
+from echelon.env.tasks.task import Task, find_task
+from echelon.rules.config_json import first_difference
+from echelon.runtime.errors import require
+from echelon.runtime.files import FileError, as_file_error, expect
+from echelon.runtime.json_checks import FLAG, exactly, integer, listed, one_of, record, text
+from echelon.runtime.limits import Limits
+from echelon.scenarios.piece import find_piece
+from echelon.scenarios.piece import pieces as piece_names
+from echelon.world.splits import placed_seed
+
+SAMPLE = 64
+"""Battles that are fought again."""
+MOST_BYTES = 256 << 20
+"""Of a file."""
+MOST_CASES = 10**5
+CHANCE = 1e-3
+"""How seldom honest wins may differ by as much as where they are refused, if battles cannot be compared one by one."""
+KIND = ("torch", "device", "processor", "precision", "compiled")
+"""Facts of `versions` with which networks have the same bits."""
+TOLERANCE = 0.05
+"""By how much the ends of an interval may differ, which other versions of SciPy draw otherwise."""
+NAME = text(4096)
+OUTCOMES = listed(OUTCOME, 1, 10**7)
+CASE = record({
+    "opponent": NAME,
+    "partner": NAME,
+    "mine": integer(1, 20),
+    "seeds": listed(integer(0), 1, 10**6),
+    "outcomes": OUTCOMES,
+})  # fmt: skip
+RUN = record({
+    "policy": NAME,
+    "id": NAME,
+    "repeats": FLAG,
+    "met": OBJECT,
+    "provenance": OBJECT,
+    "cases": listed(CASE, 1, MOST_CASES),
+    "pieces": listed(record({"piece": NAME, "outcomes": OUTCOMES}), 0, 1000),
+})  # fmt: skip
+CHECK = record({
+    "schema": exactly(SCHEMA),
+    "version": exactly(VERSION),
+    "task": text(255),
+    "fingerprint": text(16),
+    "split": one_of(("validation", "test")),
+    "by_protocol": FLAG,
+    **dict.fromkeys(PLAN, integer(0, 10**7)),
+    "seeds": listed(integer(0), 1, 10**6),
+    "strangers": OBJECT,
+    "runs": listed(RUN, 1, RUNS),
+    "scores": OBJECT,
+    "versions": record({**MADE_WITH, "processor": text(200)}),
+    "command": text(),
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found of a result that tells the truth, as far as was looked."""
+
+    record: Mapping[str, Any]
+    """The result."""
+    battles: int
+    """How many it tells of."""
+    replayed: int
+    """How many of them were fought again."""
+    bit_for_bit: bool
+    """Whether each of these ended as it says, to the last bit; else as often won, within chance."""
+    met: tuple[str, ...]
+    """What its policies have met in training, by what their weights tell."""
+
+    @property
+    def unseen(self) -> float:
+        """The share of invented battles above which 95 of 100 samples would have found one."""
+        return 0.0 if self.replayed == self.battles else 1 - 0.05 ** (1 / self.replayed)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether it is a figure of the task: by its protocol, and of policies that tell of nothing that they met."""
+        return bool(self.record["by_protocol"]) and not self.met
+
+    def __str__(self) -> str:
+        """In a line."""
+        how = "ended the same, bit for bit" if self.bit_for_bit else "were won as often, within chance"
+        rest = f"; more than {self.unseen:.1%} invented ones would show in 95 of 100 samples" if self.unseen else ""
+        met = f"; but its policy has met {', '.join(self.met)}: no figure of the task" if self.met else ""
+        short = "" if self.record["by_protocol"] else "; its numbers or split are not those of the task"
+        return f"true: {self.replayed} of {self.battles} battles fought again {how}{rest}{met}{short}"
+
+
+def verify(
+    path: str | os.PathLike[str],
+    policies: Any = (),
+    *,
+    sample: int = SAMPLE,
+    statistical: bool = False,
+    seed: int | None = None,
+    env: EnvBase | None = None,
+    device: torch.device | str | None = None,
+    batch: int = 256,
+    on_battles: Callable[[float], None] | None = None,
+) -> Verification:
+    """Check a result of protocol 2, as `echelon-arena evaluate --protocol 2 --out` writes it.
+
+    Seeds, strangers, numbers of battles, provenance and scores are found anew, and a sample of the battles is fought
+    again: bit for bit where versions and the kind of processor are those of the file, else by how many are won.
+
+    Args:
+        path: the file.
+        policies: those that were judged, a name, an object or a list of them, one a run; commanders that ship may be
+            left out. No other name in the file is looked up.
+        sample: battles that are fought again, chosen by chance; 0 for all.
+        statistical: compare how many are won, even if the processor is said to be of the same kind.
+        seed: of the choice; by default from the system, so that nobody can know it.
+        env, device, batch, on_battles: as in `echelon.evaluate_strangers`.
+
+    Raises:
+        FileError: something in it is not true here, or its policies are others.
+    """
+    path = Path(path)
+    told = read_claims(path, CHECK, MOST_BYTES)
+    task, name = task_of(told, path.name), path.name
+    given = policies_of(told, policies, name)
+    made, where = told["versions"], place_of(given[0], device)
+    how = (where, number_of_battles(batch, "batch"), COMPUTE[made["precision"]], made["compiled"], None)
+    with contextlib.ExitStack() as stack:
+        for each in given:
+            stack.enter_context(evaluation_mode(each))
+        runs = [run_of(each, at, env, task.battle(told["split"]), where) for at, each in enumerate(given)]
+        grounds = grounds_of(task, told["split"], own_plan(told, task, name), runs, how, on_battles)
+        return verification_of(told, grounds, sample, seed, statistical, name)
+
+
+def verification_of(
+    told: Mapping[str, Any], grounds: Grounds, sample: int, seed: int | None, statistical: bool, name: str
+) -> Verification:
+    """Compare a record with all that can be found anew, cheap things first."""
+    require_same_plan(told, grounds, name)
+    require_same_runs(told, grounds, name)
+    require_same_scores(told, name)
+    chosen = chosen_battles(told, sample, seed)
+    exact = fight_again(told, grounds, chosen, statistical, name)
+    return Verification(told, len(every_battle(told)), len(chosen), exact, tuple(met_in_training(told)))
+
+
+def task_of(told: Mapping[str, Any], name: str) -> Task:
+    """The task that a record names, if it is the same task under the same rules here."""
+    require_same_rules(told["versions"], f"{name}: versions")
+    with as_file_error(f"{name}: task"):
+        task = find_task(told["task"])
+    expect(told["fingerprint"] == task.fingerprint, f"{name}: fingerprint", task.fingerprint, told["fingerprint"])
+    return task
+
+
+def own_plan(told: Mapping[str, Any], task: Task, name: str) -> dict[str, int]:
+    """The numbers of a record, which says truly whether they are the task's."""
+    own = strangers_of(task)
+    with as_file_error(name):
+        plan = plan_of(own, *(told[kind] for kind in PLAN))
+    truly = is_by_protocol(own, told["split"], plan)
+    expect(told["by_protocol"] == truly, f"{name}: by_protocol", f"{truly}, by its numbers", told["by_protocol"])
+    return plan
+
+
+def policies_of(told: Mapping[str, Any], policies: Any, name: str) -> list[Any]:
+    """The policies of the runs, by those that the caller named, or by names that can only mean what ships."""
+    given = list(policies) if isinstance(policies, list | tuple) else [policies]
+    claimed = [run["policy"] for run in told["runs"]]
+    if not given:
+        unknown = next((each for each in claimed if not ships(each)), None)
+        hint = "commanders that ship, or the policies named by --policy, one a run"
+        expect(unknown is None, f"{name}: policies", hint, unknown)
+        return claimed
+    require(len(given) == len(claimed), "policies", f"one a run, of {', '.join(claimed)}", len(given))
+    return given
+
+
+def require_same_plan(told: Mapping[str, Any], grounds: Grounds, name: str) -> None:
+    """Refuse other seeds, other strangers, and fewer or other battles than the record's own numbers mean."""
+    seeds = [placed_seed(seed, grounds.split) for seed in grounds.seeds]
+    same = first_difference(seeds, told["seeds"], "seeds")
+    expect(same is None, f"{name}: seeds", "the sealed ones of the task", "others")
+    strangers = strangers_of(grounds.task).splits[grounds.split]
+    difference = first_difference(hashes_of(strangers), told["strangers"], f"{name}: strangers")
+    expect(difference is None, f"{name}: strangers", "those of the task, by their hashes", difference)
+    cases = [{**case._asdict(), "seeds": list(case.seeds)} for case in grounds.cases]
+    pieces = piece_names() if told["pieces"] else []
+    for number, run in enumerate(told["runs"]):
+        here = f"{name}: runs[{number}]"
+        claimed = [{key: value for key, value in case.items() if key != "outcomes"} for case in run["cases"]]
+        require_battles(claimed == cases, f"{here}.cases", len(cases), len(claimed))
+        for at, case in enumerate(run["cases"]):
+            require_outcomes(case["outcomes"], 2 * len(case["seeds"]), SIDES, f"{here}.cases[{at}]")
+        names = [one["piece"] for one in run["pieces"]]
+        require_battles(names == pieces, f"{here}.pieces", len(pieces), len(names))
+        for one in run["pieces"]:
+            side = [find_piece(one["piece"]).side]
+            require_outcomes(one["outcomes"], told["pieces"], side, f"{here}.pieces: {one['piece']}")
+
+
+def require_battles(holds: bool, where: str, expected: int, got: int) -> None:
+    expect(holds, where, f"the {expected} kinds of battles of the protocol", f"{got}, or others")
+
+
+def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: Sequence[str], where: str) -> None:
+    """Refuse fewer or more battles than there must be, and others' sides."""
+    expect(len(outcomes) == count, f"{where}.outcomes", f"{count} battles", len(outcomes))
+    right = all(one["x_side"] == sides[at % len(sides)] for at, one in enumerate(outcomes))
+    expect(right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "others")
+
+
+def require_same_runs(told: Mapping[str, Any], grounds: Grounds, name: str) -> None:
+    """Refuse other weights, and what they tell of their training otherwise than the record."""
+    for number, (claimed, run) in enumerate(zip(told["runs"], grounds.runs, strict=True)):
+        here = f"{name}: runs[{number}]"
+        require_same_weights(claimed["id"], run.id, run.name, f"{here}.id")
+        limit = f"{run.repeats}, as it is of {run.name}"
+        expect(claimed["repeats"] == run.repeats, f"{here}.repeats", limit, claimed["repeats"])
+        ours = {"met": met_by(run, grounds), "provenance": run.provenance.as_json()}
+        difference = first_difference(ours, {part: claimed[part] for part in ours}, here)
+        limit = "what the weights tell of their training"
+        expect(difference is None, f"{here}.met and provenance", limit, difference)
+
+
+def require_same_scores(told: Mapping[str, Any], name: str) -> None:
+    """Refuse scores that do not follow from the battles."""
+    problem = score_difference(scores_of(told["runs"]), told["scores"], f"{name}: scores")
+    if problem:
+        raise FileError(f"{problem}: scores must be those of the battles that the file tells")
+
+
+def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
+    """Where two scores differ by more than versions of SciPy may make them."""
+    if isinstance(ours, dict):
+        if not isinstance(theirs, dict) or ours.keys() != theirs.keys():
+            return f"{where} has other entries"
+        found = (score_difference(ours[key], theirs[key], f"{where}.{key}") for key in ours)
+        return next((each for each in found if each), None)
+    if isinstance(ours, float):
+        most = TOLERANCE if where.endswith((".low", ".high")) else 1e-9
+        is_near = type(theirs) in (int, float) and math.isclose(ours, theirs, rel_tol=0, abs_tol=most)
+        return None if is_near else f"{where} is {ours!r} here and {theirs!r} there"
+    return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
+
+
+BattlePlace = tuple[int, "int | str", int]
+"""A battle of a record: the run, the number of the case or the name of the set piece, and which of its battles."""
+
+
+def every_battle(told: Mapping[str, Any]) -> list[BattlePlace]:
+    """All battles of a record."""
+    found: list[BattlePlace] = []
+    for number, run in enumerate(told["runs"]):
+        parts: list[tuple[int | str, Any]] = [*enumerate(run["cases"])]
+        parts += [(one["piece"], one) for one in run["pieces"]]
+        found += [(number, key, at) for key, part in parts for at in range(len(part["outcomes"]))]
+    return found
+
+
+def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> list[BattlePlace]:
+    """Those that are fought again, each as likely as any other, in order."""
+    known = every_battle(told)
+    count = whole_within("sample", sample, Limits(0, 10**9, "battles, 0 for all")) or len(known)
+    chance = random.SystemRandom() if seed is None else random.Random(seed)
+    places = sorted(chance.sample(range(len(known)), min(count, len(known))))
+    return [known[place] for place in places]
+
+
+def fight_again(
+    told: Mapping[str, Any], grounds: Grounds, chosen: Sequence[BattlePlace], statistical: bool, name: str
+) -> bool:
+    """Fight battles again and refuse others than are told; returns whether all were compared bit for bit."""
+    made, here = told["versions"], made_with(grounds.settings)
+    is_same_kind = not statistical and all(made[fact] == here[fact] for fact in KIND)
+    claimed, found = [], []
+    for (run, key, at), ours in zip(chosen, played_again(told, grounds, chosen), strict=True):
+        theirs = outcome_of(told, (run, key, at))
+        if (is_same_kind and grounds.runs[run].repeats) or is_scripted(told, grounds, run, key):
+            require_same(ours, theirs, f"{name}: runs[{run}], {key}, battle {at}", here, made)
+        else:
+            claimed.append(theirs["winner"] == theirs["x_side"])
+            found.append(ours["winner"] == ours["x_side"])
+    if claimed:
+        require_as_often(sum(claimed), sum(found), len(claimed), name)
+    return not claimed
+
+
+def played_again(told: Mapping[str, Any], grounds: Grounds, chosen: Sequence[BattlePlace]) -> list[dict[str, Any]]:
+    """How battles end here, as a record tells it, in order."""
+    fights = {place: Fight(place[0], place[1], place[2]) for place in chosen if isinstance(place[1], int)}
+    ended: dict[BattlePlace, BattleResult] = dict(zip(fights, grounds.play(list(fights.values())), strict=True))
+    on_piece: dict[tuple[int, str], list[int]] = {}
+    for run, key, at in chosen:
+        if isinstance(key, str):
+            on_piece.setdefault((run, key), []).append(at)
+    seeds = piece_seeds(told["pieces"])
+    for (run, piece), numbers in on_piece.items():
+        played = grounds.play_piece(run, piece, [seeds[at] for at in numbers])
+        ended |= {(run, piece, at): one for at, one in zip(numbers, played, strict=True)}
+    return [outcomes_json([ended[place]], [outcome_of(told, place)["x_side"]])[0] for place in chosen]
+
+
+def outcome_of(told: Mapping[str, Any], place: BattlePlace) -> Mapping[str, Any]:
+    """What a record tells of a battle."""
+    number, key, at = place
+    run = told["runs"][number]
+    part = run["cases"][key] if isinstance(key, int) else next(one for one in run["pieces"] if one["piece"] == key)
+    found: Mapping[str, Any] = part["outcomes"][at]
+    return found
+
+
+def is_scripted(told: Mapping[str, Any], grounds: Grounds, run: int, key: int | str) -> bool:
+    """Whether a battle is one of scripted commanders, which has the same bits on every processor."""
+    own = grounds.runs[run]
+    names = [own.policy if isinstance(own.policy, str) and ships(own.policy) else None]
+    if isinstance(key, int):
+        case = grounds.cases[key]
+        names += [case.opponent, *([case.partner] if case.partner else [])]
+    else:
+        names.append(find_piece(key).opponent)
+    return all(each is not None and resolve(each).checkpoint is None for each in names)
+
+
+def require_as_often(claimed: int, found: int, battles: int, name: str) -> None:
+    """Refuse wins that differ from those found by more than chance (Fisher's exact test)."""
+    from scipy.stats import fisher_exact  # takes a second to import
+
+    chance = fisher_exact([[claimed, battles - claimed], [found, battles - found]]).pvalue
+    hint = f"near {found} of {battles} wins in the sample, as found here"
+    expect(chance >= CHANCE, f"{name}: wins", hint, f"{claimed}, a chance of {chance:.1e}")

@@ -1,0 +1,133 @@
+"""Results of protocol 2 for people: a table and a picture on one page, and the leaderboard as another."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echelon.arena.strangers.evaluation import met_in_training
+from echelon.arena.strangers.leaderboard import SHOWN, cells_of
+from echelon.arena.strangers.scores import GAP, table_rows
+from echelon.runtime.errors import one_line
+from echelon.runtime.files import write_whole
+from echelon.view.paper import LINES, WIDTH_IN, blank, paper_style, save, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<title>{title}</title>
+<style>
+body {{ margin: 0 auto; max-width: 1000px; padding: 1.2rem; color: #1c2128; font: 15px/1.5 system-ui, sans-serif; }}
+h1 {{ font-size: 1.4rem; overflow-wrap: anywhere; }}
+p, pre {{ color: #57606b; font-size: 0.87rem; overflow-wrap: anywhere; white-space: pre-wrap; }}
+table {{ border-collapse: collapse; width: 100%; font-size: 0.87rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: 0.28rem 0.6rem; border-bottom: 1px solid #d9dde2; text-align: left; }}
+tr.whole td {{ font-weight: 650; }}
+svg {{ width: 100%; height: auto; }}
+div {{ overflow-x: auto; }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+Row = Sequence[str]
+
+
+def strangers_figure(scores: Mapping[str, Any]) -> Figure:
+    """Every score as a point with its 95 % interval, those of a whole in colour."""
+    rows = list(reversed(table_rows(scores)))
+    figure = blank(WIDTH_IN, 0.5 + 0.14 * len(rows))
+    axis = figure.subplots()
+    for place, row in enumerate(rows):
+        is_whole = row["of"] == "" or row["score"] == "worst_case"
+        reach = np.abs([[row["value"] - row["low"]], [row["high"] - row["value"]]])
+        colour = LINES[0] if is_whole else "black"
+        axis.errorbar([row["value"]], [place], xerr=reach, fmt="o", markersize=2.5, color=colour, elinewidth=0.8)
+    names = [shortened(one_line(f"{row['score'].replace('_', ' ')} {row['of']}"), 46) for row in rows]
+    axis.set_yticks(range(len(rows)), names)
+    axis.set_ylim(-0.6, len(rows) - 0.4)
+    axis.set_xlim(min(0.0, *(row["low"] for row in rows if row["score"] == GAP)), 1)
+    axis.axvline(0, color="black", linewidth=0.5)
+    axis.set_title(f"share of battles won, and the gap, with 95 % intervals over {scores['unit']}s")
+    return figure
+
+
+def draw_strangers(scores: Mapping[str, Any], path: Path) -> None:
+    """Draw the scores of a result into a PDF, SVG or PNG."""
+    with paper_style():
+        save(strangers_figure(scores), path)
+
+
+def as_svg(scores: Mapping[str, Any]) -> str:
+    """The picture as an element of a page."""
+    drawn = io.StringIO()
+    with paper_style():
+        strangers_figure(scores).savefig(drawn, format="svg")
+    text = drawn.getvalue()
+    return text[text.index("<svg") :]
+
+
+def write_strangers_page(record: Mapping[str, Any], path: Path) -> None:
+    """Write a result of protocol 2 as a page that needs nothing else: who, table, picture, and how it was made."""
+    scores, met = record["scores"], met_in_training(record)
+    ends = ("value", "low", "high")
+    lines = [(row["score"], row["of"], *(f"{row[end]:.1%}" for end in ends)) for row in table_rows(scores)]
+    who = ", ".join(run["policy"] for run in record["runs"])
+    told = [
+        f"{record['task']} ({record['fingerprint']}), split {record['split']}; intervals over {scores['unit']}s",
+        f"by the task's protocol: {'yes' if record['by_protocol'] else 'no'}",
+        f"met in training: {', '.join(met) or 'nothing that is told'}",
+        f"weights: {', '.join(run['id'] for run in record['runs'])}",
+        f"versions: {', '.join(f'{name} {value}' for name, value in record['versions'].items())}",
+    ]
+    body = [
+        f"<h1>{safe(who)}</h1>",
+        *(f"<p>{safe(line)}</p>" for line in told),
+        table_of(("score", "of", *ends), lines, [line[1] == "" for line in lines]),
+        as_svg(scores),
+        f"<pre>{safe(record['command'])}</pre>",
+    ]
+    write_whole(path, PAGE.format(title=safe(who), body="\n".join(body)).encode())
+
+
+def write_leaderboard_page(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write the leaderboard as a page that needs nothing else: a table for each task, and how each row was made."""
+    body = ["<h1>Leaderboard of protocol 2</h1>"]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == task]
+        body.append(f"<h2>{safe(task)} ({safe(own[0]['fingerprint'])})</h2>")
+        body.append(table_of(("policy", "runs", *SHOWN), [cells_of(row) for row in own]))
+        for row in own:
+            weights = ", ".join(run["id"] for run in row["runs"])
+            checked = row["verified"]
+            how = f"{checked['replayed']} of {checked['battles']} battles fought again"
+            body.append(f"<p>{safe(row['name'])}: {safe(row['command'])}; weights {safe(weights)}; {how}</p>")
+    write_whole(path, PAGE.format(title="Leaderboard of protocol 2", body="\n".join(body)).encode())
+
+
+def safe(text: str) -> str:
+    """A stranger's text on one line of a page."""
+    return html.escape(one_line(text))
+
+
+def table_of(head: Row, lines: Sequence[Row], whole: Sequence[bool] = ()) -> str:
+    """A table of a page; lines that are `whole` stand out."""
+    cells = "".join(f"<th>{safe(cell)}</th>" for cell in head)
+    body = ""
+    for at, line in enumerate(lines):
+        mark = ' class="whole"' if at < len(whole) and whole[at] else ""
+        body += f"<tr{mark}>{''.join(f'<td>{safe(cell)}</td>' for cell in line)}</tr>"
+    return f"<div><table><tr>{cells}</tr>{body}</table></div>"

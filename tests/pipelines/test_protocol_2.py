@@ -1,0 +1,114 @@
+"""Protocol 2 at the command line: judged, written, checked, kept in a table, shown on pages."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from brief_strangers import BATTLES, TASK, fighter, play_one_piece
+
+from echelon.arena.strangers.leaderboard import markdown, read_table
+from echelon.learn.checkpoint.provenance import Provenance
+from echelon.pipelines import arena, commands
+from echelon.pipelines.console import run
+from echelon.reports.strangers import draw_strangers, write_leaderboard_page
+
+JUDGE = ("--task", TASK.name, "--protocol", "2", "--device", "cpu")
+TABLE = ("--table", "board.json", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """Folder of a policy and of its result and report."""
+    home = tmp_path_factory.mktemp("judged")
+    fighter(home, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        play_one_piece(patch)
+        patch.chdir(home)
+        files = ("--out", "result.json", "--report", "report.html")
+        patch.setattr(sys, "argv", ["arena.py", "evaluate", "policy_1", *JUDGE, *files])
+        arena.main()
+    return home
+
+
+@pytest.fixture
+def home(judged, monkeypatch, tmp_path):
+    """The working folder, in which the policy and its result lie."""
+    play_one_piece(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(judged, tmp_path, dirs_exist_ok=True)
+
+
+def refused(monkeypatch, main, *words):
+    monkeypatch.setattr(sys, "argv", ["program", *words])
+    with pytest.raises(SystemExit) as ended:
+        run(main)
+    assert isinstance(ended.value.code, str) and "\n" not in ended.value.code
+    return ended.value.code
+
+
+def test_a_result_is_written_and_shown(home):
+    told = json.loads((home / "result.json").read_text())
+    assert told["command"].endswith("--report report.html") and told["by_protocol"]
+    page = (home / "report.html").read_text()
+    for part in ("<h1>policy_1</h1>", TASK.name, "self_play_gap", "worst_case", "<svg", told["runs"][0]["id"]):
+        assert part in page
+    assert "<script" not in page
+
+
+def test_a_result_is_checked_kept_and_shown(home, ask, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["echelon", "verify", "result.json", "--policy", "policy_1", "--device", "cpu"])
+    commands.main("")
+    assert f"true: {BATTLES} of {BATTLES} battles fought again ended the same, bit for bit" in capsys.readouterr().out
+    add = ("leaderboard", "add", "result.json", "--policy", "policy_1", "--sample", "4", *TABLE)
+    assert "board.json: <first> at tests/strangers-v1; result.json is true: 4 of" in ask(*add, "--name", "<first>")
+    (row,) = read_table(Path("board.json"))
+    assert row["runs"][0]["provenance"]["unknown"] == [] and row["verified"]["bit_for_bit"]
+    assert "the best" not in ask("leaderboard", "show", *TABLE) == markdown([row]) + "\n"
+    assert "of others than stand in board.json" in refused(monkeypatch, arena.main, *add, "--name", "again")
+    assert "page.html" in ask("leaderboard", "page", "--out", "page.html", *TABLE)
+    page = Path("page.html").read_text()
+    assert "&lt;first&gt;" in page and "<first>" not in page and "4 of 34 battles fought again" in page
+
+
+def test_what_is_no_figure_of_the_task_is_not_kept(home, ask, monkeypatch):
+    fighter(home, 2, Provenance(opponents=("style:turtle",)))
+    told = ask("evaluate", "policy_2", *JUDGE, "--out", "two.json")
+    assert "in training met: style:turtle: this is no figure of the task" in told
+    words = ("leaderboard", "add", "two.json", "--policy", "policy_2", "--sample", "2", *TABLE)
+    assert "its policy has met style:turtle" in refused(monkeypatch, arena.main, *words)
+    assert not Path("board.json").exists()
+
+
+def test_a_lie_ends_with_one_line(home, monkeypatch):
+    told = json.loads(Path("result.json").read_text())
+    told["scores"]["focal"]["value"] = 1.0
+    Path("lie.json").write_text(json.dumps(told))
+    words = ("verify", "lie.json", "--policy", "policy_1", "--device", "cpu")
+    assert "lie.json: scores.focal.value is" in refused(monkeypatch, lambda: commands.main(""), *words)
+
+
+BAD = {
+    "no task": (("evaluate", "hard", "--protocol", "2", "--scenario", "hold-5v5"), "--protocol 2 must be given with"),
+    "opponents": (("evaluate", "hard", *JUDGE, "--opponents", "easy"), "--protocol 2 must be given with --task"),
+    "a report of protocol 1": (("evaluate", "hard", "--task", TASK.name, "--out", "x"), "--protocol must be 2 with"),
+    "a task without it": (("evaluate", "hard", *JUDGE[2:], "--task", "small-5v5-v1"), "must be one of protocol 2"),
+    "training's split": (("evaluate", "hard", *JUDGE, "--split", "train"), "split must be validation or test"),
+    "nothing to add": (("leaderboard", "add", *TABLE), "a result must be given to add"),
+    "no result": (("leaderboard", "add", "none.json", *TABLE), "none.json: cannot be read"),
+    "no table": (("leaderboard", "show", "--table", "result.json"), "result.json.rows is missing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_ends_with_one_line(home, monkeypatch, case):
+    words, says = BAD[case]
+    assert says in refused(monkeypatch, arena.main, *words)
+
+
+def test_the_picture_is_a_figure_of_a_paper(home):
+    draw_strangers(json.loads(Path("result.json").read_text())["scores"], Path("picture.pdf"))
+    assert Path("picture.pdf").read_bytes().startswith(b"%PDF")
+    write_leaderboard_page([], Path("empty.html"))
+    assert "Leaderboard" in Path("empty.html").read_text()
