@@ -18,7 +18,7 @@ from echelon.env.partial import STEP, PartialEnv, mask_of, reset_mask
 from echelon.env.restart import cleared, select
 from echelon.env.specs import DONE_KEYS
 from echelon.env.views.build import Opponent, team_policy
-from echelon.env.views.commanded import OneTeam, Side, decide_other, first_memory
+from echelon.env.views.commanded import OneTeam, Side, decide_inside, first_memory
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
@@ -58,10 +58,7 @@ class CommandersView(EnvInfo, PartialEnv):
         self.env, self.config, self.num_envs = env, env.config, env.num_envs
         self.info, self.extra_rewards, self.command_map = env.info, env.extra_rewards, {}
         self.subordinates, self.opponent, self.is_flat = subordinates, opponent, is_flat
-        own = OneTeam.of(side, env.group_map, env.num_envs, env.device)
-        is_red = not own.is_red if isinstance(own.is_red, bool) else ~own.is_red
-        other = [name for name in env.group_map["red" if side == "blue" else "blue"]]
-        self.own, self.other = own, OneTeam(other, is_red)
+        self.own = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
         self.group_map = {GROUP: [f"pack_{number}" for number in range(len(names))]}
         self.memories = self._first_memories()
@@ -75,8 +72,8 @@ class CommandersView(EnvInfo, PartialEnv):
     def _first_memories(self) -> TensorDict:
         """What both policies remember of battles that begin, batch `[B]`."""
         env = self.env
-        own = first_memory(self.subordinates, env, self.other.count)
-        other = first_memory(self.opponent, env, self.own.count)
+        own = first_memory(self.subordinates, env, self.own.count)
+        other = first_memory(self.opponent, env, env.config.num_mechs - self.own.count)
         return TensorDict({"subordinates": own, "opponent": other}, [self.num_envs], device=env.device)
 
     def _make_specs(self) -> None:
@@ -169,9 +166,10 @@ class CommandersView(EnvInfo, PartialEnv):
 
     def decide(self, orders: Tensor | None) -> TensorDictBase:
         """One decision of both teams, with the orders `[B, P, D]` or without new ones."""
-        memories, env = self.memories, self.env
-        mine, own_memory = decide_other(self.subordinates, env, self.other, memories.get("subordinates"))
-        theirs, other_memory = decide_other(self.opponent, env, self.own, memories.get("opponent"))
+        env, own = self.env, self.own
+        memories = [self.memories.get(name) for name in ("subordinates", "opponent")]
+        mine, own_memory = decide_inside("subordinates", self.subordinates, env, own.of_team, memories[0])
+        theirs, other_memory = decide_inside("opponent", self.opponent, env, own.of_other, memories[1])
         self.memories = TensorDict(
             {"subordinates": own_memory, "opponent": other_memory}, self.batch_size, device=self.device
         )
