@@ -31,6 +31,8 @@ class Args:
     env: Literal["small", "standard", "large"] = "small"
     drill_s: float = 20.0
     """Seconds between two orders: the time in which a place is to be reached."""
+    reach_vox: float = echelon.CommandConfig.reach_vox
+    """How near is near enough."""
     battles: int = 128
     seed: int = 1
     split: Literal["train", "validation"] = "validation"
@@ -38,41 +40,43 @@ class Args:
 
 @torch.no_grad()
 def measure(args: Args) -> dict[str, object]:
-    """Orders to mechs that lived until the next one, and how many of them got where they were sent."""
-    command = echelon.CommandConfig(enabled=True, drill_s=args.drill_s, period=4)
+    """Of the orders that a pack had somebody left to follow until the next one, the share that more than half of its
+    living mechs followed, `followed`; and of these mechs the share that `arrived`."""
+    command = echelon.CommandConfig(enabled=True, drill_s=args.drill_s, period=4, reach_vox=args.reach_vox)
     base = getattr(echelon.EnvConfig, args.env)()
     config = dataclasses.replace(base, command=command, split=args.split)
     view = echelon.commanders(config, args.policy, args.opponent, args.battles, seed=args.seed, side="blue")
     env, blue = view.env, view.env.teams["blue"]
+    packs = [span for span in env.game.roster.packs if span.start < blue.stop]
     view.reset()
-    memory, issued = torch.zeros(args.battles, blue.stop), torch.full((args.battles, blue.stop), -1.0)
-    began, reached, times, count = issued.clone(), torch.zeros_like(issued, dtype=torch.bool), [], 0
+    shape = (args.battles, blue.stop)
+    issued, reached = torch.full(shape, -1.0), torch.zeros(shape, dtype=torch.bool)
     running = torch.ones(args.battles, dtype=torch.bool)
+    orders, mechs, times = [0, 0], [0, 0], []
     while running.any():
         after = view.decide(None)
         heard, alive = env.state.orders_heard[:, blue, Told.ISSUED], env.state.mechs.alive[:, blue]
         is_new = (heard != issued) & running[:, None]
-        count += int((is_new & (issued >= 0) & alive).sum())
-        memory += (is_new & (issued >= 0) & alive & reached).float()
-        began = torch.where(is_new, heard, began)
+        lived = is_new & (issued >= 0) & alive
+        for pack in packs:
+            living, arrived = lived[:, pack].sum(1), (lived & reached)[:, pack].sum(1)
+            orders[0] += int((living > 0).sum())
+            orders[1] += int(((living > 0) & (2 * arrived > living)).sum())
+        mechs[0] += int(lived.sum())
+        mechs[1] += int((lived & reached).sum())
+        reached, issued = reached & ~is_new, torch.where(is_new, heard, issued)
         place, is_sent, reach = destination(env.state, env.game)
         away = length(place - env.state.mechs.pos[..., :2])[:, blue]
-        arrives = is_sent[:, blue] & (away < reach[:, blue]) & running[:, None]
-        reached = reached & ~is_new
-        first = arrives & ~reached
-        times += ((env.state.tick[:, None] - began)[first] * config.rules.dt_s).tolist()
-        reached, issued = reached | arrives, torch.where(is_new, heard, issued)
+        first = is_sent[:, blue] & (away < reach[:, blue]) & running[:, None] & ~reached
+        times += ((env.state.tick[:, None] - issued)[first] * config.rules.dt_s).tolist()
+        reached |= first
         running &= ~after["done"][:, 0]
-    followed = int(memory.sum())
     return {
-        "policy": args.policy,
-        "opponent": args.opponent,
-        "env": args.env,
-        "drill_s": args.drill_s,
-        "battles": args.battles,
-        "orders": count,
-        "followed": followed,
-        "share": followed / max(count, 1),
+        **dataclasses.asdict(args),
+        "orders": orders[0],
+        "followed": orders[1] / max(orders[0], 1),
+        "mechs": mechs[0],
+        "arrived": mechs[1] / max(mechs[0], 1),
         "median_s": statistics.median(times) if times else None,
     }
 

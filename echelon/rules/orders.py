@@ -112,7 +112,7 @@ class CommandConfig:
     `command_suites`, orders come from outside the map and are heard everywhere."""
     jam_limit: Annotated[float, SHARE] = 0.5
     """Jamming above which a mech hears no orders; it hears them once it is out of it."""
-    reach_vox: Annotated[float, Limits(1, 1000, "vox")] = 4.0
+    reach_vox: Annotated[float, Limits(1, 1000, "vox")] = 6.0
     """How near to its place a mech has reached it."""
     steers: bool = True
     """A mech with a place to go to is shown it where `ego` tells of the zone, and its triggers are dead where its

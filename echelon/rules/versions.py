@@ -41,7 +41,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "delay_s": 0.0,
         "range_vox": 30.0,
         "jam_limit": 0.5,
-        "reach_vox": 4.0,
+        "reach_vox": 6.0,
         "steers": True,
         "drill_s": 0.0,
     },
