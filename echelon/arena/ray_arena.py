@@ -33,7 +33,7 @@ from echelon.runtime.ray_tasks import RayTasks, import_ray
 TASKS_A_WORKER = 4
 """Tasks of a CPU that each worker gets of some battles at least, so that none waits long for the last one."""
 LEAST = 32
-"""Battles of a task of a CPU, unless there are fewer: 8 at once take four fifths of the time of 32 (`docs/SCALING.md`)."""
+"""Battles of a task of a CPU, unless there are fewer: 8 at once take four fifths of the time of 32."""
 KEPT_POLICIES = 64
 """Policies that a worker keeps."""
 

@@ -40,7 +40,7 @@ from early_stop import EarlyStop as StopWhenGood
 from gru import Config
 """
 """The module of their own that pages speak of."""
-OTHER = {"pip", "pytest", "python3", "ruff", "mypy", "run", "gpu.sh", "wheel_matrix.sh", "git", "cd"}
+OTHER = {"pip", "pytest", "python3", "ruff", "mypy", "run", "gpu.sh", "wheel_matrix.sh", "git", "cd", "ray"}
 """Programs that are not Echelon's: what they name in the repository must exist."""
 PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
