@@ -1,6 +1,7 @@
 """Trains every row of a table of settings from several seeds, and writes what each won into `docs/SWEEP.md`.
 
 python benchmarks/sweep.py --table screen --minutes 60 --folder runs/sweep
+python benchmarks/sweep.py --table screen --ray auto
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import tyro
 from sweep_tables import TABLES, Table
 
 sys.path.insert(0, str(Path(__file__).parent / "baselines"))
@@ -27,6 +29,7 @@ from echelon.env.tasks.task import find_task
 from echelon.pipelines.console import settings
 from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import require
+from echelon.runtime.ray_tasks import RayArgs, results_of
 
 BEGIN, END = "<!-- tables: written by benchmarks/sweep.py -->", "<!-- end of tables -->"
 
@@ -48,31 +51,36 @@ class Args:
     results: Path = ROOT / "benchmarks" / "results" / "sweep.jsonl"
     page: Path = ROOT / "docs" / "SWEEP.md"
     """Its tables are written anew from the results."""
+    cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 
 
 def main(args: Args) -> int:
     """Run what is missing, then write the tables; the exit status."""
     require(args.table in TABLES, "--table", f"one of {', '.join(TABLES)}", args.table)
-    table, ends = TABLES[args.table], time.monotonic() + 60 * (args.minutes or 1e9)
+    table, ends = TABLES[args.table], time.time() + 60 * (args.minutes or 1e9)
     for name in args.rows:
         require(name in table.rows, "--rows", f"of {', '.join(table.rows)}", name)
-    is_complete = True
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(args.folder or scratch)
-        for seed in args.seeds or table.seeds:
-            for name in args.rows or table.rows:
-                if is_complete and (name, seed) not in finished_runs(table, read_rows(args.results)):
-                    row = run(table, name, seed, folder, ends - time.monotonic())
-                    is_complete = row is not None
-                    if row is not None:
-                        append(args.results, row)
-                        print(f"{name}, seed {seed}: {describe(row)}", flush=True)
+    known = finished_runs(table, read_rows(args.results))
+    asked = [(name, seed) for seed in args.seeds or table.seeds for name in args.rows or table.rows]
+    calls = [(table, *each, args.folder, ends) for each in asked if each not in known]
+    is_complete, output = True, sys.stdout
+    with args.cluster.connected() as tasks:
+        for row in results_of(run, calls, [f"{name}, seed {seed}" for _, name, seed, *_ in calls], tasks):
+            is_complete = is_complete and row is not None
+            if row is not None:
+                append(args.results, row)
+                print(f"{row['row']}, seed {row['seed']}: {describe(row)}", file=output, flush=True)
     replace_between(args.page, BEGIN, END, "\n".join(tables(read_rows(args.results))))
     return 0 if is_complete else UNFINISHED
 
 
-def run(table: Table, name: str, seed: int, folder: Path, seconds: float) -> Row | None:
-    """Train and judge one row; None where the seconds ended before."""
+def run(table: Table, name: str, seed: int, folder: str, ends: float) -> Row | None:
+    """Train and judge one row; None where that takes beyond `ends`, s of Unix."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return run_in(table, name, seed, Path(folder or scratch), ends - time.time())
+
+
+def run_in(table: Table, name: str, seed: int, folder: Path, seconds: float) -> Row | None:
     if seconds <= 0:
         return None
     flags = table.flags_of(name, seed)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,10 +19,10 @@ from echelon.learn.config import SWITCH, Switch
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.limits import MOST_BATTLES
-from echelon.runtime.device import resolve_device
-from echelon.runtime.distributed import ALONE, Ranks, destroy_ranks, init_ranks
+from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.ray_tasks import RayTasks
 from echelon.scenarios.scene import config_of_words
 
 
@@ -46,44 +44,21 @@ class ArenaArgs:
     def __post_init__(self) -> None:
         check_settings(self, {"batch": Limits(1, MOST_BATTLES, "battles")})
 
-    def build(self, store: Store, ranks: Ranks = ALONE) -> LeagueArena:
-        device = ranks.place(resolve_device(self.device))
-        how = (SWITCH[self.compiled], SWITCH[self.cuda_graphs])
-        return LeagueArena(store, device, self.batch, self.precision, *how, ranks=ranks)
+    def build(self, store: Store, tasks: RayTasks | None = None) -> LeagueArena:
+        """The arena of a league, on this machine or of a cluster."""
+        how = (self.batch, self.precision, SWITCH[self.compiled], SWITCH[self.cuda_graphs])
+        return LeagueArena(store, self.place(tasks), *how, tasks=tasks)
+
+    def place(self, tasks: RayTasks | None) -> torch.device:
+        """Where this process computes: with a cluster it keeps policies, on its CPU."""
+        if tasks is None:
+            return use_device(resolve_device(self.device))
+        require(self.device == "auto", "--device", "left out with --ray: --ray-gpus says what tasks use", self.device)
+        return torch.device("cpu")
 
     def execution(self, device: torch.device) -> tuple[torch.dtype, bool | None, bool | None]:
         """`compute`, `compiled` and `cuda_graph` of a `BatchArena`."""
         return compute_of(self.precision, device), SWITCH[self.compiled], SWITCH[self.cuda_graphs]
-
-    @contextlib.contextmanager
-    def shared(self, store: Store, hint: str) -> Iterator[LeagueArena | None]:
-        """The arena of a league on the first of the processes that `torchrun` started; None on the others, once they
-        have played what the first one handed out.
-
-        Args:
-            hint: what a user can do after a failure or an interrupt.
-
-        Raises:
-            ConfigError: another process ended; with `hint`.
-            KeyboardInterrupt: an interrupt, with `hint` unless it has a message: it may come between two batches.
-        """
-        ranks = init_ranks()
-        if not ranks.is_alone:
-            # The launcher sends it where another process has ended.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            arena = self.build(store, ranks)
-            if ranks.is_first:
-                yield arena
-                arena.release()
-            else:
-                arena.serve()
-                yield None
-        except RuntimeError as error:
-            raise ranks.explain_failure(error, hint) or error from None
-        except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(str(interrupt) or hint) from None
-        destroy_ranks(ranks)
 
 
 EnvName = Literal["auto", "small", "standard", "large"]

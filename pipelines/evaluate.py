@@ -26,10 +26,10 @@ from echelon.pipelines.result_tables import show
 from echelon.pipelines.strangers import StrangersArgs
 from echelon.reports.plots import draw_skills
 from echelon.rules.config import Split
-from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require, rounded
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.ray_tasks import RayArgs, RayTasks
 from echelon.scenarios.piece import PIECES, pieces
 from echelon.scenarios.scene import config_of_words
 
@@ -43,7 +43,7 @@ class Evaluate:
     """Evaluate a policy: at a task of `echelon.tasks()` by its protocol, or against the active entries of a league,
     rated for nobody. Every seed is played once per side, actions are sampled.
 
-    Under `torchrun` the processes share the battles of a league.
+    With --ray the workers of a cluster play the battles.
     """
 
     policy: tyro.conf.Positional[str]
@@ -68,6 +68,7 @@ class Evaluate:
     split: Split | None = None
     """At a task: maps and battles of train, validation or test, in place of the task's own (`docs/TRAINING.md`)."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+    cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 
     def __post_init__(self) -> None:
         most = int(BATTLES.high) // 2 if self.league is None else MOST_RATED
@@ -87,25 +88,27 @@ class Evaluate:
             self.strangers.evaluate(self.policy, self.task, self.split, self.arena, self.json)
             return
         progress = partial(with_progress, quiet=self.json)
-        if self.league is None:
-            self._print(self._at_task(progress))
-            return
-        with self.arena.shared(Store(self.league), "the same command starts again") as arena:
-            if arena is not None:
-                self._print(commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents))
+        with self.cluster.connected() as tasks:
+            if self.league is None:
+                found = self._at_task(progress, tasks)
+            else:
+                arena = self.arena.build(Store(self.league), tasks)
+                found = commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents)
+        self._print(found)
 
-    def _at_task(self, progress: commands.Progress) -> Evaluation:
+    def _at_task(self, progress: commands.Progress, tasks: RayTasks | None) -> Evaluation:
         return evaluate(
             self.policy,
             scenario_task(config_of_words(self.scenario)) if self.scenario else self.task,
             self.opponents or None,
             2 * self.seeds if self.seeds > 0 else None,
             split=self.split,
-            device=use_device(resolve_device(self.arena.device)),
+            device=self.arena.place(tasks),
             batch=self.arena.batch,
             precision=self.arena.precision,
             compiled=SWITCH[self.arena.compiled],
             cuda_graph=SWITCH[self.arena.cuda_graphs],
+            cluster=tasks,
             watch=progress,
         )
 
@@ -158,7 +161,7 @@ class Pieces:
         if self.plot is not None:
             check_writable(self.plot)
         names = self.only or tuple(pieces())
-        device = use_device(resolve_device(self.arena.device))
+        device = self.arena.place(None)
         with bar(len(names), "pieces", quiet=self.json) as shown:
             profile = skill_profile(
                 self.policy,

@@ -28,6 +28,7 @@ from echelon.reports.plots import draw_payoff, draw_ratings, draw_styles
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.ray_tasks import RayArgs
 
 TURNS = Limits(1, 10**6)
 
@@ -36,8 +37,8 @@ TURNS = Limits(1, 10**6)
 class Tournament:
     """Play a round robin of all active entries, every seed once per side, and close the rating period.
 
-    An interrupted tournament continues where it stopped. Under `torchrun` the processes share the battles, and the
-    first one records them.
+    An interrupted tournament continues where it stopped. With --ray the workers of a cluster play the battles, and this
+    process records them.
     """
 
     league: Path
@@ -48,14 +49,14 @@ class Tournament:
     """Record some of the first battles into this file."""
     replay_battles: int = 4
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+    cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 
     def run(self) -> None:
-        store = Store(self.league)
-        with self.arena.shared(store, "the same command goes on") as arena:
-            if arena is not None:
-                progress = partial(with_progress, quiet=self.json)
-                period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
-                show_standings(store, self.json, f"after period {period}")
+        store, progress = Store(self.league), partial(with_progress, quiet=self.json)
+        with self.cluster.connected() as tasks:
+            arena = self.arena.build(store, tasks)
+            period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
+        show_standings(store, self.json, f"after period {period}")
 
 
 @dataclass(frozen=True)

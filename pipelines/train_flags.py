@@ -16,7 +16,7 @@ from rich.console import Console
 
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
-from echelon.learn.checkpoint.run_folder import choose_folder
+from echelon.learn.checkpoint.run_folder import choose_folder, resolve_resume
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.device_defaults import describe_settings, resolve_settings
 from echelon.learn.models.registry import BUILT_IN, allow_module, kind_of, model_with
@@ -53,7 +53,7 @@ def read_config(arguments: list[str]) -> TrainConfig:
         f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable "
         f"with :WEIGHT behind each, lets battles begin as it says, in its world and by its rules. {ALLOW_MODULE}"
     )
-    config = parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description))
+    config = resolve_resume(parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description)))
     return with_stored_catalog(config) if config.resume and not catalogs else config
 
 
@@ -107,4 +107,6 @@ def launcher_words(variables: Mapping[str, str]) -> list[str]:
         return ["torchrun", "--nproc-per-node", processes]
     meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", variables.get("MASTER_ADDR", "localhost")]
     job = ["--rdzv-id", variables.get("TORCHELASTIC_RUN_ID", "echelon")]
+    restarts = variables.get("TORCHELASTIC_MAX_RESTARTS", "0")
+    job += ["--max-restarts", restarts] if restarts != "0" else []
     return ["torchrun", "--nnodes", nodes, "--nproc-per-node", processes, *meeting, *job]

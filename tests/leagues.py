@@ -1,6 +1,8 @@
 """Small leagues for tests: brief battles on two maps, tiny networks."""
 
 import dataclasses
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -57,3 +59,10 @@ def fresh(folder: Path) -> Store:
 def unrated(entries: int) -> Ratings:
     """Ratings of entries that have not fought yet."""
     return Ratings(*(torch.full((entries,), value, dtype=torch.float64) for value in (RATING, DEVIATION, VOLATILITY)))
+
+
+def recorded(league: Path) -> list[tuple[object, ...]]:
+    """The matches of a league, without the clock."""
+    with closing(sqlite3.connect(league / "league.sqlite")) as connection:
+        columns = "key, blue, red, seed, winner, reason, decisions, stats, state_hash"
+        return connection.execute(f"SELECT {columns} FROM matches ORDER BY key").fetchall()

@@ -30,8 +30,8 @@ def run(baselines):
 
 
 def args_of(run, path, baseline, **changes):
-    given = {"task": SMALL, "num_envs": 4, "agent_steps": 700, "battles": 2, "out": path, "seed": 1}
-    return run.Args(**{**given, "baseline": baseline, **changes})
+    given = {"task": SMALL, "num_envs": 4, "agent_steps": 700, "battles": 2, "out": path, "seed": (1,)}
+    return run.Args(**{**given, "baseline": (baseline,), **changes})
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
-"""One row of the table of baselines: train, evaluate by the task's protocol, append a JSON line.
+"""Rows of the table of baselines: train, evaluate by the task's protocol, append a JSON line.
 
 python benchmarks/baselines/run.py --task TASK --baseline mappo-lstm --seed 0 --agent-steps 1000000
+python benchmarks/baselines/run.py --task TASK --baseline mappo-lstm qmix --seed 0 1 2 --ray auto
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from echelon.env.tasks.task import find_task
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import write_whole
+from echelon.runtime.ray_tasks import RayArgs, results_of
 
 ROOT = Path(__file__).parents[2]
 UNFINISHED = 3
@@ -38,9 +40,10 @@ class Args:
     """What to run."""
 
     task: str
-    baseline: str
-    """One of `recipes.RECIPES`."""
-    seed: int = 0
+    baseline: tuple[str, ...]
+    """Of `recipes.RECIPES`."""
+    seed: tuple[int, ...] = (0,)
+    """Of each baseline."""
     agent_steps: int = 1_000_000
     """Budget: decisions of mechs. The same command gives the same policy on the same kind of processor."""
     num_envs: int = 128
@@ -48,41 +51,58 @@ class Args:
     """Against each opponent of the task; 0 for the task's own number. Other numbers are marked in the row."""
     device: str = "cpu"
     minutes: float = 0.0
-    """A run of ours (ippo-*, mappo-*) is saved after so many minutes, and goes on where it was when the command is
-    given again, bit for bit; 0 for no limit. Needs --folder."""
+    """Runs of ours (ippo-*, mappo-*) are saved after so many minutes each, and go on where they were when the command
+    is given again, bit for bit; 0 for no limit. Needs --folder."""
     folder: str = ""
-    """Where such a run is kept; a folder of temporary files by default."""
+    """Where such runs are kept; a folder of temporary files by default."""
     out: Path = ROOT / "benchmarks" / "results" / "baselines.jsonl"
     save: str = ""
-    """Folder for the policy: a checkpoint of a run of ours, else weights as safetensors."""
+    """Folder for the policies, as safetensors."""
+    cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 
 
 def main(args: Args) -> int:
     """Train, evaluate and write; the exit status."""
-    require(args.baseline in RECIPES, "--baseline", f"one of {', '.join(RECIPES)}", args.baseline)
+    for baseline in args.baseline:
+        require(baseline in RECIPES, "--baseline", f"one of {', '.join(RECIPES)}", baseline)
     require(args.minutes == 0 or args.folder != "", "--folder", "a folder, for a run in pieces", args.folder)
+    find_task(args.task)
+    calls = [(args, baseline, seed) for baseline in args.baseline for seed in args.seed]
+    is_complete, output = True, sys.stdout
+    with args.cluster.connected() as tasks:
+        for found in results_of(run, calls, [f"{baseline}, seed {seed}" for _, baseline, seed in calls], tasks):
+            is_complete = is_complete and found is not None
+            if found is not None:
+                append(args.out, found[0])
+                print(found[1], file=output, flush=True)
+    if not is_complete:
+        print(f"saved in {args.folder}; the same command goes on", file=sys.stderr)
+    return 0 if is_complete else UNFINISHED
+
+
+def run(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any], str] | None:
+    """One run: its JSON line, and a row of win rates in words; None where it was saved before its end."""
     task = find_task(args.task)
     device = use_device(resolve_device(args.device))
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(args.folder or scratch) / "run"
+        folder = Path(args.folder or scratch) / f"{baseline}-{seed}"
         piece_s = 60 * args.minutes if args.minutes > 0 else float("inf")
-        budget = Budget(args.agent_steps, args.num_envs, args.seed, str(device), folder, piece_s)
-        trained = RECIPES[args.baseline](task, budget)
+        budget = Budget(args.agent_steps, args.num_envs, seed, str(device), folder, piece_s)
+        trained = RECIPES[baseline](task, budget)
     if trained is None:
-        print(f"saved in {folder}; the same command goes on", file=sys.stderr)
-        return UNFINISHED
+        return None
     began = time.perf_counter()
     judged = echelon.evaluate(trained.policy, task, battles=args.battles or None, device=device)
-    line = row(args, trained, judged, time.perf_counter() - began)
-    append(args.out, line)
+    alone = dataclasses.replace(args, baseline=(baseline,), seed=(seed,))
+    line = row(alone, trained, judged, time.perf_counter() - began)
     if args.save:
-        save(trained.policy, Path(args.save) / f"{args.task}_{args.baseline}_{args.seed}.safetensors")
-    print(judged)
-    return 0
+        save(trained.policy, Path(args.save) / f"{args.task}_{baseline}_{seed}.safetensors")
+    return line, str(judged)
 
 
 def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -> dict[str, Any]:
-    """The JSON line of a run. `pairs` is the number of battles won on each seed, 0 to 2, as one string."""
+    """The JSON line of a run of one baseline and seed. `pairs` is the number of battles won on each seed of these, 0 to
+    2, as one string."""
     opponents = {}
     for name, result in judged.results.items():
         won = result.won_by_x
@@ -90,13 +110,14 @@ def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -
         opponents[name] = {**result.row(judged.by_side), "pairs": pairs}
     commit, is_clean = commit_of()
     given = {f"--{field.name.replace('_', '-')}": getattr(args, field.name) for field in dataclasses.fields(Args)}
+    given |= {"--baseline": args.baseline[0], "--seed": args.seed[0]}
     flags = [f"{flag} {given[flag]}" for flag in ("--task", "--baseline", "--seed", "--agent-steps", "--num-envs")]
     flags += [f"--battles {args.battles}"] * (args.battles > 0)
     return {
         "task": judged.task,
         "fingerprint": judged.fingerprint,
-        "baseline": args.baseline,
-        "seed": args.seed,
+        "baseline": args.baseline[0],
+        "seed": args.seed[0],
         "command": " ".join(["python benchmarks/baselines/run.py", *flags]),
         "commit": commit,
         "clean": is_clean,

@@ -8,10 +8,11 @@ samples from torch's global generator shares one random stream with the whole ba
 
 from __future__ import annotations
 
+import functools
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, get_args
 
@@ -45,10 +46,11 @@ from echelon.learn.models.precision import resolve_precision
 from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
-from echelon.runtime.device import can_compile, resolve_device
+from echelon.runtime.device import can_compile, processor_name, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
+from echelon.state import Maps
 from echelon.world.splits import placed_seed
 from echelon.world.written import maps_of
 
@@ -164,34 +166,51 @@ class BatchArena:
         require(compute in COMPUTE.values(), "compute", f"one of {tuple(COMPUTE.values())}", compute)
         require_memory(env, 1, device)
         self.config, self.policies, self.device = env, policies, device
-        self.batch = self.parallel = batch
-        """Maximum number of battles a batch, and in parallel in this process."""
+        self.batch = batch
+        """Maximum number of battles a batch, which are played in parallel."""
         self.compute = compute
         for name, switch in (("compiled", compiled), ("cuda_graph", cuda_graph)):
             require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
         self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
         self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
-        self.maps = maps_of(env, device)
+        self.processor = processor_name(device)
+        """Name of the GPU, or the kind of processor."""
         self.make_batch: Callable[[BatchArena, Sequence[Battle], Recorder | None], MatchBatch] = MatchBatch
         """Makes what plays a batch; see `echelon.arena.branches` for others."""
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
         share of one while it goes on. They add up to the batch."""
-        self.represented = 1.0
-        """Battles for which each of this process stands in `on_progress`, where processes share a batch."""
         self._env: EchelonEnv | None = None
         self.deciders = DeciderMaker(device, compute, self.compiled)
+
+    @functools.cached_property
+    def maps(self) -> Maps:
+        """The maps of all battles."""
+        return maps_of(self.config, self.device)
 
     def play_all(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Iterator[BatchResult]:
-        """Play any number of battles and yield one result per batch.
+        """Play any number of battles and yield one result per batch, in their order.
 
         Args:
             recorder: records some battles of the first batch. Indices beyond that batch are dropped.
         """
+        ended: dict[int, BatchResult] = {}
+        first = 0
+        for start, played in self.play_batches(battles, recorder, sink):
+            ended[start] = played
+            while first in ended:
+                yield (played := ended.pop(first))
+                first += len(played)
+
+    def play_batches(
+        self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
+    ) -> Generator[tuple[int, BatchResult], None, None]:
+        """Play any number of battles and yield each batch as it ends, behind the index of its first battle; one that is
+        recorded is the first."""
         for start in range(0, len(battles), self.batch):
-            yield self.play(battles[start : start + self.batch], recorder, sink)
+            yield start, self.play(battles[start : start + self.batch], recorder, sink)
             recorder = None
 
     def play(
@@ -223,18 +242,14 @@ class BatchArena:
             torch.manual_seed(battles[0].seed)
             # The threads of a CPU share battles and networks; an operation on several waits for the last of them.
             with one_thread(self.device):
-                outcome = batch.play(sink, None if self.on_progress is None else self._tell_progress)
+                outcome = batch.play(sink, self.on_progress)
         return BatchResult(to_results(outcome), time.perf_counter() - began)
-
-    def _tell_progress(self, battles: float) -> None:
-        if self.on_progress is not None:
-            self.on_progress(battles * self.represented)
 
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
         """An environment for at least `count` battles: for more only if compiled graphs require a larger batch."""
         kept, size = self._env, count
         if self.compiled:
-            size = min(self.parallel, max(1 << (count - 1).bit_length(), 0 if kept is None else kept.num_envs))
+            size = min(self.batch, max(1 << (count - 1).bit_length(), 0 if kept is None else kept.num_envs))
         if recorder is None and kept is not None and kept.num_envs == size:
             return kept
         self._env = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,8 +12,9 @@ import torch
 from torch import nn
 from torchrl.envs import EnvBase
 
-from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink, compute_of, precision_of
+from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink, precision_of
 from echelon.arena.match import Result, battle_seeds, play_match
+from echelon.arena.ray_arena import make_arena
 from echelon.arena.resolve import resolve
 from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
@@ -30,6 +30,7 @@ from echelon.rules.versions import current_versions
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import path_text
+from echelon.runtime.ray_tasks import RayTasks
 from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
 from echelon.scenarios.piece import PIECES
@@ -117,6 +118,7 @@ def evaluate(
     compiled: bool | None = None,
     cuda_graph: bool | None = None,
     arena: BatchArena | None = None,
+    cluster: RayTasks | None = None,
     recorder: Recorder | None = None,
     watch: Watch | None = None,
     sink: StepSink | None = None,
@@ -145,6 +147,7 @@ def evaluate(
         compiled, cuda_graph: as in `BatchArena`.
         arena: plays the battles in place of a new one, by its own config; `policy` and `opponents` are then names
             that it knows, and `env`, `device`, `batch`, `precision`, `compiled` and `cuda_graph` are not used.
+        cluster: hands the battles out to a Ray cluster, see `RayArgs.connected`; `device` is then that of its tasks.
         recorder: records battles at indices given by `echelon.arena.match.places`.
         watch: passes on the batches as they end.
         sink: keeps what is played, see `echelon.arena.batch_arena.StepSink`; decisions are then not captured.
@@ -166,11 +169,12 @@ def evaluate(
     others = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
     with evaluation_mode(policy):
         if arena is None:
-            where, config = place_of(policy, device), in_split(task.evaluation_config, split)
+            where = place_of(policy, device if cluster is None else "cpu")
+            config = in_split(task.evaluation_config, split)
             known, ids = commanders_of((name, policy), others, config, env, where)
             most = min(number_of_battles(batch, "batch"), 2 * len(chosen) * len(names))
-            how = (where, most, compute_of(precision, where), compiled, cuda_graph)
-            arena, provenance = BatchArena(config, known.__getitem__, *how), provenance_of(policy)
+            how = (most, precision, compiled, cuda_graph)
+            arena, provenance = make_arena(config, known.__getitem__, where, cluster, *how), provenance_of(policy)
         else:
             require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
             require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
@@ -187,7 +191,7 @@ def evaluate(
         by_protocol=tuple(names) == task.protocol.opponents and asked,
         by_side=arena.config.is_unequal,
         versions={
-            **versions_of(arena.device),
+            **versions_of(arena.processor),
             "precision": precision_of(arena.compute),
             "compiled": arena.compiled,
         },
@@ -281,10 +285,9 @@ def evaluation_mode(policy: Any) -> Iterator[None]:
             module.training = was
 
 
-def versions_of(device: torch.device) -> dict[str, Any]:
+def versions_of(processor: str) -> dict[str, Any]:
     """With what a result was found."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, "device": name}
+    return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, "device": processor}
 
 
 VERDICTS = ("met", "not met", "unknown")

@@ -18,7 +18,7 @@ from echelon.env.arguments import number_of_battles, whole_within
 from echelon.env.outcome import Winner
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.rules.config import EnvConfig
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import processor_name, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, path_text
 from echelon.scenarios.piece import PIECES, Piece, find_piece, pieces
@@ -144,7 +144,7 @@ def skill_profile(
             results[piece.name] = play_piece(piece, policy, own, *how)
             if on_piece is not None:
                 on_piece(piece.name)
-    versions = {**versions_of(where), "precision": precision_of(compute)}
+    versions = {**versions_of(processor_name(where)), "precision": precision_of(compute)}
     return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(own), versions)
 
 

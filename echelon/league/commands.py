@@ -118,7 +118,7 @@ def tournament(
         first = None
         if replay is not None and recorder is None:
             check_writable(replay)
-            first = recorder = Recorder(list(range(min(replay_battles, arena.arena.parallel, len(battles)))))
+            first = recorder = Recorder(list(range(min(replay_battles, arena.arena.batch, len(battles)))))
         # Closed at once, so that an interrupt releases what is claimed.
         with closing(arena.play(battles, first)) as batches:
             matches = matches_of(progress(batches, len(battles), arena.arena))

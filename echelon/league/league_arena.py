@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import torch
 
 from echelon.agents.heuristic import full_name, scripted
-from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, compute_of, precision_of
+from echelon.arena.batch_arena import BatchResult, Battle, BattleResult, Precision, precision_of
 from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
-from echelon.arena.shared_arena import SharedArena
+from echelon.arena.ray_arena import make_arena
 from echelon.env.outcome import stat_names
 from echelon.env.tasks.task import Task
 from echelon.env.views.group_policy import TeamPolicy
@@ -27,8 +28,8 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
 from echelon.runtime import noise
-from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.files import FileError
+from echelon.runtime.ray_tasks import RayTasks
 
 POLL_S = 0.5
 """Polling interval, in seconds, while waiting for battles claimed by other processes."""
@@ -52,8 +53,7 @@ class LeagueArena:
     Args:
         precision: dtype of the matrix products of networks, see `compute_of`.
         compiled, cuda_graph: as in `BatchArena`.
-        ranks: processes that share the battles out. The first one plays and records them, see `SharedArena`; the others
-            call `serve`.
+        tasks: hands the battles out to a Ray cluster, see `RayArena`, in place of `device`; this process records them.
     """
 
     def __init__(
@@ -64,23 +64,14 @@ class LeagueArena:
         precision: Precision = "auto",
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
-        ranks: Ranks = ALONE,
+        tasks: RayTasks | None = None,
     ) -> None:
-        self.store, self.device = store, device
-        compute = compute_of(precision, device)
-        self.recipe = match_recipe(MAP_SEED, precision_of(compute))
+        self.store, self.device = store, device if tasks is None else torch.device("cpu")
+        self.is_shared = tasks is not None
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        how = (league_env(store.env), self.policy, device, batch, compute, compiled, cuda_graph)
-        self.arena = BatchArena(*how) if ranks.is_alone else SharedArena(*how, ranks=ranks)
-
-    def serve(self) -> None:
-        """Play, in a process that is not the first, what the first one hands out, until it calls `release`."""
-        if isinstance(self.arena, SharedArena):
-            self.arena.serve()
-
-    def release(self) -> None:
-        if isinstance(self.arena, SharedArena):
-            self.arena.release()
+        how = (batch, precision, compiled, cuda_graph)
+        self.arena = make_arena(league_env(store.env), self.policy, self.device, tasks, *how)
+        self.recipe = match_recipe(MAP_SEED, precision_of(self.arena.compute))
 
     def policy(self, entry_id: str) -> TeamPolicy:
         """The policy of an entry, in evaluation mode."""
@@ -111,42 +102,55 @@ class LeagueArena:
         recorded = 0
         with claiming(self.store) as claims:
             while True:
-                batch, others_play = claims.claim(battles, self.arena.batch)
-                if batch:
-                    played = self._play_recorded(batch, recorder, recorded)
+                # A cluster takes all at once, so that no worker waits for the others' last battle.
+                most = len(battles) if self.is_shared else self.arena.batch
+                claimed, others_play = claims.claim(battles, most)
+                if claimed:
+                    for played in self._play_recorded(claimed, recorder, recorded):
+                        recorded += len(played)
+                        yield played
                     recorder = None
-                    recorded += len(batch)
-                    yield played
                 elif others_play:
-                    if isinstance(self.arena, SharedArena):
-                        self.arena.keep_waiting()
                     time.sleep(POLL_S)
                 else:
                     return
 
-    def _play_recorded(self, batch: Sequence[Battle], recorder: Recorder | None, before: int) -> PlayedBatch:
-        """Play a batch and record it, or save it elsewhere; an interrupt says how many battles are recorded."""
-        played = None
+    def _play_recorded(
+        self, battles: Sequence[Battle], recorder: Recorder | None, before: int
+    ) -> Iterator[PlayedBatch]:
+        """Play battles in batches and record each, or save it elsewhere; an interrupt says how many are recorded."""
+        placed = [battle._replace(seed=match_seed(battle.seed)) for battle in battles]
+        # Closed at once, so that an interrupt ends what is under way.
+        with closing(self.arena.play_batches(placed, recorder)) as batches:
+            while True:
+                played = None
+                try:
+                    start, result = next(batches)
+                    played = self.batch_of(battles[start : start + len(result)], result)
+                    self.store.record(played.matches)
+                except StopIteration:
+                    return
+                except FileError as error:
+                    if played is None:
+                        raise
+                    raise FileError(f"{error}; {self._save(played)}") from None
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(self._kept(played, before)) from None
+                log.write_batch(self.store, played.matches, played.seconds)
+                before += len(played)
+                yield played
+
+    def _kept(self, played: PlayedBatch | None, before: int) -> str:
+        """What an interrupt left, in words, once a batch that was being recorded is recorded or saved."""
+        if played is None:
+            return f"{before} battles are recorded, the same command goes on"
+        # It may have come while they were being recorded, or just after; a match counts once.
+        self.store.database.patience_s = 0.0
         try:
-            played = self._play_batch(batch, recorder)
             self.store.record(played.matches)
-        except FileError as error:
-            if played is None:
-                raise
-            raise FileError(f"{error}; {self._save(played)}") from None
-        except KeyboardInterrupt:
-            kept = f"{before + len(batch)} battles are recorded, the same command goes on"
-            if played is None:
-                raise KeyboardInterrupt(f"{before} battles are recorded, the same command goes on") from None
-            # It may have come while they were being recorded, or just after; a match counts once.
-            self.store.database.patience_s = 0.0
-            try:
-                self.store.record(played.matches)
-            except FileError:
-                kept = self._save(played)
-            raise KeyboardInterrupt(kept) from None
-        log.write_batch(self.store, played.matches, played.seconds)
-        return played
+        except FileError:
+            return self._save(played)
+        return f"{before + len(played)} battles are recorded, the same command goes on"
 
     def _save(self, played: PlayedBatch) -> str:
         return save_unrecorded(self.store.folder, self.arena.config, played.matches)
@@ -169,8 +173,8 @@ class LeagueArena:
         entries = {other: full_name(self.scripts.get(other, other)) for other in opponents}
         return dataclasses.replace(found, met=met_before(provenance, self.arena.config, entries))
 
-    def _play_batch(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> PlayedBatch:
-        result = self.arena.play([battle._replace(seed=match_seed(battle.seed)) for battle in battles], recorder)
+    def batch_of(self, battles: Sequence[Battle], result: BatchResult) -> PlayedBatch:
+        """The matches to record of battles with these results."""
         matches = [
             self._record_of(battle, one, result.seconds / len(battles))
             for battle, one in zip(battles, result.results, strict=True)
@@ -178,7 +182,7 @@ class LeagueArena:
         return PlayedBatch(matches, result.seconds)
 
     def _record_of(self, battle: Battle, result: BattleResult, duration_s: float) -> MatchRecord:
-        names = stat_names(self.store.env.catalog)
+        names = stat_names(self.arena.config.catalog)
         blue, red = (dict(zip(names, side, strict=True)) for side in result.stats)
         return MatchRecord(
             *battle,

@@ -218,7 +218,8 @@ class TrainConfig:
     """Trained policy with whose weights a new run begins: trained:NAME, a checkpoint or run folder, or
     league:FOLDER/NAME, of the same network. Its optimiser, counters and curriculum are new."""
     resume: str = ""
-    """Checkpoint folder to resume from, or latest: the newest of the run folder, or of the newest run."""
+    """Checkpoint folder to resume from, or latest: the newest of the run folder, or of the newest run; or auto: latest
+    where --run-dir has a run, else a new one, for jobs that are started again."""
     seed: Annotated[int, Limits(0, 2**31 - 1)] = 0
     """Seed of weights, actions, minibatches and battles."""
     device: str = "auto"

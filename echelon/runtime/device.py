@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import resource
 import shutil
 import sysconfig
@@ -60,6 +61,11 @@ def unusable_gpu() -> str:
     except (RuntimeError, AssertionError) as problem:
         why = cause_of(problem).partition(". ")[0]
     return f"{why} (torch {torch.__version__}); see that nvidia-smi lists it, or choose the device cpu"
+
+
+def processor_name(device: torch.device) -> str:
+    """Name of a GPU, or the kind of processor of this machine."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
 
 
 def total_memory(device: torch.device) -> int:

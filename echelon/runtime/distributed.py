@@ -1,4 +1,4 @@
-"""The processes that `torchrun` starts, each with its own battles: data-parallel training, shared tournaments."""
+"""The processes that `torchrun` starts on one machine or several, each with its own battles: data-parallel training."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class Ranks:
         self.size = size
         self.local = local
         self.pids: list[int] = []
-        """Process id of each rank on this machine; 0 for ranks on other machines."""
+        """Process id of each rank on this machine, as far as it can be seen from here; 0 for all others."""
 
     @property
     def is_first(self) -> bool:
@@ -108,6 +109,33 @@ class Ranks:
         """Wait until all processes have reached this call."""
         self.max(0.0)
 
+    def check_shared(self, name: str, folder: Path) -> None:
+        """Wait for all processes, and refuse on each of them a folder that not all can see and write to.
+
+        Args:
+            name: of the setting, for the error.
+        """
+        if self.is_alone:
+            return
+        # No file system has a name in its cache that nobody asked for before.
+        mark = folder / f".shared.{self.broadcast_text(uuid.uuid4().hex)}"
+        if self.is_first:
+            mark.touch()
+        self.barrier()
+        own, trouble = mark.with_name(f"{mark.name}.{self.rank}"), "does not see it"
+        if mark.exists():
+            try:
+                own.touch()
+                own.unlink()
+                trouble = ""
+            except OSError as error:
+                trouble = f"cannot write to it ({error.strerror})"
+        told = self.gather_texts(trouble and f"{socket.gethostname()} {trouble}")
+        if self.is_first:
+            mark.unlink()
+        found = ", ".join(f"rank {rank} on {each}" for rank, each in enumerate(told) if each)
+        require(not found, name, f"a folder that all machines share: {found}", str(folder))
+
     def place(self, device: torch.device) -> torch.device:
         """Device of this process, made the current one: of several processes each uses the GPU of its local rank."""
         if self.is_alone or device.type != "cuda":
@@ -126,7 +154,9 @@ class Ranks:
             return None
         deadline = time.monotonic() + GONE_WITHIN_S
         gone: list[int] = []
-        while not gone and time.monotonic() < deadline:
+        # Of other machines nothing can be seen, and their launchers wait for this process.
+        is_visible = any(self.pids[: self.rank] + self.pids[self.rank + 1 :])
+        while is_visible and not gone and time.monotonic() < deadline:
             gone = [rank for rank, pid in enumerate(self.pids) if pid and has_ended(pid)]
             time.sleep(0.02)
         reason = (
@@ -156,10 +186,19 @@ def init_ranks() -> Ranks:
     except (RuntimeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(ranks.with_rank(f"cannot join the other processes of torchrun: {reason}")) from None
-    machine = int.from_bytes(hashlib.sha256(socket.gethostname().encode()).digest()[:7], "little")
+    machine = int.from_bytes(hashlib.sha256(where_pids_hold().encode()).digest()[:7], "little")
     everyone = [each.tolist() for each in ranks.gather(torch.tensor([os.getpid(), machine], device="cpu"))]
     ranks.pids = [pid if where == machine else 0 for pid, where in everyone]
     return ranks
+
+
+def where_pids_hold() -> str:
+    """Names the system, or the container of it, in which a process id means what it means here. Names of hosts need not
+    differ."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
+    return "\n".join(parts)
 
 
 @contextlib.contextmanager

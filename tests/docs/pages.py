@@ -52,7 +52,7 @@ def commands(block: Block) -> Iterator[list[str]]:
     """The words of every command of a block of shell, without comments, assignments and launchers."""
     text = re.sub(r"\$\{\w+:-(\w*)\}", r"\1", block.text.replace("\\\n", " "))
     for line in text.splitlines():
-        if re.match(r"\w+=\$\(", line):
+        if re.match(r"\w+=\$\(|export ", line):
             continue
         words: list[str] = []
         for word in [*shlex.split(line, comments=True), "&&"]:

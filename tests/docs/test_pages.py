@@ -41,7 +41,7 @@ from early_stop import EarlyStop as StopWhenGood
 from gru import Config
 """
 """The module of their own that pages speak of."""
-OTHER = {"docker", "git", "mypy", "pip", "pytest", "python3", "ruff", "sphinx-build"}
+OTHER = {"docker", "git", "mypy", "pip", "pytest", "python3", "ray", "ruff", "sphinx-build"}
 OTHER |= {"cd", "gpu.sh", "run", "wheel_matrix.sh"}
 """Programs that are not Echelon's: what they name in the repository must exist."""
 PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")

@@ -7,6 +7,8 @@ import pytest
 import safetensors.torch
 import torch
 from half_a_batch import learn_from
+from nodes import network
+from patience import STUCK_S
 from programs import Program
 
 from echelon.runtime.distributed import ALONE
@@ -62,3 +64,27 @@ def test_they_stop_for_the_same_divergence(halves):
 def test_what_is_not_finite_on_one_is_a_step_for_none(halves):
     for half in halves:
         assert not half["spoilt.changed"] and half["spoilt.skipped"] == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [2, 3])
+def test_machines_learn_what_one_process_learns_from_all_of_it(count, tmp_path):
+    """Each machine, with a network of its own, has a half or a third of the teams."""
+    with network(tmp_path, count) as nodes:
+        launch = ["torchrun", "--nnodes", str(count), "--nproc-per-node", "1"]
+        launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "first:29500"]
+        files = [tmp_path / f"{node.name}.safetensors" for node in nodes]
+        for node, file in zip(nodes, files, strict=True):
+            node.variables["PYTHONPATH"] += f":{HERE.parent}"
+            node.start(*launch, "tests/learn/half_a_batch.py", str(file))
+        for node in nodes:
+            _, errors = node.started[0].communicate(timeout=STUCK_S)
+            assert node.started[0].returncode == 0, errors
+    whole = learn_from(ALONE)
+    for file in files:
+        found = safetensors.torch.load(file.read_bytes())
+        for name, value in whole.items():
+            if name.startswith(("weight", "norm")):
+                assert (found[f"three.{name}"] - value).abs().max() < TOLERANCE, name
+            else:
+                torch.testing.assert_close(found[f"three.{name}"], value, rtol=1e-4, atol=1e-5, msg=name)

@@ -1,25 +1,19 @@
 """Several processes, as `torchrun` starts them."""
 
 import os
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from leagues import BRIEF, checkpoint_of
 from patience import STUCK_S
 from runs import ROOT, TINY, without_clock
 
-from echelon.league.store import Store
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint, run_file
 from echelon.learn.metrics import read_table
-from echelon.replay.file import read
 
 ITERATIONS = 8
 FLAGS = [*TINY, "--checkpoint-every", "1"]
@@ -104,52 +98,3 @@ def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp
     assert lines[-1].startswith("error: rank 1 of 2: run_1.safetensors: not a safetensors file"), errors
     assert lines[0] == "error: rank 0 of 2: rank 1 is gone, so the run ends here; go on with --resume latest", errors
     assert len(lines) == 2 and "FutureWarning" not in errors, errors
-
-
-# Leagues
-
-
-def tournament(league: Path, processes: int, *more: str) -> subprocess.Popen[str]:
-    """Starts a round robin of a league."""
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    how = ["tournament", "--league", str(league), "--seeds", "2", "--batch", "4", "--device", "cpu", "--json"]
-    command = [sys.executable, *(launch if processes > 1 else []), "pipelines/arena.py", *how, *more]
-    return subprocess.Popen(command, stdout=-1, stderr=-1, text=True, cwd=ROOT)
-
-
-def matches(league: Path) -> list[tuple[object, ...]]:
-    """What was recorded, without the clock."""
-    with closing(sqlite3.connect(league / "league.sqlite")) as connection:
-        columns = "key, blue, red, seed, winner, reason, decisions, stats, state_hash"
-        return connection.execute(f"SELECT {columns} FROM matches ORDER BY key").fetchall()
-
-
-@pytest.mark.long
-def test_processes_share_a_tournament_and_its_results_are_those_of_one(tmp_path):
-    store = Store.create(tmp_path / "one", BRIEF)
-    for seed in (1, 2):
-        store.add(checkpoint_of(tmp_path, seed))
-    for name in ("two", "killed"):
-        shutil.copytree(tmp_path / "one", tmp_path / name)
-    said = {}
-    for name, processes in (("one", 1), ("two", 2)):
-        replay = tmp_path / f"{name}.echelon"
-        done = tournament(tmp_path / name, processes, "--replay", str(replay))
-        said[name], errors = done.communicate(timeout=STUCK_S)
-        assert done.returncode == 0, errors
-        assert len(read(replay).battles) == 4
-    assert matches(tmp_path / "two") == matches(tmp_path / "one") and len(matches(tmp_path / "one")) > 40
-    assert said["one"] == said["two"], "one process prints, the same standings"
-
-    process = tournament(tmp_path / "killed", 2)
-    while not matches(tmp_path / "killed"):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    os.kill(process_of(1, process.pid), signal.SIGKILL)
-    _, errors = process.communicate(timeout=STUCK_S)
-    # The launcher, which sees it too, interrupts the other process.
-    told = [line for line in errors.splitlines() if line.startswith(("error: ", "interrupted: "))]
-    assert process.returncode != 0 and len(told) == 1 and told[0].endswith("the same command goes on"), errors
-    said["killed"], errors = (done := tournament(tmp_path / "killed", 2)).communicate(timeout=STUCK_S)
-    assert done.returncode == 0, errors
-    assert matches(tmp_path / "killed") == matches(tmp_path / "one") and said["killed"] == said["one"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from echelon.learn.checkpoint.files import checkpoint_path, checkpoints_in, newest_checkpoint, prune_checkpoints
@@ -46,6 +47,15 @@ def last_saved_at(folder: Path) -> float:
             saved_at = claims.get(SAVED_AT) if isinstance(claims, dict) else None
             times.append(saved_at if isinstance(saved_at, int | float) else (path / CLAIMS).stat().st_mtime)
     return max(times)
+
+
+def resolve_resume(config: TrainConfig) -> TrainConfig:
+    """A run that is to go on where there is something to go on from, in a folder that is named: `auto` becomes `latest`
+    or, where nothing was learnt yet, a new run."""
+    if config.resume != "auto":
+        return config
+    require("{time}" not in config.run_dir, "--resume auto", "given with a --run-dir", config.run_dir)
+    return replace(config, resume="latest" if has_run(Path(config.run_dir)) else "")
 
 
 def has_run(folder: Path) -> bool:
@@ -131,12 +141,15 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
 def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkpoint | None]]:
     """The locked folder of a run and the checkpoint that it resumes from, on every process."""
     folder = Path(ranks.broadcast_text(str(choose_folder(config))))
+    asked = ranks.gather_texts(config.resume)
+    limit = "the same on all processes: does each see the run folder?"
+    require(len(set(asked)) == 1, "--resume", limit, asked)
     if config.resume == "latest":
         # Fail before the folder is created.
         newest_checkpoint(folder / "checkpoints")
     with lock_run_folder(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
         # No process reads before the folder is locked, and none writes before all have read.
-        ranks.barrier()
+        ranks.check_shared("--run-dir", folder)
         start = find_start(config, folder)
         ranks.barrier()
         yield folder, start

@@ -151,6 +151,11 @@ def allow_module(module: str) -> None:
     _allowed_modules.add(module)
 
 
+def allowed_modules() -> tuple[str, ...]:
+    """The modules of `allow_module`."""
+    return tuple(sorted(_allowed_modules))
+
+
 def is_available(values: Mapping[str, Any]) -> bool:
     """Whether `model_from_json` may read the model, as far as its kind tells."""
     kind = values.get(KIND)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,12 @@ from tiny_runs import TINY, tiny_run
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Counters, open_checkpoint
-from echelon.learn.checkpoint.run_folder import LOCK, choose_folder, lock_run_folder
+from echelon.learn.checkpoint.run_folder import LOCK, choose_folder, lock_run_folder, opened_run, resolve_resume
 from echelon.learn.metrics import read_table
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.trainer import Trainer
+from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, held
 
@@ -164,3 +166,47 @@ def test_a_folder_that_another_process_holds_is_not_trained_in(tmp_path):
     with held(tmp_path / LOCK), pytest.raises(FileError, match="process"):
         trainer.train(1)
     assert not (tmp_path / "checkpoints").exists()
+
+
+class OfTwo(Ranks):
+    """The first of two processes, the other of which tells `other`."""
+
+    other = ""
+
+    def broadcast_text(self, text):
+        return text
+
+    def barrier(self):
+        pass
+
+    def gather_texts(self, text):
+        return [text, self.other]
+
+
+def test_a_folder_that_another_machine_does_not_see_is_refused_by_name(tmp_path):
+    ranks = OfTwo(0, 2)
+    ranks.check_shared("--run-dir", tmp_path)
+    ranks.other = "second does not see it"
+    told = f"--run-dir must be a folder that all machines share: rank 1 on second does not see it, got '{tmp_path}'"
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        ranks.check_shared("--run-dir", tmp_path)
+    assert not list(tmp_path.iterdir()), "nothing is left"
+
+
+def test_processes_that_see_different_folders_do_not_begin(tmp_path):
+    """One would go on, the other begin."""
+    ranks = OfTwo(0, 2)
+    ranks.other = "latest"
+    told = "--resume must be the same on all processes"
+    with pytest.raises(ConfigError, match=told), opened_run(replace(tiny_run(), run_dir=str(tmp_path)), ranks):
+        pass
+
+
+def test_auto_goes_on_where_there_is_a_run(tmp_path):
+    config = replace(tiny_run(), run_dir=str(tmp_path), resume="auto")
+    assert resolve_resume(config).resume == ""
+    (tmp_path / "checkpoints" / "iteration_000001").mkdir(parents=True)
+    assert resolve_resume(config).resume == "latest"
+    assert resolve_resume(replace(config, resume="")).resume == ""
+    with pytest.raises(ConfigError, match="--resume auto must be given with a --run-dir"):
+        resolve_resume(replace(config, run_dir="runs/{time}"))

@@ -1,0 +1,213 @@
+"""What work over many processes costs, JSON lines: bytes of gradients, checkpoints and records, battles a second of a
+core, a league's database as it grows, tasks of Ray, and a tournament by one and by two of its workers.
+
+python benchmarks/costs.py --parts learner battles database --matches 200000
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from measure import once, report
+
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
+from echelon.arena.resolve import resolve
+from echelon.env.outcome import Reason, Winner
+from echelon.league import commands
+from echelon.league.claims import claiming
+from echelon.league.league_arena import LeagueArena
+from echelon.league.matchmaking import period_seeds, round_robin
+from echelon.league.rating_period import close_period, payoff_matrix
+from echelon.league.records import MatchRecord
+from echelon.league.store import Store
+from echelon.learn.config import TRAIN_PRESETS
+from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.trainer import Trainer
+from echelon.pipelines.console import settings
+from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.rules.physics import RulesConfig
+from echelon.runtime.ray_tasks import RayArgs
+
+CPU = torch.device("cpu")
+Part = Literal["learner", "battles", "database", "tasks", "tournament"]
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    parts: tuple[Part, ...] = ("learner", "battles", "database", "tasks", "tournament")
+    matches: int = 200_000
+    """Matches that the database grows to."""
+    num_envs: int = 32
+    """Battles of the run whose checkpoint is measured."""
+    battles: int = 256
+    """Battles whose time is measured, of either preset."""
+    seeds: int = 16
+    """Of the tournament of the scripted tiers."""
+    repeats: int = 2
+    """Tournaments with each number of workers, in turn."""
+
+
+def learner(args: Args) -> None:
+    """Bytes of a gradient and of a checkpoint, by file."""
+    for name in ("quick", "standard"):
+        config = dataclasses.replace(
+            TRAIN_PRESETS[name](), num_envs=args.num_envs, device="cpu", compile_policy="off", opponent="heuristic:easy"
+        )
+        policy = config.model.build(PolicySpecs(config.env.comm_dim))
+        gradient = sum(4 * weight.numel() for weight in policy.parameters())
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = Trainer(dataclasses.replace(config, run_dir=folder), folder)
+            trainer.train(1)
+            saved = trainer.save()
+            files = {file.name: file.stat().st_size for file in sorted(saved.iterdir())}
+        own = files["run_0.safetensors"] // args.num_envs
+        report("gradient and checkpoint", CPU, preset=name, gradient_bytes=gradient, bytes=files, a_battle=own)
+
+
+def battles(args: Args) -> None:
+    """Battles a second of one thread, between scripted commanders and between networks."""
+    torch.set_num_threads(1)
+    for preset, count in (("small", args.battles), ("standard", args.battles // 4)):
+        env = ENV_PRESETS[preset]()
+        names = ("heuristic:normal", *(("trained:quick",) if preset == "small" else ()))
+        for name in names:
+            policy = resolve(name).policy(env, CPU)
+            arena = BatchArena(env, {name: policy, "other": policy}.__getitem__, CPU, count)
+            arena.play([Battle(name, "other", seed) for seed in range(2)])
+            fought = [Battle(name, "other", seed) for seed in range(count)]
+            spent = once(lambda arena=arena, fought=fought: arena.play(fought), CPU)  # type: ignore[misc]
+            report(
+                "battles of a core", CPU, preset=preset, policy=name, battles=count, a_second=round(count / spent, 2)
+            )
+
+
+def database(args: Args) -> None:
+    """Writes a second, and what else waits for the database, as it grows."""
+    with tempfile.TemporaryDirectory() as folder, closing(Store.create(folder, brief())) as store:
+        ids = [entry.id for entry in store.entries()]
+        arena = LeagueArena(store, CPU)
+        stats = [[1.0] * 65, [1.0] * 65]
+        size, batch = 0, 256
+        for goal in (1_000, 10_000, 50_000, 200_000):
+            goal = min(goal, args.matches)
+            began, before = time.perf_counter(), size
+            while size < goal:
+                pairs = [(ids[k % len(ids)], ids[(k + 1) % len(ids)], k) for k in range(size, size + batch)]
+                store.record([made_up(arena, Battle(*pair), stats) for pair in pairs])
+                size += batch
+            if size > before:
+                tell_database(store, arena, size, (size - before) / (time.perf_counter() - began), Path(folder))
+        spent = once(lambda: close_period(store), CPU)
+        report("closing a period", CPU, matches=size, seconds=round(spent, 2))
+
+
+def tell_database(store: Store, arena: LeagueArena, size: int, rate: float, folder: Path) -> None:
+    ids = [entry.id for entry in store.entries()]
+    ahead = round_robin(ids, period_seeds(10**6, 16))
+    file = sum(path.stat().st_size for path in folder.glob("league.sqlite*"))
+
+    def claim() -> None:
+        with claiming(store) as claims:
+            claims.claim(ahead, 256)
+
+    timed: dict[str, Callable[[], object]] = {
+        "claim": claim,
+        "unplayed": lambda: arena.unplayed(ahead),
+        "standings": store.standings,
+        "payoff": lambda: payoff_matrix(store, ids),
+    }
+    spent = {f"{name}_s": round(once(run, CPU), 4) for name, run in timed.items()}
+    report("database", CPU, matches=size, writes_a_second=round(rate), bytes_a_match=file // size, **spent)
+
+
+def made_up(arena: LeagueArena, battle: Battle, stats: Sequence[Sequence[float]]) -> MatchRecord:
+    """A match that was not fought, with a record as long as that of one."""
+    found = BattleResult(
+        Winner(1), Reason(1), [1.5, 2.5], 120, 1.0, [list(side) for side in stats], f"{battle.seed:016x}"
+    )
+    [match] = arena.batch_of([battle], BatchResult([found], 0.1)).matches
+    return match
+
+
+def brief() -> EnvConfig:
+    return dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
+
+
+def nothing(number: int) -> int:
+    return number
+
+
+def tasks(args: Args) -> None:
+    """How many empty tasks of Ray this process hands out a second."""
+    with RayArgs("local").connected() as handed:
+        assert handed is not None
+        for count in (10, 1000):
+            calls, names = [(number,) for number in range(count)], [f"nothing {number}" for number in range(count)]
+            spent = once(lambda c=calls, n=names: list(handed.results(nothing, c, n)), CPU)  # type: ignore[misc]
+            report("empty tasks of Ray", CPU, tasks=count, seconds=round(spent, 3), a_second=round(count / spent))
+
+
+def tournament(args: Args) -> None:
+    """A round robin of the scripted tiers by this process, and by one and two workers of one CPU, in turn."""
+    from ray.cluster_utils import Cluster
+
+    with tempfile.TemporaryDirectory() as folder:
+        Store.create(Path(folder) / "league", EnvConfig.small()).close()
+        for repeat in range(args.repeats):
+            for workers in (0, 1, 2):
+                league = Path(folder) / f"{repeat}-{workers}"
+                shutil.copytree(Path(folder) / "league", league)
+                if workers == 0:
+                    tell_tournament(args, league, RayArgs(), repeat, 0)
+                    continue
+                cluster = Cluster(
+                    initialize_head=True, head_node_args={"num_cpus": workers, "include_dashboard": False}
+                )
+                tell_tournament(args, league, RayArgs(cluster.address), repeat, workers)
+                cluster.shutdown()
+
+
+def tell_tournament(args: Args, league: Path, where: RayArgs, repeat: int, workers: int) -> None:
+    torch.set_num_threads(1)
+    with where.connected() as handed, closing(Store(league)) as store:
+        arena = LeagueArena(store, CPU, 256, tasks=handed)
+        ids = [entry.id for entry in store.entries()]
+        # Every worker makes its maps and loads the loops.
+        list(arena.arena.play_all(round_robin(ids, [1, 2])))
+        load, began = os.getloadavg()[0], time.perf_counter()
+        commands.tournament(arena, args.seeds, lambda batches, total, own: list(batches))
+        spent, count = time.perf_counter() - began, len(store.matches())
+    facts = {"workers": workers, "repeat": repeat, "battles": count, "seconds": round(spent, 1)}
+    loads = {"load_before": round(load, 2), "load_after": round(os.getloadavg()[0], 2)}
+    report("tournament", CPU, **facts, a_second=round(count / spent, 2), **loads)
+
+
+PARTS: dict[Part, Callable[[Args], None]] = {
+    "learner": learner,
+    "battles": battles,
+    "database": database,
+    "tasks": tasks,
+    "tournament": tournament,
+}
+
+
+def main(args: Args) -> None:
+    """Measure the parts in their order."""
+    for part in args.parts:
+        PARTS[part](args)
+
+
+if __name__ == "__main__":
+    main(settings(Args, __doc__))

@@ -1,0 +1,208 @@
+"""Battles handed out to the workers of a Ray cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import time
+import uuid
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from echelon.arena.batch_arena import (
+    BatchArena,
+    BatchResult,
+    Battle,
+    Policies,
+    Precision,
+    StepSink,
+    compute_of,
+)
+from echelon.env.views.group_policy import TeamPolicy
+from echelon.learn.models.registry import allow_module, allowed_modules
+from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import require
+from echelon.runtime.imports import import_module
+from echelon.runtime.ray_tasks import RayTasks, import_ray
+
+TASKS_A_WORKER = 4
+"""Tasks of a CPU that each worker gets of some battles at least, so that none waits long for the last one."""
+LEAST = 32
+"""Battles of a task of a CPU, unless there are fewer: 8 at once take four fifths of the time of 32."""
+KEPT_POLICIES = 64
+"""Policies that a worker keeps."""
+
+
+class RayArena(BatchArena):
+    """A `BatchArena` whose battles are played by the workers of a Ray cluster, at most `batch` in a task.
+
+    On CPUs and uncompiled a battle has the result that it has in this process, whatever workers there are; networks on
+    the same kind of processor, see `BatchArena`. This process plays nothing.
+
+    Args:
+        policies: maps a name to its policy on the CPU, which Ray copies to the workers: its class is in a module that
+            they can import, or in the program itself.
+        precision: of the networks' matrix products on the workers.
+    """
+
+    def __init__(
+        self,
+        env: EnvConfig,
+        policies: Policies,
+        tasks: RayTasks,
+        batch: int = 256,
+        precision: Precision = "auto",
+        compiled: bool | None = None,
+        cuda_graph: bool | None = None,
+    ) -> None:
+        self.tasks = tasks
+        recipe = Recipe(env, str(tasks.args.device), batch, precision, compiled, cuda_graph, allowed_modules())
+        self.recipe = (uuid.uuid4().hex, tasks.share(recipe))
+        [(_, found)] = tasks.results(describe, [self.recipe], ["describe a worker"])
+        super().__init__(env, policies, torch.device("cpu"), batch, found.compute, found.compiled, found.cuda_graph)
+        self.processor = found.processor
+        self.shared: dict[str, Any] = {}
+        """What Ray calls the policies that workers were given, by name."""
+
+    def play(
+        self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
+    ) -> BatchResult:
+        """Play one batch, as `BatchArena.play`, in one task."""
+        [(_, played)] = self._play(battles, [0, len(battles)], recorder, sink)
+        return played
+
+    def play_batches(
+        self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
+    ) -> Generator[tuple[int, BatchResult], None, None]:
+        """As `BatchArena.play_batches`: batches end in any order. Their seconds are those since the one before."""
+        size = self._size_of_tasks(len(battles))
+        first = size if recorder is None else max(size, min(max(recorder.battles) + 1, self.batch))
+        starts = [0, *range(first, len(battles), size), len(battles)]
+        yield from self._play(battles, starts, recorder, sink)
+
+    def _size_of_tasks(self, battles: int) -> int:
+        if self.tasks.args.ray_gpus > 0:
+            return self.batch
+        return min(self.batch, max(LEAST, -(-battles // (TASKS_A_WORKER * self.tasks.slots))))
+
+    def _play(
+        self, battles: Sequence[Battle], starts: Sequence[int], recorder: Recorder | None, sink: StepSink | None
+    ) -> Generator[tuple[int, BatchResult], None, None]:
+        """Play the battles between each two of `starts`; the first of these batches, if it is recorded, first."""
+        require(sink is None, "sink", "None where workers play the battles", sink)
+        parts = [battles[start:end] for start, end in itertools.pairwise(starts)]
+        calls = [self._call(part, recorder if number == 0 else None) for number, part in enumerate(parts)]
+        names = [f"{len(part)} battles from number {start}" for part, start in zip(parts, starts, strict=False)]
+        held: list[tuple[int, BatchResult]] = []
+        began = time.perf_counter()
+        for number, (results, watched) in self.tasks.results(play_on_worker, calls, names):
+            now = time.perf_counter()
+            held.append((starts[number], BatchResult(results, now - began)))
+            began = now
+            if recorder is not None and watched is not None:
+                # Recorded far away: what was written there is what this one holds.
+                vars(recorder).update(vars(watched))
+                held, recorder = [held[-1], *held[:-1]], None
+            if recorder is None:
+                yield from held
+                held = []
+
+    def _call(self, battles: Sequence[Battle], recorder: Recorder | None) -> tuple[Any, ...]:
+        """Arguments of the task that plays these battles."""
+        for name in {name for battle in battles for name in battle[:2]} - self.shared.keys():
+            self.shared[name] = self.tasks.share(self.policies(name))
+        known = {name: self.shared[name] for battle in battles for name in battle[:2]}
+        return (*self.recipe, known, [tuple(battle) for battle in battles], recorder)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a worker makes its arena: arguments of `BatchArena`, and modules of the user's to import."""
+
+    env: EnvConfig
+    device: str
+    batch: int
+    precision: Precision
+    compiled: bool | None
+    cuda_graph: bool | None
+    modules: tuple[str, ...]
+
+    def build(self) -> BatchArena:
+        for module in self.modules:
+            allow_module(module)
+            import_module(module, f"--allow-module {module}")
+        device = torch.device(self.device)
+        how = (device, self.batch, compute_of(self.precision, device), self.compiled, self.cuda_graph)
+        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *how)
+
+
+class Description(NamedTuple):
+    """With what a worker computes, as attributes of `BatchArena`."""
+
+    compute: torch.dtype
+    compiled: bool
+    cuda_graph: bool
+    processor: str
+
+
+_arenas: dict[str, BatchArena] = {}
+"""The arena of this worker, which is kept for the next task of the same driver, by the driver's key."""
+
+
+def arena_of(key: str, recipe: Recipe) -> BatchArena:
+    """The arena that a driver calls `key`."""
+    if key not in _arenas:
+        _arenas.clear()
+        _arenas[key] = recipe.build()
+    return _arenas[key]
+
+
+@functools.lru_cache(KEPT_POLICIES)
+def policy_on(device: str, shared: Any) -> TeamPolicy:
+    """A policy that the driver shared, on the device of this worker."""
+    policy: TeamPolicy = import_ray().get(shared)
+    return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
+
+
+def describe(key: str, recipe: Recipe) -> Description:
+    """What a worker has, told to the driver."""
+    arena = arena_of(key, recipe)
+    return Description(arena.compute, arena.compiled, arena.cuda_graph, arena.processor)
+
+
+def play_on_worker(
+    key: str,
+    recipe: Recipe,
+    policies: dict[str, Any],
+    battles: Sequence[tuple[str, str, int]],
+    recorder: Recorder | None,
+) -> tuple[Any, Recorder | None]:
+    """Play a batch on a worker: its results, and the recorder with what it saw.
+
+    Args:
+        policies: by name, what Ray calls the policies.
+    """
+    arena = arena_of(key, recipe)
+    arena.policies = lambda name: policy_on(str(arena.device), policies[name])
+    return arena.play([Battle(*battle) for battle in battles], recorder).results, recorder
+
+
+def make_arena(
+    env: EnvConfig,
+    policies: Policies,
+    device: torch.device,
+    tasks: RayTasks | None,
+    batch: int,
+    precision: Precision,
+    compiled: bool | None,
+    cuda_graph: bool | None,
+) -> BatchArena:
+    """A `RayArena` where there are `tasks`, whose policies are then on the CPU, else one that plays on a device."""
+    if tasks is not None:
+        return RayArena(env, policies, tasks, batch, precision, compiled, cuda_graph)
+    return BatchArena(env, policies, device, batch, compute_of(precision, device), compiled, cuda_graph)
