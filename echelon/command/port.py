@@ -14,7 +14,7 @@ from echelon.env.views.commanders import GROUP, CommandersView
 
 
 class CommandPort:
-    """All battles of a `CommandersView`, commanded by data: a 30-line script needs no other process.
+    """All battles of a `CommandersView`, commanded by data; a script needs no other process::
 
         port = CommandPort(echelon.commanders(config, num_envs=1000))
         while not all(port.ended):
