@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import os
 import queue
 import sys
 import threading
@@ -11,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -82,7 +84,7 @@ class Command:
         # The lines of the program are the conversation; nothing else may stand among them.
         out, sys.stdout = sys.stdout, sys.stderr
         try:
-            converse(session, self.clock, lines_of(sys.stdin.buffer), speaker(out))
+            converse(session, self.clock, lines_of(functools.partial(os.read, sys.stdin.fileno())), speaker(out))
         finally:
             sys.stdout = out
         if recorder is not None and self.replay is not None:
@@ -152,19 +154,24 @@ def waiting(lines: queue.Queue[bytes | None], clock: Clock, until: float | None)
         yield line
 
 
-def lines_of(stream: BinaryIO) -> queue.Queue[bytes | None]:
-    """The lines of a stream as they come, read by a thread; None at its end. Of one too long its beginning."""
+def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
+    """The lines of what `read` returns at most so many bytes of, as they come, by a thread; None at its end. Of a line
+    that is too long its beginning."""
     lines: queue.Queue[bytes | None] = queue.Queue(maxsize=1024)
 
-    def read() -> None:
-        while line := stream.readline(MOST_BYTES + 2):
-            whole = line
-            while not line.endswith(b"\n") and (line := stream.readline(MOST_BYTES)):
-                pass
-            lines.put(whole)
+    def split() -> None:
+        begun = b""
+        while chunk := read(1 << 16):
+            *whole, begun = (begun + chunk).split(b"\n")
+            for line in whole:
+                lines.put(line[: MOST_BYTES + 1])
+            begun = begun[: MOST_BYTES + 1]
+        if begun:
+            lines.put(begun)
         lines.put(None)
 
-    threading.Thread(target=read, daemon=True).start()
+    # Not by Python's own buffer of stdin: its lock, held by a thread that waits, is fatal when the program ends.
+    threading.Thread(target=split, daemon=True).start()
     return lines
 
 
