@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -22,7 +23,8 @@ from echelon.replay.battle import CONDITIONS, DEATHS, NOBODY, Condition, Replay
 from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.runtime.device import resolve_device, use_device
-from echelon.runtime.errors import require
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import shown as short
 from echelon.runtime.files import check_writable, json_bytes, write_whole
 from echelon.runtime.limits import Limits, check_settings
 from echelon.view.page import write_page
@@ -124,7 +126,9 @@ class ForkCommand:
     mech: tuple[Literal["blue", "red"], int] = ("blue", 1)
     """Which mech does otherwise: its team, and its place in it."""
     intervention: Intervention | None = None
-    """What it does or is: hold_still, hold_fire, removed, or repaired."""
+    """What it does or is: hold_still, hold_fire, removed, repaired, or one trigger left alone, such as hold_primary."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """What a mech is at that time, such as "blue 2 hp=150": hp, leg_hp, heat, stability, x, y, z or yaw. Repeatable."""
     out: Path | None = None
     """The replay; by default FILE-fork.echelon beside it."""
     device: str = "auto"
@@ -143,6 +147,7 @@ class ForkCommand:
             "red": self.red,
             "seed": self.seed,
             "intervention": self.intervention,
+            "changes": [change_of(words, replay) for words in self.set],
             "device": device,
         }
         forked = fork(replay, self.battle - 1, at_s=self.at, mech=first + place - 1, **how)
@@ -152,6 +157,20 @@ class ForkCommand:
             seconds = length * replay.about["decision_repeat"]
             terminal().print(f"{when:<4}{outcome['winner']}, {outcome['reason'].replace('_', ' ')}, {seconds:g} s")
         terminal().print(f"replay      {out}")
+
+
+SET = re.compile(r"(blue|red) (\d+) (\w+)=(-?[\d.]+(?:e[+-]?\d+)?)")
+
+
+def change_of(words: str, replay: Replay) -> tuple[int, str, float]:
+    """What `--set` says, as `echelon.fork` takes it."""
+    found = SET.fullmatch(words)
+    if found is None or found[4].count(".") > 1:
+        raise ConfigError(f'--set must be such as "blue 2 hp=150", got {short(words)}')
+    first, end = replay.about["teams"][found[1]]
+    place = int(found[2])
+    require(1 <= place <= end - first, "--set", f"of mech 1..{end - first} of {found[1]}", place)
+    return first + place - 1, found[3], float(found[4])
 
 
 def chosen_replay(file: Path, battle: int) -> Replay:

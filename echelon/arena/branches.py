@@ -13,16 +13,44 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, MatchBatch
-from echelon.env.observation.layout import GROUPS
+from echelon.env.observation.layout import GROUPS, action_width
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
 from echelon.sim.model import SimModel
 
-Intervention = Literal["hold_still", "hold_fire", "removed", "repaired"]
+Intervention = Literal[
+    "hold_still",
+    "hold_fire",
+    "removed",
+    "repaired",
+    "hold_primary",
+    "hold_secondary",
+    "hold_tertiary",
+    "hold_special",
+]
 """What a mech does, or is, from a moment on: it neither walks, turns nor jumps; it fires nothing; it is dead at once;
-it has all of its hit points once more."""
-INTERVENTIONS: tuple[Intervention, ...] = get_args(Intervention)
+it has all of its hit points once more; it leaves one trigger alone, and so the weapons on it."""
+ALL_INTERVENTIONS: tuple[Intervention, ...] = get_args(Intervention)
+INTERVENTIONS = ALL_INTERVENTIONS[:4]
+"""Those that are asked about unless others are named."""
 MOVES = [int(act) for act in (Act.FORWARD, Act.STRAFE, Act.VERTICAL, Act.YAW_RATE)]
-TRIGGERS = [int(act) for act in TRIGGER_COLUMNS.values()]
+TRIGGERS = {trigger.name.lower(): int(act) for trigger, act in TRIGGER_COLUMNS.items()}
+HELD: dict[str, tuple[list[int], float]] = {
+    "hold_still": (MOVES, 0.0),
+    "hold_fire": (list(TRIGGERS.values()), -1.0),
+    **{f"hold_{trigger}": ([column], -1.0) for trigger, column in TRIGGERS.items()},
+}
+"""The columns of an action that an intervention writes, and what to."""
+EDITS: dict[str, tuple[str, int | None]] = {
+    "hp": ("hp", None),
+    "leg_hp": ("leg_hp", None),
+    "heat": ("heat", None),
+    "stability": ("stability", None),
+    "x": ("pos", 0),
+    "y": ("pos", 1),
+    "z": ("pos", 2),
+    "yaw": ("yaw", None),
+}
+"""What of a mech can be set in a state: the field of `Mechs` it stands in, and where on its last axis."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +98,28 @@ class WatchedBatch(MatchBatch):
 
 
 class InterventionBatch(MatchBatch):
-    """A batch in which mechs hold still or hold their fire, where `still` and `silent` say so, `[B, N, 1]` bool."""
+    """A batch in which some columns of some mechs' actions, `held [B, N, D]` bool, are `written [B, N, D]`."""
 
-    still: Tensor
-    silent: Tensor
+    held: Tensor
+    written: Tensor
 
     def graph_key(self) -> None:
         """What a battle goes on from is of any decision: these are not captured."""
 
     def choose(self, interventions: Sequence[tuple[int, Intervention | None]]) -> None:
         """Say for the first battles which mech does what."""
-        chosen = torch.zeros(2, self.env.num_envs, sum(self.sizes), 1, dtype=torch.bool)
+        shape = (self.env.num_envs, sum(self.sizes), action_width(self.env.config.comm_dim))
+        held, written = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
         for b, (mech, name) in enumerate(interventions):
-            chosen[:, b, mech, 0] = torch.tensor([name == "hold_still", name == "hold_fire"])
-        self.still, self.silent = chosen.to(self.env.device)
+            columns, value = HELD.get(name or "", ([], 0.0))
+            held[b, mech, columns] = True
+            written[b, mech, columns] = value
+        self.held, self.written = held.to(self.env.device), written.to(self.env.device)
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         super()._decide(now, decision)
         action = torch.cat([now.get((group, "action")) for group in GROUPS], 1)
-        for columns, chosen, value in ((MOVES, self.still, 0.0), (TRIGGERS, self.silent, -1.0)):
-            action[..., columns] = torch.where(chosen, value, action[..., columns])
+        action = torch.where(self.held, self.written, action)
         for group, own in zip(GROUPS, action.split(self.sizes, 1), strict=True):
             now.set((group, "action"), own)
 
@@ -130,12 +160,14 @@ class Fork:
         decision: the first decision that may be another.
         battle: who commands from there on, and the seed of chance; a commander who was not there remembers nothing.
         mech: which one `intervention` is about, blue first.
+        edits: what is set in the state at that decision: mech, a name of `EDITS`, value.
     """
 
     decision: int
     battle: Battle
     mech: int = 0
     intervention: Intervention | None = None
+    edits: tuple[tuple[int, str, float], ...] = ()
 
 
 class ForkedBatch(InterventionBatch):
@@ -164,7 +196,8 @@ class ForkedBatch(InterventionBatch):
             rows = [side * self.env.num_envs for side in sides]
             old = [memory_of(self, row) if same else own for row, same, own in zip(rows, kept, fresh, strict=True)]
             decider.remember(torch.cat(old))
-        now = self.env.set_state(state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.game))
+        state = state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.game)
+        now = self.env.set_state(edited(state, fork.edits))
         self.deciders, self.seeds, self.action_masks = self.heirs.deciders, self.heirs.seeds, self.heirs.action_masks
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
         self.choose([(fork.mech, fork.intervention)])
@@ -190,6 +223,16 @@ def state_of(state: TensorDictBase, mech: int, intervention: Intervention | None
     state = state.clone()
     for name, value in zip(("hp", "leg_hp"), changed, strict=True):
         state.get(("state", "mechs", name))[0, mech] = value
+    return state
+
+
+def edited(state: TensorDictBase, edits: Sequence[tuple[int, str, float]]) -> TensorDictBase:
+    """A state of `get_state`, `[1]`, with values of mechs set; whether it can stand is checked by `set_state`."""
+    state = state.clone() if edits else state
+    for mech, name, value in edits:
+        field, axis = EDITS[name]
+        leaf = state.get(("state", "mechs", field))
+        leaf[(0, mech) if axis is None else (0, mech, axis)] = value
     return state
 
 

@@ -22,6 +22,8 @@ from torch import Tensor
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
 from echelon.arena.branches import (
+    ALL_INTERVENTIONS,
+    EDITS,
     INTERVENTIONS,
     Branch,
     Fork,
@@ -151,7 +153,7 @@ def whatif(
     many = whole_within("branches", branches, Limits(2, MOST_BRANCHES, "battles"))
     step = whole_within("every", every, Limits(1, MOST_BRANCHES, "decisions"))
     for name in interventions:
-        require(name in INTERVENTIONS, "interventions", f"of {', '.join(INTERVENTIONS)}", name)
+        require(name in ALL_INTERVENTIONS, "interventions", f"of {', '.join(ALL_INTERVENTIONS)}", name)
     known = (
         BattleSetup(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
     )
@@ -201,6 +203,7 @@ def fork(
     seed: int | None = None,
     mech: int = 0,
     intervention: Intervention | None = None,
+    changes: Sequence[tuple[int, str, float]] = (),
     device: torch.device | str | None = None,
 ) -> Replay:
     """Play a recorded battle again, and otherwise from a time on.
@@ -212,6 +215,8 @@ def fork(
         blue, red: who commands from there on, where it is another one. Who was not there remembers nothing.
         seed: of chance from there on; by default chance goes on as it did.
         mech, intervention: which mech does or is otherwise, blue first, and what.
+        changes: what is set at that time: the number of a mech, blue first, one of `hp`, `leg_hp`, `heat`, `stability`,
+            `x`, `y`, `z` (vox, of the hull's centre) and `yaw` (rad), and its value.
         device: by default a GPU if there is one.
 
     Returns:
@@ -223,8 +228,9 @@ def fork(
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     known = of_replay(replay, index)
     whole_within("mech", mech, Limits(0, known.config.num_mechs - 1))
-    is_known = intervention is None or intervention in INTERVENTIONS
-    require(is_known, "intervention", f"one of {', '.join(INTERVENTIONS)}", intervention)
+    is_known = intervention is None or intervention in ALL_INTERVENTIONS
+    require(is_known, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
+    edits = tuple(checked_edit(known.config, edit) for edit in changes)
     heirs = replace(known, blue=blue or known.blue, red=red or known.red)
     arena, own = arena_of(known, device, 1, heirs)
     (result,) = arena.play([own]).results
@@ -232,8 +238,20 @@ def fork(
     check_time(at_s, result, known)
     chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
     after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
-    change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention)
+    change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
     return Replay(replay.about, [replay.battles[index], *record_fork(arena, own, change, known, heirs).battles])
+
+
+def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
+    """A mech, what of it is set, and to what."""
+    is_triple = isinstance(edit, Sequence) and not isinstance(edit, str) and len(edit) == 3
+    require(is_triple, "changes", "each a mech, what of it is set, and its value", edit)
+    mech, name, value = edit
+    whole_within("changes: mech", mech, Limits(0, config.num_mechs - 1))
+    require(name in EDITS, "changes", f"of {', '.join(EDITS)}", name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
+    require(is_number, f"changes: {name}", "a number", value)
+    return mech, name, float(value)
 
 
 def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:

@@ -174,6 +174,23 @@ def test_a_fork_is_other_from_its_time_on(short):
     assert gone.hp[8, mech] > 0 and not gone.hp[9:, mech].any()
 
 
+def test_what_a_mech_is_can_be_set(short):
+    mech = int(np.flatnonzero(echelon.replay.file.read(short).battles[0].hp[8])[0])
+    was, became = fork(short, at_s=2.0, changes=[(mech, "hp", 20.0), (mech, "heat", 1.0)], device="cpu").battles
+    assert same(was, became, 9) and became.hp[9, mech] <= 20 * 128 < was.hp[9, mech]
+    _, calm = fork(short, at_s=2.0, mech=mech, intervention="hold_primary", device="cpu").battles
+    assert same(was, calm, 9)
+    for changes, words in (
+        ([(mech, "hp", 9e6)], rf"state.mechs.hp of \w+_{mech % 5} in battle 0 must be 0..\d+, got 9000000"),
+        ([(mech, "luck", 1.0)], r"changes must be of hp, leg_hp, heat, stability, x, y, z, yaw, got 'luck'"),
+        ([(99, "hp", 1.0)], r"changes: mech must be 0\.\.9, got 99"),
+        ([(mech, "hp", "much")], "changes: hp must be a number, got 'much'"),
+        ([7], "changes must be each a mech, what of it is set, and its value, got 7"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            fork(short, at_s=2.0, changes=changes, device="cpu")
+
+
 def test_the_command_writes_both_battles(replay, tmp_path, capsys):
     command.ForkCommand(
         replay, 4.0, mech=("red", 1), intervention="removed", out=tmp_path / "fork.echelon", device="cpu"
@@ -184,6 +201,11 @@ def test_the_command_writes_both_battles(replay, tmp_path, capsys):
     assert not became.hp[17:, 5].any()
     with pytest.raises(ConfigError, match=r"^--mech must be 1..5, a mech of red, got 6$"):
         command.ForkCommand(replay, 4.0, mech=("red", 6), device="cpu").run()
+    kept = echelon.replay.file.read(replay)
+    assert command.change_of("red 2 hp=1.5e2", kept) == (6, "hp", 150.0)
+    for words in ("red 9 hp=1", "M2 hp=1", "red 2 hp=1.2.3", "red 2 hp="):
+        with pytest.raises(ConfigError, match=r"^--set must be "):
+            command.change_of(words, kept)
 
 
 def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
