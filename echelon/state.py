@@ -10,7 +10,7 @@ from torch import Tensor
 
 from echelon.rules.actions import NO_MECH, PREFERENCES
 from echelon.rules.config import EnvConfig
-from echelon.rules.orders import NOTHING_TOLD
+from echelon.rules.orders import Told
 from echelon.rules.roster import Roster
 
 TELEMETRY_CELLS = 16
@@ -270,9 +270,11 @@ def open_battle(
 
 def nothing_told(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
     """What a state holds of orders before the first one."""
-    command = config.command
+    command, device = config.command, roster.hull.device
     queue = command.queue(config.rules.decision_s) if command.enabled else 0
-    told = torch.tensor(NOTHING_TOLD, dtype=torch.float32, device=roster.hull.device)
+    # Not a constant of the host's, which would be copied to the device at every restart.
+    column = torch.arange(len(Told), device=device)
+    told = -((column == int(Told.TARGET)) | (column == int(Told.ISSUED))).to(torch.float32)
     return {
         "orders_sent": told.expand(batch, queue, roster.num_packs, -1).clone(),
         "orders_heard": told.expand(batch, roster.num_mechs if command.enabled else 0, -1).clone(),

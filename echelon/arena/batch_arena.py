@@ -27,6 +27,7 @@ from echelon.arena.stacked_policies import (
     BatchObservation,
     BatchSlot,
     PolicySlots,
+    SharedTeam,
     StackedPolicies,
     ValueEstimates,
 )
@@ -60,25 +61,6 @@ COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 COMPILED_FROM = 1024
 """Battles at once from which a GPU compiles by default. Compiling takes minutes; fewer battles replay captured
 operations in little more time than compiled ones, and have the bits of a CPU's where nobody multiplies matrices."""
-
-
-@dataclass(frozen=True)
-class SharedTeam:
-    """A team of two policies, each of which decides as if it commanded all of it.
-
-    Args:
-        own, rest: names of the policies, different ones.
-        places: mechs of the team that `own` commands; `rest` commands the others.
-    """
-
-    own: str
-    rest: str
-    places: tuple[int, ...]
-
-    def members(self, mechs: int) -> dict[str, tuple[int, ...]]:
-        """The mechs of a team of `mechs` that each commands, by name."""
-        others = tuple(place for place in range(mechs) if place not in self.places)
-        return {self.own: self.places, self.rest: others}
 
 
 Policies = Callable[[str], "TeamPolicy | SharedTeam"]

@@ -40,6 +40,25 @@ CHUNK = 16
 matrix kernel depends on the number of blocks."""
 
 
+@dataclass(frozen=True)
+class SharedTeam:
+    """A team of two policies, each of which decides as if it commanded all of it.
+
+    Args:
+        own, rest: names of the policies, different ones.
+        places: mechs of the team that `own` commands; `rest` commands the others.
+    """
+
+    own: str
+    rest: str
+    places: tuple[int, ...]
+
+    def members(self, mechs: int) -> dict[str, tuple[int, ...]]:
+        """The mechs of a team of `mechs` that each commands, by name."""
+        others = tuple(place for place in range(mechs) if place not in self.places)
+        return {self.own: self.places, self.rest: others}
+
+
 class BatchSlot(NamedTuple):
     """Position of a team in the batch."""
 

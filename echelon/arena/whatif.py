@@ -227,10 +227,7 @@ def fork(
     """
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     known = of_replay(replay, index)
-    whole_within("mech", mech, Limits(0, known.config.num_mechs - 1))
-    is_known = intervention is None or intervention in ALL_INTERVENTIONS
-    require(is_known, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
-    edits = tuple(checked_edit(known.config, edit) for edit in changes)
+    edits = checked_changes(known.config, mech, intervention, changes)
     heirs = replace(known, blue=blue or known.blue, red=red or known.red)
     arena, own = arena_of(known, device, 1, heirs)
     (result,) = arena.play([own]).results
@@ -240,6 +237,16 @@ def fork(
     after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
     change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
     return Replay(replay.about, [replay.battles[index], *record_fork(arena, own, change, known, heirs).battles])
+
+
+def checked_changes(
+    config: EnvConfig, mech: Any, intervention: Any, changes: Sequence[Any]
+) -> tuple[tuple[int, str, float], ...]:
+    """The edits of a fork, once all that is other in it is checked."""
+    whole_within("mech", mech, Limits(0, config.num_mechs - 1))
+    is_known = intervention is None or intervention in ALL_INTERVENTIONS
+    require(is_known, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
+    return tuple(checked_edit(config, edit) for edit in changes)
 
 
 def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:

@@ -61,8 +61,6 @@ class Told(IntEnum):
     """Substep at which it was given, -1 for never."""
 
 
-NOTHING_TOLD = (0.0, 0.0, 0.0, -1.0, 0.0, 0.0, -1.0)
-"""A row of `Told` before the first order."""
 PLACE = slice(Told.X, Told.Y + 1)
 
 

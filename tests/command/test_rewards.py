@@ -12,7 +12,11 @@ from echelon.env.outcome import judge
 from echelon.rules.orders import PLACE, OrderKind, Told
 
 CONFIG = dataclasses.replace(
-    EnvConfig.small(), map_pool=2, blue=("medium", "light"), red=("medium",), command=CommandConfig(enabled=True)
+    EnvConfig.small(),
+    map_pool=2,
+    blue=("medium", "light"),
+    red=("medium",),
+    command=CommandConfig(enabled=True, reach_vox=4.0),
 )
 
 

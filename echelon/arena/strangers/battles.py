@@ -12,12 +12,13 @@ from torch import nn
 from torchrl.envs import EnvBase
 
 from echelon.agents.tiers import STYLE
-from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, SharedTeam
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
 from echelon.arena.evaluate import evaluation_mode, provenance_of
 from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import TRAINED, resolve
 from echelon.arena.skills import SEED as PIECES_SEED
 from echelon.arena.skills import play_piece
+from echelon.arena.stacked_policies import SharedTeam
 from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.tasks.strangers import Population, shares_of

@@ -22,6 +22,7 @@ from echelon.env.arguments import number_of_battles, whole_within
 from echelon.env.tasks.strangers import JUDGED, Population, Strangers, hash_of_seeds
 from echelon.env.tasks.task import Task, find_task
 from echelon.rules.config import Split
+from echelon.runtime.device import processor_name
 from echelon.runtime.errors import require
 from echelon.runtime.files import expect
 from echelon.runtime.limits import Limits
@@ -253,7 +254,7 @@ def made_with(settings: Settings) -> dict[str, Any]:
     """Versions, precision and the kind of processor that battles were played with."""
     device, batch, compute, compiled, _ = settings
     assert compute is not None
-    own = versions_of(device)
+    own = versions_of(processor_name(device))
     capability = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else own["device"]
     return {
         **own,

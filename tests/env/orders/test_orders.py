@@ -18,7 +18,7 @@ from echelon.rules.orders import CommandConfig, Discipline, Give, OrderKind, Tol
 from echelon.runtime.errors import ConfigError
 from echelon.state import leaves_of
 
-ON = CommandConfig(enabled=True)
+ON = CommandConfig(enabled=True, reach_vox=4.0)
 BASE = dataclasses.replace(EnvConfig.small(), map_pool=2, blue=("medium", "light"), red=("medium", "scout"))
 CONFIG = dataclasses.replace(BASE, command=ON)
 MEDIUM, LIGHT, ENEMY, SCOUT = range(4)
