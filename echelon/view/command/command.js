@@ -18,7 +18,7 @@ function element(tag, values = {}, ...children) {
 }
 
 const battle = new Battle();
-const field = new Field(at("chart"), battle);
+const field = new Field(at("chart"), at("ground"), battle);
 const orders = new Orders(field, battle, send, tell);
 let channel = null, isTold = false, frames = 0;
 
@@ -181,6 +181,7 @@ function begin() {
 /** For whoever drives the page by a script. */
 window.echelon = {
   frames: () => frames,
+  draw: () => field.drawAt(performance.now()),
   report: () => battle.report,
   selected: () => battle.selected,
   paused: () => battle.paused,

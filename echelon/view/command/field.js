@@ -5,20 +5,23 @@ const HELD = { own: { blue: "#1450a8", red: "#c4481a" }, both: "#b08800", nobody
 const FREE_PX = 9;
 
 class Field extends Chart {
-  constructor(canvas, battle) {
+  /** The picture of the ground lies below the canvas: without a GPU it would cost most of a frame to draw it anew. */
+  constructor(canvas, ground, battle) {
     super(canvas, { size: facts.map });
-    this.battle = battle;
-    this.ground = new Image();
-    this.ground.src = facts.ground;
-    this.cursor = null;
+    Object.assign(this, { battle, ground });
+    ground.src = facts.ground;
+  }
+
+  measure() {
+    super.measure();
+    const [left, top] = this.spot(0, facts.map[1]), [wide, high] = facts.map.map((side) => side * this.scale);
+    Object.assign(this.ground.style, { left: `${left}px`, top: `${top}px`, width: `${wide}px`, height: `${high}px` });
   }
 
   /** Everything as it is at a time, ms. */
   drawAt(time) {
-    const { pen, battle } = this, [left, top] = this.spot(0, facts.map[1]);
+    const { pen, battle } = this;
     pen.clearRect(0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
-    pen.imageSmoothingEnabled = false;
-    pen.drawImage(this.ground, left, top, facts.map[0] * this.scale, facts.map[1] * this.scale);
     if (!battle.report) return;
     this.drawObjective(battle.report);
     for (const pack of battle.packs) this.drawOrder(pack, time);
