@@ -209,6 +209,8 @@ def converse(
         ConfigError: the other side has gone before the battles ended.
     """
     say(session.begin())
+    if session.pace is not None:
+        say(session.pace.told())
     while not session.is_over:
         say(session.report())
         for line in waiting(lines, clock, session.pace):

@@ -28,6 +28,8 @@ MOST_LINES = 64
 """That wait for the battles; whoever writes more waits too."""
 LOOK_S = 0.2
 """How often a line that waits looks whether anybody will read it."""
+OPEN_S = 2.0
+"""How long a connection may ask for nothing: browsers open some in advance, and the end of the server waits for them."""
 KEPT_LAST = ("begin", "report", "pace", "result", "replay")
 """Types of messages of which whoever comes back is told the last one; of `end` all."""
 POLICY_VIOLATION = 1008
@@ -79,6 +81,7 @@ class CommandServer:
             process_request=self._answer,
             max_size=MOST_BYTES,
             compression=None,
+            open_timeout=OPEN_S,
             server_header=None,
             logger=quiet,
         )

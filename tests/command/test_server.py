@@ -126,7 +126,8 @@ def test_fuzzed_messages_end_no_battle():
             noise = draw.randbytes(draw.randrange(40))
             spoken.send(noise if number % 2 else json.dumps(draw.choice(values)))
         spoken.send('{"step": 1}')
-        assert until(spoken, "pace") == {"type": "pace", "paused": True, "speed": 1.0}
+        for _ in range(2):  # as the battle begins, and as an answer
+            assert until(spoken, "pace") == {"type": "pace", "paused": True, "speed": 1.0}
         assert until(spoken, "report")["number"] == 2
         assert served.session.refused > 150 and served.thread.is_alive()
         with pytest.raises(ConnectionClosed):  # too long for one message: the client is let go, the battle waits
@@ -187,7 +188,20 @@ def test_what_a_human_cannot_have_is_told():
 @pytest.mark.long
 @pytest.mark.parametrize("who", ["ws", "human"])
 def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
-    words = ("command", "--blue", who, "--no-browser", "--period", "16", "--clock", "real", "--seed", "4", "--device", "cpu")
+    words = (
+        "command",
+        "--blue",
+        who,
+        "--no-browser",
+        "--period",
+        "16",
+        "--clock",
+        "real",
+        "--seed",
+        "4",
+        "--device",
+        "cpu",
+    )
     kept = tmp_path / "kept.echelon"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
