@@ -223,7 +223,7 @@ def converse(
                 say(answer)
         attend()
         if session.pace is not None:
-            session.pace.go_on()
+            session.pace.skip_to_now()
         for message in session.advance():
             say(message)
     say(session.result())

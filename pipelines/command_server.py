@@ -29,7 +29,7 @@ MOST_LINES = 64
 LOOK_S = 0.2
 """How often a line that waits looks whether anybody will read it."""
 OPEN_S = 2.0
-"""How long a connection may ask for nothing: browsers open some in advance, and the end of the server waits for them."""
+"""How long a connection may ask for nothing: browsers open some in advance, and the server's end waits for them."""
 KEPT_LAST = ("begin", "report", "pace", "result", "replay")
 """Types of messages of which whoever comes back is told the last one; of `end` all."""
 POLICY_VIOLATION = 1008

@@ -50,7 +50,7 @@ class Pace:
             self.is_paused, self._steps = True, step
         elif pause != self.is_paused:
             self.is_paused, self._steps = pause, 0
-            self.go_on()
+            self.skip_to_now()
 
     def reported(self) -> None:
         """A report was sent: the next one is due a period after this one was, or at once where that has passed."""
@@ -61,7 +61,7 @@ class Pace:
         """The battles went on."""
         self._steps -= self._steps > 0
 
-    def go_on(self) -> None:
+    def skip_to_now(self) -> None:
         """Count no time from before now."""
         self._due = max(self._due, self.now())
 

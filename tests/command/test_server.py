@@ -1,4 +1,4 @@
-"""The server through which a program or a page commands a battle: who may speak, and what comes of a lost connection."""
+"""The server through which a program or a page commands a battle: who may speak, and what a lost connection does."""
 
 import http.client
 import json

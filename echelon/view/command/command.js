@@ -181,7 +181,6 @@ function begin() {
 /** For whoever drives the page by a script. */
 window.echelon = {
   frames: () => frames,
-  draw: () => field.drawAt(performance.now()),
   report: () => battle.report,
   selected: () => battle.selected,
   paused: () => battle.paused,
