@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 import queue
+import secrets
 import sys
 import threading
-import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,31 +23,40 @@ import tyro
 
 from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import resolve
+from echelon.command.pace import Pace
 from echelon.command.port import CommandPort
 from echelon.command.session import MOST_BYTES, Session
 from echelon.env.views.commanders import commanders
 from echelon.pipelines.arena_args import BattleArgs, EnvName, battle_config
+from echelon.pipelines.command_server import CommandServer
+from echelon.replay.battle import Replay
 from echelon.replay.file import save
+from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.rules.catalog import Material
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.view.command_page import command_page
+from echelon.view.run_report import replay_page
 
-PORTS = ("stdio",)
+PORTS = ("stdio", "ws", "human")
 Clock = Literal["step", "real", "fast"]
+MOST_LATE = 1024
+"""Lines that are taken in when the battles could go on."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """Command the packs of a team by lines of JSON (docs/COMMAND.md): reports on stdout, orders on stdin."""
+    """Command the packs of a team (docs/COMMAND.md): by lines of JSON on stdin or over a WebSocket, or in a browser."""
 
     blue: str = "stdio"
-    """stdio: whoever writes to this program commands blue; else what plays blue: heuristic:TIER, trained:NAME, a
-    checkpoint, package.module:Commander."""
+    """stdio: whoever writes to this program commands blue; ws: whoever comes to the address that it prints; human: you,
+    in a browser; else what plays blue: heuristic:TIER, trained:NAME, a checkpoint, package.module:Commander."""
     red: str = "heuristic:hard"
-    """The same for red. One of the two is stdio."""
+    """The same for red. One of the two is stdio, ws or human."""
     mechs: str = "heuristic:hard"
     """What plays the mechs that are commanded."""
     battles: int = 1
@@ -53,52 +65,111 @@ class Command:
     env: EnvName = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
-    clock: Clock = "step"
+    clock: Clock | None = None
     """step: battles wait for a line after each report. real: they go on in real time, and orders count when they come.
-    fast: they go on at once."""
-    period: int = CommandConfig.period
-    """Decisions between two reports."""
+    fast: they go on at once. None: step, for a human real."""
+    period: int | None = None
+    """Decisions between two reports. None: 8, for a human 1."""
     delay_s: float = CommandConfig.delay_s
     """How long an order is on its way to its pack."""
     words: bool = False
     """Tell each report in plain English besides."""
+    port: int = 0
+    """Of the address of ws and human; 0: one that is free."""
+    browser: bool = True
+    """Open a human's page in a browser."""
     device: str = "auto"
     replay: Path | None = None
     """Record the battles, at most 16, into this file."""
 
     def __post_init__(self) -> None:
-        check_settings(self, {"battles": Limits(1, MOST_PLAYED, "battles"), "seed": SEED})
+        limits = {"battles": Limits(1, MOST_PLAYED, "battles"), "seed": SEED, "port": Limits(0, 65535)}
+        check_settings(self, limits)
         ports = [team for team in ("blue", "red") if getattr(self, team) in PORTS]
         require(len(ports) == 1, "--blue and --red", f"one of them {' or '.join(PORTS)}", [self.blue, self.red])
+        if self.kind == "human":
+            require(self.battles == 1, "--battles", "1 for a human", self.battles)
+            require(self.clock in (None, "real"), "--clock", "real for a human", self.clock)
 
     @property
     def side(self) -> Literal["blue", "red"]:
         """The team that is commanded."""
         return "blue" if self.blue in PORTS else "red"
 
+    @property
+    def kind(self) -> str:
+        """Who commands it, one of `PORTS`."""
+        return str(getattr(self, self.side))
+
+    @property
+    def opponent(self) -> str:
+        """What plays the other team."""
+        return self.red if self.side == "blue" else self.blue
+
+    @property
+    def timing(self) -> Clock:
+        """The clock, of those who say nothing of it the one that fits."""
+        return self.clock or ("real" if self.kind == "human" else "step")
+
     def run(self) -> None:
         if self.replay is not None:
             check_writable(self.replay)
-        recorder = Recorder(range(min(self.battles, 16))) if self.replay is not None else None
-        session = Session(self.port(recorder), self.words)
+        is_recorded = self.replay is not None or self.kind == "human"
+        recorder = Recorder(range(min(self.battles, 16))) if is_recorded else None
+        port = self.commanded(recorder)
+        command, rules = port.view.config.command, port.view.config.rules
+        pace = Pace(command.period * rules.decision_s) if self.timing == "real" else None
+        session = Session(port, self.words, pace)
+        if self.kind == "stdio":
+            self.over_stdio(session)
+            self.kept(recorder)
+        else:
+            self.over_network(session, recorder)
+
+    def over_stdio(self, session: Session) -> None:
         # The lines of the program are the conversation; nothing else may stand among them.
         out, sys.stdout = sys.stdout, sys.stderr
         try:
-            converse(session, self.clock, lines_of(functools.partial(os.read, sys.stdin.fileno())), speaker(out))
+            converse(session, self.timing, lines_of(functools.partial(os.read, sys.stdin.fileno())), speaker(out))
         finally:
             sys.stdout = out
-        if recorder is not None and self.replay is not None:
-            opponent, own = getattr(self, "red" if self.side == "blue" else "blue"), f"{PORTS[0]} over {self.mechs}"
-            names = (own, opponent) if self.side == "blue" else (opponent, own)
-            count = len(recorder.battles)
-            save(recorder.finish(blue=[names[0]] * count, red=[names[1]] * count), self.replay)
 
-    def port(self, recorder: Recorder | None = None) -> CommandPort:
+    def over_network(self, session: Session, recorder: Recorder | None) -> None:
+        """Serve one client; a human is then offered what was played, until the program is interrupted."""
+        token = secrets.token_urlsafe(24)
+        page = command_page(page_facts(session.port, token)) if self.kind == "human" else ""
+        with CommandServer(page, self.port, token) as server:
+            print(f"command     {server.address}", file=sys.stderr, flush=True)
+            if page and self.browser:
+                webbrowser.open(server.address)
+            converse(session, self.timing, server.lines, server.say, server.wait_for_client)
+            server.wait_for_client()
+            replay = self.kept(recorder)
+            if page and replay is not None:
+                server.offer(replay_page(replay, rebuild(replay, replay.battles[0])))
+                print("the battle is over; Ctrl-C ends the program", file=sys.stderr, flush=True)
+                with contextlib.suppress(KeyboardInterrupt):
+                    threading.Event().wait()
+
+    def kept(self, recorder: Recorder | None) -> Replay | None:
+        """What was recorded, written where that is asked for."""
+        if recorder is None:
+            return None
+        own = f"{self.kind} over {self.mechs}"
+        names = (own, self.opponent) if self.side == "blue" else (self.opponent, own)
+        count = len(recorder.battles)
+        replay = recorder.finish(blue=[names[0]] * count, red=[names[1]] * count)
+        if self.replay is not None:
+            save(replay, self.replay)
+        return replay
+
+    def commanded(self, recorder: Recorder | None = None) -> CommandPort:
         """The battles, ready to be commanded."""
-        opponent = getattr(self, "red" if self.side == "blue" else "blue")
-        who = [resolve(self.mechs), resolve(opponent)]
+        who = [resolve(self.mechs), resolve(self.opponent)]
         config = battle_config(self.env, who, self.changes)
-        command = dataclasses.replace(config.command, enabled=True, period=self.period, delay_s=self.delay_s)
+        usual = 1 if self.kind == "human" else CommandConfig.period
+        period = usual if self.period is None else self.period
+        command = dataclasses.replace(config.command, enabled=True, period=period, delay_s=self.delay_s)
         config = dataclasses.replace(config, command=command)
         device = resolve_device(self.device)
         policies = [commander.policy(config, device) for commander in who]
@@ -109,47 +180,75 @@ class Command:
         return CommandPort(view)
 
 
-def converse(session: Session, clock: Clock, lines: queue.Queue[bytes | None], say: Callable[[Any], None]) -> None:
+def page_facts(port: CommandPort, token: str) -> dict[str, Any]:
+    """What the page of a human is told of the first battle beforehand."""
+    state, game = port.view.env.state, port.view.env.game
+    return {
+        "token": token,
+        "team": "red" if port.is_red[0] else "blue",
+        "map": list(game.config.world.size[:2]),
+        "ground": game.maps.material[state.map_id[0]].cpu().numpy(),
+        "materials": [material.name.lower() for material in Material],
+        "hulls": {name: list(hull.size) for name, hull in game.catalog.hulls.items()},
+    }
+
+
+def converse(
+    session: Session,
+    clock: Clock,
+    lines: queue.Queue[Any],
+    say: Callable[[Any], None],
+    attend: Callable[[], None] = lambda: None,
+) -> None:
     """Report, take orders, play on, until every battle has ended.
 
     Args:
         lines: what the other side writes; None at its end.
         say: writes a message to it.
+        attend: returns once somebody is there; until then no battle goes on.
 
     Raises:
         ConfigError: the other side has gone before the battles ended.
     """
     say(session.begin())
-    began, period_s = time.monotonic(), session.begin()["period_s"]
+    if session.pace is not None:
+        say(session.pace.told())
     while not session.is_over:
         say(session.report())
-        until = began + session.number * period_s if clock == "real" else None
-        for line in waiting(lines, clock, until):
+        for line in waiting(lines, clock, session.pace):
             if line is None:
                 count = sum(session.port.ended)
                 what = f"stdin ended after report {session.number}, {count} of {len(session.port.ended)} battles had"
                 raise ConfigError(f"{what}: a line of orders is expected after each report, {{}} for none")
-            refused = session.receive(line)
-            if refused:
-                say(refused)
+            answer = session.receive(line)
+            if answer:
+                say(answer)
+        attend()
+        if session.pace is not None:
+            session.pace.skip_to_now()
         for message in session.advance():
             say(message)
     say(session.result())
 
 
-def waiting(lines: queue.Queue[bytes | None], clock: Clock, until: float | None) -> Iterator[bytes | None]:
+def waiting(lines: queue.Queue[Any], clock: Clock, pace: Pace | None) -> Iterator[bytes | str | None]:
     """The lines that count before the battles go on: one with the clock `step`, else those that came until then."""
     if clock == "step":
         yield lines.get()
         return
-    while True:
-        left_s = 0.0 if until is None else until - time.monotonic()
+    late = 0
+    # Whoever writes without end holds up no battle.
+    while late < MOST_LATE:
+        left_s = pace.left_s if pace is not None else 0.0
+        late += left_s <= 0
         try:
-            line = lines.get(timeout=left_s) if left_s > 0 else lines.get_nowait()
+            line = lines.get(timeout=None if math.isinf(left_s) else left_s) if left_s > 0 else lines.get_nowait()
         except queue.Empty:
             return
-        if line is None and clock != "step":
+        if line is None:
             # Whoever has gone commands no more; the battles go on.
+            if pace is not None:
+                pace.set({"pause": False})
             return
         yield line
 
@@ -157,7 +256,7 @@ def waiting(lines: queue.Queue[bytes | None], clock: Clock, until: float | None)
 def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
     """The lines of what `read` returns at most so many bytes of, as they come, by a thread; None at its end. Of a line
     that is too long its beginning."""
-    lines: queue.Queue[bytes | None] = queue.Queue(maxsize=1024)
+    lines: queue.Queue[bytes | None] = queue.Queue(maxsize=MOST_LATE)
 
     def split() -> None:
         begun = b""

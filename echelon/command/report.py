@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.orders.issue import known_enemies, middle, pack_span
-from echelon.rules.orders import OrderKind, Told
+from echelon.rules.orders import Discipline, OrderKind, Told
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -115,6 +115,7 @@ def standing_order(sent: list[float], tick: float, game: SimModel, names: list[s
         "place": rounded(sent[Told.X : Told.Y + 1]),
         "target": names[target] if target >= 0 else None,
         "urgency": hundredth(sent[Told.URGENCY]),
+        "fire": Discipline(int(sent[Told.DISCIPLINE])).name.lower(),
         "age_s": tenth((tick - sent[Told.ISSUED]) * game.rules.dt_s),
     }
 

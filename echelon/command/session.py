@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from echelon.command.pace import FIELDS as PACE_FIELDS
+from echelon.command.pace import Pace
 from echelon.command.parse import FIRE_NAMES, KIND_NAMES
 from echelon.command.port import CommandPort
-from echelon.runtime.errors import shown
+from echelon.runtime.errors import ConfigError, shown
 
 SCHEMA = 1
 """Raised when a message begins to mean something else."""
@@ -23,10 +25,12 @@ class Session:
     Args:
         port: the battles.
         speaks: whether reports have a page of plain English besides.
+        pace: of battles in real time, which lines may then set; None for others.
     """
 
-    def __init__(self, port: CommandPort, speaks: bool = False) -> None:
-        self.port, self.speaks = port, speaks
+    def __init__(self, port: CommandPort, speaks: bool = False, pace: Pace | None = None) -> None:
+        self.port, self.speaks, self.pace = port, speaks, pace
+        self._fields = ("orders", "number", *(PACE_FIELDS if pace else ()))
         self.number = 0
         """Of the report that was sent last; 0 before the first."""
         self.given = self.late = self.refused = 0
@@ -52,6 +56,8 @@ class Session:
     def report(self) -> dict[str, Any]:
         """The next report, of the battles whose first one goes on."""
         self.number += 1
+        if self.pace is not None:
+            self.pace.reported()
         reports = [one for one in self.port.reports() if not self.port.ended[one["battle"]]]
         if self.speaks:
             reports = [{**one, "words": self.port.words(one)} for one in reports]
@@ -60,10 +66,11 @@ class Session:
 
     def receive(self, line: str | bytes) -> dict[str, Any] | None:
         """Take in one line, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`; `number` is that of the
-        report that it answers, the last one by default.
+        report that it answers, the last one by default. In real time it may set the pace besides.
 
         Returns:
-            What was wrong with it, a message of type `refused`; None where all of it was right.
+            What was wrong with it, a message of type `refused`; where all of it was right one of type `pace` if it set
+            the pace, else None.
         """
         if len(line) > MOST_BYTES:
             return self._refuse([f"a line must be at most {MOST_BYTES:,} bytes, got {len(line):,}"])
@@ -72,18 +79,26 @@ class Session:
         except (ValueError, RecursionError):
             example = '{"orders": [{"pack": 0, "kind": "hold"}]}'
             return self._refuse([f"a line must be JSON such as {example}, got {shown(line[:80])}"])
-        if not isinstance(said, dict) or said.keys() - {"orders", "number"}:
-            return self._refuse([f"a line must be an object of orders and number, got {shown(said)}"])
+        if not isinstance(said, dict) or said.keys() - {*self._fields}:
+            return self._refuse([f"a line must be an object of {', '.join(self._fields)}, got {shown(said)}"])
         number, orders = said.get("number", self.number), said.get("orders", [])
         if type(number) is not int or not 0 <= number <= self.number:
             return self._refuse([f"number must be 0..{self.number}, that of a report, got {shown(number)}"])
         if not isinstance(orders, list) or len(orders) > MOST_ORDERS:
             return self._refuse([f"orders must be a list of at most {MOST_ORDERS:,}, got {shown(orders)}"])
+        is_paced = self.pace is not None and any(name in said for name in PACE_FIELDS)
+        if self.pace is not None and is_paced:
+            try:
+                self.pace.set(said)
+            except ConfigError as error:
+                return self._refuse([str(error)])
         refused = self.port.order(orders)
         taken = len(orders) - len(refused)
         self.given += taken
         self.late += taken if number < self.number else 0
-        return self._refuse(refused) if refused else None
+        if refused:
+            return self._refuse(refused)
+        return self.pace.told() if self.pace is not None and is_paced else None
 
     def _refuse(self, lines: list[str]) -> dict[str, Any]:
         self.refused += len(lines)
@@ -93,6 +108,8 @@ class Session:
         """Play on until the commander is heard again: a message of type `end` for each battle that ended first now."""
         before = list(self.port.ended)
         over = self.port.step()
+        if self.pace is not None:
+            self.pace.played()
         new = [battle for battle in over if not before[battle]]
         return [{"type": "end", "battle": battle, "won_by": self.port.winners[battle]} for battle in new]
 

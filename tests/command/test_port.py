@@ -13,6 +13,7 @@ import torch
 
 import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
+from echelon.command.pace import Pace
 from echelon.command.session import MOST_BYTES, Session
 from echelon.pipelines.command import converse, lines_of, waiting
 from echelon.rules.orders import Give
@@ -36,7 +37,8 @@ def test_a_report_tells_the_battle_as_it_is():
     (pack,) = report["packs"]
     assert [one["name"] for one in pack["mechs"]] == [f"red_{n}" for n in range(5)] and pack["alive"] == 5
     assert pack["mechs"][0]["place"] == pytest.approx(state.mechs.pos[1, 5, :2].tolist(), abs=0.051)
-    assert pack["order"] == {"kind": "move", "place": [20, 30], "target": None, "urgency": 1, "age_s": 1.0}
+    place = {"kind": "move", "place": [20, 30], "target": None}
+    assert pack["order"] == {**place, "urgency": 1, "fire": "free", "age_s": 1.0}
     assert all(one["heard"] for one in pack["mechs"]) and report["map"] == [40, 40]
     assert report["zone"]["place"] == pytest.approx(game.maps.zone_center[state.map_id[1]].tolist(), abs=0.051)
     known = {one["name"] for one in report["enemies"]}
@@ -135,7 +137,7 @@ def test_lines_too_long_are_cut_and_the_next_one_is_whole():
 
 def test_the_clocks_wait_for_a_line_or_for_nobody():
     lines: queue.Queue[bytes | None] = queue.Queue()
-    assert list(waiting(lines, "fast", None)) == [] == list(waiting(lines, "real", 0.0))
+    assert list(waiting(lines, "fast", None)) == [] == list(waiting(lines, "real", Pace(0.0)))
     for line in (b"1", b"2", None):
         lines.put(line)
     assert list(waiting(lines, "step", None)) == [b"1"]

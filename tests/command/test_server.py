@@ -1,0 +1,225 @@
+"""The server through which a program or a page commands a battle: who may speak, and what a lost connection does."""
+
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+
+import pytest
+from patience import STUCK_S
+from serving import TOKEN, serving, small_port
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from echelon.command.pace import Pace
+from echelon.pipelines.command import Command
+from echelon.pipelines.command_server import OTHER_CLIENT, CommandServer
+from echelon.rules.orders import OrderKind, Told
+from echelon.runtime.errors import ConfigError
+
+
+def client(server, **settings):
+    return connect(f"ws://{server.hosts[0]}/ws?token={TOKEN}", proxy=None, **settings)
+
+
+def hear(spoken):
+    return json.loads(spoken.recv(timeout=STUCK_S))
+
+
+def until(spoken, kind):
+    """The next message of a type."""
+    while (message := hear(spoken))["type"] != kind:
+        pass
+    return message
+
+
+@pytest.fixture
+def server():
+    with CommandServer("<!doctype html>", token=TOKEN) as served:
+        yield served
+
+
+def test_a_program_commands_over_it():
+    port = small_port(6.0, period=4)
+    with serving(port, "step") as served, client(served.server) as spoken:
+        begun = hear(spoken)
+        assert begun["type"] == "begin" and begun == served.session.begin()
+        report = hear(spoken)
+        assert report["number"] == 1
+        spoken.send('{"orders": [{"kind": "charge"}]}')
+        assert until(spoken, "refused")["errors"][0].startswith("order 0: order.kind must be one of")
+        spoken.send('{"orders": [{"kind": "move", "place": [20, 30]}]}')
+        assert until(spoken, "report")["battles"][0]["packs"][0]["order"] is None
+        assert until(spoken, "report")["battles"][0]["packs"][0]["order"]["place"] == [20, 30]
+        for _ in range(4):
+            spoken.send("{}")
+        assert until(spoken, "result")["orders"] == {"given": 1, "late": 0, "refused": 1}
+        served.thread.join()
+
+
+@pytest.mark.parametrize("token", ["", "?token=", "?token=guess", "?token=gu%e9ss", f"?token={TOKEN}x"])
+def test_a_wrong_token_is_refused(server, token):
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(f"ws://{server.hosts[0]}/ws{token}", proxy=None)
+    assert fetch(server, f"/{token}")[0] == 403 and not server.has_client
+
+
+def test_a_page_of_a_stranger_is_refused(server):
+    with pytest.raises(InvalidStatus, match="403"):
+        client(server, origin="http://stranger.example")
+    assert fetch(server, f"/?token={TOKEN}", Host="stranger.example")[0] == 403
+    assert fetch(server, f"/?token={TOKEN}") == (200, "<!doctype html>")
+    assert fetch(server, f"/etc/passwd?token={TOKEN}") == (404, "there are /ws, /\n")
+    assert fetch(server, f"/ws?token={TOKEN}")[0] == 426
+    with client(server, origin=f"http://{server.hosts[1]}"):
+        pass
+
+
+def fetch(server, path, **headers):
+    asked = http.client.HTTPConnection(*server.hosts[0].split(":"), timeout=STUCK_S)
+    asked.request("GET", path, headers=headers)
+    answer = asked.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_a_second_client_is_refused_in_one_line_and_the_first_goes_on(server):
+    server.say({"type": "begin"})
+    with client(server) as first:
+        assert hear(first) == {"type": "begin"}
+        with client(server) as second:
+            assert hear(second) == {"type": "refused", "errors": [OTHER_CLIENT]}
+            with pytest.raises(ConnectionClosed, match="commands these battles already"):
+                second.recv(timeout=STUCK_S)
+        server.say({"type": "report", "number": 1})
+        assert hear(first)["number"] == 1
+
+
+def test_a_battle_waits_for_whoever_lost_the_connection():
+    """Without a pause it would be over at once: its clock is `fast`."""
+    gate = threading.Event()
+    port = small_port(1.0)
+    with serving(port, "fast", gate.wait) as served:
+        with client(served.server) as spoken:
+            assert [hear(spoken)["type"], hear(spoken)["number"]] == ["begin", 1]
+            spoken.send('{"orders": [{"kind": "hold"}]}')
+        while served.server.has_client:
+            pass
+        gate.set()
+        served.thread.join(1.0)
+        assert served.thread.is_alive() and served.session.number == 1
+        assert port.view.env.state.tick.tolist() == [0]
+        with client(served.server) as spoken:
+            assert [hear(spoken)["type"], hear(spoken)["number"]] == ["begin", 1]
+            assert until(spoken, "result")["type"] == "result"
+        served.thread.join()
+    assert served.session.is_over
+
+
+def test_fuzzed_messages_end_no_battle():
+    draw, port = random.Random(5), small_port(60.0)
+    values = [None, True, -1, "x", [], {}, {"pause": 1}, {"speed": 1e999}, {"step": -1}, {"orders": [{"kind": []}]}]
+    with serving(port, "real", paused=True) as served, client(served.server) as spoken:
+        for number in range(300):
+            noise = draw.randbytes(draw.randrange(40))
+            spoken.send(noise if number % 2 else json.dumps(draw.choice(values)))
+        spoken.send('{"step": 1}')
+        for _ in range(2):  # as the battle begins, and as an answer
+            assert until(spoken, "pace") == {"type": "pace", "paused": True, "speed": 1.0}
+        assert until(spoken, "report")["number"] == 2
+        assert served.session.refused > 150 and served.thread.is_alive()
+        with pytest.raises(ConnectionClosed):  # too long for one message: the client is let go, the battle waits
+            spoken.send(b" " * (2 << 20))
+            while True:
+                spoken.recv(timeout=STUCK_S)
+        with client(served.server) as again:
+            assert until(again, "report")["number"] == 2
+            again.send('{"orders": [{"kind": "hold"}], "step": 2}')
+            while (message := until(again, "report"))["number"] < 4:
+                pass
+        assert message["battles"][0]["packs"][0]["order"]["kind"] == "hold"
+    assert port.view.env.state.orders_sent[0, 0, 0, Told.KIND] == OrderKind.HOLD
+
+
+def test_the_pace_of_a_battle():
+    now = [10.0]
+    pace = Pace(0.5, lambda: now[0])
+    pace.reported()
+    assert pace.left_s == 0.5
+    now[0] += 0.6
+    pace.reported()
+    assert pace.left_s == pytest.approx(0.4)  # what is late is caught up with
+    pace.set({"speed": 2, "pause": True})
+    assert pace.left_s == float("inf")
+    now[0] += 60
+    pace.set({"step": 2})
+    assert pace.left_s == 0
+    pace.played()
+    pace.played()
+    assert pace.left_s == float("inf") and pace.told() == {"type": "pace", "paused": True, "speed": 2}
+    pace.set({"pause": False})
+    assert pace.left_s == 0
+    pace.reported()
+    assert pace.left_s == 0.25  # the pause is not
+    for said in ({"speed": 0}, {"speed": 17}, {"speed": True}, {"pause": 0}, {"step": 1.0}, {"step": 1001}):
+        with pytest.raises(ConfigError):
+            pace.set({"pause": True, **said})
+    assert not pace.is_paused
+
+
+def test_a_port_that_is_taken_is_one_line(server):
+    number = server.hosts[0].split(":")[1]
+    with pytest.raises(ConfigError, match=f"--port {number}: Address already in use"):
+        CommandServer(port=int(number))
+
+
+def test_what_a_human_cannot_have_is_told():
+    with pytest.raises(ConfigError, match="--battles must be 1 for a human, got 2"):
+        Command(blue="human", battles=2)
+    with pytest.raises(ConfigError, match="--clock must be real for a human, got 'fast'"):
+        Command(blue="human", clock="fast")
+    with pytest.raises(ConfigError, match="one of them stdio or ws or human"):
+        Command(blue="human", red="ws")
+    assert (Command(red="ws", blue="easy").timing, Command(blue="human").timing) == ("step", "real")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("who", ["ws", "human"])
+def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
+    words = (
+        "command",
+        "--blue",
+        who,
+        "--no-browser",
+        "--period",
+        "16",
+        "--clock",
+        "real",
+        "--seed",
+        "4",
+        "--device",
+        "cpu",
+    )
+    kept = tmp_path / "kept.echelon"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "echelon.pipelines.arena", *words, "--replay", str(kept)],
+        stderr=subprocess.PIPE, text=True, env=environment,
+    ) as process:  # fmt: skip
+        scheme, address = process.stderr.readline().split()[1].split("://")
+        assert scheme == {"ws": "ws", "human": "http"}[who]
+        host, token = address.split("/")[0], address.split("token=")[1]
+        with connect(f"ws://{host}/ws?token={token}", proxy=None) as spoken:
+            assert hear(spoken)["type"] == "begin"
+            spoken.send('{"speed": 16}')
+            assert until(spoken, "result")["won_by"].keys() == {"own", "enemy", "nobody"}
+            if who == "human":
+                path = until(spoken, "replay")["path"]
+                asked = http.client.HTTPConnection(*host.split(":"), timeout=STUCK_S)
+                asked.request("GET", f"{path}?token={token}")
+                assert asked.getresponse().read().startswith(b"<!doctype html>")
+                process.send_signal(2)
+        assert process.wait(STUCK_S) == 0
+    assert kept.stat().st_size > 1000
