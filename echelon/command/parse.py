@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.rules.orders import TARGETS, Discipline, Give, OrderKind, action_width
+from echelon.rules.orders import DISCIPLINES, KINDS, TARGETS, Discipline, Give, OrderKind, action_width
 from echelon.runtime.errors import ConfigError, require
 
 FIELDS = ("battle", "pack", "kind", "place", "target", "urgency", "fire")
@@ -43,8 +43,8 @@ def order_row(
     urgency = number_of(order.get("urgency", 0.5), "order.urgency", 0.0, 1.0)
 
     row = torch.zeros(action_width(len(enemies)), dtype=torch.float32, device="cpu")
-    row[Give[kind.upper()]] = 1.0
-    row[Give[f"FIRE_{fire.upper()}"]] = 1.0
+    row[KINDS.start + OrderKind[kind.upper()]] = 1.0
+    row[DISCIPLINES.start + Discipline[fire.upper()]] = 1.0
     row[Give.URGENCY] = 2 * urgency - 1
     target, place = order.get("target"), order.get("place")
     if target is not None:

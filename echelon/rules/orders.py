@@ -64,31 +64,25 @@ class Told(IntEnum):
 PLACE = slice(Told.X, Told.Y + 1)
 
 
+KINDS = slice(0, len(OrderKind))
+"""First columns of a commander's action for one pack, each within -1..1: a wish for each kind of order, of which the
+highest above 0 is given, and none keeps the standing order."""
+
+
 class Give(IntEnum):
-    """First columns of a commander's action for one pack, each within -1..1. A wish for each enemy as target follows:
-    the highest above 0 is named."""
+    """The columns behind `KINDS`."""
 
-    FREE = 0
-    HOLD = 1
-    MOVE = 2
-    ATTACK = 3
-    DEFEND = 4
-    SCREEN = 5
-    REGROUP = 6
-    X = 7
+    X = KINDS.stop
     """Of the place: -1 and 1 are the edges of the map."""
-    Y = 8
-    URGENCY = 9
+    Y = X + 1
+    URGENCY = Y + 1
     """-1 and 1 stand for 0 and 1."""
-    FIRE_FREE = 10
-    FIRE_RETURN = 11
-    FIRE_HOLD = 12
 
 
-KINDS, DISCIPLINES = slice(Give.FREE, Give.REGROUP + 1), slice(Give.FIRE_FREE, Give.FIRE_HOLD + 1)
-"""Wishes for a kind, of which the highest above 0 is given and none keeps the standing order, and for a discipline."""
-TARGETS = len(Give)
-"""The first wish for a target."""
+DISCIPLINES = slice(Give.URGENCY + 1, Give.URGENCY + 1 + len(Discipline))
+"""Wishes for a discipline, of which the highest is given."""
+TARGETS = DISCIPLINES.stop
+"""The first wish for an enemy as target; the highest above 0 is named."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from echelon import CommandConfig, CommandPort, EnvConfig
 from echelon.command.pace import Pace
 from echelon.command.session import MOST_BYTES, Session
 from echelon.pipelines.command import converse, lines_of, waiting
-from echelon.rules.orders import Give
+from echelon.rules.orders import OrderKind
 from echelon.runtime.errors import ConfigError
 
 RULES = dataclasses.replace(EnvConfig.small().rules, max_episode_s=6.0)
@@ -92,7 +92,7 @@ def test_a_wrong_order_is_refused_in_one_line_and_the_others_are_given(one_battl
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(line)
     assert line.startswith("order 0: ") and "\n" not in line
-    assert one_battle.action[0, 0, Give.HOLD] == 1
+    assert one_battle.action[0, 0, OrderKind.HOLD] == 1
 
 
 def test_a_thousand_fuzzed_lines_end_no_battle(one_battle):

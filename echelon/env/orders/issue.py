@@ -25,8 +25,9 @@ def give(state: State, action: Tensor, commands: Tensor | None, game: SimModel) 
 
     Args:
         action: `[B, N, D]` what the mechs do, nominally in [-1, 1]; never written to.
-        commands: `[B, P, 13 + E]` what the commanders of both teams tell each pack, blue's packs first, in the columns
-            of `Give` with a wish for each of E enemies; None for nothing. E is the size of the larger team.
+        commands: `[B, P, 13 + E]` what the commanders of both teams tell each pack, blue's packs first: columns of
+            `echelon.rules.orders`, of which the last E name an enemy; None for nothing. E is the size of the larger
+            team.
 
     Returns:
         The state, and the action with the triggers let go that orders hold.

@@ -14,7 +14,7 @@ from echelon.env.observation import layout
 from echelon.env.orders import issue, staff, told
 from echelon.rules.actions import Act
 from echelon.rules.config import env_from_json
-from echelon.rules.orders import CommandConfig, Discipline, Give, OrderKind, Told, action_width
+from echelon.rules.orders import DISCIPLINES, TARGETS, CommandConfig, Discipline, Give, OrderKind, Told, action_width
 from echelon.runtime.errors import ConfigError
 from echelon.state import leaves_of
 
@@ -29,9 +29,12 @@ def command(kind: OrderKind, x: float = 0.0, y: float = 0.0, config: EnvConfig =
     orders = torch.zeros(1, 2, action_width(2))
     orders[:, 0, [int(kind), Give.X, Give.Y]] = torch.tensor([1.0, x, y])
     for name, value in columns.items():
-        orders[:, 0, Give[name.upper()] if name != "target" else len(Give) + int(value)] = (
-            1.0 if name == "target" else value
-        )
+        if name == "target":
+            orders[:, 0, TARGETS + int(value)] = 1.0
+        else:
+            fire = name.removeprefix("fire_").upper()
+            column = DISCIPLINES.start + Discipline[fire] if fire in Discipline.__members__ else Give[name.upper()]
+            orders[:, 0, column] = value
     return orders
 
 

@@ -10,7 +10,7 @@ import echelon
 from echelon import CommandConfig, EchelonEnv, EnvConfig
 from echelon.agents.heuristic import Heuristic
 from echelon.env.observation.layout import COMMAND
-from echelon.rules.orders import Give
+from echelon.rules.orders import OrderKind
 from echelon.runtime.errors import ConfigError
 
 RULES = dataclasses.replace(EnvConfig.small().rules, max_episode_s=6.0)
@@ -83,7 +83,7 @@ def test_both_sides_are_commanded_in_turn():
     view = echelon.commanders(CONFIG, num_envs=2, seed=2, side="both")
     td = view.reset()
     td["commanders", "action"] = torch.zeros(2, 1, 18)
-    td["commanders", "action"][..., Give.MOVE] = 1.0
+    td["commanders", "action"][..., OrderKind.MOVE] = 1.0
     view.step(td)
     assert view.env.state.orders_sent[:, 0, :, 0].tolist() == [[2.0, 0.0], [0.0, 2.0]]
 
