@@ -134,6 +134,8 @@ def test_fuzzed_messages_end_no_battle():
             spoken.send(b" " * (2 << 20))
             while True:
                 spoken.recv(timeout=STUCK_S)
+        while served.server.has_client:
+            pass
         with client(served.server) as again:
             assert until(again, "report")["number"] == 2
             again.send('{"orders": [{"kind": "hold"}], "step": 2}')

@@ -172,10 +172,12 @@ def test_a_logger_of_ones_own_replaces_ours(tmp_path):
 
 
 def test_a_callback_that_wants_arguments_is_one_line(tmp_path, monkeypatch):
-    (tmp_path / "needy.py").write_text("class Needy:\n    def __init__(self, much): pass\n")
+    (tmp_path / "demanding.py").write_text("class Needy:\n    def __init__(self, much): pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match="--callbacks needy:Needy must be callable without arguments, got TypeError"):
-        load_callbacks(["needy:Needy"])
+    with pytest.raises(
+        ConfigError, match="--callbacks demanding:Needy must be callable without arguments, got TypeError"
+    ):
+        load_callbacks(["demanding:Needy"])
 
 
 def test_two_processes_agree_on_a_stop_and_on_a_league_that_fails(tmp_path):
