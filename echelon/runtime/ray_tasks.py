@@ -70,12 +70,12 @@ class RayArgs:
         except (OSError, RuntimeError, ValueError) as error:
             hint = "the address that `ray start --head` prints, auto, or local"
             raise ConfigError(f"--ray must be {hint}, got {self.ray!r}: {error}") from None
-        try:
-            # Ray prints what became of a worker on the output, where results stand.
-            with contextlib.redirect_stdout(sys.stderr):
+        # Ray prints what became of a worker on the output, where results stand, and some of it as it shuts down.
+        with contextlib.redirect_stdout(sys.stderr):
+            try:
                 yield RayTasks(self)
-        finally:
-            ray.shutdown()
+            finally:
+                ray.shutdown()
 
 
 class RayTasks:

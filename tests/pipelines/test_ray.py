@@ -109,7 +109,7 @@ def test_a_sweep_by_a_cluster(cluster, tmp_path, monkeypatch):
     where = RayArgs(ray=cluster.address)
     assert sweep.main(sweep.Args(table="mine", results=results, page=page, cluster=where)) == 0
     found = [json.loads(line) for line in results.read_text().splitlines()]
-    assert sorted(row["row"] for row in found) == sorted(rows) and "### mine: which" in page.read_text()
+    assert sorted(row["row"] for row in found) == sorted(rows) and "## mine: which" in page.read_text()
 
 
 def test_a_worker_and_a_machine_that_are_killed_amid_a_tournament_change_nothing(cluster, leagues, tmp_path):
