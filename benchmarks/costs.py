@@ -85,7 +85,7 @@ def battles(args: Args) -> None:
         for name in names:
             policy = resolve(name).policy(env, CPU)
             arena = BatchArena(env, {name: policy, "other": policy}.__getitem__, CPU, count)
-            arena.play([Battle(name, "other", seed) for seed in range(2)])
+            arena.play([Battle(name, "other", seed) for seed in range(min(count, 2))])
             fought = [Battle(name, "other", seed) for seed in range(count)]
             spent = once(lambda arena=arena, fought=fought: arena.play(fought), CPU)  # type: ignore[misc]
             report(
