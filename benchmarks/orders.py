@@ -15,8 +15,8 @@ import torch
 import tyro
 
 import echelon
-from echelon.env.orders.told import destination
-from echelon.rules.orders import Told
+from echelon.env.orders.order_stream import destination
+from echelon.rules.orders import OrderField
 from echelon.runtime.geometry import length
 
 
@@ -55,7 +55,7 @@ def measure(args: Args) -> dict[str, object]:
     orders, mechs, times = [0, 0], [0, 0], []
     while running.any():
         after = view.decide(None)
-        heard, alive = env.state.orders_heard[:, blue, Told.ISSUED], env.state.mechs.alive[:, blue]
+        heard, alive = env.state.orders_heard[:, blue, OrderField.ISSUED], env.state.mechs.alive[:, blue]
         is_new = (heard != issued) & running[:, None]
         lived = is_new & (issued >= 0) & alive
         for pack in packs:

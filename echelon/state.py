@@ -10,7 +10,7 @@ from torch import Tensor
 
 from echelon.rules.actions import NO_MECH, PREFERENCES
 from echelon.rules.config import EnvConfig
-from echelon.rules.orders import Told
+from echelon.rules.orders import OrderField
 from echelon.rules.roster import Roster
 
 TELEMETRY_CELLS = 16
@@ -181,8 +181,8 @@ class State(Fields, TensorClass):
     control: Tensor  # [B, 2] zone tick of each team in the last decision, 0..1
     messages: Tensor  # [B, N, comm_dim] what each mech said in the last decision
     focus_slots: Tensor  # [B, N, PREFERENCES] int64, hostile behind each first contact slot or NO_MECH
-    orders_sent: Tensor  # [B, Q, P, Told] the last Q orders to each pack, newest first; Q = 0 where orders are off
-    orders_heard: Tensor  # [B, N, Told] what each mech was told last; no mech where orders are off
+    orders_sent: Tensor  # [B, Q, P, OrderField] the last orders to each pack, newest first; Q = 0 where orders are off
+    orders_heard: Tensor  # [B, N, OrderField] what each mech was told last; no mech where orders are off
 
 
 def begun_whole(pos: Tensor, roster: Roster) -> dict[str, Tensor]:
@@ -263,18 +263,18 @@ def open_battle(
         control=torch.zeros((batch, 2), dtype=torch.float32, device=device),
         messages=torch.zeros((batch, mechs, config.comm_dim), dtype=torch.float32, device=device),
         focus_slots=torch.full((batch, mechs, PREFERENCES), NO_MECH, device=device),
-        **nothing_told(batch, roster, config),
+        **no_orders(batch, roster, config),
         batch_size=[batch],
     )
 
 
-def nothing_told(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
+def no_orders(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
     """What a state holds of orders before the first one."""
     command, device = config.command, roster.hull.device
     queue = command.queue(config.rules.decision_s) if command.enabled else 0
     # Not a constant of the host's, which would be copied to the device at every restart.
-    column = torch.arange(len(Told), device=device)
-    told = -((column == int(Told.TARGET)) | (column == int(Told.ISSUED))).to(torch.float32)
+    column = torch.arange(len(OrderField), device=device)
+    told = -((column == int(OrderField.TARGET)) | (column == int(OrderField.ISSUED))).to(torch.float32)
     return {
         "orders_sent": told.expand(batch, queue, roster.num_packs, -1).clone(),
         "orders_heard": told.expand(batch, roster.num_mechs if command.enabled else 0, -1).clone(),

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.rules.orders import DISCIPLINES, KINDS, TARGETS, Discipline, Give, OrderKind, action_width
-from echelon.runtime.errors import ConfigError, require
+from echelon.rules.orders import DISCIPLINES, KINDS, TARGETS, Discipline, OrderAction, OrderKind, action_width
+from echelon.runtime.errors import require
 
 FIELDS = ("battle", "pack", "kind", "place", "target", "urgency", "fire")
 KIND_NAMES = tuple(kind.name.lower() for kind in OrderKind)
@@ -45,7 +45,7 @@ def order_row(
     row = torch.zeros(action_width(len(enemies)), dtype=torch.float32, device="cpu")
     row[KINDS.start + OrderKind[kind.upper()]] = 1.0
     row[DISCIPLINES.start + Discipline[fire.upper()]] = 1.0
-    row[Give.URGENCY] = 2 * urgency - 1
+    row[OrderAction.URGENCY] = 2 * urgency - 1
     target, place = order.get("target"), order.get("place")
     if target is not None:
         require(kind == "attack", "order.target", "absent but in an attack", target)
@@ -56,7 +56,7 @@ def order_row(
     if place is not None:
         is_pair = isinstance(place, Sequence) and not isinstance(place, str) and len(place) == 2
         require(is_pair, "order.place", "[x, y] in vox", place)
-        for column, axis, side in zip((Give.X, Give.Y), place, size, strict=True):
+        for column, axis, side in zip((OrderAction.X, OrderAction.Y), place, size, strict=True):
             row[column] = 2 * number_of(axis, f"order.place.{column.name.lower()}", 0.0, float(side)) / side - 1
     return battle, pack, row
 
@@ -74,18 +74,3 @@ def number_of(value: Any, name: str, low: float, high: float) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     require(is_number and low <= value <= high, name, f"a number in {low:g}..{high:g}", value)
     return float(value)
-
-
-def order_rows(
-    orders: Any, batch: int, packs: int, enemies: Sequence[str], size: Sequence[float]
-) -> tuple[list[tuple[int, int, Tensor]], list[str]]:
-    """What those of `orders` mean that are right, as `order_row` returns it, and a line for each that is not."""
-    if not isinstance(orders, Sequence) or isinstance(orders, str | bytes):
-        return [], ['orders must be a list such as [{"pack": 0, "kind": "hold"}], got ' + type(orders).__name__]
-    rows, refused = [], []
-    for number, order in enumerate(orders):
-        try:
-            rows.append(order_row(order, batch, packs, enemies, size))
-        except ConfigError as error:
-            refused.append(f"order {number}: {error}")
-    return rows, refused

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from echelon.command.parse import order_rows
+from echelon.command.parse import order_row
 from echelon.command.report import Report, in_words, reports
 from echelon.env.observation.layout import GROUPS
 from echelon.env.views.commanders import GROUP, CommandersView
+from echelon.runtime.errors import ConfigError
 
 
 class CommandPort:
@@ -42,10 +43,6 @@ class CommandPort:
         """Packs of the commanded team."""
         return self.view.n_agents
 
-    def enemies(self, battle: int = 0) -> list[str]:
-        """Names of the enemies in a battle."""
-        return self.view.env.group_map[GROUPS[1 - int(self.is_red[battle])]]
-
     def reports(self) -> list[Report]:
         """A report of every battle: see `docs/COMMAND.md`. Reads the device."""
         return reports(self.view.env.state, self.view.env.game, self.is_red, self.view.env.agent_names)
@@ -63,17 +60,17 @@ class CommandPort:
         Returns:
             One line for each that was refused; the others are given.
         """
-        size = self.view.config.world.size[:2]
-        teams = {red: self.view.env.group_map[GROUPS[1 - int(red)]] for red in set(self.is_red)}
+        batch, size = self.view.num_envs, self.view.config.world.size[:2]
         refused: list[str] = []
-        batch = self.view.num_envs
         for number, order in enumerate(orders if isinstance(orders, list | tuple) else [orders]):
             battle = order.get("battle", 0) if isinstance(order, dict) else 0
             is_known = type(battle) is int and 0 <= battle < batch
-            enemies = teams[self.is_red[battle] if is_known else self.is_red[0]]
-            rows, wrong = order_rows([order], batch, self.num_packs, enemies, size)
-            refused += [line.replace("order 0", f"order {number}", 1) for line in wrong]
-            for at, pack, row in rows:
+            enemies = self.view.env.group_map[GROUPS[1 - int(self.is_red[battle if is_known else 0])]]
+            try:
+                at, pack, row = order_row(order, batch, self.num_packs, enemies, size)
+            except ConfigError as error:
+                refused.append(f"order {number}: {error}")
+            else:
                 self.action[at, pack] = row
         return refused
 

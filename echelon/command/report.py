@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.orders.issue import known_enemies, middle, pack_span
-from echelon.rules.orders import Discipline, OrderKind, Told
+from echelon.rules.orders import Discipline, OrderField, OrderKind
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -90,7 +90,7 @@ def pack_report(number: int, pack: int, now: Mapping[str, Any], game: SimModel, 
             "hp": hundredth(now["hp"][n]),
             "heat": hundredth(now["heat"][n]),
             "under_fire": now["under_fire"][n] > 0,
-            "heard": now["heard"][n][Told.ISSUED] == now["sent"][pack][Told.ISSUED] >= 0,
+            "heard": now["heard"][n][OrderField.ISSUED] == now["sent"][pack][OrderField.ISSUED] >= 0,
         }
         for n in members
         if now["hp"][n] > 0
@@ -107,16 +107,16 @@ def pack_report(number: int, pack: int, now: Mapping[str, Any], game: SimModel, 
 
 def standing_order(sent: list[float], tick: float, game: SimModel, names: list[str]) -> Report | None:
     """The last order that a pack was given, as JSON values; None before the first one."""
-    if sent[Told.ISSUED] < 0:
+    if sent[OrderField.ISSUED] < 0:
         return None
-    target = int(sent[Told.TARGET])
+    target = int(sent[OrderField.TARGET])
     return {
-        "kind": OrderKind(int(sent[Told.KIND])).name.lower(),
-        "place": rounded(sent[Told.X : Told.Y + 1]),
+        "kind": OrderKind(int(sent[OrderField.KIND])).name.lower(),
+        "place": rounded(sent[OrderField.X : OrderField.Y + 1]),
         "target": names[target] if target >= 0 else None,
-        "urgency": hundredth(sent[Told.URGENCY]),
-        "fire": Discipline(int(sent[Told.DISCIPLINE])).name.lower(),
-        "age_s": tenth((tick - sent[Told.ISSUED]) * game.rules.dt_s),
+        "urgency": hundredth(sent[OrderField.URGENCY]),
+        "fire": Discipline(int(sent[OrderField.DISCIPLINE])).name.lower(),
+        "age_s": tenth((tick - sent[OrderField.ISSUED]) * game.rules.dt_s),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from echelon.env.orders.told import destination
+from echelon.env.orders.order_stream import destination
 from echelon.env.outcome import Ending
 from echelon.runtime import exact
 from echelon.runtime.geometry import length

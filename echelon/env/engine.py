@@ -16,7 +16,7 @@ from echelon.env.decision import Played
 from echelon.env.form import Backend, form_of, tell_compilation
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, first_look, write_streams
-from echelon.env.orders import issue, staff
+from echelon.env.orders import commander_view, issue
 from echelon.env.restart import Begun, ByMask, ByRow, begin_by_mask, begin_into_buffers, with_first_observations
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
@@ -81,7 +81,7 @@ class Engine:
 
         self.decode, self.conclude = prepared(actions.decode), prepared(decision.conclude)
         self.give: Callable[..., tuple[State, Tensor]] = prepared(issue.give)
-        self.command_view: Callable[..., dict[tuple[str, ...], Tensor]] = prepared(staff.command_view)
+        self.command_view: Callable[..., dict[tuple[str, ...], Tensor]] = prepared(commander_view.command_view)
         self.play: step.Play = prepared(step.play)
         self.logged_substep = prepared(step.logged_substep)
         self.begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)

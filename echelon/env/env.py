@@ -23,7 +23,7 @@ from echelon.env.form import Backend, Form
 from echelon.env.map_pool import MapPool
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import ORDER_STREAM, STREAMS
-from echelon.env.orders.staff import commanders_of, commanders_told
+from echelon.env.orders.commander_view import commander_groups, commanders_of
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
 from echelon.env.restart import ByMask, ByRow, begin, cleared, open_on_map, restore_ground
@@ -363,7 +363,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
                 written = tensordict.get(("next", *leaf), None)
                 out.set(leaf, self._remembered(tensordict, leaf) if written is None else written)
         if self.command_map:
-            out.update(commanders_told(self.engine.command_view(state, self.game), exact.sum(paid, -1), self.game))
+            out.update(commander_groups(self.engine.command_view(state, self.game), exact.sum(paid, -1), self.game))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         if self.info:

@@ -13,7 +13,7 @@ from echelon.env.areas import draw_places
 from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
-from echelon.env.orders.staff import command_view
+from echelon.env.orders.commander_view import command_view
 from echelon.env.outcome import Winner
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream

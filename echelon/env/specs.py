@@ -11,7 +11,7 @@ from torchrl.data import Bounded, Categorical, Composite, Unbounded
 
 from echelon.env import reward
 from echelon.env.observation import layout
-from echelon.env.orders.staff import commanders_of
+from echelon.env.orders.commander_view import commanders_of
 from echelon.env.outcome import stat_names
 from echelon.rules import orders
 from echelon.rules.config import EnvConfig

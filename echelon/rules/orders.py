@@ -43,7 +43,7 @@ class Discipline(IntEnum):
     HOLD = 2
 
 
-class Told(IntEnum):
+class OrderField(IntEnum):
     """Columns of an order in a state, all float32: the K of `State.orders_sent` and `State.orders_heard`."""
 
     KIND = 0
@@ -61,7 +61,7 @@ class Told(IntEnum):
     """Substep at which it was given, -1 for never."""
 
 
-PLACE = slice(Told.X, Told.Y + 1)
+PLACE = slice(OrderField.X, OrderField.Y + 1)
 
 
 KINDS = slice(0, len(OrderKind))
@@ -69,7 +69,7 @@ KINDS = slice(0, len(OrderKind))
 highest above 0 is given, and none keeps the standing order."""
 
 
-class Give(IntEnum):
+class OrderAction(IntEnum):
     """The columns behind `KINDS`."""
 
     X = KINDS.stop
@@ -79,7 +79,7 @@ class Give(IntEnum):
     """-1 and 1 stand for 0 and 1."""
 
 
-DISCIPLINES = slice(Give.URGENCY + 1, Give.URGENCY + 1 + len(Discipline))
+DISCIPLINES = slice(OrderAction.URGENCY + 1, OrderAction.URGENCY + 1 + len(Discipline))
 """Wishes for a discipline, of which the highest is given."""
 TARGETS = DISCIPLINES.stop
 """The first wish for an enemy as target; the highest above 0 is named."""

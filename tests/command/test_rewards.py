@@ -9,7 +9,7 @@ from builders import scene
 from echelon import CommandConfig, EnvConfig
 from echelon.command.rewards import ARRIVED, following
 from echelon.env.outcome import judge
-from echelon.rules.orders import PLACE, OrderKind, Told
+from echelon.rules.orders import PLACE, OrderField, OrderKind
 
 CONFIG = dataclasses.replace(
     EnvConfig.small(),
@@ -23,7 +23,7 @@ CONFIG = dataclasses.replace(
 def test_a_mech_is_paid_for_coming_nearer_to_where_it_was_sent_and_for_being_there():
     one = scene(CONFIG).place(0, 10, 10).place(1, 29, 10).place(2, 30, 30)
     sent = one.state.orders_heard.clone()
-    sent[:, :2, Told.KIND], sent[:, :2, Told.ISSUED] = float(OrderKind.MOVE), 0.0
+    sent[:, :2, OrderField.KIND], sent[:, :2, OrderField.ISSUED] = float(OrderKind.MOVE), 0.0
     sent[:, :2, PLACE] = torch.tensor([30.0, 10.0])
     before = one.state.replace(orders_heard=sent)
     mechs = before.mechs.replace(pos=before.mechs.pos + torch.tensor([4.0, 0.0, 0.0]))

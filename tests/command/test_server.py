@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 from echelon.command.pace import Pace
 from echelon.pipelines.command import Command
 from echelon.pipelines.command_server import OTHER_CLIENT, CommandServer
-from echelon.rules.orders import OrderKind, Told
+from echelon.rules.orders import OrderField, OrderKind
 from echelon.runtime.errors import ConfigError
 
 
@@ -142,7 +142,7 @@ def test_fuzzed_messages_end_no_battle():
             while (message := until(again, "report"))["number"] < 4:
                 pass
         assert message["battles"][0]["packs"][0]["order"]["kind"] == "hold"
-    assert port.view.env.state.orders_sent[0, 0, 0, Told.KIND] == OrderKind.HOLD
+    assert port.view.env.state.orders_sent[0, 0, 0, OrderField.KIND] == OrderKind.HOLD
 
 
 def test_the_pace_of_a_battle():

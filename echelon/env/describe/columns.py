@@ -15,7 +15,7 @@ from torchrl.envs import EnvBase
 from echelon.env.describe.description import Column, Description, Kind, Leaf
 from echelon.env.observation import layout
 from echelon.env.observation.layout import COMMAND, GROUPS, PACK_SIZE, STREAMS, Feature
-from echelon.env.orders.staff import commanders_of
+from echelon.env.orders.commander_view import commanders_of
 from echelon.env.outcome import BY_HULL, BY_WEAPON, OF_THE_TEAM, OWN
 from echelon.env.reward import term_weights
 from echelon.env.specs import DONE_KEYS, Specs

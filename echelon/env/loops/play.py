@@ -17,7 +17,7 @@ from echelon.env.loops.records import SIGHT, VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
-from echelon.env.orders.told import add_orders
+from echelon.env.orders.order_stream import add_orders
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
 from echelon.runtime.jit import array

@@ -11,7 +11,7 @@ from echelon.env.observation.ego import ego
 from echelon.env.observation.local_map import local_map
 from echelon.env.observation.sensing import perceive
 from echelon.env.observation.squad import comms, squad
-from echelon.env.orders.told import add_orders
+from echelon.env.orders.order_stream import add_orders
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Orders
 from echelon.sim.model import SimModel

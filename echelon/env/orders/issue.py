@@ -7,7 +7,7 @@ from torch import Tensor
 
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
-from echelon.rules.orders import DISCIPLINES, KINDS, TARGETS, Discipline, Give, OrderKind, Told
+from echelon.rules.orders import DISCIPLINES, KINDS, TARGETS, Discipline, OrderAction, OrderField, OrderKind
 from echelon.runtime import exact, noise
 from echelon.runtime.geometry import length, pairwise_offset
 from echelon.runtime.noise import Stream
@@ -39,7 +39,7 @@ def give(state: State, action: Tensor, commands: Tensor | None, game: SimModel) 
 
 def known_enemies(state: State, game: SimModel) -> Tensor:
     """`[B, 2, N]` bool: living hostiles of each team that one of its living mechs is shown among its first contacts."""
-    slots = state.focus_slots * state.mechs.alive[..., None] + NO_MECH * ~state.mechs.alive[..., None]  # [B, N, 5]
+    slots = torch.where(state.mechs.alive[..., None], state.focus_slots, NO_MECH)  # [B, N, 5]
     everyone = torch.arange(game.roster.num_mechs, device=slots.device)
     shown = (slots[..., None] == everyone).any(2)  # [B, N, N]
     by_team = torch.stack([shown[:, span].any(1) for span in game.roster.teams.values()], 1)
@@ -77,10 +77,10 @@ def send(state: State, commands: Tensor | None, game: SimModel) -> State:
 
 
 def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
-    """`[B, P, Told]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
+    """`[B, P, OrderField]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
     told = torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
     wish, kind = told[..., KINDS].max(-1)
-    place = (told[..., Give.X : Give.Y + 1] + 1) * 0.5 * game.size[:2]
+    place = (told[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
     stays = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
     place = torch.where(stays[..., None], middle(state, game), place)
 
@@ -92,7 +92,7 @@ def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor
         kind.to(torch.float32),
         *place.unbind(-1),
         torch.where(attacks, target, NO_MECH).to(torch.float32),
-        (told[..., Give.URGENCY] + 1) * 0.5,
+        (told[..., OrderAction.URGENCY] + 1) * 0.5,
         told[..., DISCIPLINES].argmax(-1).to(torch.float32),
         state.tick.to(torch.float32)[:, None].expand_as(wish),
     ]
@@ -122,7 +122,7 @@ def pack_span(game: SimModel) -> dict[str, tuple[int, int]]:
 
 
 def drilled(state: State, game: SimModel) -> Tensor:
-    """`[B, P, Told]` a move to a place drawn at random, of those that can be walked to."""
+    """`[B, P, OrderField]` a move to a place drawn at random, of those that can be walked to."""
     packs, batch = game.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
     places = share * game.size[:2]
@@ -147,9 +147,9 @@ def hear(state: State, orders: actions.Orders, game: SimModel) -> State:
     listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, game).jam <= command.jam_limit)
     delay = round(command.delay_s / game.rules.dt_s)
     heard = state.orders_heard
-    for sent in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, Told] each, the oldest first
-        issued = sent[..., Told.ISSUED]
-        is_new = (issued > heard[..., Told.ISSUED]) & (issued + delay <= state.tick[:, None])
+    for sent in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, the oldest first
+        issued = sent[..., OrderField.ISSUED]
+        is_new = (issued > heard[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
         heard = torch.where((is_new & listens)[..., None], sent, heard)
     return state.replace(orders_heard=heard)
 
@@ -158,7 +158,7 @@ def held_fire(state: State, action: Tensor, game: SimModel) -> Tensor:
     """`[B, N, D]` the action, triggers let go where orders hold fire, or return it only and nobody fires."""
     if not game.config.command.steers:
         return action
-    discipline = state.orders_heard[..., Told.DISCIPLINE]
+    discipline = state.orders_heard[..., OrderField.DISCIPLINE]
     returns = (discipline == int(Discipline.RETURN)) & (state.mechs.under_fire == 0)
     holds = (discipline == int(Discipline.HOLD)) | returns
     column = torch.arange(action.shape[-1], device=action.device)

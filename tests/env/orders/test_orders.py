@@ -11,10 +11,19 @@ from torchrl.envs.utils import check_env_specs
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.env.observation import layout
-from echelon.env.orders import issue, staff, told
+from echelon.env.orders import commander_view, issue, order_stream
 from echelon.rules.actions import Act
 from echelon.rules.config import env_from_json
-from echelon.rules.orders import DISCIPLINES, TARGETS, CommandConfig, Discipline, Give, OrderKind, Told, action_width
+from echelon.rules.orders import (
+    DISCIPLINES,
+    TARGETS,
+    CommandConfig,
+    Discipline,
+    OrderAction,
+    OrderField,
+    OrderKind,
+    action_width,
+)
 from echelon.runtime.errors import ConfigError
 from echelon.state import leaves_of
 
@@ -27,13 +36,15 @@ MEDIUM, LIGHT, ENEMY, SCOUT = range(4)
 def command(kind: OrderKind, x: float = 0.0, y: float = 0.0, config: EnvConfig = CONFIG, **columns: float):
     """`[1, 2, D]` an order to the one blue pack, and silence for red; x and y in -1..1."""
     orders = torch.zeros(1, 2, action_width(2))
-    orders[:, 0, [int(kind), Give.X, Give.Y]] = torch.tensor([1.0, x, y])
+    orders[:, 0, [int(kind), OrderAction.X, OrderAction.Y]] = torch.tensor([1.0, x, y])
     for name, value in columns.items():
         if name == "target":
             orders[:, 0, TARGETS + int(value)] = 1.0
         else:
             fire = name.removeprefix("fire_").upper()
-            column = DISCIPLINES.start + Discipline[fire] if fire in Discipline.__members__ else Give[name.upper()]
+            column = (
+                DISCIPLINES.start + Discipline[fire] if fire in Discipline.__members__ else OrderAction[name.upper()]
+            )
             orders[:, 0, column] = value
     return orders
 
@@ -73,13 +84,13 @@ def test_an_order_is_read_and_heard_at_once_where_nothing_delays_it():
     heard, _ = spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=1.0, fire_return=1.0))
     row = [float(OrderKind.MOVE), 30.0, 10.0, -1.0, 1.0, float(Discipline.RETURN), 0.0]
     assert heard[MEDIUM].tolist() == heard[LIGHT].tolist() == row
-    assert heard[ENEMY, Told.ISSUED] == -1 and one.state.orders_sent.shape == (1, 1, 2, len(Told))
+    assert heard[ENEMY, OrderField.ISSUED] == -1 and one.state.orders_sent.shape == (1, 1, 2, len(OrderField))
 
 
 def test_a_commander_is_heard_at_the_end_of_its_period_only():
     one = scene(CONFIG)
-    assert spoken(one, command(OrderKind.MOVE), substeps=5)[0][MEDIUM, Told.ISSUED] == -1
-    assert spoken(one, command(OrderKind.MOVE), substeps=35)[0][MEDIUM, Told.ISSUED] == 40
+    assert spoken(one, command(OrderKind.MOVE), substeps=5)[0][MEDIUM, OrderField.ISSUED] == -1
+    assert spoken(one, command(OrderKind.MOVE), substeps=35)[0][MEDIUM, OrderField.ISSUED] == 40
 
 
 def test_an_order_takes_its_time_and_the_next_one_waits_behind_it():
@@ -88,11 +99,11 @@ def test_an_order_takes_its_time_and_the_next_one_waits_behind_it():
     period = ON.period * config.rules.decision_repeat
     assert one.state.orders_sent.shape[1] == 3 and config.rules.decision_s * ON.period == 2.0
     first, second = command(OrderKind.MOVE, x=0.5), command(OrderKind.DEFEND, x=-0.5)
-    assert spoken(one, first)[0][MEDIUM, Told.ISSUED] == -1
-    assert spoken(one, second, substeps=period)[0][MEDIUM, Told.ISSUED] == -1
-    assert spoken(one, None, substeps=period // 2)[0][MEDIUM, Told.KIND] == OrderKind.MOVE
+    assert spoken(one, first)[0][MEDIUM, OrderField.ISSUED] == -1
+    assert spoken(one, second, substeps=period)[0][MEDIUM, OrderField.ISSUED] == -1
+    assert spoken(one, None, substeps=period // 2)[0][MEDIUM, OrderField.KIND] == OrderKind.MOVE
     heard = spoken(one, None, substeps=period)[0][MEDIUM]
-    assert heard[Told.KIND] == OrderKind.DEFEND and heard[Told.ISSUED] == period
+    assert heard[OrderField.KIND] == OrderKind.DEFEND and heard[OrderField.ISSUED] == period
 
 
 def test_the_net_reaches_as_far_as_living_mechs_whose_suites_issue_orders():
@@ -101,16 +112,16 @@ def test_the_net_reaches_as_far_as_living_mechs_whose_suites_issue_orders():
     # Squad command sits in the medium and hears itself; pack command, in the light, tells itself too.
     assert one.game.roster.order_net[:2, :2].all() and not one.game.roster.order_net[:2, 2:].any()
     one.set(LIGHT, hp=0.0).place(MEDIUM, 30, 5)
-    assert spoken(one, command(OrderKind.MOVE))[0][MEDIUM, Told.ISSUED] == 0
+    assert spoken(one, command(OrderKind.MOVE))[0][MEDIUM, OrderField.ISSUED] == 0
 
     other = scene(config).place(LIGHT, 5, 5).place(MEDIUM, 30, 5)
     net = torch.zeros_like(other.game.roster.order_net)
     net[MEDIUM, LIGHT] = net[LIGHT, LIGHT] = True
     other.game = dataclasses.replace(other.game, roster=dataclasses.replace(other.game.roster, order_net=net))
     heard = spoken(other, command(OrderKind.MOVE))[0]
-    assert heard[LIGHT, Told.ISSUED] == 0 and heard[MEDIUM, Told.ISSUED] == -1
+    assert heard[LIGHT, OrderField.ISSUED] == 0 and heard[MEDIUM, OrderField.ISSUED] == -1
     other.place(MEDIUM, 12, 5)
-    assert spoken(other, None, substeps=5)[0][MEDIUM, Told.ISSUED] == 0
+    assert spoken(other, None, substeps=5)[0][MEDIUM, OrderField.ISSUED] == 0
 
 
 def test_the_jammed_hear_an_order_once_they_are_out_of_it():
@@ -118,41 +129,44 @@ def test_the_jammed_hear_an_order_once_they_are_out_of_it():
     jams = torch.zeros(1, 4, 26)
     jams[:, SCOUT, Act.SECONDARY] = 0.4
     one.state, _ = issue.give(one.state, jams, command(OrderKind.MOVE), one.game)
-    assert one.state.orders_heard[0, :2, Told.ISSUED].tolist() == [-1, 0]
-    assert spoken(one, None, substeps=5)[0][MEDIUM, Told.ISSUED] == 0
+    assert one.state.orders_heard[0, :2, OrderField.ISSUED].tolist() == [-1, 0]
+    assert spoken(one, None, substeps=5)[0][MEDIUM, OrderField.ISSUED] == 0
 
 
 def test_to_hold_and_to_regroup_is_where_the_living_of_the_pack_are():
     one = scene(CONFIG).place(MEDIUM, 10, 10).place(LIGHT, 20, 14)
     for kind in (OrderKind.HOLD, OrderKind.REGROUP):
         heard, _ = spoken(one, command(kind, x=1.0, y=1.0), substeps=40)
-        assert heard[MEDIUM, Told.X : Told.Y + 1].tolist() == [15.0, 12.0]
+        assert heard[MEDIUM, OrderField.X : OrderField.Y + 1].tolist() == [15.0, 12.0]
     one.set(LIGHT, hp=0.0)
-    assert spoken(one, command(OrderKind.HOLD), substeps=40)[0][MEDIUM, Told.X : Told.Y + 1].tolist() == [10.0, 10.0]
+    assert spoken(one, command(OrderKind.HOLD), substeps=40)[0][MEDIUM, OrderField.X : OrderField.Y + 1].tolist() == [
+        10.0,
+        10.0,
+    ]
 
 
 def test_an_attack_goes_for_an_enemy_that_is_known_and_follows_it():
     one = scene(CONFIG).place(MEDIUM, 10, 10).place(ENEMY, 20, 10)
     attack = command(OrderKind.ATTACK, x=0.0, y=0.0, target=0)
-    assert spoken(one, attack)[0][MEDIUM, Told.TARGET] == -1
+    assert spoken(one, attack)[0][MEDIUM, OrderField.TARGET] == -1
     one.state.focus_slots[:, LIGHT, 0] = ENEMY
     heard = spoken(one, attack, substeps=40)[0][MEDIUM]
-    assert heard[Told.X : Told.TARGET + 1].tolist() == [20.0, 10.0, float(ENEMY)]
+    assert heard[OrderField.X : OrderField.TARGET + 1].tolist() == [20.0, 10.0, float(ENEMY)]
     one.place(ENEMY, 25, 10)
-    place, is_sent, _ = told.destination(one.state, one.game)
+    place, is_sent, _ = order_stream.destination(one.state, one.game)
     assert place[0, MEDIUM].tolist() == [25.0, 10.0] and is_sent[0, MEDIUM]
     one.state.focus_slots[:] = -1
-    assert told.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 10.0]
+    assert order_stream.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 10.0]
     one.set(ENEMY, hp=0.0)
-    assert not told.destination(one.state, one.game)[1][0, MEDIUM]
+    assert not order_stream.destination(one.state, one.game)[1][0, MEDIUM]
 
 
 def test_a_screen_stands_before_its_place_towards_the_nearest_known_enemy():
     one = scene(CONFIG).place(ENEMY, 30, 20).place(SCOUT, 20, 39)
     spoken(one, command(OrderKind.SCREEN))
-    assert told.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 20.0]
+    assert order_stream.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 20.0]
     one.state.focus_slots[:, LIGHT, :2] = torch.tensor([SCOUT, ENEMY])
-    assert told.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [26.0, 20.0]
+    assert order_stream.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [26.0, 20.0]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +195,7 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=0.0))
     one.state = one.state.replace(tick=one.state.tick + 60)
     ego = torch.zeros(1, 4, layout.width(layout.EGO))
-    streams = told.add_orders(one.state, {"ego": ego}, one.game)
+    streams = order_stream.add_orders(one.state, {"ego": ego}, one.game)
 
     def of(name, mech, features, stream):
         return streams[stream][0, mech, layout.columns(features, name)].tolist()
@@ -200,7 +214,7 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     unsteered = dataclasses.replace(
         one.game, config=dataclasses.replace(CONFIG, command=dataclasses.replace(ON, steers=False))
     )
-    assert told.add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
+    assert order_stream.add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
 
 
 def test_a_commander_is_told_how_its_pack_fares_and_whom_its_team_knows_of():
@@ -211,7 +225,7 @@ def test_a_commander_is_told_how_its_pack_fares_and_whom_its_team_knows_of():
     one.set(5, hp=0.0).set(6, hp=0.5 * one.game.roster.hp[6].item()).set(7, under_fire=3)
     one.place(11, 20, 30)
     one.state.focus_slots[:, 2, 0] = 11
-    seen = staff.command_view(one.state, one.game)
+    seen = commander_view.command_view(one.state, one.game)
     assert seen["blue_command", "observation", "packs"].shape == (1, 2, 2, layout.width(layout.PACK_REPORT))
     second = seen["blue_command", "observation", "packs"][0, 1]  # of the commander of the second pack
 
@@ -264,8 +278,8 @@ def test_an_environment_with_orders_is_one_of_torchrl_and_reads_nothing_on_the_h
     env.step(td)
     with HostReads() as counted:
         issue.give(env.state, torch.zeros(2, 4, 26), torch.zeros(2, 2, action_width(2)), env.game)
-        told.add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.game)
-        staff.command_view(env.state, env.game)
+        order_stream.add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.game)
+        commander_view.command_view(env.state, env.game)
     assert not counted.reads
 
 
@@ -275,7 +289,7 @@ def test_orders_are_traced_as_one_graph():
 
     def whole(state, action, commands, game):
         state, action = issue.give(state, action, commands, game)
-        return state.orders_heard, action, staff.command_view(state, game)
+        return state.orders_heard, action, commander_view.command_view(state, game)
 
     traced = torch.compile(whole, fullgraph=True, dynamic=False, backend="eager")(*arguments)
     for mine, theirs in zip(traced[:2], whole(*arguments)[:2], strict=True):

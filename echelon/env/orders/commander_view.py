@@ -9,9 +9,9 @@ from torch import Tensor
 from echelon.env.objectives.zone import is_inside
 from echelon.env.observation import layout
 from echelon.env.orders.issue import known_enemies, members, middle, pack_span
-from echelon.env.orders.told import LONGEST_AGE_S
+from echelon.env.orders.order_stream import LONGEST_AGE_S
 from echelon.rules.config import EnvConfig
-from echelon.rules.orders import PLACE, OrderKind, Told
+from echelon.rules.orders import PLACE, OrderField, OrderKind
 from echelon.runtime import exact
 from echelon.runtime.geometry import length
 from echelon.sim.model import SimModel
@@ -71,10 +71,10 @@ def pack_reports(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     at_pack = middle(state, game)
     away = length(mechs.pos[:, None, :, :2] - at_pack[:, :, None])  # [B, P, N]
     standing = state.orders_sent[:, 0]
-    issued = standing[..., Told.ISSUED]
+    issued = standing[..., OrderField.ISSUED]
     kinds = torch.arange(1, len(OrderKind), device=own.device)
     age_s = (state.tick[:, None] - issued) * game.rules.dt_s
-    hears = state.orders_heard[..., Told.ISSUED] == issued[:, roster.pack]
+    hears = state.orders_heard[..., OrderField.ISSUED] == issued[:, roster.pack]
     is_told = issued >= 0
     hp = exact.sum(belongs * mechs.hp[:, None], 2) / exact.sum(belongs * roster.hp, 1)
     size = game.size[:2]
@@ -86,7 +86,7 @@ def pack_reports(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
         "spread": exact.divide(exact.sum(own * away, 2) / count.clamp_min(1.0), game.config.world.longest_side),
         "in_zone": mean(is_inside(state, game).to(torch.float32)),
         "under_fire": mean((mechs.under_fire > 0).to(torch.float32)),
-        "kind": standing[..., Told.KIND, None] == kinds,
+        "kind": standing[..., OrderField.KIND, None] == kinds,
         "place": standing[..., PLACE] / size * is_told[..., None],
         "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0) * is_told,
         "heard": mean(hears.to(torch.float32)) * is_told,
@@ -136,7 +136,7 @@ def team_rewards(paid: Tensor, game: SimModel) -> dict[tuple[str, ...], Tensor]:
     }
 
 
-def commanders_told(view: dict[tuple[str, ...], Tensor], paid: Tensor, game: SimModel) -> TensorDict:
+def commander_groups(view: dict[tuple[str, ...], Tensor], paid: Tensor, game: SimModel) -> TensorDict:
     """What commanders are shown and paid as TorchRL has it, of batch `[B, P]` a group.
 
     Args:

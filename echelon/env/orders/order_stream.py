@@ -7,7 +7,7 @@ from torch import Tensor
 
 from echelon.env.observation import layout
 from echelon.env.orders.issue import known_enemies
-from echelon.rules.orders import PLACE, Discipline, OrderKind, Told
+from echelon.rules.orders import PLACE, Discipline, OrderField, OrderKind
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, heading, length, to_body, unit
 from echelon.sim.model import SimModel
@@ -38,7 +38,7 @@ def destination(state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
     """Where each mech was sent: the place `[B, N, 2]` vox, whether it was, `[B, N]` bool, and how near is near enough,
     `[B, N]` vox."""
     heard, reach_vox = state.orders_heard, game.config.command.reach_vox
-    kind, target = heard[..., Told.KIND], heard[..., Told.TARGET].long()
+    kind, target = heard[..., OrderField.KIND], heard[..., OrderField.TARGET].long()
     place = heard[..., PLACE]
 
     known = game.roster.of_own_team(known_enemies(state, game))  # [B, N, N]
@@ -62,11 +62,11 @@ def destination(state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
 def order(state: State, place: Tensor, is_sent: Tensor, reach: Tensor, game: SimModel) -> Tensor:
     """`[B, N, F]` one row of `layout.ORDER` for each mech; zero for the dead and for who was told nothing."""
     heard, mechs = state.orders_heard, state.mechs
-    kind = heard[..., Told.KIND, None]
+    kind = heard[..., OrderField.KIND, None]
     offset = place - mechs.pos[..., :2]
     kinds = torch.arange(1, len(OrderKind), device=kind.device)
     disciplines = torch.arange(1, len(Discipline), device=kind.device)
-    age_s = (state.tick[:, None] - heard[..., Told.ISSUED]) * game.rules.dt_s
+    age_s = (state.tick[:, None] - heard[..., OrderField.ISSUED]) * game.rules.dt_s
     pace = dot(mechs.vel[..., :2].unbind(-1), unit(offset).unbind(-1))
     has_reached = is_sent & (length(offset) < reach)
     values = {
@@ -74,14 +74,14 @@ def order(state: State, place: Tensor, is_sent: Tensor, reach: Tensor, game: Sim
         "vector": exact.divide(to_body(offset, heading(mechs.yaw)), game.config.world.longest_side)
         * is_sent[..., None],
         "reach": exact.divide(reach, game.config.world.longest_side) * is_sent,
-        "has_target": heard[..., Told.TARGET] >= 0,
-        "urgency": heard[..., Told.URGENCY],
-        "discipline": heard[..., Told.DISCIPLINE, None] == disciplines,
+        "has_target": heard[..., OrderField.TARGET] >= 0,
+        "urgency": heard[..., OrderField.URGENCY],
+        "discipline": heard[..., OrderField.DISCIPLINE, None] == disciplines,
         "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0),
         "reached": has_reached,
         "following": (pace / game.roster.max_speed).clamp(-1, 1) * (is_sent & ~has_reached),
     }
-    return layout.pack(layout.ORDER, values, mechs.alive & (heard[..., Told.ISSUED] >= 0))
+    return layout.pack(layout.ORDER, values, mechs.alive & (heard[..., OrderField.ISSUED] >= 0))
 
 
 def steered(state: State, ego: Tensor, place: Tensor, is_sent: Tensor, reach: Tensor, game: SimModel) -> Tensor:
