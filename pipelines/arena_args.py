@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -55,6 +55,11 @@ class ArenaArgs:
             return use_device(resolve_device(self.device))
         require(self.device == "auto", "--device", "left out with --ray: --ray-gpus says what tasks use", self.device)
         return torch.device("cpu")
+
+    def keywords(self, tasks: RayTasks | None = None) -> dict[str, Any]:
+        """How battles are played, as `echelon.evaluate` takes it."""
+        where = {"device": self.place(tasks), "batch": self.batch, "precision": self.precision}
+        return {**where, "compiled": SWITCH[self.compiled], "cuda_graph": SWITCH[self.cuda_graphs]}
 
     def execution(self, device: torch.device) -> tuple[torch.dtype, bool | None, bool | None]:
         """`compute`, `compiled` and `cuda_graph` of a `BatchArena`."""

@@ -17,7 +17,6 @@ from echelon.env.tasks.task import BATTLES, scenario_task
 from echelon.league import commands
 from echelon.league.matchmaking import MOST_RATED
 from echelon.league.store import Store
-from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import require_picture
@@ -103,13 +102,9 @@ class Evaluate:
             self.opponents or None,
             2 * self.seeds if self.seeds > 0 else None,
             split=self.split,
-            device=self.arena.place(tasks),
-            batch=self.arena.batch,
-            precision=self.arena.precision,
-            compiled=SWITCH[self.arena.compiled],
-            cuda_graph=SWITCH[self.arena.cuda_graphs],
             cluster=tasks,
             watch=progress,
+            **self.arena.keywords(tasks),
         )
 
     def _print(self, found: Evaluation) -> None:
@@ -161,19 +156,9 @@ class Pieces:
         if self.plot is not None:
             check_writable(self.plot)
         names = self.only or tuple(pieces())
-        device = self.arena.place(None)
+        how = self.arena.keywords()
         with bar(len(names), "pieces", quiet=self.json) as shown:
-            profile = skill_profile(
-                self.policy,
-                names,
-                self.seeds,
-                device=device,
-                batch=self.arena.batch,
-                precision=self.arena.precision,
-                compiled=SWITCH[self.arena.compiled],
-                cuda_graph=SWITCH[self.arena.cuda_graphs],
-                on_piece=lambda name: shown.advance(),
-            )
+            profile = skill_profile(self.policy, names, self.seeds, on_piece=lambda name: shown.advance(), **how)
         if self.plot is not None:
             draw_skills(profile.as_json(), self.plot)
         if self.json:

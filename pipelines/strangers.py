@@ -22,7 +22,6 @@ from echelon.arena.strangers.evaluation import (
 from echelon.arena.strangers.leaderboard import add_result, markdown, read_table
 from echelon.arena.strangers.verify import SAMPLE, verify
 from echelon.env.tasks.task import find_task
-from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import bar
@@ -61,13 +60,9 @@ class StrangersArgs:
                 policies,
                 judged,
                 split=within,
-                device=use_device(resolve_device(how.device)),
-                batch=how.batch,
-                precision=how.precision,
-                compiled=SWITCH[how.compiled],
-                cuda_graph=SWITCH[how.cuda_graphs],
                 on_battles=shown.advance,
                 command=shlex.join([*program_words(sys.argv[0]), *sys.argv[1:]]),
+                **how.keywords(),
             )
         if self.out is not None:
             write_whole(self.out, (json.dumps(found.as_json()) + "\n").encode())

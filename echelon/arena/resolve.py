@@ -87,25 +87,10 @@ TRAINED = "trained"
 """Prefix of the policies that ship with the package."""
 
 
-def resolve_line(name: str) -> Commander:
-    """The commander of `line:PIECE`: plays the scripted line of a set piece of `echelon.pieces()`."""
-    return Commander(name, factory=line_factory(name.partition(":")[2]))
-
-
-def resolve_style(name: str) -> Commander:
-    """The scripted commander of `style:NAME`, of `echelon.agents.tiers.STYLES`."""
-    return Commander(name, factory=style_factory(name.partition(":")[2]))
-
-
-def resolve_trained(name: str) -> Commander:
-    """The commander of `trained:NAME`: a policy of `echelon.trained()`."""
-    return Commander(name, shipped_checkpoint(name.partition(":")[2]))
-
-
 _RESOLVERS: dict[str, tuple[str, Resolver]] = {
-    LINE: (f"{LINE}:PIECE", resolve_line),
-    STYLE: (f"{STYLE}:NAME", resolve_style),
-    TRAINED: (f"{TRAINED}:NAME", resolve_trained),
+    LINE: (f"{LINE}:PIECE", lambda name: Commander(name, factory=line_factory(name.partition(":")[2]))),
+    STYLE: (f"{STYLE}:NAME", lambda name: Commander(name, factory=style_factory(name.partition(":")[2]))),
+    TRAINED: (f"{TRAINED}:NAME", lambda name: Commander(name, shipped_checkpoint(name.partition(":")[2]))),
 }
 """By prefix: the form of its names, and their resolver."""
 

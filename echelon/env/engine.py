@@ -28,6 +28,12 @@ from echelon.sim import step
 from echelon.sim.model import SimModel
 from echelon.state import State
 
+COMPILED = (
+    *("decode", "conclude", "give", "command_view", "play", "logged_substep"),
+    *("begin_by_mask", "begin_into_buffers", "first_look_dense"),
+)
+"""What `Engine._compile` makes."""
+
 
 class StepObserver(Protocol):
     """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
@@ -95,20 +101,7 @@ class Engine:
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
-        kept = self.__dict__.copy()
-        for name in (
-            "decode",
-            "conclude",
-            "give",
-            "command_view",
-            "play",
-            "logged_substep",
-            "begin_by_mask",
-            "begin_into_buffers",
-            "first_look_dense",
-        ):
-            del kept[name]
-        return kept
+        return {name: value for name, value in self.__dict__.items() if name not in COMPILED}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """See `__getstate__`."""

@@ -184,7 +184,7 @@ class TeamCollector(BaseCollector):
             if self.cuda_graph:
                 self._graphed(self.assignment.graph_key())
             else:
-                self._decide(t)
+                self._decide()
             if remembered is not None:
                 self._memory_buffer[t // self.chunk] = remembered
         assert self.buffer is not None
@@ -215,8 +215,8 @@ class TeamCollector(BaseCollector):
             self.battles = StaticBattles(self.env, self.now)
             self._graphed = GraphedFunction(self._decide, self.env.device, "collecting")
 
-    def _decide(self, t: int | None = None) -> None:
-        """One decision of all battles, written into the rollout as step `t`, or by default as step `at`."""
+    def _decide(self) -> None:
+        """One decision of all battles, written into the rollout as step `at`."""
         now = self.now.copy()
         # Where battles stay in their places, next memories are written there once.
         remembered: list[NextMemory] | None = [] if self.cuda_graph else None
@@ -225,13 +225,13 @@ class TeamCollector(BaseCollector):
             decided = self.assignment.decide(now, remembered, reduced)
             enemy = self.views.enemy(now)
             values = self.views.values(decided, enemy)
-        # A graph casts as it writes. What is shown now, a step may overwrite.
-        view = self.views.of(decided, enemy, casts=t is not None or self.buffer is None)
+        # Writing casts, once buffers have their dtypes. What is shown now, a step may overwrite.
+        view = self.views.of(decided, enemy, casts=self.buffer is None)
         self._lap("act")
         after = self.battles.step(now)
         self._lap("env")
         reward_terms = self._reward_terms(after)
-        self._write(t, view, now, decided, values, self._reward(reward_terms), after)
+        self._write(view, now, decided, values, self._reward(reward_terms), after)
         if self.final_views is not None:
             truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
             self.final_views.store(truncated, self.views.pieces(after, decided))
@@ -259,7 +259,6 @@ class TeamCollector(BaseCollector):
 
     def _write(
         self,
-        t: int | None,
         step: TensorDict,
         now: TensorDictBase,
         decided: TensorDictBase,
@@ -285,9 +284,6 @@ class TeamCollector(BaseCollector):
         if self.buffer is None:
             self._allocate(step, decided)
         assert self.buffer is not None
-        if t is not None:
-            self.buffer[t] = step
-            return
         keys = list(step.keys(include_nested=True, leaves_only=True))
         self._write_step(self.at, [step.get(key) for key in keys], [self.buffer.get(key) for key in keys])
 
