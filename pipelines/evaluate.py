@@ -28,7 +28,7 @@ from echelon.rules.config import Split
 from echelon.runtime.errors import require, rounded
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
-from echelon.runtime.ray_tasks import RayArgs, RayTasks
+from echelon.runtime.ray_tasks import RayArgs
 from echelon.scenarios.piece import PIECES, pieces
 from echelon.scenarios.scene import config_of_words
 
@@ -89,23 +89,20 @@ class Evaluate:
         progress = partial(with_progress, quiet=self.json)
         with self.cluster.connected() as tasks:
             if self.league is None:
-                found = self._at_task(progress, tasks)
+                found = evaluate(
+                    self.policy,
+                    scenario_task(config_of_words(self.scenario)) if self.scenario else self.task,
+                    self.opponents or None,
+                    2 * self.seeds if self.seeds > 0 else None,
+                    split=self.split,
+                    cluster=tasks,
+                    watch=progress,
+                    **self.arena.keywords(tasks),
+                )
             else:
                 arena = self.arena.build(Store(self.league), tasks)
                 found = commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents)
         self._print(found)
-
-    def _at_task(self, progress: commands.Progress, tasks: RayTasks | None) -> Evaluation:
-        return evaluate(
-            self.policy,
-            scenario_task(config_of_words(self.scenario)) if self.scenario else self.task,
-            self.opponents or None,
-            2 * self.seeds if self.seeds > 0 else None,
-            split=self.split,
-            cluster=tasks,
-            watch=progress,
-            **self.arena.keywords(tasks),
-        )
 
     def _print(self, found: Evaluation) -> None:
         if self.json:

@@ -54,11 +54,9 @@ def read_config(arguments: list[str]) -> TrainConfig:
         f"with :WEIGHT behind each, lets battles begin as it says, in its world and by its rules. {ALLOW_MODULE}"
     )
     config = resolve_resume(parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description)))
-    return with_stored_catalog(config) if config.resume and not catalogs else config
-
-
-def with_stored_catalog(config: TrainConfig) -> TrainConfig:
-    """A run that resumes, with the catalog of its checkpoint."""
+    if not config.resume or catalogs:
+        return config
+    # A run that resumes has the catalog of its checkpoint.
     latest = config.resume == "latest"
     path = newest_checkpoint(choose_folder(config) / "checkpoints") if latest else Path(config.resume)
     return replace(config, env=replace(config.env, catalog=open_checkpoint(path).env.catalog))

@@ -16,8 +16,6 @@ from echelon.arena.resolve import LINE, resolve
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, whole_within
 from echelon.env.outcome import Winner
-from echelon.env.views.group_policy import TeamPolicy
-from echelon.rules.config import EnvConfig
 from echelon.runtime.device import processor_name, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, path_text
@@ -168,7 +166,11 @@ def play_piece(
 ) -> PieceResult:
     """Let a policy, or the commander of a name, play a piece on each of `seeds`."""
     config = piece.scenario.config
-    known = {POLICY: commander_of(piece, policy, config, device), OTHER: resolve(piece.opponent).policy(config, device)}
+    if isinstance(policy, str):
+        own = resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
+    else:
+        own = team_policy_of(policy, None, config, device)
+    known = {POLICY: own, OTHER: resolve(piece.opponent).policy(config, device)}
     arena = BatchArena(config, known.__getitem__, device, batch, compute, compiled, cuda_graph)
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
     played = [one for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for one in batch.results]
@@ -176,10 +178,3 @@ def play_piece(
     draws = sum(one.winner == Winner.DRAW for one in played)
     won = tuple(one.winner == wins for one in played)
     return PieceResult(piece.skill, piece.opponent, won, draws, tuple(played))
-
-
-def commander_of(piece: Piece, policy: Any, config: EnvConfig, device: torch.device) -> TeamPolicy:
-    """The policy, or that of a name, for the battles of a piece."""
-    if isinstance(policy, str):
-        return resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
-    return team_policy_of(policy, None, config, device)

@@ -174,7 +174,8 @@ class Watcher:
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
         size = self.size.to(running.device)
         blue, red = (look(stepped.get(group), size, self.longest_vox) for group in GROUPS)
-        emit = [emitting(stepped.get((group, "observation", "ego"))) for group in GROUPS]
+        egos = [stepped.get((group, "observation", "ego")) for group in GROUPS]
+        emit = [torch.maximum(column(ego, EGO, "ecm"), column(ego, EGO, "eccm")) for ego in egos]
         seen = torch.stack((watched(blue, red, emit[0]), watched(red, blue, emit[1])), 1)
         total = self.battles[-1].to(running.device)
         self.battles[-1] = total + torch.where(running[:, None, None], seen, 0.0)[: len(total)]
@@ -188,11 +189,6 @@ class Watcher:
         battles = torch.cat(self.battles).cpu()
         own = torch.cat((battles[::2, 0], battles[1::2, 1]))
         return dict(zip(WATCHED, own.sum(0).tolist(), strict=True))
-
-
-def emitting(ego: Tensor) -> Tensor:
-    """`[B, A]` an emitter is on."""
-    return torch.maximum(column(ego, EGO, "ecm"), column(ego, EGO, "eccm"))
 
 
 def watched(own: View, foe: View, emit: Tensor) -> Tensor:

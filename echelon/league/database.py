@@ -265,8 +265,11 @@ def open_database(path: Path) -> Database:
         FileError: it is not the file of a league, or of another version; then nothing was written to it.
     """
     is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    log = path.with_name(f"{path.name}-wal")
+    # To read it together with a log, which a killed process leaves, SQLite writes to a file beside it.
+    is_closed = not log.exists() or log.stat().st_size == 0
     # A database opened for writing may be changed by that alone: a journal that was left there is played back.
-    database = Database(path, "immutable" if not is_writable and is_closed(path) else "ro")
+    database = Database(path, "immutable" if not is_writable and is_closed else "ro")
     try:
         check_schema(database)
         check_pages(database)
@@ -280,13 +283,6 @@ def open_database(path: Path) -> Database:
         database.close()
         raise
     return database
-
-
-def is_closed(path: Path) -> bool:
-    """Whether no process has the database open, nor left something in its write-ahead log when it was killed. To read
-    it together with a log, SQLite writes to a file beside it."""
-    log = path.with_name(f"{path.name}-wal")
-    return not log.exists() or log.stat().st_size == 0
 
 
 def check_schema(database: Database) -> None:

@@ -34,7 +34,8 @@ def styles_of(
     found: dict[str, Style] = {}
     for entry in store.entries():
         known = kept_style(store, entry.id)
-        if known is None or not is_of(known, arena.task.fingerprint, battles, tiers.values()):
+        asked = (arena.task.fingerprint, battles, {*tiers.values()})
+        if known is None or (known.fingerprint, 2 * len(known.seeds), known.response.keys()) != asked:
             measured = style(entry.id, arena.task, list(tiers), battles, arena=arena.arena)
             response = {tiers[who]: points for who, points in measured.response.items()}
             known = dataclasses.replace(measured, policy=entry.name, response=response)
@@ -43,11 +44,6 @@ def styles_of(
         found[entry.name] = known
         on_entry(entry.name)
     return found
-
-
-def is_of(known: Style, fingerprint: str, battles: int, opponents: Any) -> bool:
-    """Whether a style was measured in such battles."""
-    return (known.fingerprint, 2 * len(known.seeds), known.response.keys()) == (fingerprint, battles, {*opponents})
 
 
 def kept_style(store: Store, who: str) -> Style | None:

@@ -308,7 +308,8 @@ class Trainer:
         learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
         parts = {name: part.state_dict() for name, part in self._parts().items()}
-        own = self.callbacks.state_dicts() if self.ranks.is_first else {}
+        own = {each.name: each.state_dict() for each in self.callbacks.all if self.ranks.is_first}
+        own = {name: state for name, state in own.items() if state.tensors or state.facts}
         run = RunState(settings, self._battles(), {**parts, **own}, self.extra_weights)
         env, stage = self.config.env, self.curriculum.state
         save_checkpoint(path, self.policy, self.norm, env, self.counters, learner, stage, run, self.ranks, self.met)

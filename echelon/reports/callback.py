@@ -170,10 +170,8 @@ class BattleStrips(Callback):
     def on_replay(self, trainer: Trainer, replay: Replay) -> None:
         for callback in trainer.callbacks.all:
             if isinstance(callback, MetricsLogger) and callback.log is not None and callback.log.board is not None:
-                attempt(trainer, partial(send_strip, callback.log, replay))
+                attempt(trainer, partial(self.send, callback.log, replay))
 
-
-def send_strip(log: MetricsLog, replay: Replay, trainer: Trainer) -> None:
-    """Draw the first battle of a replay and send it to a logger."""
-    picture = strip_pixels(replay, 0, rebuild(replay, replay.battles[0]))
-    log.write_image("evaluation/battle", picture, trainer.counters.agent_steps)
+    def send(self, log: MetricsLog, replay: Replay, trainer: Trainer) -> None:
+        picture = strip_pixels(replay, 0, rebuild(replay, replay.battles[0]))
+        log.write_image("evaluation/battle", picture, trainer.counters.agent_steps)

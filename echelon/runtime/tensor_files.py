@@ -62,7 +62,10 @@ def read_tensors(
     got = sha256 and hashlib.sha256(data).hexdigest()
     if got != sha256:
         raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {got}")
-    return load_tensors(name, data), header.metadata
+    try:
+        return safetensors.torch.load(data), header.metadata
+    except Exception as error:
+        raise FileError(f"{name}: not a safetensors file: {error}") from None
 
 
 def read_header(name: str, file: BinaryIO) -> tuple[Header, bytes, int]:
@@ -70,14 +73,6 @@ def read_header(name: str, file: BinaryIO) -> tuple[Header, bytes, int]:
     size, head = os.fstat(file.fileno()).st_size, file.read(8)
     head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
     return parse_header(name, head, size), head, size - len(head)
-
-
-def load_tensors(name: str, data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file whose header was checked."""
-    try:
-        return safetensors.torch.load(data)
-    except Exception as error:
-        raise FileError(f"{name}: not a safetensors file: {error}") from None
 
 
 def parse_header(name: str, data: bytes, file_bytes: int) -> Header:

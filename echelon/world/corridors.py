@@ -8,7 +8,6 @@ from torch import Tensor
 from echelon.rules.config import WorldConfig
 from echelon.world.draws import Draw, cells, chance, fractions, pick
 from echelon.world.spawns import Spawns
-from echelon.world.stamps import clear
 from echelon.world.zones import Zone
 
 HALF_WIDTH_SQ = 13
@@ -54,8 +53,3 @@ def lanes(seeds: Tensor, spawns: Spawns, zone: Zone, world: WorldConfig) -> Tens
         for leg in ((start, zone.cell), (start, turn), (turn, zone.cell)):
             carved = carved | along_segment(*leg, world)
     return carved
-
-
-def carve_lanes(material: Tensor, seeds: Tensor, spawns: Spawns, zone: Zone, world: WorldConfig) -> None:
-    """Level the lanes, in place, in voxels `[M, Z, Y, X]`: canals get a causeway, lava a crossing."""
-    clear(material, lanes(seeds, spawns, zone, world))

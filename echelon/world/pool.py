@@ -14,7 +14,7 @@ from echelon.rules.roster import Roster
 from echelon.runtime import exact
 from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, won_by_zone
-from echelon.world import biomes, corridors, paths, spawns, zones
+from echelon.world import biomes, corridors, paths, spawns, stamps, zones
 from echelon.world.splits import placed
 
 
@@ -52,7 +52,8 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     material = bare_ground(seeds, world)
     biomes.furnish(material, biomes.quadrants(seeds, world), seeds, world)
     zones.open_zone(material, zone, seeds, world)
-    corridors.carve_lanes(material, seeds, places, zone, world)
+    # Canals get a causeway, lava a crossing.
+    stamps.clear(material, corridors.lanes(seeds, places, zone, world))
     spawns.open_spawns(material, places, world)
 
     spawn_pos, spawn_yaw = spawns.stand(seeds, places, zone.center_vox, roster, world)

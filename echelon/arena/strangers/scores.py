@@ -36,11 +36,12 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {**spread(rows, mean, unit, is_rate), "by": by}
 
     focal = told(FOCAL, opponents)
-    by_partner = {
-        partner: spread(joined_rows([partner_rows(run, partner) for run in runs], unit), mean, unit, True)
-        for partner in partners
-    }
-    scores = {
+    by_partner = {}
+    for partner in partners:
+        cases = [[case for case in run["cases"] if case["partner"] == partner] for run in runs]
+        rows = joined_rows([by_seed(own)[1][:, None] for own in cases], unit)
+        by_partner[partner] = spread(rows, mean, unit, True)
+    return {
         "unit": unit,
         FOCAL: focal,
         BESIDE: {**told(BESIDE, mine), "by_partner": by_partner},
@@ -48,7 +49,6 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         **({PIECES: told(PIECES, pieces)} if pieces else {}),
         WORST: worst_of(focal["by"], joined[FOCAL], unit),
     }
-    return scores
 
 
 def won(outcomes: Sequence[Mapping[str, Any]]) -> np.ndarray:
@@ -91,10 +91,6 @@ def by_seed(cases: Sequence[Mapping[str, Any]]) -> tuple[list[int], np.ndarray]:
             pairs.setdefault(seed, []).append(share)
     seeds = sorted(pairs)
     return seeds, np.array([np.mean(pairs[seed]) for seed in seeds])
-
-
-def partner_rows(run: Mapping[str, Any], partner: str) -> np.ndarray:
-    return by_seed([case for case in run["cases"] if case["partner"] == partner])[1][:, None]
 
 
 def joined_rows(tables: Sequence[np.ndarray], unit: str) -> np.ndarray:

@@ -186,7 +186,9 @@ def verification_of(
     """Compare a record with all that can be found anew, cheap things first."""
     require_same_plan(told, grounds, name)
     require_same_runs(told, grounds, name)
-    require_same_scores(told, name)
+    problem = score_difference(scores_of(told["runs"]), told["scores"], f"{name}: scores")
+    if problem:
+        raise FileError(f"{problem}: scores must be those of the battles that the file tells")
     chosen = chosen_battles(told, sample, seed)
     exact = fight_again(told, grounds, chosen, statistical, name)
     return Verification(told, len(every_battle(told)), len(chosen), exact, tuple(met_in_training(told)))
@@ -269,13 +271,6 @@ def require_same_runs(told: Mapping[str, Any], grounds: Grounds, name: str) -> N
         difference = first_difference(ours, {part: claimed[part] for part in ours}, here)
         limit = "what the weights tell of their training"
         expect(difference is None, f"{here}.met and provenance", limit, difference)
-
-
-def require_same_scores(told: Mapping[str, Any], name: str) -> None:
-    """Refuse scores that do not follow from the battles."""
-    problem = score_difference(scores_of(told["runs"]), told["scores"], f"{name}: scores")
-    if problem:
-        raise FileError(f"{problem}: scores must be those of the battles that the file tells")
 
 
 def score_difference(ours: Any, theirs: Any, where: str) -> str | None:

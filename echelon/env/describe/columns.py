@@ -120,22 +120,16 @@ def statistics_columns(catalog: Catalog) -> tuple[Column, ...]:
         unit, meaning = STATISTICS[what]
         return Column(f"{what}_{by}" if by else what, unit, 0.0, math.inf, switches, meaning + where)
 
+    # What is 0 anyway, such as the damage of a weapon that does none, needs no switch.
     by_weapon = (
-        column(what, weapon, f"; by the weapon {weapon}", weapon_switches(what, weapon, catalog))
+        column(what, name, f"; by the weapon {name}", of_weapon(spec) if what == "shots" or spec.damage > 0 else ())
         for what in BY_WEAPON
-        for weapon in catalog.weapons
+        for name, spec in catalog.weapons.items()
     )
     classes = [hull.name.lower() for hull in Hull]
     by_hull = (column(what, kind, f"; by mechs of the class {kind}") for what in BY_HULL for kind in classes)
     died = (column("deaths", kind, f"; mechs of the class {kind}") for kind in classes)
     return (*map(column, (*OWN, *OF_THE_TEAM)), *by_weapon, *by_hull, *died)
-
-
-def weapon_switches(what: str, weapon: str, catalog: Catalog) -> Switches:
-    """Switches without which a statistic of a weapon is 0; what is 0 anyway, such as the damage of a weapon that does
-    none, needs none."""
-    spec = catalog.weapons[weapon]
-    return of_weapon(spec) if what == "shots" or spec.damage > 0 else ()
 
 
 def outcome_columns(catalog: Catalog) -> dict[str, tuple[Column, ...]]:

@@ -134,10 +134,6 @@ class CallbackList:
             self.close()
             raise error or ConfigError(ELSEWHERE)
 
-    def state_dicts(self) -> dict[str, StateDict]:
-        states = {callback.name: callback.state_dict() for callback in self.all}
-        return {name: state for name, state in states.items() if state.tensors or state.facts}
-
     def on_run_start(self, trainer: Trainer) -> None:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_run_start(trainer)))
         # This iteration has a checkpoint.

@@ -45,11 +45,12 @@ class Tables(NamedTuple):
 
 def build_tables(game: SimModel) -> Tables:
     """The constants of `game`, on the host."""
+    shots = game.roster.shots
     return Tables(
         rules=rules_record(game),
         hulls=hull_records(game),
         weapons=weapon_records(game),
-        slots=slot_records(game),
+        slots=filled(SLOT, shots.count, shooter=shots.shooter, weapon=shots.weapon.argmax(-1), planes=game.leaf_reach),
     )
 
 
@@ -189,12 +190,6 @@ def weapon_records(game: SimModel) -> Any:
         leaves_cloud=[spec.effect == "cloud" for spec in specs],
         slots=[count // max(len(guns.carriers[w]), 1) for w, count in enumerate(shots)],
     )
-
-
-def slot_records(game: SimModel) -> Any:
-    """`SLOT` of each shot slot."""
-    shots = game.roster.shots
-    return filled(SLOT, shots.count, shooter=shots.shooter, weapon=shots.weapon.argmax(-1), planes=game.leaf_reach)
 
 
 def first_slots(game: SimModel) -> Any:
