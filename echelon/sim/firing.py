@@ -126,10 +126,17 @@ def paint(state: State, weapon: int, rays: Pulls, game: SimModel) -> State:
 
 
 def volley(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Shots launched by the carriers of a weapon, by its guidance."""
-    spec = game.roster.weapons[weapon]
-    launched = missiles if spec.guidance == "homing" else smoke if spec.effect == "cloud" else kinetic
-    return launched(weapon, pulls, state, game)
+    """Shots launched by the carriers of a weapon, by its guidance; homing ones alone keep their target."""
+    spec, rules = game.roster.weapons[weapon], game.rules
+    is_homing = spec.guidance == "homing"
+    if spec.effect == "cloud" and not is_homing:
+        pos, course, flight_s = smoke(weapon, pulls, state, game)
+        ttl = exact.divide(flight_s, rules.dt_s).round().clamp_min(1).to(torch.int32)
+    else:
+        pos, course = (missiles if is_homing else kinetic)(weapon, pulls, state, game)
+        ttl = torch.full_like(pulls.target, rules.substeps(spec.lifetime_s), dtype=torch.int32)
+    target = pulls.target if is_homing else torch.full_like(pulls.target, NO_MECH)
+    return Volley(pulls.fires, pos, course * spec.speed_vox_per_s, ttl, target)
 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: SimModel) -> Tensor:
@@ -139,23 +146,21 @@ def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: SimModel) 
     return shown_by_paint(state, quality, game) | on_sight
 
 
-def missiles(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Homing shots start above the hull, loft, and turn to their target."""
-    spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
+def missiles(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+    """Where homing shots start, above the hull, and their course, lofted: they turn to their target.
+
+    Returns:
+        `[B, R, 3]` vox and unit vectors, as do `kinetic` and `smoke`.
+    """
+    shooter, mechs = game.roster.guns.carriers[weapon], state.mechs
     own = mechs.pos[:, shooter]
     upward = up(own.device).float()
     course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * upward)
     rack = (game.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * upward
-    return Volley(
-        fires=pulls.fires,
-        pos=own + rack,
-        vel=course * spec.speed_vox_per_s,
-        ttl=torch.full_like(pulls.target, game.rules.substeps(spec.lifetime_s), dtype=torch.int32),
-        target=pulls.target,
-    )
+    return own + rack, course
 
 
-def kinetic(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
+def kinetic(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     """Linear and ballistic shots fly at their target, or straight ahead without one.
 
     A ballistic one is aimed above its target by its drop, see `slug_drop`.
@@ -166,31 +171,19 @@ def kinetic(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
     if spec.guidance == "ballistic":
         drop = slug_drop(length(to_target), spec.speed_vox_per_s, game)
         to_target = torch.cat((to_target[..., :2], (to_target[..., 2] + drop)[..., None]), -1)
-    course = torch.where(pulls.aimed[..., None], unit(to_target), level(heading(mechs.yaw[:, shooter])))
-    return Volley(
-        fires=pulls.fires,
-        pos=muzzle,
-        vel=course * spec.speed_vox_per_s,
-        ttl=torch.full_like(pulls.target, game.rules.substeps(spec.lifetime_s), dtype=torch.int32),
-        target=torch.full_like(pulls.target, NO_MECH),
-    )
+    return muzzle, torch.where(pulls.aimed[..., None], unit(to_target), level(heading(mechs.yaw[:, shooter])))
 
 
-def smoke(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Shots that leave clouds fly horizontally to the position of their target, or straight ahead without one."""
+def smoke(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
+    """Shots that leave clouds fly horizontally to the position of their target, or straight ahead without one; also
+    their `[B, R]` s of flight."""
     spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
     pos = mechs.pos[:, shooter]
     upward = up(pos.device)
     to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]
     course = torch.where(pulls.aimed[..., None], unit(to_focus), heading(mechs.yaw[:, shooter]))
     flight_s = torch.where(pulls.aimed, exact.divide(length(to_focus), spec.speed_vox_per_s), spec.lifetime_s)
-    return Volley(
-        fires=pulls.fires,
-        pos=pos + game.roster.half_size[shooter] * upward,
-        vel=level(course) * spec.speed_vox_per_s,
-        ttl=exact.divide(flight_s, game.rules.dt_s).round().clamp_min(1).to(torch.int32),
-        target=torch.full_like(pulls.target, NO_MECH),
-    )
+    return pos + game.roster.half_size[shooter] * upward, level(course), flight_s
 
 
 def level(course: Tensor) -> Tensor:
