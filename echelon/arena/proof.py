@@ -14,7 +14,7 @@ from echelon.runtime.files import MAX_JSON_BYTES, FileError, as_file_error, expe
 from echelon.runtime.json_checks import FLAG, Check, Rule, integer, listed, matching, number, one_of, record, text
 
 OBJECT = Rule("an object", lambda value: isinstance(value, dict))
-MADE_WITH = {
+VERSIONS = {
     **{name: text(100) for name in ("echelon", "torch", "device")},
     **{name: integer(1) for name in current_versions().as_json()},
     "precision": one_of(("fp32", "bf16", "fp16")),

@@ -157,7 +157,7 @@ class Database:
     def __init__(self, path: Path, mode: Literal["ro", "rw", "immutable"]) -> None:
         self.path, self.steps, self.patience_s = path, 0, PATIENCE_S
         where = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro&immutable=1' if mode == 'immutable' else mode}"
-        self.connection = self._told(lambda: sqlite3.connect(where, ATTEMPT_S, isolation_level=None, uri=True))
+        self.connection = self._retrying(lambda: sqlite3.connect(where, ATTEMPT_S, isolation_level=None, uri=True))
         self.connection.set_progress_handler(self._is_endless, STEPS)
         if sys.version_info >= (3, 11):
             self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
@@ -169,12 +169,12 @@ class Database:
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Execute an SQL statement with bound values and return its rows."""
-        return self._told(lambda: self.connection.execute(statement, values).fetchall())
+        return self._retrying(lambda: self.connection.execute(statement, values).fetchall())
 
     def executemany(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> int:
         """Execute an SQL statement for each row of values. Returns how many rows of the file it changed."""
         before, kept = self.connection.total_changes, list(rows)
-        self._told(lambda: self.connection.executemany(statement, kept))
+        self._retrying(lambda: self.connection.executemany(statement, kept))
         return self.connection.total_changes - before
 
     @contextlib.contextmanager
@@ -195,7 +195,7 @@ class Database:
                     self.execute("ROLLBACK")
             raise
 
-    def _told(self, work: Callable[[], T]) -> T:
+    def _retrying(self, work: Callable[[], T]) -> T:
         """Do `work`, again while the lock is held; a statement that met a lock has changed nothing."""
         began = told = time.monotonic()
         while True:

@@ -103,7 +103,7 @@ def ships(name: str) -> bool:
     return name.partition(":")[0] in ("heuristic", STYLE, TRAINED) and ":" in name
 
 
-class Fight(NamedTuple):
+class ProtocolBattle(NamedTuple):
     """A battle of the protocol: of which run, in which case, and which of its battles."""
 
     run: int
@@ -111,7 +111,7 @@ class Fight(NamedTuple):
     number: int
 
 
-class Grounds:
+class ProtocolArena:
     """Plays any choice of the battles of a population, each the same whatever is played beside it.
 
     Args:
@@ -134,7 +134,7 @@ class Grounds:
         self.rosters = task.strangers.splits[split].rosters
         self.settings, self.on_battles = settings, on_battles
 
-    def play(self, fights: Sequence[Fight]) -> list[BattleResult]:
+    def play(self, fights: Sequence[ProtocolBattle]) -> list[BattleResult]:
         """Their results, in order."""
         by_roster: dict[int, list[int]] = defaultdict(list)
         for at, fight in enumerate(fights):
@@ -148,10 +148,10 @@ class Grounds:
             found |= zip(places, played, strict=True)
         return [found[at] for at in range(len(fights))]
 
-    def _seed_number(self, fight: Fight) -> int:
+    def _seed_number(self, fight: ProtocolBattle) -> int:
         return self.cases[fight.case].seeds[fight.number // 2]
 
-    def _battle(self, fight: Fight, shared: dict[str, SharedTeam]) -> Battle:
+    def _battle(self, fight: ProtocolBattle, shared: dict[str, SharedTeam]) -> Battle:
         """The battle; a team that it shares is added to `shared`."""
         case, number, own = self.cases[fight.case], self._seed_number(fight), self.runs[fight.run].id
         team = own

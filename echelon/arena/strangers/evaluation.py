@@ -16,7 +16,7 @@ from echelon.arena.batch_arena import Precision, compute_of, is_worth_compiling,
 from echelon.arena.evaluate import evaluation_mode, place_of, versions_of
 from echelon.arena.match import battle_seeds, outcomes_json
 from echelon.arena.resolve import resolve
-from echelon.arena.strangers.battles import Fight, Grounds, Run, Settings, cases_of, piece_seeds, run_of
+from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, Run, Settings, cases_of, piece_seeds, run_of
 from echelon.arena.strangers.scores import scores_of, table_rows
 from echelon.env.arguments import number_of_battles, whole_within
 from echelon.env.tasks.strangers import JUDGED, Population, Strangers, hash_of_seeds
@@ -122,8 +122,8 @@ def evaluate_strangers(
         runs = [run_of(each, number, env, task.battle(split), where) for number, each in enumerate(listed)]
         names = [run.name for run in runs]
         require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)
-        grounds = grounds_of(task, split, plan, runs, settings, on_battles)
-        told = [told_of(grounds, number, plan["pieces"]) for number in range(len(runs))]
+        arena = protocol_arena(task, split, plan, runs, settings, on_battles)
+        told = [told_of(arena, number, plan["pieces"]) for number in range(len(runs))]
     return StrangersEvaluation({
         "schema": SCHEMA,
         "version": VERSION,
@@ -132,11 +132,11 @@ def evaluate_strangers(
         "split": split,
         "by_protocol": is_by_protocol(own, split, plan),
         **plan,
-        "seeds": [placed_seed(seed, split) for seed in grounds.seeds],
+        "seeds": [placed_seed(seed, split) for seed in arena.seeds],
         "strangers": hashes_of(own.splits[split]),
         "runs": told,
         "scores": scores_of(told),
-        "versions": made_with(settings),
+        "versions": versions_of_settings(settings),
         "command": command,
     })  # fmt: skip
 
@@ -172,21 +172,21 @@ def battles_of(own: Strangers, split: Split, plan: Mapping[str, int]) -> int:
     return sum(2 * len(case.seeds) for case in cases) + plan["pieces"] * len(piece_names())
 
 
-def grounds_of(
+def protocol_arena(
     task: Task,
     split: Split,
     plan: Mapping[str, int],
     runs: list[Run],
     settings: Settings,
     on_battles: Callable[[float], None] | None = None,
-) -> Grounds:
+) -> ProtocolArena:
     """The battles of runs by such a plan; refuses strangers and seeds that are not the sealed ones."""
     own = strangers_of(task)
     sealed = hash_of_seeds(battle_seeds(own.seed, own.battles))
     expect(own.seeds_sha256 in ("", sealed), f"{task.name}: seeds_sha256", own.seeds_sha256, sealed)
     hashes_of(own.splits[split])
     cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
-    return Grounds(task, split, cases, battle_seeds(own.seed, plan["battles"]), runs, settings, on_battles)
+    return ProtocolArena(task, split, cases, battle_seeds(own.seed, plan["battles"]), runs, settings, on_battles)
 
 
 def hashes_of(own: Population) -> dict[str, str]:
@@ -201,36 +201,36 @@ def hashes_of(own: Population) -> dict[str, str]:
     return found
 
 
-def told_of(grounds: Grounds, run: int, seeds_a_piece: int) -> dict[str, Any]:
+def told_of(arena: ProtocolArena, run: int, seeds_a_piece: int) -> dict[str, Any]:
     """What a record tells of a run: who it is, what it has met, and how each of its battles ended."""
-    own, fights = grounds.runs[run], []
-    for number, case in enumerate(grounds.cases):
-        fights += [Fight(run, number, battle) for battle in range(2 * len(case.seeds))]
-    played = iter(grounds.play(fights))
+    own, fights = arena.runs[run], []
+    for number, case in enumerate(arena.cases):
+        fights += [ProtocolBattle(run, number, battle) for battle in range(2 * len(case.seeds))]
+    played = iter(arena.play(fights))
     cases = []
-    for case in grounds.cases:
+    for case in arena.cases:
         ended = [next(played) for _ in range(2 * len(case.seeds))]
         cases.append({**case._asdict(), "seeds": list(case.seeds), "outcomes": outcomes_json(ended)})
     pieces = []
     for name in piece_names() if seeds_a_piece else ():
-        ended = grounds.play_piece(run, name, piece_seeds(seeds_a_piece))
+        ended = arena.play_piece(run, name, piece_seeds(seeds_a_piece))
         pieces.append({"piece": name, "outcomes": outcomes_json(ended, [find_piece(name).side])})
     return {
         "policy": own.name,
         "id": own.id,
         "repeats": own.repeats,
-        "met": met_by(own, grounds),
+        "met": met_by(own, arena),
         "provenance": own.provenance.as_json(),
         "cases": cases,
         "pieces": pieces,
     }
 
 
-def met_by(run: Run, grounds: Grounds) -> dict[str, Any]:
+def met_by(run: Run, arena: ProtocolArena) -> dict[str, Any]:
     """Whether a run has met the maps, the teams, and each opponent or partner: `met`, `not met` or `unknown`."""
-    configs = [grounds.task.battle(grounds.split, number) for number in range(len(grounds.rosters))]
+    configs = [arena.task.battle(arena.split, number) for number in range(len(arena.rosters))]
     teams = [run.provenance.has_met_battle(config) for config in configs]
-    names = dict.fromkeys(name for case in grounds.cases for name in (case.opponent, case.partner) if name)
+    names = dict.fromkeys(name for case in arena.cases for name in (case.opponent, case.partner) if name)
     others = {name: run.provenance.has_met_anywhere(resolve(name).id) for name in names}
     return {
         "maps": run.provenance.has_met_maps(configs[0]),
@@ -250,7 +250,7 @@ def met_in_training(record: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def made_with(settings: Settings) -> dict[str, Any]:
+def versions_of_settings(settings: Settings) -> dict[str, Any]:
     """Versions, precision and the kind of processor that battles were played with."""
     device, batch, compute, compiled, _ = settings
     assert compute is not None

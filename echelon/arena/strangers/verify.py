@@ -21,29 +21,29 @@ from echelon.arena.batch_arena import COMPUTE, BattleResult
 from echelon.arena.evaluate import evaluation_mode, place_of
 from echelon.arena.match import SIDES, outcomes_json
 from echelon.arena.proof import (
-    MADE_WITH,
     OBJECT,
     OUTCOME,
+    VERSIONS,
     read_claims,
     require_same,
     require_same_rules,
     require_same_weights,
 )
 from echelon.arena.resolve import resolve
-from echelon.arena.strangers.battles import Fight, Grounds, piece_seeds, run_of, ships
+from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, piece_seeds, run_of, ships
 from echelon.arena.strangers.evaluation import (
     PLAN,
     RUNS,
     SCHEMA,
     VERSION,
-    grounds_of,
     hashes_of,
     is_by_protocol,
-    made_with,
     met_by,
     met_in_training,
     plan_of,
+    protocol_arena,
     strangers_of,
+    versions_of_settings,
 )
 from echelon.arena.strangers.scores import scores_of
 from echelon.env.arguments import number_of_battles, whole_within
@@ -98,7 +98,7 @@ CHECK = record({
     "strangers": OBJECT,
     "runs": listed(RUN, 1, RUNS),
     "scores": OBJECT,
-    "versions": record({**MADE_WITH, "processor": text(200)}),
+    "versions": record({**VERSIONS, "processor": text(200)}),
     "command": text(),
 })  # fmt: skip
 
@@ -176,21 +176,21 @@ def verify(
         for each in given:
             stack.enter_context(evaluation_mode(each))
         runs = [run_of(each, at, env, task.battle(told["split"]), where) for at, each in enumerate(given)]
-        grounds = grounds_of(task, told["split"], own_plan(told, task, name), runs, how, on_battles)
-        return verification_of(told, grounds, sample, seed, statistical, name)
+        arena = protocol_arena(task, told["split"], own_plan(told, task, name), runs, how, on_battles)
+        return verification_of(told, arena, sample, seed, statistical, name)
 
 
 def verification_of(
-    told: Mapping[str, Any], grounds: Grounds, sample: int, seed: int | None, statistical: bool, name: str
+    told: Mapping[str, Any], arena: ProtocolArena, sample: int, seed: int | None, statistical: bool, name: str
 ) -> Verification:
     """Compare a record with all that can be found anew, cheap things first."""
-    require_same_plan(told, grounds, name)
-    require_same_runs(told, grounds, name)
+    require_same_plan(told, arena, name)
+    require_same_runs(told, arena, name)
     problem = score_difference(scores_of(told["runs"]), told["scores"], f"{name}: scores")
     if problem:
         raise FileError(f"{problem}: scores must be those of the battles that the file tells")
     chosen = chosen_battles(told, sample, seed)
-    exact = fight_again(told, grounds, chosen, statistical, name)
+    exact = fight_again(told, arena, chosen, statistical, name)
     return Verification(told, len(every_battle(told)), len(chosen), exact, tuple(met_in_training(told)))
 
 
@@ -226,15 +226,15 @@ def policies_of(told: Mapping[str, Any], policies: Any, name: str) -> list[Any]:
     return given
 
 
-def require_same_plan(told: Mapping[str, Any], grounds: Grounds, name: str) -> None:
+def require_same_plan(told: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
     """Refuse other seeds, other strangers, and fewer or other battles than the record's own numbers mean."""
-    seeds = [placed_seed(seed, grounds.split) for seed in grounds.seeds]
+    seeds = [placed_seed(seed, arena.split) for seed in arena.seeds]
     same = first_difference(seeds, told["seeds"], "seeds")
     expect(same is None, f"{name}: seeds", "the sealed ones of the task", "others")
-    strangers = strangers_of(grounds.task).splits[grounds.split]
+    strangers = strangers_of(arena.task).splits[arena.split]
     difference = first_difference(hashes_of(strangers), told["strangers"], f"{name}: strangers")
     expect(difference is None, f"{name}: strangers", "those of the task, by their hashes", difference)
-    cases = [{**case._asdict(), "seeds": list(case.seeds)} for case in grounds.cases]
+    cases = [{**case._asdict(), "seeds": list(case.seeds)} for case in arena.cases]
     pieces = piece_names() if told["pieces"] else []
     for number, run in enumerate(told["runs"]):
         here = f"{name}: runs[{number}]"
@@ -260,14 +260,14 @@ def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: S
     expect(right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "others")
 
 
-def require_same_runs(told: Mapping[str, Any], grounds: Grounds, name: str) -> None:
+def require_same_runs(told: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
     """Refuse other weights, and what they tell of their training otherwise than the record."""
-    for number, (claimed, run) in enumerate(zip(told["runs"], grounds.runs, strict=True)):
+    for number, (claimed, run) in enumerate(zip(told["runs"], arena.runs, strict=True)):
         here = f"{name}: runs[{number}]"
         require_same_weights(claimed["id"], run.id, run.name, f"{here}.id")
         limit = f"{run.repeats}, as it is of {run.name}"
         expect(claimed["repeats"] == run.repeats, f"{here}.repeats", limit, claimed["repeats"])
-        ours = {"met": met_by(run, grounds), "provenance": run.provenance.as_json()}
+        ours = {"met": met_by(run, arena), "provenance": run.provenance.as_json()}
         difference = first_difference(ours, {part: claimed[part] for part in ours}, here)
         limit = "what the weights tell of their training"
         expect(difference is None, f"{here}.met and provenance", limit, difference)
@@ -311,15 +311,15 @@ def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> li
 
 
 def fight_again(
-    told: Mapping[str, Any], grounds: Grounds, chosen: Sequence[BattlePlace], statistical: bool, name: str
+    told: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[BattlePlace], statistical: bool, name: str
 ) -> bool:
-    """Fight battles again and refuse others than are told; returns whether all were compared bit for bit."""
-    made, here = told["versions"], made_with(grounds.settings)
+    """ProtocolBattle battles again and refuse others than are told; returns whether all were compared bit for bit."""
+    made, here = told["versions"], versions_of_settings(arena.settings)
     is_same_kind = not statistical and all(made[fact] == here[fact] for fact in KIND)
     claimed, found = [], []
-    for (run, key, at), ours in zip(chosen, played_again(told, grounds, chosen), strict=True):
+    for (run, key, at), ours in zip(chosen, played_again(told, arena, chosen), strict=True):
         theirs = outcome_of(told, (run, key, at))
-        if (is_same_kind and grounds.runs[run].repeats) or is_scripted(told, grounds, run, key):
+        if (is_same_kind and arena.runs[run].repeats) or is_scripted(told, arena, run, key):
             require_same(ours, theirs, f"{name}: runs[{run}], {key}, battle {at}", here, made)
         else:
             claimed.append(theirs["winner"] == theirs["x_side"])
@@ -329,17 +329,17 @@ def fight_again(
     return not claimed
 
 
-def played_again(told: Mapping[str, Any], grounds: Grounds, chosen: Sequence[BattlePlace]) -> list[dict[str, Any]]:
+def played_again(told: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[BattlePlace]) -> list[dict[str, Any]]:
     """How battles end here, as a record tells it, in order."""
-    fights = {place: Fight(place[0], place[1], place[2]) for place in chosen if isinstance(place[1], int)}
-    ended: dict[BattlePlace, BattleResult] = dict(zip(fights, grounds.play(list(fights.values())), strict=True))
+    fights = {place: ProtocolBattle(place[0], place[1], place[2]) for place in chosen if isinstance(place[1], int)}
+    ended: dict[BattlePlace, BattleResult] = dict(zip(fights, arena.play(list(fights.values())), strict=True))
     on_piece: dict[tuple[int, str], list[int]] = {}
     for run, key, at in chosen:
         if isinstance(key, str):
             on_piece.setdefault((run, key), []).append(at)
     seeds = piece_seeds(told["pieces"])
     for (run, piece), numbers in on_piece.items():
-        played = grounds.play_piece(run, piece, [seeds[at] for at in numbers])
+        played = arena.play_piece(run, piece, [seeds[at] for at in numbers])
         ended |= {(run, piece, at): one for at, one in zip(numbers, played, strict=True)}
     return [outcomes_json([ended[place]], [outcome_of(told, place)["x_side"]])[0] for place in chosen]
 
@@ -353,12 +353,12 @@ def outcome_of(told: Mapping[str, Any], place: BattlePlace) -> Mapping[str, Any]
     return found
 
 
-def is_scripted(told: Mapping[str, Any], grounds: Grounds, run: int, key: int | str) -> bool:
+def is_scripted(told: Mapping[str, Any], arena: ProtocolArena, run: int, key: int | str) -> bool:
     """Whether a battle is one of scripted commanders, which has the same bits on every processor."""
-    own = grounds.runs[run]
+    own = arena.runs[run]
     names = [own.policy if isinstance(own.policy, str) and ships(own.policy) else None]
     if isinstance(key, int):
-        case = grounds.cases[key]
+        case = arena.cases[key]
         names += [case.opponent, *([case.partner] if case.partner else [])]
     else:
         names.append(find_piece(key).opponent)
