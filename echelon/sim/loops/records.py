@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.rules.catalog import Material
+from echelon.rules.catalog import Catalog, Material
 from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
+from echelon.rules.physics import RulesConfig
+from echelon.runtime.limits import hints_of
 
 W, T = MAX_WEAPONS, MAX_TIMERS
 
@@ -88,13 +90,8 @@ WEAPON = record(
 SLOT = record(ints="shooter weapon planes")
 """A shot slot; `planes` is the maximum number of grid planes of an axis that its shot crosses in a substep."""
 RULES = record(
-    floats="dt_s gravity half_gravity fall velocity_damping shutdown_damping step_up_vox water_speed"
-    " legged_speed legged_jet jet_heat_per_s vent_factor heat_ceiling lava_heat_per_s water_heat_per_s"
-    " lava_damage_per_s debris_heat debris_damage ecm_heat_per_s eccm_heat_per_s stability_cap"
-    " stability_regen_per_s legged_unsteadiness walking_unsteadiness suppressed_unsteadiness least_regeneration"
-    " steady_vox_per_s legged_stability risen_stability rear_arc_cos rear_factor knee leg_hit_share"
-    " paint_bonus ams_vox ams_chance cloud_vox_sq"
-    " sight_lock_vox line_vox lock_quality ewar_vox jam_loss eccm_gain blind_quality best_quality"
+    floats=f"{' '.join(each for kind in (RulesConfig, Catalog) for each, of in hints_of(kind).items() if of is float)}"
+    " gravity half_gravity fall debris_heat debris_damage knee cloud_vox_sq line_vox"
     f" beam_spread missile_loft missile_rack_vox turn keep skin_vox eccm_trigger material_hp:{len(Material)}",
     ints="fall_substeps alarm_substeps paint_substeps cloud_substeps ams_substeps ams_timer clouds_each"
     " shot_planes sight_planes burst_planes size:3 decision_repeat num_timers num_weapons"
@@ -103,7 +100,7 @@ RULES = record(
     " ams_stream wreck_stream",
     flags="destroys smokes tears ewar comms target_preference observation_control",
 )
-"""Numbers of the rules and of the catalog that belong to no row of it."""
+"""Numbers of the rules and of the catalog that belong to no row of it: every float, and what follows from them."""
 
 
 class Ground(NamedTuple):
