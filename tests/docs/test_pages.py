@@ -7,10 +7,11 @@ import shutil
 import sys
 import warnings
 from types import ModuleType
+from urllib.parse import urlsplit
 
 import pytest
 from brief_tasks import make_tasks_brief
-from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
+from pages import LINKED, PAGES, ROOT, UNRUN, anchors, blocks, commands, is_outside, links, program
 from tiny_runs import TINY, tiny_run
 
 import echelon
@@ -138,12 +139,18 @@ def check(name: str, rest: list[str], words: list[str]) -> None:
             assert not word.startswith(PLACES) or (ROOT / word.partition("::")[0]).exists(), f"{words}: {word}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
+    """Those out of the repository have the form of an address: nothing is fetched."""
     for target in links(page):
+        if is_outside(target):
+            address = urlsplit(target)
+            is_host = re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)+", address.netloc) is not None
+            assert address.scheme == "https" and is_host, target
+            continue
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
-        assert there.exists(), target
+        assert there.exists() and there.is_relative_to(ROOT), target
         assert not anchor or anchor in anchors(there), target
 
 
@@ -184,9 +191,20 @@ def test_the_leaderboard_of_the_page_is_that_of_the_table():
     assert f"show -->\n\n{leaderboard.markdown(rows)}\n\n<!-- end" in (ROOT / "docs" / "PROTOCOL.md").read_text()
 
 
-def test_the_citation_names_this_version():
-    text = (ROOT / "CITATION.cff").read_text()
-    assert f"\nversion: {VERSION}\n" in text
+def test_what_names_a_version_names_this_one():
+    assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
+    assert any(folder.name == VERSION for folder in (ROOT / "tests" / "fixtures").iterdir())
+    heads, releases = releases_of((ROOT / "CHANGELOG.md").read_text())
+    assert heads[0] == VERSION and len(set(heads)) == len(heads)
+    assert max(len(release.strip().splitlines()) for release in releases) <= 30
+    told = re.findall(r"\b\d+\.\d+\.\d+\b", (ROOT / "docs" / "TASKS.md").read_text())
+    assert told and set(told) <= set(heads), "a task is cited with an Echelon that can be installed"
+
+
+def releases_of(changes: str) -> tuple[list[str], list[str]]:
+    """The headings of the changes, and what stands below each."""
+    parts = re.split(r"^## (.*)$", changes, flags=re.MULTILINE)
+    return parts[1::2], parts[2::2]
 
 
 def test_what_is_public_is_in_the_reference():
