@@ -67,10 +67,14 @@ def test_every_link_resolves(site):
 
 
 def test_the_reference_tells_every_public_name(site):
-    ids = Page((site / "docs" / "API.html").read_text()).ids
+    text = (site / "docs" / "API.html").read_text()
+    ids = Page(text).ids
     assert [name for name in echelon.__all__ if name != "__version__" and f"echelon.{name}" not in ids] == []
     assert "echelon.EchelonEnv.render" in ids, "what it has from Echelon's own base classes"
     assert "echelon.EnvConfig.comm_dim" in ids
+    assert "echelon.rules.actions.Act.PRIMARY" in ids and "echelon.state.Mechs.alive" in ids
+    assert "echelon.state.Mechs.memmap" not in ids, "what tensordict tells itself"
+    assert "hull centre" in text and 'href="COMMAND.html"' in text, "fields that comments tell, and pages as links"
 
 
 def test_the_search_finds_words_of_docstrings_and_pages(site):
