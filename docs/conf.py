@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import json
 import re
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from sphinx.application import Sphinx
@@ -19,6 +20,9 @@ from sphinx.ext.napoleon import GoogleDocstring
 from echelon.runtime.version import VERSION
 from echelon.state import Fields
 
+ROOT = Path(__file__).parents[1]
+SHOWN = ("tests/examples/", "pipelines/torchrl_ppo.py")
+"""What a page may give to who has no clone."""
 project = "Echelon"
 author = "The Echelon authors"
 copyright = author
@@ -85,7 +89,22 @@ def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname.startswith("examples/"):
         cells = ((cell["cell_type"], "".join(cell["source"])) for cell in json.loads(source[0])["cells"])
         fence = {"code": ("```ipython\n", "\n```"), "markdown": ("", "")}
-        source[0] = "\n\n".join(text.join(fence[kind]) for kind, text in cells)
+        first, *others = (text.join(fence[kind]) for kind, text in cells)
+        file = f"{{download}}`This page is a notebook </{docname}.ipynb>`"
+        source[0] = "\n\n".join(
+            [first, f"{file}: `pip install echelon-marl jupyterlab` and `jupyter lab` run it.", *others]
+        )
+
+
+def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Programs and settings of the repository that a page names can be downloaded from it."""
+
+    def link(match: re.Match[str]) -> str:
+        places = (f"tests/examples/{match[1]}", match[1])
+        found = next((place for place in places if (ROOT / place).is_file() and place.startswith(SHOWN)), None)
+        return f"{{download}}`{match[1]} </{found}>`" if found else match[0]
+
+    source[0] = re.sub(r"(?<![\w`\[])`([\w/]+\.(?:py|json))`(?!`)", link, source[0])
 
 
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -124,6 +143,7 @@ def show_fields(
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_notebook)
+    app.connect("source-read", link_examples)
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", show_fields)
     app.connect("autodoc-skip-member", skip_foreign)

@@ -17,6 +17,7 @@ pytest.importorskip("myst_parser")
 pytest.importorskip("furo")
 
 pytestmark = pytest.mark.long
+EXTENDING = (ROOT / "docs" / "EXTENDING.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +87,10 @@ def test_a_notebook_is_shown_cell_by_cell(site):
     (page,) = site.glob("examples/1_*.html")
     text = page.read_text()
     assert "cell_type" not in text and text.count('class="highlight-ipython') > 4
+    assert re.search(r'href="../_downloads/\w+/1_first_battle.ipynb"', text)
+
+
+def test_a_program_that_a_page_names_can_be_had_without_a_clone(site):
+    text = (site / "docs" / "EXTENDING.html").read_text()
+    files = [path.name for path in (ROOT / "tests" / "examples").iterdir() if f"`{path.name}`" in EXTENDING]
+    assert len(files) > 5 and all(re.search(rf'href="../_downloads/\w+/{name}"', text) for name in files)
