@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import re
 import shutil
 import sys
@@ -17,8 +18,10 @@ from tiny_runs import TINY, tiny_run
 import echelon
 from echelon.arena import exploit
 from echelon.arena.strangers import evaluation, leaderboard
+from echelon.command import session
+from echelon.datasets import dataset
 from echelon.env.tasks import task as tasks
-from echelon.league import database, export_rows
+from echelon.league import database, export_rows, unrecorded
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
@@ -178,6 +181,9 @@ def test_the_table_of_files_is_true():
         f"`{exploit.SCHEMA}` {exploit.VERSION} |",
         f"`{evaluation.SCHEMA}` {evaluation.VERSION} |",
         f"`{leaderboard.SCHEMA}` {leaderboard.VERSION} |",
+        f"`{dataset.SCHEMA}` {dataset.VERSION} |",
+        f"`{unrecorded.SCHEMA}` {unrecorded.VERSION} |",
+        f"| `schema` {session.SCHEMA} |",
         f"| rules of a battle | named in all of these | {RULES_VERSION} |",
         f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",
     )
@@ -214,4 +220,4 @@ def test_what_is_public_is_in_the_reference():
     assert [name for name in echelon.__all__ if name != "__version__" and f"echelon.{name}" not in told] == []
     for name in told:
         module, _, last = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), last), name
+        assert inspect.getdoc(getattr(importlib.import_module(module), last)), name
