@@ -28,7 +28,7 @@ from echelon.command.port import CommandPort
 from echelon.command.session import MOST_BYTES, Session
 from echelon.env.views.commanders import commanders
 from echelon.pipelines.arena_args import BattleArgs, EnvName, battle_config
-from echelon.pipelines.command_server import CommandServer
+from echelon.pipelines.command_server import GONE, CommandServer
 from echelon.replay.battle import Replay
 from echelon.replay.file import save
 from echelon.replay.ground import rebuild
@@ -155,13 +155,18 @@ class Command:
         """What was recorded, written where that is asked for."""
         if recorder is None:
             return None
-        own = f"{self.kind} over {self.mechs}"
-        names = (own, self.opponent) if self.side == "blue" else (self.opponent, own)
         count = len(recorder.battles)
-        replay = recorder.finish(blue=[names[0]] * count, red=[names[1]] * count)
+        blue, red = self.names
+        replay = recorder.finish(blue=[blue] * count, red=[red] * count)
         if self.replay is not None:
             save(replay, self.replay)
         return replay
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Who commands blue and red, in words."""
+        own = f"{self.kind} over {self.mechs}"
+        return (own, self.opponent) if self.side == "blue" else (self.opponent, own)
 
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:
         """The battles, ready to be commanded."""
@@ -198,14 +203,14 @@ def converse(
     clock: Clock,
     lines: queue.Queue[Any],
     say: Callable[[Any], None],
-    attend: Callable[[], None] = lambda: None,
+    attend: Callable[[], bool] = lambda: False,
 ) -> None:
     """Report, take orders, play on, until every battle has ended.
 
     Args:
-        lines: what the other side writes; None at its end.
+        lines: what the other side writes; None at its end, `GONE` where one writer has gone and another may come.
         say: writes a message to it.
-        attend: returns once somebody is there; until then no battle goes on.
+        attend: returns once somebody is there; until then no battle goes on. Whether nobody was.
 
     Raises:
         ConfigError: the other side has gone before the battles ended.
@@ -216,6 +221,9 @@ def converse(
     while not session.is_over:
         say(session.report())
         for line in waiting(lines, clock, session.pace):
+            if line is GONE:
+                session.left()
+                continue
             if line is None:
                 count = sum(session.port.ended)
                 what = f"stdin ended after report {session.number}, {count} of {len(session.port.ended)} battles had"
@@ -223,7 +231,8 @@ def converse(
             answer = session.receive(line)
             if answer:
                 say(answer)
-        attend()
+        if attend():
+            session.left()
         if session.pace is not None:
             session.pace.skip_to_now()
         for message in session.advance():
@@ -231,10 +240,13 @@ def converse(
     say(session.result())
 
 
-def waiting(lines: queue.Queue[Any], clock: Clock, pace: Pace | None) -> Iterator[bytes | str | None]:
+def waiting(lines: queue.Queue[Any], clock: Clock, pace: Pace | None) -> Iterator[Any]:
     """The lines that count before the battles go on: one with the clock `step`, else those that came until then."""
     if clock == "step":
-        yield lines.get()
+        line = GONE
+        while line is GONE:
+            line = lines.get()
+            yield line
         return
     late = 0
     # Whoever writes without end holds up no battle.

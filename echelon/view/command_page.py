@@ -17,7 +17,7 @@ from echelon.view.page import fill_template, read
 from echelon.view.run_report import EDITOR, as_script
 
 ASSETS = files("echelon.view") / "command"
-SCRIPTS = ("battle.js", "field.js", "orders.js", "command.js")
+SCRIPTS = ("battle.js", "field.js", "orders.js", "stick.js", "command.js")
 """In the order they are read, after the editor's map, of which theirs is one."""
 
 

@@ -118,9 +118,34 @@ def test_a_battle_waits_for_whoever_lost_the_connection():
     assert served.session.is_over
 
 
+def test_a_lost_connection_lets_go_of_a_mech():
+    """Before whoever comes back drives, and not after."""
+    port = small_port(60.0)
+    with serving(port, "real", paused=True) as served:
+        with client(served.server) as spoken:
+            spoken.send('{"drive": {"mech": "blue_1", "ahead": 1}, "step": 1}')
+            while (message := until(spoken, "report"))["number"] < 2:
+                pass
+            assert message["driven"]["mech"] == "blue_1"
+            spoken.send('{"drive": {"mech": "blue_9"}}')
+            assert until(spoken, "refused")["errors"][0].startswith("drive.mech must be one of blue_0")
+        while served.server.has_client or port.stick is not None:
+            pass
+        with client(served.server) as spoken:
+            spoken.send('{"step": 1}')
+            while (message := until(spoken, "report"))["number"] < 3:
+                pass
+            assert "driven" not in message
+            spoken.send('{"drive": {"mech": "blue_2"}, "step": 1}')
+            while (message := until(spoken, "report"))["number"] < 4:
+                pass
+            assert message["driven"]["mech"] == "blue_2"
+
+
 def test_fuzzed_messages_end_no_battle():
     draw, port = random.Random(5), small_port(60.0)
-    values = [None, True, -1, "x", [], {}, {"pause": 1}, {"speed": 1e999}, {"step": -1}, {"orders": [{"kind": []}]}]
+    values = [None, True, -1, "x", [], {}, {"pause": 1}, {"speed": 1e999}, {"step": -1}, {"drive": 1}]
+    values.append({"orders": [{"kind": []}]})
     with serving(port, "real", paused=True) as served, client(served.server) as spoken:
         for number in range(300):
             noise = draw.randbytes(draw.randrange(40))
