@@ -26,6 +26,8 @@ from echelon.arena.resolve import resolve
 from echelon.command.pace import Pace
 from echelon.command.port import CommandPort
 from echelon.command.session import MOST_BYTES, Session
+from echelon.datasets.commanded import CommandedGame
+from echelon.datasets.dataset import DatasetWriter
 from echelon.env.views.commanders import commanders
 from echelon.pipelines.arena_args import BattleArgs, EnvName, battle_config
 from echelon.pipelines.command_server import GONE, CommandServer
@@ -81,6 +83,9 @@ class Command:
     device: str = "auto"
     replay: Path | None = None
     """Record the battles, at most 16, into this file."""
+    dataset: Path | None = None
+    """Keep the battles as data for learning in this file (docs/DATASETS.md): what everybody saw and did, your orders
+    and what you drove. Whoever gives it consents to that; without it nothing of the kind is kept."""
 
     def __post_init__(self) -> None:
         limits = {"battles": Limits(1, MOST_PLAYED, "battles"), "seed": SEED, "port": Limits(0, 65535)}
@@ -90,6 +95,8 @@ class Command:
         if self.kind == "human":
             require(self.battles == 1, "--battles", "1 for a human", self.battles)
             require(self.clock in (None, "real"), "--clock", "real for a human", self.clock)
+        is_own = self.dataset is None or self.replay is None or self.dataset.resolve() != self.replay.resolve()
+        require(is_own, "--dataset", "another file than the replay", str(self.dataset))
 
     @property
     def side(self) -> Literal["blue", "red"]:
@@ -112,8 +119,9 @@ class Command:
         return self.clock or ("real" if self.kind == "human" else "step")
 
     def run(self) -> None:
-        if self.replay is not None:
-            check_writable(self.replay)
+        for path in (self.replay, self.dataset):
+            if path is not None:
+                check_writable(path)
         is_recorded = self.replay is not None or self.kind == "human"
         recorder = Recorder(range(min(self.battles, 16))) if is_recorded else None
         port = self.commanded(recorder)
@@ -130,7 +138,9 @@ class Command:
         # The lines of the program are the conversation; nothing else may stand among them.
         out, sys.stdout = sys.stdout, sys.stderr
         try:
-            converse(session, self.timing, lines_of(functools.partial(os.read, sys.stdin.fileno())), speaker(out))
+            with self.kept_as_data(session.port):
+                lines = lines_of(functools.partial(os.read, sys.stdin.fileno()))
+                converse(session, self.timing, lines, speaker(out))
         finally:
             sys.stdout = out
 
@@ -142,7 +152,8 @@ class Command:
             print(f"command     {server.address}", file=sys.stderr, flush=True)
             if page and self.browser:
                 webbrowser.open(server.address)
-            converse(session, self.timing, server.lines, server.say, server.wait_for_client)
+            with self.kept_as_data(session.port):
+                converse(session, self.timing, server.lines, server.say, server.wait_for_client)
             server.wait_for_client()
             replay = self.kept(recorder)
             if page and replay is not None:
@@ -167,6 +178,18 @@ class Command:
         """Who commands blue and red, in words."""
         own = f"{self.kind} over {self.mechs}"
         return (own, self.opponent) if self.side == "blue" else (self.opponent, own)
+
+    @contextlib.contextmanager
+    def kept_as_data(self, port: CommandPort) -> Iterator[None]:
+        """Write the battles that are played inside as a dataset, where that is asked for; none after an error."""
+        if self.dataset is None:
+            yield
+            return
+        with DatasetWriter(self.dataset, port.view.config, self.names) as writer:
+            game = CommandedGame(port, writer, self.names)
+            yield
+            game.end()
+        print(f"dataset     {self.dataset}: {writer.lengths['rows']} decisions", file=sys.stderr, flush=True)
 
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:
         """The battles, ready to be commanded."""

@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from echelon.command.pace import Pace
+from echelon.datasets.dataset import open_dataset
 from echelon.pipelines.command import Command
 from echelon.pipelines.command_server import OTHER_CLIENT, CommandServer
 from echelon.rules.orders import OrderField, OrderKind
@@ -229,10 +230,10 @@ def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
         "--device",
         "cpu",
     )
-    kept = tmp_path / "kept.echelon"
+    kept, data = tmp_path / "kept.echelon", tmp_path / "kept.safetensors"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [sys.executable, "-m", "echelon.pipelines.arena", *words, "--replay", str(kept)],
+        [sys.executable, "-m", "echelon.pipelines.arena", *words, "--replay", str(kept), "--dataset", str(data)],
         stderr=subprocess.PIPE, text=True, env=environment,
     ) as process:  # fmt: skip
         scheme, address = process.stderr.readline().split()[1].split("://")
@@ -240,7 +241,7 @@ def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
         host, token = address.split("/")[0], address.split("token=")[1]
         with connect(f"ws://{host}/ws?token={token}", proxy=None) as spoken:
             assert hear(spoken)["type"] == "begin"
-            spoken.send('{"speed": 16}')
+            spoken.send('{"speed": 16, "orders": [{"kind": "hold"}]}')
             assert until(spoken, "result")["won_by"].keys() == {"own", "enemy", "nobody"}
             if who == "human":
                 path = until(spoken, "replay")["path"]
@@ -250,3 +251,5 @@ def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
                 process.send_signal(2)
         assert process.wait(STUCK_S) == 0
     assert kept.stat().st_size > 1000
+    dataset = open_dataset(data)
+    assert dataset.commanders[0] == f"{who} over heuristic:hard" and dataset.rows["blue_command", "action"].any()
