@@ -21,6 +21,7 @@ const battle = new Battle();
 const field = new Field(at("chart"), at("ground"), battle);
 const orders = new Orders(field, battle, send, tell);
 const stick = new Stick(field, battle, orders, send, tell);
+const film = new Film(battle, field, tell);
 let channel = null, isTold = false, frames = 0;
 
 function connect() {
@@ -30,7 +31,7 @@ function connect() {
     stick.drop(); // the battle has let it go
     if (code === REFUSED) tell(false, reason);
     else if (!isTold) {
-      tell(false, "no connection: the battle waits; trying again");
+      tell(false, `no connection: the ${facts.watches ? "run has ended, or was stopped" : "battle waits"}; trying again`);
       setTimeout(connect, AGAIN_MS);
     }
   };
@@ -38,6 +39,7 @@ function connect() {
 
 /** Send a message; false where nobody hears it. */
 function send(message) {
+  if (facts.watches) return false;
   const isOpen = channel.readyState === WebSocket.OPEN;
   if (isOpen) channel.send(JSON.stringify(message));
   else tell(false, "no connection: nothing was sent");
@@ -55,6 +57,7 @@ const HEARD = {
     stick.hear(driven);
     show();
   },
+  rollout: (message) => film.take(message),
   refused: ({ errors }) => {
     battle.pending.clear();
     if (errors[0].startsWith("drive")) stick.drop();
@@ -93,7 +96,8 @@ function show() {
     at(id).textContent = `${team} ${seconds.toFixed(1)} of ${toWin} s`;
     Object.assign(at(id).style, { background: TEAM_LOOKS[team].fill, color: TEAM_LOOKS[team].text });
   }
-  at("zone").textContent = control.own && control.enemy ? "zone contested" : control.own ? "zone yours" : control.enemy ? "zone theirs" : "zone empty";
+  const [yours, theirs] = facts.watches ? [facts.team, ENEMY] : ["yours", "theirs"];
+  at("zone").textContent = control.own && control.enemy ? "zone contested" : control.own ? `zone ${yours}` : control.enemy ? `zone ${theirs}` : "zone empty";
   at("packs").replaceChildren(...battle.packs.map(card));
   at("drive").lastChild.textContent = battle.driven ? ` let ${battle.driven} go` : ` drive ${stick.offered ?? "a mech"}`;
   at("drive").setAttribute("aria-pressed", battle.driven !== null);
@@ -107,9 +111,9 @@ function bar(share, title, isHot = false) {
 
 /** A pack as a button: who lives, what it was told, who heard it. */
 function card(pack) {
-  const order = battle.order(pack), heard = pack.mechs.filter((mech) => mech.heard).length;
+  const order = battle.order(pack), none = facts.watches ? "" : "no orders", heard = pack.mechs.filter((mech) => mech.heard).length;
   const fire = order?.fire && order.fire !== "free" ? `, fire: ${order.fire}` : "";
-  const told = order ? `${order.kind}${order.target ? ` ${order.target}` : ""}${fire} · heard by ${heard} of ${pack.alive}` : "no orders";
+  const told = order ? `${order.kind}${order.target ? ` ${order.target}` : ""}${fire} · heard by ${heard} of ${pack.alive}` : none;
   const rows = pack.mechs.flatMap((mech) => [
     element("span", { textContent: mech.name.split("_")[1] }),
     element("span", { textContent: mech.hull, className: mech.under_fire ? "bad" : "" }),
@@ -167,6 +171,11 @@ function pressed(event) {
 }
 
 function draw(time) {
+  if (film.play(time) && battle.report) {
+    show();
+    at("result").hidden = !battle.winner;
+    at("result").textContent = `${battle.winner} won`;
+  }
   stick.flush(time);
   field.drawAt(time);
   frames++;
@@ -174,6 +183,8 @@ function draw(time) {
 }
 
 function begin() {
+  document.body.classList.toggle("watches", facts.watches);
+  if (facts.watches) tell(true, "the next rollout is shown when it was played");
   at("speed").append(...SPEEDS.map((speed) => element("option", { value: speed, textContent: `${speed}×` })));
   at("speed").addEventListener("change", () => {
     setSpeed(Number(at("speed").value));

@@ -9,7 +9,11 @@ class Field extends Chart {
   constructor(canvas, ground, battle) {
     super(canvas, { size: facts.map });
     Object.assign(this, { battle, ground });
-    ground.src = facts.ground;
+    this.setGround(facts.ground);
+  }
+
+  setGround(address) {
+    if (this.ground.src !== address) this.ground.src = address;
   }
 
   measure() {

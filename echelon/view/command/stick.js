@@ -22,7 +22,7 @@ class Stick {
 
   toggle() {
     if (this.battle.driven) this.release();
-    else if (this.offered && !this.battle.winner) {
+    else if (this.offered && !this.battle.winner && !facts.watches) {
       Object.assign(this.battle, { driven: this.offered, facing: null });
       this.rest();
       this.tell(true, `you drive ${this.battle.driven}`);
