@@ -31,11 +31,11 @@ from echelon.datasets.dataset import DatasetWriter
 from echelon.env.views.commanders import commanders
 from echelon.pipelines.arena_args import BattleArgs, EnvName, battle_config
 from echelon.pipelines.command_server import GONE, CommandServer
+from echelon.pipelines.page_server import page_facts
 from echelon.replay.battle import Replay
 from echelon.replay.file import save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
-from echelon.rules.catalog import Material
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
@@ -147,7 +147,8 @@ class Command:
     def over_network(self, session: Session, recorder: Recorder | None) -> None:
         """Serve one client; a human is then offered what was played, until the program is interrupted."""
         token = secrets.token_urlsafe(24)
-        page = command_page(page_facts(session.port, token)) if self.kind == "human" else ""
+        env = session.port.view.env
+        page = command_page(page_facts(env, self.side, token)) if self.kind == "human" else ""
         with CommandServer(page, self.port, token) as server:
             print(f"command     {server.address}", file=sys.stderr, flush=True)
             if page and self.browser:
@@ -206,19 +207,6 @@ class Command:
             config, policies[0], policies[1], self.battles, device, self.seed, side=self.side, observer=recorder
         )
         return CommandPort(view)
-
-
-def page_facts(port: CommandPort, token: str) -> dict[str, Any]:
-    """What the page of a human is told of the first battle beforehand."""
-    state, game = port.view.env.state, port.view.env.game
-    return {
-        "token": token,
-        "team": "red" if port.is_red[0] else "blue",
-        "map": list(game.config.world.size[:2]),
-        "ground": game.maps.material[state.map_id[0]].cpu().numpy(),
-        "materials": [material.name.lower() for material in Material],
-        "hulls": {name: list(hull.size) for name, hull in game.catalog.hulls.items()},
-    }
 
 
 def converse(

@@ -18,8 +18,7 @@ from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.config import PAST
 from echelon.learn.curriculum import SCRIPTED
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.pipelines.page_server import POLICY_VIOLATION, PageServer
-from echelon.rules.catalog import Material
+from echelon.pipelines.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
 from echelon.view.command_page import command_page, ground_picture
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ SLOW_S = 2.0
 """How long a viewer may take to read a message; one that is slower is let go."""
 LEAST_S = 0.5
 """Between two rollouts that are shown: a GPU plays more of them than anybody sees."""
-MATERIALS = [material.name.lower() for material in Material]
 
 
 class LiveRollout:
@@ -145,17 +143,9 @@ class Live(Callback):
         """
         if not trainer.ranks.is_first:
             return
-        env, token = trainer.env, secrets.token_urlsafe(24)
-        facts = {
-            "token": token,
-            "team": team_of(trainer),
-            "watches": True,
-            "map": list(env.config.world.size[:2]),
-            "ground": env.game.maps.material[env.state.map_id[0]].cpu().numpy(),
-            "materials": MATERIALS,
-            "hulls": {name: list(hull.size) for name, hull in env.game.catalog.hulls.items()},
-        }
-        self.server = self._serving.enter_context(LiveServer(command_page(facts), self.port, token))
+        token = secrets.token_urlsafe(24)
+        page = command_page(page_facts(trainer.env, team_of(trainer), token, watches=True))
+        self.server = self._serving.enter_context(LiveServer(page, self.port, token))
 
     def on_run_start(self, trainer: Trainer) -> None:
         if self.server is not None:
@@ -188,7 +178,7 @@ class Live(Callback):
             "decision_s": game.rules.decision_s,
             **{group: name_of(trainer, group) for group in GROUPS},
         }
-        grounds = {number: game.maps.material[number].cpu().numpy() for number in maps}
+        grounds = {number: ground_of(trainer.env, number) for number in maps}
         self.server.show(LiveRollout(facts, played, grounds))
 
     def close(self) -> None:

@@ -14,8 +14,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
+
 from echelon.command.session import MOST_BYTES
+from echelon.env.env import EchelonEnv
 from echelon.pipelines.edit_server import HEADERS
+from echelon.rules.catalog import Material
 from echelon.runtime.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,6 +30,26 @@ CHANNEL, PAGE = "/ws", "/"
 OPEN_S = 2.0
 """How long a connection may ask for nothing: browsers open some in advance, and the server's end waits for them."""
 POLICY_VIOLATION = 1008
+MATERIALS = [material.name.lower() for material in Material]
+
+
+def page_facts(env: EchelonEnv, team: str, token: str, watches: bool = False) -> dict[str, Any]:
+    """What `command_page` is told of the first battle of an environment."""
+    return {
+        "token": token,
+        "team": team,
+        "watches": watches,
+        "map": list(env.config.world.size[:2]),
+        "ground": ground_of(env, int(env.state.map_id[0])),
+        "materials": MATERIALS,
+        "hulls": {name: list(hull.size) for name, hull in env.game.catalog.hulls.items()},
+    }
+
+
+def ground_of(env: EchelonEnv, number: int) -> np.ndarray:
+    """The materials `[Z, Y, X]` uint8 of a map, as battles begin on it."""
+    ground: np.ndarray = env.game.maps.material[number].cpu().numpy()
+    return ground
 
 
 class PageServer:

@@ -14,8 +14,9 @@ import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
 from echelon.command.pace import Pace
 from echelon.command.session import Session
-from echelon.pipelines.command import Clock, converse, page_facts
+from echelon.pipelines.command import Clock, converse
 from echelon.pipelines.command_server import CommandServer
+from echelon.pipelines.page_server import page_facts
 from echelon.view.command_page import command_page
 
 TOKEN = "known"
@@ -45,8 +46,8 @@ def serving(
     pace = Pace(port.view.config.command.period * port.view.config.rules.decision_s) if clock == "real" else None
     if pace is not None:
         pace.is_paused = paused
-    session = Session(port, pace=pace)
-    with CommandServer(command_page(page_facts(port, TOKEN)), token=TOKEN) as server:
+    session, team = Session(port, pace=pace), "red" if port.is_red[0] else "blue"
+    with CommandServer(command_page(page_facts(port.view.env, team, TOKEN)), token=TOKEN) as server:
 
         def both() -> bool:
             attend()
