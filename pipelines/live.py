@@ -116,6 +116,8 @@ class LiveServer(PageServer):
         finally:
             with self._news:
                 self.viewers -= 1
+                # Whoever comes when nobody has looked for a while is shown what is played then.
+                self._rollout = self._rollout if self.viewers else None
 
 
 class Live(Callback):

@@ -207,6 +207,14 @@ def test_viewers_disturb_nobody():
             except ConnectionClosed:
                 late = None
         assert told["iteration"] == 2
+        held.close()
+        while server.viewers:
+            time.sleep(0.01)
+        with viewer(server) as again:
+            while not server.viewers:
+                time.sleep(0.01)
+            server.show(rollout(3))
+            assert json.loads(again.recv(timeout=STUCK_S))["iteration"] == 3
 
 
 def test_a_stranger_watches_nothing():
