@@ -44,6 +44,7 @@ function drawFog(overlay, scene, view, battle) {
   }
 }
 
+/** Kinds of orders and disciplines of fire by their numbers in the record. */
 const ORDERS = ["free", "hold", "move", "attack", "defend", "screen", "regroup"], DISCIPLINES = ["", ", fires back only", ", holds fire"];
 
 /** What a mech was last told, `{kind, place, target, discipline, t}`; undefined without an order. */
