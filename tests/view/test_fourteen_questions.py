@@ -143,10 +143,8 @@ def counted(browser, tmp_path):
 def test_when_was_it_decided(counted):
     look_into(counted, "decided")
     first = texts(counted, "[data-study=decided] .what")[0]
-    assert (
-        first
-        == "+40 points for blue by 0:04.0: blue heavy 1 killed red light 2 with gauss; red medium 1 lost its legs; the zone is empty"
-    )
+    fell = "blue heavy 1 killed red light 2 with gauss; red medium 1 lost its legs; the zone is empty"
+    assert first == f"+40 points for blue by 0:04.0: {fell}"
 
 
 def test_what_if_a_unit_had_lived(counted):
