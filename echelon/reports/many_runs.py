@@ -175,7 +175,7 @@ def origin(folder: Path) -> list[str]:
         return [""] * 7
     found = open_checkpoint(newest_checkpoint(checkpoints))
     claims, counters = found.claims, found.counters
-    met = [f"{kind} {', '.join(names)}" for kind, names in found.provenance.items() if names]
+    met = [f"{kind} {', '.join(names)}" for kind, names in found.provenance.as_json().items() if names]
     return [
         told(claims["settings"].get("seed")),
         f"{counters.agent_steps:,}",

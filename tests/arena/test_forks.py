@@ -22,12 +22,6 @@ CPU = torch.device("cpu")
 UNEQUAL = dataclasses.replace(BRIEF, red=BRIEF.red[:3])
 
 
-def brief(name):
-    """A scenario that ends as soon as a brief battle."""
-    config = config_of_words((name,))
-    return dataclasses.replace(config, rules=dataclasses.replace(config.rules, max_episode_s=2.0))
-
-
 def recorded(blue, red, config, battles, seed):
     """A replay of some battles of a match, as its file gives it back."""
     match, recorder = named_match(blue, red, config, battles, CPU), Recorder(range(battles))
@@ -50,7 +44,7 @@ def assert_same(was: Battle, became: Battle):
     [
         (BRIEF, 18, ("expert", "hard")),
         (UNEQUAL, 16, ("hard", "easy")),
-        *((brief(name), 4, ("hard", "normal")) for name in scenario_names()[:4]),
+        *((config_of_words((name,)), 4, ("hard", "normal")) for name in scenario_names()[:4]),
     ],
     ids=["5v5", "5v3", *scenario_names()[:4]],
 )
