@@ -246,7 +246,15 @@ def bounds(features: tuple[Feature, ...]) -> tuple[Tensor, Tensor]:
 
 
 def columns(features: tuple[Feature, ...], name: str) -> slice:
-    """Where a feature sits in its stream."""
+    """Where a feature sits in its stream, as a slice of the last axis.
+
+    Args:
+        features: those of the stream: `EGO`, `CONTACT`, `SQUAD`, ... of this module.
+        name: of the feature, as docs/COLUMNS.md has it.
+
+    Raises:
+        KeyError: the stream has none of that name.
+    """
     start = 0
     for feature in features:
         if feature.name == name:
