@@ -47,7 +47,7 @@ from echelon.runtime.files import (
 )
 from echelon.runtime.tensor_files import Header, read_header
 
-SCHEMA, VERSION = "echelon-dataset", 2
+SCHEMA, VERSION = "echelon-dataset", 1
 CLAIMS = "claims"
 """The entry of the metadata that says everything but the numbers, as JSON."""
 MOST_BYTES = 1 << 44
