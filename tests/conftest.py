@@ -33,11 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "fakecuda":
         torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
     if config.option.markexpr == QUICK:
-        config.option.markexpr = f"{QUICK} and not long"
+        config.option.markexpr = f"{QUICK} and not long and not usual"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker compiles the loops, for half a minute where no earlier run has, while the other is busy without them;
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test with many variants the first is quick.
+
+    One worker compiles the loops, for half a minute where no earlier run has, while the other is busy without them;
     then come the folders whose files take longest, so that workers end together."""
     order = {path: place for place, path in enumerate(FIRST)}
 
@@ -45,7 +47,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
         return order.get(path.as_posix(), order.get(path.parts[0], len(order)))
 
+    if config.option.markexpr.startswith(QUICK):
+        items[:] = first_variants(items)
     items.sort(key=place)
+
+
+def first_variants(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The first of each test's variants that is not long."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        if item.get_closest_marker("long") is None:
+            first.setdefault(item.nodeid.split("[")[0], item)
+    return list(first.values())
 
 
 def pytest_collection_finish() -> None:

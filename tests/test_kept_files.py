@@ -87,7 +87,7 @@ def test_a_league_fights_on(kept):
     assert len(league.entries()) == 7 and league.rated() == {entry.id for entry in league.active()}
     one, two = (entry.id for entry in league.entries() if not entry.is_scripted)
     (fought,) = LeagueArena(league, CPU).play([Battle(one, two, 77)])
-    assert len(fought.matches) == 1 and Battle(one, two, 77) in league.played()
+    assert len(fought.matches) == 1 and league.played([Battle(one, two, 77)])
     start = open_checkpoint(newest_checkpoint(kept / "run" / "checkpoints"))
     assert len(compatible_entries(start.model, league)) == 2, "its policies are opponents to a learner"
     assert league.add(start.path).id in {entry.id for entry in league.entries()}

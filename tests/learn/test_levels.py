@@ -18,8 +18,6 @@ from echelon.learn.trainer import Trainer
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
-pytestmark = pytest.mark.quick
-
 PLR = CurriculumConfig(levels="plr")
 
 

@@ -66,7 +66,6 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     assert [name for name, value in expected.items() if not torch.equal(found[name], value)] == []
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     "changes",
     [

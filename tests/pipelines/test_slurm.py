@@ -90,6 +90,7 @@ def script(folder: Path) -> str:
     for ours, theirs in (
         ("--gpus-per-node=8 --cpus-per-task=32", "--cpus-per-task=1"),
         ("--nproc-per-node 8", "--nproc-per-node 1"),
+        ("--shutdown-timeout 110", "--shutdown-timeout 3600"),
         ("/shared/", f"{folder}/"),
         ("--resume auto", f"--resume auto {tiny}"),
     ):

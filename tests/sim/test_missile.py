@@ -137,6 +137,7 @@ def far(range_vox=45.0):
     return s.paint(2, painter=1, substeps=1000)
 
 
+@pytest.mark.usual
 def test_a_mech_has_two_missiles_in_flight():
     s = far()
     s.run(s.orders(MISSILE), 61)
@@ -144,6 +145,7 @@ def test_a_mech_has_two_missiles_in_flight():
     assert [s.shot(Weapon.MISSILE, 0, which)[2] for which in (0, 1)] == [23, 83]
 
 
+@pytest.mark.usual
 def test_missile_and_smoke_share_a_timer():
     s, smoke = far(), (0, Act.SPECIAL, 1.0)
     s.run(s.orders(MISSILE)).run(s.orders(smoke), 59)
@@ -218,6 +220,7 @@ def test_a_missile_without_its_target_hits_whom_it_meets():
     assert s.value("hp", 2) == 150 - 40
 
 
+@pytest.mark.usual
 def test_a_missile_flies_83_substeps():
     s = far().run(far().orders(MISSILE)).set(2, hp=0)
     slot = s.slot(Weapon.MISSILE, 0)

@@ -28,6 +28,7 @@ def hunters():
     return s.place(0, 14.5, 20.5).place(1, 20.5, 14.5, yaw=math.pi / 2).place(2, 20.5, 26.5, yaw=-math.pi / 2)
 
 
+@pytest.mark.usual
 def test_paint_lasts_five_seconds():
     s = duel(8, "scout", "medium")
     s.run(s.orders((0, PAINT, 1.0)))

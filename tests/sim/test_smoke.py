@@ -99,6 +99,7 @@ def test_a_cloud_hangs_for_ten_seconds():
     assert s.wait().clouds(0) == []
 
 
+@pytest.mark.usual
 def test_a_mech_has_three_clouds_at_most():
     s = duel(25, "medium", "scout", (14, 15, 15, 26, 1, 6, Material.SOLID)).place(1, 38.5, 5.5)
     s.set(0, yaw=math.pi / 2).run(s.orders(SMOKE))  # 19.5 vox to the map's edge, 26 substeps

@@ -77,6 +77,7 @@ def action_distribution(*shape: int, dtype=torch.float64) -> ActionDistribution:
     return ActionDistribution(loc, scale.abs() + 0.3)
 
 
+@pytest.mark.usual
 def test_a_trigger_has_the_probability_of_what_the_game_reads():
     """Against frequencies of 400,000 draws; the column of emitters has three readings, the others two."""
     some = action_distribution(2)

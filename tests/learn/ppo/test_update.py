@@ -196,6 +196,7 @@ def test_schedules_set_the_rate_and_the_entropys_weight(rollout):
     assert abs(ppo.objective.entropy_coeff.item() - 0.03) < 1e-7
 
 
+@pytest.mark.usual
 def test_same_seed_same_update(rollout):
     results = []
     ppo, batch, memory = prepared(rollout)
@@ -352,6 +353,7 @@ def test_minibatches_are_drawn_by_chance(rollout):
     assert len({tuple(order) for order in drawn}) == 3 and sorted(drawn[0]) == list(range(12))
 
 
+@pytest.mark.usual
 def test_a_far_step_ends_the_epochs(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(3e-2, 3e-2), epochs=6)
     assert ppo.update(batch, memory)["epochs"] == 6
@@ -359,6 +361,7 @@ def test_a_far_step_ends_the_epochs(rollout):
     assert 1 <= ppo.update(batch, memory)["epochs"] < 6
 
 
+@pytest.mark.usual
 def test_epochs_after_a_far_step_leave_no_trace_where_the_host_may_not_ask():
     """A GPU computes them, and skips their steps: weights, moments, report and counts are those of a CPU's."""
     learnt = []
@@ -400,6 +403,7 @@ def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
     assert any(not torch.equal(a, b) for a, b in zip(before, ppo.policy.parameters(), strict=True))
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("updates", [10, pytest.param(1000, marks=pytest.mark.long)])
 def test_memory_stays_flat(rollout, updates):
     ppo, batch, memory = prepared(rollout, epochs=1)
@@ -425,6 +429,7 @@ def test_an_update_has_no_graph_breaks(rollout):
     assert explained.graph_break_count == 0, explained.break_reasons
 
 
+@pytest.mark.usual
 def test_an_update_reads_nothing_on_the_host(rollout):
     ppo, batch, memory = prepared(rollout, accumulate=1)
     ppo.update(batch, memory)
