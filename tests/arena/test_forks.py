@@ -89,7 +89,9 @@ def test_a_replay_whose_commanders_nobody_knows_opens_and_says_so(tmp_path):
 def test_a_battle_that_differs_before_its_fork_is_refused():
     replay = recorded("hard", "easy", BRIEF, 2, seed=1)
     replay.battles[0].pos[3, 2, 0] += 1
-    with pytest.raises(FileError, match=r"^pos of the battle played again must be as recorded in its first 4 decisions"):
+    with pytest.raises(
+        FileError, match=r"^pos of the battle played again must be as recorded in its first 4 decisions"
+    ):
         fork(replay, at_s=1.0, device="cpu")
 
 
