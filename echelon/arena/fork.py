@@ -71,9 +71,7 @@ def fork(
     chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
     after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
     change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
-    (became,) = record_fork(arena, own, change, known, heirs).battles
-    check_until(replay.battles[index], became, change.decision)
-    return Replay(replay.about, [replay.battles[index], became])
+    return both(replay, index, change, record_fork(arena, own, change, known, heirs))
 
 
 def checked_changes(
@@ -107,6 +105,13 @@ def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup
         old if old == new else f"{old}, then {new}" for old, new in ((known.blue, heirs.blue), (known.red, heirs.red))
     )
     return recorder.finish([blue], [red])
+
+
+def both(replay: Replay, index: int, change: Fork, forked: Replay) -> Replay:
+    """A recorded battle and its fork as one replay."""
+    was, (became,) = replay.battles[index], forked.battles
+    check_until(was, became, change.decision)
+    return Replay(replay.about, [was, became])
 
 
 def check_until(was: Recorded, became: Recorded, decision: int) -> None:

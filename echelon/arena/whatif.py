@@ -155,15 +155,11 @@ def whatif(
         ConfigError: an argument out of range.
         FileError: no such file or commander, or one that no longer plays the battle of the replay.
     """
-    many = whole_within("branches", branches, Limits(2, MOST_BRANCHES, "battles"))
-    step = whole_within("every", every, Limits(1, MOST_BRANCHES, "decisions"))
-    for name in interventions:
-        require(name in ALL_INTERVENTIONS, "interventions", f"of {', '.join(ALL_INTERVENTIONS)}", name)
+    asked = Asked(every, branches, at_s, tuple(interventions), deaths)
     known = (
         BattleSetup(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
     )
     arena, own = arena_of(known, device, number_of_battles(batch, "batch"))
-    asked = Asked(step, many, at_s, tuple(interventions), deaths)
     return count_wins(known, arena, own, asked, None if log is None else Path(path_text(log)), on_progress)
 
 
@@ -176,6 +172,12 @@ class Asked:
     at_s: float | None
     interventions: tuple[Intervention, ...]
     deaths: bool
+
+    def __post_init__(self) -> None:
+        whole_within("branches", self.branches, Limits(2, MOST_BRANCHES, "battles"))
+        whole_within("every", self.every, Limits(1, MOST_BRANCHES, "decisions"))
+        for name in self.interventions:
+            require(name in ALL_INTERVENTIONS, "interventions", f"of {', '.join(ALL_INTERVENTIONS)}", name)
 
 
 Turn = tuple[Moment, int, Intervention | None]
