@@ -11,6 +11,7 @@ from torch import Tensor
 from torchrl.data import Bounded, Composite, Unbounded
 
 from echelon.env.arguments import real_action
+from echelon.env.blocks import one_thread
 from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import COMMAND, GROUPS
@@ -171,6 +172,10 @@ class CommandersView(EnvInfo, PartialEnv):
 
     def decide(self, orders: Tensor | None) -> TensorDictBase:
         """One decision of both teams, with the orders `[B, P, D]` or without new ones."""
+        with one_thread(self.device):
+            return self._decided(orders)
+
+    def _decided(self, orders: Tensor | None) -> TensorDictBase:
         env, own = self.env, self.own
         memories = [self.memories.get(name) for name in ("subordinates", "opponent")]
         mine, own_memory = decide_inside("subordinates", self.subordinates, env, own.of_team, memories[0])
