@@ -77,7 +77,7 @@ def test_it_is_data_for_a_commander_and_for_mechs(game):
     last = dataset.battles["last", "blue_command", "observation", "packs"]
     assert torch.equal(rows["next", "blue_command", "observation", "packs"][ends], last)
     mechs = torch.cat([*dataset.mechs_of(NAMES[0], "structured")])
-    assert mechs["observation", "order"].shape[1:] == (16,)
+    assert mechs["observation", "order"].shape[1:] == (19,)
 
 
 def test_nothing_is_kept_of_a_game_that_did_not_end(tmp_path):

@@ -288,7 +288,7 @@ def claim(header, **changes):
     ("what", "change"),
     [
         ("is this a dataset", lambda header: claim(header, schema="echelon-replay")),
-        ("version must be 2, got 3", lambda header: claim(header, version=3)),
+        ("version must be 1, got 3", lambda header: claim(header, version=3)),
         ("is this a dataset", lambda header: header.pop("__metadata__")),
         ("commanders must be different names", lambda header: claim(header, commanders=[HARD, HARD])),
         ("commanders must be different names", lambda header: claim(header, commanders="hard")),

@@ -22,7 +22,7 @@ from hostile.values import VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-KEPT = Path(__file__).parent.parent / "fixtures" / "files" / "run" / "checkpoints" / "iteration_000002"
+KEPT = Path(__file__).parent.parent / "fixtures" / "1.0.0" / "run" / "checkpoints" / "iteration_000002"
 SAID = json.loads((KEPT / CLAIMS).read_text())
 RUN = run_file(0)
 GIB = 1 << 30

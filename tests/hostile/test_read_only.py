@@ -151,7 +151,7 @@ def test_an_export_is_that_of_the_league_that_can_be_written(read_only):
 
 
 def test_a_replay_is_watched_and_the_page_lies_here(read_only):
-    shutil.copy(ROOT / "tests" / "fixtures" / "files" / "battles.echelon", read_only)
+    shutil.copy(ROOT / "tests" / "fixtures" / "1.0.0" / "battles.echelon", read_only)
     closed(read_only)
     assert command("watch", read_only / "battles.echelon") == ""
     assert names_in(Path.cwd()) == ["battles.html"] and names_in(read_only) == ["battles.echelon"]

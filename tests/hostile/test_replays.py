@@ -29,7 +29,7 @@ from hostile.values import DROPPED, VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-KEPT = Path(__file__).parent.parent / "fixtures" / "files" / "battles.echelon"
+KEPT = Path(__file__).parent.parent / "fixtures" / "1.0.0" / "battles.echelon"
 TENSORS, CLAIMS = taken_apart(KEPT.read_bytes())
 TENSORS["0/values"] = TENSORS["0/rewards"]
 TENSORS["0/orders"] = np.zeros((*TENSORS["0/yaw"].shape, len(OrderField)), np.int32)
