@@ -30,11 +30,11 @@ def recorded(blue, red, config, battles, seed):
 
 
 def assert_same(was: Battle, became: Battle):
-    """Every array of a battle, and all that is told of it."""
+    """Every array of a battle but what critics said, which is no part of it, and all that is told of it."""
     assert was.about == became.about
     for field in dataclasses.fields(Battle):
         one, other = getattr(was, field.name), getattr(became, field.name)
-        if isinstance(one, np.ndarray):
+        if isinstance(one, np.ndarray) and field.name != "values":
             assert np.array_equal(one, other), field.name
 
 

@@ -6,11 +6,13 @@ import csv
 import dataclasses
 import io
 import json
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import CHROMIUM
+from browser import CHROMIUM, LOOK_S
+from patience import STUCK_S
 from scenes import AUTOCANNON, DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 from test_defects import contrast
 from test_questions import Reader, at_second, cells, texts
@@ -246,9 +248,8 @@ def test_a_link_to_a_moment_and_a_mech(browser, page):
     assert browser.run("[echelon.time(), echelon.state().selected]") == [3.0, MEDIUM]
 
 
-def test_every_lane_and_table_as_a_file(browser, tmp_path):
-    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    look_into(browser, "numbers")
+def test_every_lane_and_table_can_be_taken_along(browser):
+    browser.click_on("#tab-study")
     names = texts(browser, "[data-study=numbers] button")
     assert set(TABLES) < set(names) and {"lanes", "mechs", "events", "shots", "flanks", "screens", "worth"} < set(names)
     tables = {
@@ -261,12 +262,14 @@ def test_every_lane_and_table_as_a_file(browser, tmp_path):
 
 def test_a_table_is_saved(browser, tmp_path):
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    browser.run("document.querySelector('#tab-study').click()")
-    look_into_numbers = "document.querySelector('[data-study=numbers]').open = true"
-    browser.run(look_into_numbers)
-    browser.wait("!!document.querySelector('[data-study=numbers] button')")
+    browser.click_on("#tab-study")
     browser.click_on("[data-study=numbers] button")
-    browser.wait(f"{SAID} === 'lanes: 25 rows saved'")
+    kept = tmp_path / "echelon-battle-1-lanes.csv"
+    for _ in range(int(STUCK_S / LOOK_S)):
+        if kept.exists():
+            break
+        time.sleep(LOOK_S)
+    assert len(kept.read_text().splitlines()) == DECISIONS + 2, "names, and a row a moment"
 
 
 def test_two_battles_of_two_files_side_by_side(browser, tmp_path):

@@ -103,19 +103,21 @@ class Study {
 
   makeSection(name, title, fill) {
     const body = make("div", "study"), section = make("details", "", make("summary", "", title), body);
-    Object.assign(section, { name: "study" });
     section.dataset.study = name;
+    // One question at a time, and what can be taken along always in reach.
+    if (name !== "numbers") section.name = "study";
     section.addEventListener("toggle", () => {
       if (section.open && !body.childNodes.length) body.replaceChildren(...fill(this.battle, { ...this.on, charts: (charts) => { this.charts.set(name, charts); this.drawn = undefined; this.on.refresh(); } }));
       this.drawn = undefined;
       this.on.refresh();
     });
+    section.open = name === "numbers";
     return section;
   }
 
   /** Draw the charts of the section that is open, if they would look otherwise. */
   show(t, key) {
-    const open = this.root.querySelector("details[open]"), drawn = [t, key, open?.dataset.study, this.root.clientWidth].join();
+    const open = this.root.querySelector("details[name][open]"), drawn = [t, key, open?.dataset.study, this.root.clientWidth].join();
     if (!open || drawn === this.drawn) return;
     this.drawn = drawn;
     for (const chart of this.charts.get(open.dataset.study) ?? []) chart.draw(t);
