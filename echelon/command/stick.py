@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from echelon.command.parse import number_of
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
 from echelon.rules.catalog import ECCM_TRIGGER
 from echelon.runtime.errors import require
+from echelon.runtime.geometry import wrap_angle
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -67,8 +67,7 @@ class Stick:
         """`[]` share of the yaw rate at which the mech faces a place by the end of the decision, or is on its way."""
         x, y = (axis - at for axis, at in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True))
         away = torch.atan2(y, x) - state.mechs.yaw[self.battle, mech]
-        nearest = torch.remainder(away + math.pi, 2 * math.pi) - math.pi
-        return (nearest / (game.roster.yaw_rate[mech] * game.rules.decision_s)).clamp(-1.0, 1.0)
+        return (wrap_angle(away) / (game.roster.yaw_rate[mech] * game.rules.decision_s)).clamp(-1.0, 1.0)
 
 
 def read_stick(said: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]) -> Stick:

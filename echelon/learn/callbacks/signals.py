@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from torch.distributed import is_torchelastic_launched
+
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.runtime.errors import require
 
@@ -24,11 +26,6 @@ WARNING = (signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
 shell passes a hang-up on that the terminal sent already, and the system repeats SIGXCPU every second."""
 EXIT_BASE = 128
 """Exit code of a process ended by a signal, minus the signal number."""
-
-
-def is_of_torchrun() -> bool:
-    """Whether torchrun has started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 class Stop(Callback):
@@ -79,14 +76,14 @@ class Stop(Callback):
         self._previous_handlers = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if number in ASKING and self._is_asked and not is_of_torchrun():
+        if number in ASKING and self._is_asked and not is_torchelastic_launched():
             # No clean-up on the second signal; saved files are complete at any time.
             os._exit(EXIT_BASE + number)
         self._is_asked |= number in ASKING
         self.signal = self.signal or number
         if self._is_first and number in (signal.SIGINT, signal.SIGQUIT):
             # For who pressed Ctrl-C or Ctrl-\. Not through a stream, which may be in the middle of a write.
-            more = "" if is_of_torchrun() else "; once more ends at once"
+            more = "" if is_torchelastic_launched() else "; once more ends at once"
             with contextlib.suppress(OSError):
                 os.write(2, f"{signal.Signals(number).name}: stopping and saving{more}\n".encode())
         if self._interruptible:
