@@ -12,6 +12,7 @@ import torch
 from fixtures.write import RUN
 from forged import forged, taken_apart
 from next_rules import NEXT, OURS, STEP_UP_VOX, change_rules
+from releases import RELEASES
 
 import echelon
 from echelon.arena import exploit, match
@@ -39,8 +40,6 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.page import write_page
 
-RELEASES = sorted((Path(__file__).parent / "fixtures").glob("[0-9]*"))
-"""A folder for each release whose form of a file, or whose rules, were new."""
 CPU = torch.device("cpu")
 UNREAD = "files from before the first release are not read, make it anew with this Echelon"
 

@@ -14,6 +14,7 @@ import pytest
 import safetensors.numpy
 from apart import apart
 from forged import forged, taken_apart
+from releases import REPLAY as KEPT
 
 from echelon.pipelines.pictures import Watch
 from echelon.replay import file
@@ -29,7 +30,6 @@ from hostile.values import DROPPED, VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-KEPT = Path(__file__).parent.parent / "fixtures" / "1.0.0" / "battles.echelon"
 TENSORS, CLAIMS = taken_apart(KEPT.read_bytes())
 TENSORS["0/values"] = TENSORS["0/rewards"]
 TENSORS["0/orders"] = np.zeros((*TENSORS["0/yaw"].shape, len(OrderField)), np.int32)

@@ -6,12 +6,12 @@ import base64
 import dataclasses
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
 from PIL import Image
+from releases import REPLAY
 from replay_page import write_replay_page
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 
@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MOST_CLICKS = 2
-RECORDED = Path(__file__).parent.parent / "fixtures" / "files" / "battles.echelon"
 
 
 class Reader(Browser):
@@ -262,7 +261,7 @@ def test_how_do_two_battles_differ(browser):
 
 def test_on_which_map_a_battle_was(browser, tmp_path):
     """By its number in the pool and its biomes, in the menu, in the table and beside another battle."""
-    kept = read(RECORDED)
+    kept = read(REPLAY)
     later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
     replay = Replay(kept.about, [kept.battles[0], later])
     write_replay_page(replay, tmp_path / "page.html")
