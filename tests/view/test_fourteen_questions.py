@@ -15,7 +15,7 @@ from browser import CHROMIUM, LOOK_S
 from patience import STUCK_S
 from scenes import AUTOCANNON, DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 from test_defects import contrast
-from test_questions import Reader, at_second, cells, texts
+from test_questions import MOST_CLICKS, at_second, cells, texts
 
 from echelon.replay.battle import OPTIONAL, POS_PER_VOX, TABLES, Replay
 from echelon.rules.orders import OrderField, OrderKind
@@ -26,16 +26,9 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
-MOST_CLICKS = 2
 LEAST_GREY = 1.6
 """Contrast of the teams' colours where there is no colour but shades of grey."""
 SAID = "document.querySelector('#said').textContent"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with Reader() as browser:
-        yield browser
 
 
 @pytest.fixture(autouse=True)

@@ -28,23 +28,6 @@ pytestmark = [
 MOST_CLICKS = 2
 
 
-class Reader(Browser):
-    """A browser that counts what its reader presses."""
-
-    clicks = 0
-
-    def click(self, x: float, y: float) -> None:
-        """Click a point, and count it."""
-        self.clicks += 1
-        super().click(x, y)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with Reader() as browser:
-        yield browser
-
-
 @pytest.fixture(autouse=True)
 def few_clicks(browser):
     """No test may press more often than twice."""
