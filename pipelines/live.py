@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.command.film import Film, Moment, moments
+from echelon.command.film import Film, Frame, frames_of
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.config import PAST
@@ -44,7 +44,7 @@ class LiveRollout:
         grounds: by map the materials `[Z, Y, X]` uint8 as battles begin on it.
     """
 
-    def __init__(self, facts: dict[str, Any], played: list[Moment], grounds: dict[int, np.ndarray]) -> None:
+    def __init__(self, facts: dict[str, Any], played: list[Frame], grounds: dict[int, np.ndarray]) -> None:
         self.facts, self.played, self.grounds = facts, played, grounds
         self._making = threading.Lock()
 
@@ -171,8 +171,8 @@ class Live(Callback):
             return
         self._shown_s = now
         game, team = trainer.env.game, team_of(trainer)
-        played = moments(self._film.read(), game, team == "red", trainer.env.agent_names)
-        maps = {moment["map"] for moment in played if "map" in moment}
+        played = frames_of(self._film.read(), game, team == "red", trainer.env.agent_names)
+        maps = {frame["map"] for frame in played if "map" in frame}
         facts = {
             "iteration": trainer.counters.iterations,
             "agent_steps": trainer.counters.agent_steps,

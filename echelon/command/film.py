@@ -18,7 +18,7 @@ from echelon.state import State
 
 MOST_DECISIONS = 256
 """That are kept, the last ones."""
-Moment = dict[str, Any]
+Frame = dict[str, Any]
 """`map`: which map it is on, and `report`: what `echelon.command.report` tells of it, every enemy known; or `won_by`:
 the battle ended in this decision, and whether blue, red or nobody won it."""
 
@@ -65,7 +65,7 @@ class Film:
         return found
 
 
-def moments(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Sequence[str]) -> list[Moment]:
+def frames_of(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
     """What was kept, decision by decision.
 
     Args:
@@ -77,9 +77,9 @@ def moments(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Se
     packs, lives = len(game.roster.packs), kept["hp"] > 0
     never = np.full((count, max(packs, mechs), len(OrderField)), -1.0)
     numbers = {"sent": never[:, :packs], "heard": never[:, :mechs], **kept}
-    numbers |= {"known": np.repeat(lives[:, None], 2, 1), "middle": middles(kept["pos"], lives, game)}
+    numbers["known"] = np.repeat(lives[:, None], 2, 1)
     told = {name: value.tolist() for name, value in numbers.items()}
-    found: list[Moment] = []
+    found: list[Frame] = []
     for at in range(count):
         winner = Winner(int(told["winner"][at]))
         if winner is Winner.RUNNING:
@@ -88,12 +88,3 @@ def moments(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Se
         else:
             found.append({"won_by": "nobody" if winner is Winner.DRAW else winner.name.lower()})
     return found
-
-
-def middles(pos: np.ndarray, lives: np.ndarray, game: SimModel) -> np.ndarray:
-    """`[T, P, 2]` vox: the mean place of the living of each pack; the origin where nobody lives."""
-    each = []
-    for span in game.roster.packs:
-        own = lives[:, span, None]
-        each.append((pos[:, span] * own).sum(1) / np.maximum(own.sum(1), 1))
-    return np.stack(each, 1)

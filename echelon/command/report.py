@@ -30,7 +30,7 @@ def reports(state: State, game: SimModel, is_red: list[bool], names: list[str]) 
 
 def read(state: State, game: SimModel) -> Mapping[str, Any]:
     """The numbers of B battles on the host, as nested lists by name."""
-    leaves = {**numbers_of(state, game), "known": known_enemies(state, game), "middle": middle(state, game)}
+    leaves = {**numbers_of(state, game), "known": known_enemies(state, game)}
     return {name: leaf.to(torch.float64).cpu().tolist() for name, leaf in leaves.items()}
 
 
@@ -48,6 +48,7 @@ def numbers_of(state: State, game: SimModel, battles: slice = slice(None)) -> di
         "control": state.control[battles],
         "zone": maps.zone_center[map_id],
         "radius": maps.zone_radius[map_id],
+        "middle": middle(state, game)[battles],
     }
     if game.config.command.enabled:
         told |= {"sent": state.orders_sent[battles, 0], "heard": state.orders_heard[battles]}

@@ -19,7 +19,7 @@ from tiny_runs import everything, tiny_run
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from echelon.command.film import Film, moments
+from echelon.command.film import Film, frames_of
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.trainer import Trainer
@@ -171,7 +171,7 @@ def test_of_a_long_rollout_the_last_decisions_are_kept(monkeypatch, tmp_path):
     )
     made.iterate()
     assert film.read()["tick"].tolist() == whole[3:]
-    assert len(moments(film.read(), made.env.game, False, made.env.agent_names)) == 5
+    assert len(frames_of(film.read(), made.env.game, False, made.env.agent_names)) == 5
 
 
 def rollout(number: int, size: int = 10) -> LiveRollout:
