@@ -155,7 +155,7 @@ class Command:
                 webbrowser.open(server.address)
             with self.kept_as_data(session.port):
                 converse(session, self.timing, server.lines, server.say, server.wait_for_client)
-            server.wait_for_client()
+            server.wait_until_told()
             replay = self.kept(recorder)
             if page and replay is not None:
                 server.offer(replay_page(replay, rebuild(replay, replay.battles[0])))

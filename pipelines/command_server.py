@@ -44,6 +44,7 @@ class CommandServer(PageServer):
         self._seat = threading.Condition()
         self._client: ServerConnection | None = None
         self._kept: dict[str, list[str]] = {name: [] for name in ("begin", "end", *KEPT_LAST[1:])}
+        self._is_told = False
         self._is_closed = threading.Event()
 
     @property
@@ -69,10 +70,12 @@ class CommandServer(PageServer):
                 self._kept[kind].append(text)
             elif kind in KEPT_LAST:
                 self._kept[kind] = [text]
+            self._is_told = False
             if self._client is not None:
                 # Its own thread lets it go, behind its last line.
                 with contextlib.suppress(ConnectionClosed):
                     self._client.send(text)
+                    self._is_told = True
 
     def wait_for_client(self) -> bool:
         """Return once a client is there; whether nobody was."""
@@ -80,6 +83,11 @@ class CommandServer(PageServer):
             was_alone = self._client is None
             self._seat.wait_for(lambda: self._client is not None)
             return was_alone
+
+    def wait_until_told(self) -> None:
+        """Return once what was said last was sent to a client, who may have gone since."""
+        with self._seat:
+            self._seat.wait_for(lambda: self._is_told)
 
     def offer(self, page: str) -> None:
         """Show a page of the battle that was played, and tell the client of it."""
@@ -118,6 +126,7 @@ class CommandServer(PageServer):
                 for texts in self._kept.values():
                     for text in texts:
                         connection.send(text)
+                self._is_told = True
             self._seat.notify_all()
             return True
 

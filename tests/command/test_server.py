@@ -143,6 +143,26 @@ def test_a_lost_connection_lets_go_of_a_mech():
             assert message["driven"]["mech"] == "blue_2"
 
 
+def test_a_result_counts_as_told_though_its_reader_has_gone():
+    with CommandServer(token=TOKEN) as server:
+        with client(server) as spoken:
+            while not server.has_client:
+                pass
+            server.say({"type": "result"})
+            assert hear(spoken)["type"] == "result"
+        while server.has_client:
+            pass
+        server.wait_until_told()
+        server.say({"type": "result"})
+        waiting = threading.Thread(target=server.wait_until_told, daemon=True)
+        waiting.start()
+        assert waiting.is_alive()
+        with client(server) as spoken:
+            assert hear(spoken)["type"] == "result"
+            waiting.join(STUCK_S)
+        assert not waiting.is_alive()
+
+
 def test_fuzzed_messages_end_no_battle():
     draw, port = random.Random(5), small_port(60.0)
     values = [None, True, -1, "x", [], {}, {"pause": 1}, {"speed": 1e999}, {"step": -1}, {"drive": 1}]
