@@ -30,7 +30,7 @@ from echelon.datasets.commanded import CommandedGame
 from echelon.datasets.dataset import DatasetWriter
 from echelon.env.views.commanders import commanders
 from echelon.pipelines.arena_args import BattleArgs, EnvName, battle_config
-from echelon.pipelines.command_server import GONE, CommandServer
+from echelon.pipelines.command_server import CLIENT_LEFT, CommandServer
 from echelon.pipelines.page_server import page_facts
 from echelon.replay.battle import Replay
 from echelon.replay.file import save
@@ -219,7 +219,7 @@ def converse(
     """Report, take orders, play on, until every battle has ended.
 
     Args:
-        lines: what the other side writes; None at its end, `GONE` where one writer has gone and another may come.
+        lines: what the other side writes; None at its end, `CLIENT_LEFT` where one writer left and another may come.
         say: writes a message to it.
         attend: returns once somebody is there; until then no battle goes on. Whether nobody was.
 
@@ -232,7 +232,7 @@ def converse(
     while not session.is_over:
         say(session.report())
         for line in waiting(lines, clock, session.pace):
-            if line is GONE:
+            if line is CLIENT_LEFT:
                 session.left()
                 continue
             if line is None:
@@ -254,8 +254,8 @@ def converse(
 def waiting(lines: queue.Queue[Any], clock: Clock, pace: Pace | None) -> Iterator[Any]:
     """The lines that count before the battles go on: one with the clock `step`, else those that came until then."""
     if clock == "step":
-        line = GONE
-        while line is GONE:
+        line = CLIENT_LEFT
+        while line is CLIENT_LEFT:
             line = lines.get()
             yield line
         return

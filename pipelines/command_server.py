@@ -24,7 +24,7 @@ LOOK_S = 0.2
 KEPT_LAST = ("begin", "report", "pace", "result", "replay")
 """Types of messages of which whoever comes back is told the last one; of `end` all."""
 OTHER_CLIENT = "someone commands these battles already; close that page or program first"
-GONE = object()
+CLIENT_LEFT = object()
 """Among the lines: whoever wrote those before has gone."""
 
 
@@ -110,7 +110,7 @@ class CommandServer(PageServer):
         except ConnectionClosed:
             pass
         finally:
-            self._take(GONE)
+            self._take(CLIENT_LEFT)
             with self._seat:
                 self._client = None
 

@@ -30,7 +30,7 @@ from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
-from echelon.view.page import Beside, write_page
+from echelon.view.page import OtherReplay, write_page
 from echelon.view.paper import FORMATS, WIDTH_IN
 from echelon.view.strip import GIF_S, draw_gif, draw_strip
 from echelon.world.biomes import quadrants
@@ -95,10 +95,10 @@ class Watch:
         for path in (page, *pictures):
             terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
 
-    def other(self, path: Path) -> Beside:
+    def other(self, path: Path) -> OtherReplay:
         """Another replay for the page."""
         replay = read(path)
-        return Beside(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
+        return OtherReplay(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
 
     def draw(self, replay: Replay, ground: np.ndarray, span: tuple[float, float]) -> None:
         which, (begin, end) = self.battle - 1, span

@@ -71,7 +71,7 @@ def fork(
     chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
     after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
     change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
-    return both(replay, index, change, record_fork(arena, own, change, known, heirs))
+    return with_fork(replay, index, change, record_fork(arena, own, change, known, heirs))
 
 
 def checked_changes(
@@ -107,14 +107,14 @@ def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup
     return recorder.finish([blue], [red])
 
 
-def both(replay: Replay, index: int, change: Fork, forked: Replay) -> Replay:
+def with_fork(replay: Replay, index: int, change: Fork, forked: Replay) -> Replay:
     """A recorded battle and its fork as one replay."""
     was, (became,) = replay.battles[index], forked.battles
-    check_until(was, became, change.decision)
+    check_same_before(was, became, change.decision)
     return Replay(replay.about, [was, became])
 
 
-def check_until(was: Recorded, became: Recorded, decision: int) -> None:
+def check_same_before(was: Recorded, became: Recorded, decision: int) -> None:
     """Raise `FileError` where a battle that was played again differs from what was recorded before its fork."""
     for name in ("pos", "yaw", "hp", "heat"):
         recorded, again = (getattr(battle, name)[: decision + 1] for battle in (was, became))

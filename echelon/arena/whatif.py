@@ -155,16 +155,16 @@ def whatif(
         ConfigError: an argument out of range.
         FileError: no such file or commander, or one that no longer plays the battle of the replay.
     """
-    asked = Asked(every, branches, at_s, tuple(interventions), deaths)
+    options = WhatIfOptions(every, branches, at_s, tuple(interventions), deaths)
     known = (
         BattleSetup(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
     )
     arena, own = arena_of(known, device, number_of_battles(batch, "batch"))
-    return count_wins(known, arena, own, asked, None if log is None else Path(path_text(log)), on_progress)
+    return count_wins(known, arena, own, options, None if log is None else Path(path_text(log)), on_progress)
 
 
 @dataclass(frozen=True)
-class Asked:
+class WhatIfOptions:
     """What is counted of a battle, see `whatif`."""
 
     every: int
@@ -188,28 +188,28 @@ def count_wins(
     known: BattleSetup,
     arena: BatchArena,
     own: Battle,
-    asked: Asked,
+    options: WhatIfOptions,
     log: Path | None,
     on_progress: Callable[[float, int], object],
 ) -> WhatIf:
     """`whatif`, of a battle in an arena that knows its commanders."""
     decision_s = known.config.rules.decision_s
-    at = None if asked.at_s is None else int(asked.at_s / decision_s)
-    died = deaths_of(arena, own, known) if asked.deaths else []
+    at = None if options.at_s is None else int(options.at_s / decision_s)
+    died = deaths_of(arena, own, known) if options.deaths else []
     kept = {at, *(decision for _, decision in died)}
-    result, moments = moments_of(arena, own, lambda decision: decision % asked.every == 0 or decision in kept)
+    result, moments = moments_of(arena, own, lambda decision: decision % options.every == 0 or decision in kept)
     check_same(known, result)
-    if asked.at_s is not None:
-        check_time(asked.at_s, result, known)
+    if options.at_s is not None:
+        check_time(options.at_s, result, known)
     row_of = {moment.decision: row for row, moment in enumerate(moments)}
     mechs = range(0 if at is None else known.config.num_mechs)
     turns: list[Turn] = [(moment, 0, None) for moment in moments]
     if at is not None:
-        turns += [(moments[row_of[at]], mech, name) for name in asked.interventions for mech in mechs]
+        turns += [(moments[row_of[at]], mech, name) for name in options.interventions for mech in mechs]
     turns += [(moments[row_of[decision]], mech, "repaired") for mech, decision in died]
-    blue_wins = play_turns(arena, own, turns, asked.branches, log, on_progress)
+    blue_wins = play_turns(arena, own, turns, options.branches, log, on_progress)
     shares, others, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
-    change = {} if at is None else differences(others - shares[row_of[at]], asked.interventions)
+    change = {} if at is None else differences(others - shares[row_of[at]], options.interventions)
     cost = intervals(spared - shares[[row_of[decision] for _, decision in died]])
     fallen = torch.tensor(died, dtype=torch.int64).view(-1, 2)
     lost = {"mech": fallen[:, 0], "s": fallen[:, 1] * decision_s, **cost}
@@ -219,7 +219,7 @@ def count_wins(
         own.seed,
         result,
         decision_s,
-        asked.branches,
+        options.branches,
         lane_of(moments, shares, result),
         TensorDict(change, [len(mechs)]),
         TensorDict(lost, [len(died)]),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from echelon.command.parse import order_row
 from echelon.command.report import Report, in_words, reports
-from echelon.command.stick import DRIVEN, Stick, read_stick
+from echelon.command.stick import NUM_DRIVEN, Stick, read_stick
 from echelon.env.observation.layout import GROUPS
 from echelon.env.views.commanders import GROUP, CommandersView
 from echelon.runtime.errors import ConfigError, require
@@ -125,7 +125,7 @@ class CommandPort:
         env, stick = self.view.env, self.stick
         action, group = action.clone(), GROUPS[int(self.is_red[stick.battle])]
         place = env.group_map[group].index(stick.mech)
-        action[stick.battle, place, :DRIVEN] = stick.action(env.state, env.game, env.agent_names)
+        action[stick.battle, place, :NUM_DRIVEN] = stick.action(env.state, env.game, env.agent_names)
         return action
 
     def step(self) -> list[int]:

@@ -21,7 +21,7 @@ FIELDS = ("battle", "mech", "ahead", "left", "jets", "turn", "face", "fire", "ve
 AXES = {"ahead": (Act.FORWARD, -1.0), "left": (Act.STRAFE, -1.0), "jets": (Act.VERTICAL, 0.0)}
 """Column of an action, and its lowest value; the highest is 1."""
 TRIGGER_NAMES = tuple(trigger.name.lower() for trigger in TRIGGER_COLUMNS)
-DRIVEN = Act.SORT_CLOSEST
+NUM_DRIVEN = Act.SORT_CLOSEST
 """Columns of an action before this one are driven; how contacts are sorted, and messages, stay the policy's."""
 
 
@@ -48,9 +48,9 @@ class Stick:
     """Aim at this enemy rather than at others, while the mech sees it."""
 
     def action(self, state: State, game: SimModel, names: Sequence[str]) -> Tensor:
-        """`[DRIVEN]` columns of an action, in the state before the decision; `names` are those of all mechs."""
+        """`[NUM_DRIVEN]` columns of an action, in the state before the decision; `names` are those of all mechs."""
         mech = list(names).index(self.mech)
-        row = torch.full((DRIVEN,), -1.0, dtype=torch.float32, device=state.seed.device)
+        row = torch.full((NUM_DRIVEN,), -1.0, dtype=torch.float32, device=state.seed.device)
         for name, (column, _) in AXES.items():
             row[column] = getattr(self, name)
         row[Act.YAW_RATE] = self.turn if self.face is None else self._turn_to(self.face, mech, state, game)
@@ -60,7 +60,7 @@ class Stick:
             row[column] = ECCM_TRIGGER if name in self.fire else -1.0
         if self.target is not None:
             sought = state.focus_slots[self.battle, mech] == list(names).index(self.target)
-            row[Act.PREFER_0 : DRIVEN] = 2.0 * sought - 1.0
+            row[Act.PREFER_0 : NUM_DRIVEN] = 2.0 * sought - 1.0
         return row
 
     def _turn_to(self, place: tuple[float, float], mech: int, state: State, game: SimModel) -> Tensor:

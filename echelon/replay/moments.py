@@ -77,14 +77,14 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
         "switches": switches(now),
         "score": whole(now["score"], SCORE_PER_S, np.int32),
         "control": whole(now["control"], 255, np.uint8),
-        **({"orders": told_orders(now["orders"])} if "orders" in now else {}),
+        **({"orders": quantised_orders(now["orders"])} if "orders" in now else {}),
         "rewards": in_reward_units(
             np.stack([now["reward"][:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
         ),
     }
 
 
-def told_orders(heard: np.ndarray) -> np.ndarray:
+def quantised_orders(heard: np.ndarray) -> np.ndarray:
     """`Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
     scale = np.ones(heard.shape[-1])
     scale[ORDER_PLACE] = POS_PER_VOX

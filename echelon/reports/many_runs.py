@@ -26,12 +26,12 @@ HASH_LETTERS = 12
 
 
 @dataclass(frozen=True)
-class End:
+class FinalWinRates:
     """The last win rate of each run of a group against a rival."""
 
     values: np.ndarray
 
-    def told(self, statistic: Statistic) -> str:
+    def text(self, statistic: Statistic) -> str:
         """The middle with its interval over runs, in percent."""
         return interval_text(*middle_of([self.values], statistic))
 
@@ -107,7 +107,7 @@ def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], s
     for label, own in ends.items():
         row: list[Any] = [one_line(label)]
         for rival in rivals:
-            row.append(own[rival].told(statistic) if len(own[rival].values) else "")
+            row.append(own[rival].text(statistic) if len(own[rival].values) else "")
             row.append("" if label == first else change_text(own[rival], ends[first][rival], statistic))
         rows.append(row)
     columns = ["group", *(text for rival in rivals for text in (one_line(rival), "to the first, points"))]
@@ -115,10 +115,10 @@ def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], s
     return {"title": "Groups beside each other", "note": note, "columns": columns, "rows": rows}
 
 
-def end_of(members: Sequence[Run], rival: str) -> End:
+def end_of(members: Sequence[Run], rival: str) -> FinalWinRates:
     """The last win rate against a rival of each run that met it."""
     series = [run.series(rival)[1] for run in members if rival in run.rivals]
-    return End(np.array([values[-1] for values in series if len(values)]))
+    return FinalWinRates(np.array([values[-1] for values in series if len(values)]))
 
 
 def middle_of(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[float, float, float]:
@@ -144,7 +144,7 @@ def interval_text(value: float, low: float, high: float, sign: str = "") -> str:
     return f"{100 * value:{sign}.0f}{interval}"
 
 
-def change_text(own: End, first: End, statistic: Statistic) -> str:
+def change_text(own: FinalWinRates, first: FinalWinRates, statistic: Statistic) -> str:
     if not len(own.values) or not len(first.values):
         return ""
     return interval_text(*middle_of([own.values, first.values], statistic), sign="+")

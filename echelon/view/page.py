@@ -80,7 +80,7 @@ SCRIPTS = (
 
 
 @dataclass(frozen=True)
-class Beside:
+class OtherReplay:
     """Another replay that a page holds too."""
 
     name: str
@@ -89,7 +89,7 @@ class Beside:
     grounds: list[np.ndarray]
 
 
-def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Sequence[Beside] = ()) -> None:
+def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Sequence[OtherReplay] = ()) -> None:
     """Write the viewer of a replay.
 
     Args:
@@ -162,7 +162,7 @@ def shared(replay: Replay) -> dict[str, Any]:
     return {"about": replay.about, "observed": describe_observed(replay), "opaque": opaque_materials(replay)}
 
 
-def pack(replay: Replay, grounds: list[np.ndarray], beside: Sequence[Beside] = ()) -> bytes:
+def pack(replay: Replay, grounds: list[np.ndarray], beside: Sequence[OtherReplay] = ()) -> bytes:
     """Compress replays and the ground `[Z, Y, X]` on which each of their battles began."""
     headers: list[dict[str, Any]] = []
     bodies: list[bytes] = []

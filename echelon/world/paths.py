@@ -110,7 +110,7 @@ def steps_on_foot(level: Tensor, passable: Tensor) -> list[Tensor]:
     return costs
 
 
-def settled(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
+def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
     """`[M, Y, X]` the least costs that steps from `cost` lead to, as `relax` has them. Loops and sweeps end with
     the same ones.
 
@@ -118,7 +118,7 @@ def settled(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
         fixed: `[M, Y, X]` bool, columns that keep their cost.
     """
     if loops_on(cost.device):
-        return settled_in_loops(cost, fixed, step_costs)
+        return least_costs_in_loops(cost, fixed, step_costs)
     step_costs = [torch.where(fixed, UNREACHED, step) for step in step_costs]
     padded = F.pad(cost, (1, 1, 1, 1), value=UNREACHED)
     inner = neighbour(padded, 0, 0)
@@ -133,8 +133,8 @@ def settled(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
             return inner
 
 
-def settled_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
-    """`settled` in a loop."""
+def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
+    """`least_costs` in a loop."""
     least, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
     queue, waits = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
     lower_costs(least.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, waits)
@@ -150,7 +150,7 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
         The cost, and the index of the first step that attains it (len(STEPS) where none was taken).
     """
     fixed = cost < UNREACHED
-    padded = F.pad(settled(cost, fixed, step_costs), (1, 1, 1, 1), value=UNREACHED)
+    padded = F.pad(least_costs(cost, fixed, step_costs), (1, 1, 1, 1), value=UNREACHED)
     inner = neighbour(padded, 0, 0)
     choice = torch.full(cost.shape, len(STEPS), device=cost.device)
     found = ~fixed & (inner < UNREACHED)

@@ -82,7 +82,7 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
     if count == 0:
         return torch.zeros((len(solid), 0, *solid.shape[1:]), dtype=torch.int16, device=solid.device)
     level = standing_level(solid, size_z, REACHES[0])
-    common = common_ground(level, walkable(level, lava, size_z, REACHES[0]), spawn_pos[:, 0])
+    common = reachable_columns(level, walkable(level, lava, size_z, REACHES[0]), spawn_pos[:, 0])
     out = walk_to(common, solid, lava, size_z)
     steps = [
         torch.where(out.choice == index, step_cost(*STEPS[index]), on_foot)
@@ -91,13 +91,15 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
     goals = goals_of(common, config)
     # A map at a time: so many fields at once fill the caches of a CPU and the memory of a GPU.
     found = [
-        stored(*relax(torch.where(goal, 0, UNREACHED).int(), [step[own : own + 1] for step in steps]), common[own])
+        encoded_ways(
+            *relax(torch.where(goal, 0, UNREACHED).int(), [step[own : own + 1] for step in steps]), common[own]
+        )
         for own, goal in enumerate(goals)
     ]
     return torch.stack(found)
 
 
-def common_ground(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
+def reachable_columns(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
     """`[M, Y, X]` bool, columns to which one can walk from `spawn [M, 3]` and back; none where it is not `passable`.
     A roof that one can jump down from is none of them, nor is a pit."""
     begin = torch.zeros_like(passable)
@@ -123,14 +125,14 @@ def goals_of(common: Tensor, config: EnvConfig) -> Tensor:
     return near <= near.amin((2, 3), keepdim=True).clamp_min(goal_radius(config) ** 2)
 
 
-def stored(cost: Tensor, choice: Tensor, common: Tensor) -> Tensor:
+def encoded_ways(cost: Tensor, choice: Tensor, common: Tensor) -> Tensor:
     """int16 of what `relax` found, on columns of which some are `common [Y, X]`."""
     codes = torch.tensor([3 * (dy + 1) + dx + 1 for dx, dy in STEPS] + [NO_STEP], device=choice.device)
     vox = ((cost + 9) // 10).clamp_max(LONGEST)
     return ((vox << LENGTH_AT) | common * COMMON | codes[choice]).to(torch.int16)
 
 
-def look_up(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config: EnvConfig) -> Tensor:
+def encoded_way(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config: EnvConfig) -> Tensor:
     """`[B, N]` int32, what is stored at `at [B, N, 2]` of the way to the block of `place [B, N, 2]`."""
     world, side = config.world, block_side(config.world)
 
@@ -152,12 +154,12 @@ def way_at(ways: Tensor, map_id: Tensor, at: Tensor, place: Tensor, config: EnvC
         ways: as `ways_on_foot` returns it.
         map_id: `[B]` int64.
     """
-    value = look_up(ways, map_id, at, place, config)
+    value = encoded_way(ways, map_id, at, place, config)
     code = value & (COMMON - 1)
     step = torch.stack((code % 3 - 1, code // 3 - 1), -1).to(torch.float32)
     return unit(step), (value >> LENGTH_AT).to(torch.float32)
 
 
-def can_be_walked_to(ways: Tensor, map_id: Tensor, place: Tensor, config: EnvConfig) -> Tensor:
+def is_reachable(ways: Tensor, map_id: Tensor, place: Tensor, config: EnvConfig) -> Tensor:
     """`[B, N]` bool, whether the widest hull can walk from the first spawn to `place [B, N, 2]` and back."""
-    return (look_up(ways, map_id, place, place, config) & COMMON) != 0
+    return (encoded_way(ways, map_id, place, place, config) & COMMON) != 0

@@ -8,7 +8,7 @@ import torch
 from serving import small_port
 
 from echelon.command.session import Session
-from echelon.command.stick import DRIVEN
+from echelon.command.stick import NUM_DRIVEN
 from echelon.rules.actions import Act
 from echelon.runtime.errors import ConfigError
 
@@ -35,7 +35,7 @@ def test_the_mech_does_what_is_said_and_the_others_what_they_did():
         assert {column: float(action[column]) for column in told} == told
         triggers = [action[column] > 0 for column in (Act.PRIMARY, Act.SECONDARY, Act.TERTIARY, Act.SPECIAL)]
         assert triggers == [True, False, False, True]
-    assert torch.equal(first["blue", "action"][0, 2, DRIVEN:], usual[0]["blue", "action"][0, 2, DRIVEN:])
+    assert torch.equal(first["blue", "action"][0, 2, NUM_DRIVEN:], usual[0]["blue", "action"][0, 2, NUM_DRIVEN:])
     driven.drive(None)
     (after,) = played(driven, 1)
     assert float(after["blue", "action"][0, 2, Act.YAW_RATE]) != -0.5 and driven.driven() is None

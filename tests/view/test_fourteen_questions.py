@@ -19,7 +19,7 @@ from test_questions import MOST_CLICKS, at_second, cells, texts
 
 from echelon.replay.battle import OPTIONAL, POS_PER_VOX, TABLES, Replay
 from echelon.rules.orders import OrderField, OrderKind
-from echelon.view.page import Beside, write_page
+from echelon.view.page import OtherReplay, write_page
 
 pytestmark = [
     pytest.mark.browser,
@@ -267,7 +267,7 @@ def test_a_table_is_saved(browser, tmp_path):
 
 def test_two_battles_of_two_files_side_by_side(browser, tmp_path):
     replay, grounds = small_replay(2)
-    other = Beside("other.echelon", Replay(replay.about, replay.battles[1:]), grounds[1:])
+    other = OtherReplay("other.echelon", Replay(replay.about, replay.battles[1:]), grounds[1:])
     write_page(Replay(replay.about, replay.battles[:1]), grounds[:1], tmp_path / "page.html", [other])
     browser.open(tmp_path / "page.html")
     browser.click_on("#open-battles")

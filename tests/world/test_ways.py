@@ -54,7 +54,7 @@ def test_whoever_takes_the_steps_comes_to_the_middle_of_the_block():
         assert not step.any() and (left == 0).all()
         # From everywhere to the same few columns, to which the widest hull can walk.
         assert all(len(own.unique(dim=0)) <= 33 for own in at)
-        assert ways.can_be_walked_to(maps.ways, batch, at, ON).all()
+        assert ways.is_reachable(maps.ways, batch, at, ON).all()
 
 
 def test_a_way_is_as_long_as_the_field_of_the_zone_says():

@@ -14,7 +14,7 @@ from echelon.runtime.noise import Stream
 from echelon.sim import ewar
 from echelon.sim.model import SimModel
 from echelon.state import State
-from echelon.world.ways import can_be_walked_to
+from echelon.world.ways import is_reachable
 
 DRAWS = 8
 """Places that a drill draws, of which it takes the first that can be walked to."""
@@ -126,7 +126,7 @@ def drilled(state: State, game: SimModel) -> Tensor:
     packs, batch = game.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
     places = share * game.size[:2]
-    fits = can_be_walked_to(game.maps.ways, state.map_id, places.flatten(1, 2), game.config)
+    fits = is_reachable(game.maps.ways, state.map_id, places.flatten(1, 2), game.config)
     # argmax of a mask is its first True; 0 where there is none.
     first = fits.view(batch, packs, DRAWS).to(torch.int8).argmax(-1)
     place = places.gather(2, first[..., None, None].expand(-1, -1, 1, 2))[:, :, 0]

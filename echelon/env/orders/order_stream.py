@@ -38,7 +38,7 @@ def add_orders(state: State, streams: dict[str, Tensor], game: SimModel) -> dict
     return streams
 
 
-class Sent(NamedTuple):
+class Destination(NamedTuple):
     """Where each mech was sent."""
 
     place: Tensor  # [B, N, 2] vox
@@ -53,7 +53,7 @@ class Way(NamedTuple):
     left_vox: Tensor  # [B, N] until it is near enough
 
 
-def destination(state: State, game: SimModel) -> Sent:
+def destination(state: State, game: SimModel) -> Destination:
     """Where each mech was sent."""
     heard, reach_vox = state.orders_heard, game.config.command.reach_vox
     kind, target = heard[..., OrderField.KIND], heard[..., OrderField.TARGET].long()
@@ -74,10 +74,10 @@ def destination(state: State, game: SimModel) -> Sent:
 
     is_sent = state.mechs.alive & (kind != int(OrderKind.FREE)) & ~is_target_dead
     reach = torch.where(kind == int(OrderKind.DEFEND), 2 * reach_vox, reach_vox)
-    return Sent(place, is_sent, reach)
+    return Destination(place, is_sent, reach)
 
 
-def way_there(state: State, sent: Sent, game: SimModel) -> Way:
+def way_there(state: State, sent: Destination, game: SimModel) -> Way:
     """The way of each mech to `sent.place`: along the field of the map until it ends, then straight on."""
     at, config = state.mechs.pos[..., :2], game.config
     offset = sent.place - at
@@ -89,7 +89,7 @@ def way_there(state: State, sent: Sent, game: SimModel) -> Way:
     return Way(torch.where(is_near[..., None], 0.0, step), torch.where(is_near, 0.0, left.clamp_min(0)))
 
 
-def order(state: State, sent: Sent, way: Way, game: SimModel) -> Tensor:
+def order(state: State, sent: Destination, way: Way, game: SimModel) -> Tensor:
     """`[B, N, F]` one row of `layout.ORDER` for each mech; zero for the dead and for who was told nothing."""
     heard, mechs = state.orders_heard, state.mechs
     is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), game.config.world.longest_side
@@ -116,7 +116,7 @@ def order(state: State, sent: Sent, way: Way, game: SimModel) -> Tensor:
     return layout.pack(layout.ORDER, values, mechs.alive & (heard[..., OrderField.ISSUED] >= 0))
 
 
-def steered(state: State, ego: Tensor, sent: Sent, way: Way, game: SimModel) -> Tensor:
+def steered(state: State, ego: Tensor, sent: Destination, way: Way, game: SimModel) -> Tensor:
     """`[B, N, F]` the ego stream with the zone's columns telling of the place for those that were sent to one."""
     mechs, longest = state.mechs, game.config.world.longest_side
     offset, facing = sent.place - mechs.pos[..., :2], heading(mechs.yaw)
