@@ -10,13 +10,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import GoogleDocstring
 
 from echelon.runtime.version import VERSION
+from echelon.state import Fields
 
+ROOT = Path(__file__).parents[1]
+SHOWN = ("tests/examples/", "pipelines/torchrl_ppo.py")
+"""What a page may give to who has no clone."""
 project = "Echelon"
 author = "The Echelon authors"
 copyright = author
@@ -43,9 +49,33 @@ default_role = "code"
 """Docstrings are Markdown in what matters: a name stands in single backquotes."""
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": "EnvBase,Module,Protocol,object"}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "EnvBase,Module,TensorDictModuleBase,Protocol,IntEnum,int,tuple,object",
+}
 """What a class has from torch, TorchRL and Python is told by their own pages."""
 autodoc_preserve_defaults = True
+nitpicky = True
+INNER = (
+    *(
+        "arena.batch_arena.BatchArena",
+        "arena.batch_arena.BatchResult",
+        "arena.batch_arena.StepSink",
+        "env.battle_states",
+    ),
+    *(
+        "env.engine",
+        "env.loops",
+        "env.observation.layout.Feature",
+        "learn.checkpoint",
+        "learn.models",
+        "learn.opponents",
+    ),
+    *("learn.ppo", "rules.catalog.Material", "rules.damage_sources", "rules.roster.Pairs", "rules.specs.Hull"),
+    *("rules.versions", "runtime", "state.Fields"),
+)
+"""What signatures name and only Echelon's own programs hand on: every other type of Echelon's is in the reference."""
+nitpick_ignore_regex = [(".*", rf"(?!echelon\.)(.*)|echelon\.({'|'.join(INNER)})(\..*)?")]
 napoleon_numpy_docstring = napoleon_google_docstring = False
 """`read_docstring` calls napoleon, which by itself takes an attribute's words before a colon for its type."""
 html_theme = "furo"
@@ -59,13 +89,38 @@ def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname.startswith("examples/"):
         cells = ((cell["cell_type"], "".join(cell["source"])) for cell in json.loads(source[0])["cells"])
         fence = {"code": ("```ipython\n", "\n```"), "markdown": ("", "")}
-        source[0] = "\n\n".join(text.join(fence[kind]) for kind, text in cells)
+        first, *others = (text.join(fence[kind]) for kind, text in cells)
+        file = f"{{download}}`This page is a notebook </{docname}.ipynb>`"
+        source[0] = "\n\n".join(
+            [first, f"{file}: `pip install echelon-marl jupyterlab` and `jupyter lab` run it.", *others]
+        )
+
+
+def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Programs and settings of the repository that a page names can be downloaded from it."""
+
+    def link(match: re.Match[str]) -> str:
+        places = (f"tests/examples/{match[1]}", match[1])
+        found = next((place for place in places if (ROOT / place).is_file() and place.startswith(SHOWN)), None)
+        return f"{{download}}`{match[1]} </{found}>`" if found else match[0]
+
+    source[0] = re.sub(r"(?<![\w`\[])`([\w/]+\.(?:py|json))`(?!`)", link, source[0])
 
 
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Sections such as `Args:` as fields."""
+    """Sections such as `Args:` as fields, the fields of a state, which comments tell, and pages as links."""
     kind = "method" if what in ("attribute", "property", "data") else what
-    lines[:] = GoogleDocstring(lines, app.config, app, kind, name, obj, options).lines()
+    if what == "class" and issubclass(obj, Fields):
+        told = re.findall(r"^    (\w+): (?:Tensor  # )?(.+)$", inspect.getsource(obj), re.M)
+        lines += [f"- `{name}`: {text if text[0] == '[' else f'`{text}`'}" for name, text in told] + [""]
+    text = GoogleDocstring(lines, app.config, app, kind, name, obj, options).lines()
+    lines[:] = [re.sub(r"`?\bdocs/([A-Z]+)\.md`?", r":doc:`/docs/\1`", line) for line in text]
+
+
+def skip_foreign(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Whether a member is of those that tensordict puts into the class of a state."""
+    made = inspect.unwrap(getattr(obj, "fget", None) or obj)
+    return True if str(getattr(made, "__module__", "")).startswith(("tensordict", "dataclasses", "torch")) else None
 
 
 def show_fields(
@@ -88,5 +143,7 @@ def show_fields(
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_notebook)
+    app.connect("source-read", link_examples)
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", show_fields)
+    app.connect("autodoc-skip-member", skip_foreign)

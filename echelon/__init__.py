@@ -24,12 +24,13 @@ end_while_importing()  # What a program imports next takes seconds.
 
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
+    from echelon.arena.fork import fork
     from echelon.arena.resolve import load_policy
     from echelon.arena.skills import SkillProfile, skill_profile
     from echelon.arena.strangers.evaluation import StrangersEvaluation, evaluate_strangers
     from echelon.arena.strangers.verify import Verification, verify
     from echelon.arena.style import Style, style
-    from echelon.arena.whatif import WhatIf, fork, whatif
+    from echelon.arena.whatif import WhatIf, whatif
     from echelon.learn.checkpoint.shipped import TrainedPolicy, trained
     from echelon.public import *  # noqa: F403
 
@@ -96,7 +97,8 @@ NETWORKS = {
     "echelon.arena.strangers.evaluation": ("evaluate_strangers", "StrangersEvaluation"),
     "echelon.arena.strangers.verify": ("verify", "Verification"),
     "echelon.arena.style": ("style", "Style"),
-    "echelon.arena.whatif": ("fork", "whatif", "WhatIf"),
+    "echelon.arena.fork": ("fork",),
+    "echelon.arena.whatif": ("whatif", "WhatIf"),
     "echelon.arena.resolve": ("load_policy",),
     "echelon.learn.checkpoint.shipped": ("trained", "TrainedPolicy"),
 }

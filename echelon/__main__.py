@@ -9,6 +9,7 @@ SUMMARIES = {
     "checkpoint": "metadata of a checkpoint, and whether its files are valid",
     "fingerprint": "a hash that is the same on every machine",
     "plot": "draws training runs over each other",
+    "report": "a page about several training runs: bands over seeds, what differs, where each comes from",
     "export": "writes a trained policy as one ONNX file, a decision of single mechs",
     "verify": "whether a result of protocol 2 tells the truth, by fighting a sample of its battles again",
     "doctor": "what this machine offers: device, versions, what compiles, what fell back and why",

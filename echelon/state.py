@@ -69,6 +69,7 @@ class Maps(Fields, TensorClass):
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
     path_direction: Tensor  # [M, Y, X, 2] unit vector of the next step towards the zone, 0 inside
+    ways: Tensor  # [M, L, Y, X] int16, way to each of L blocks (`world.ways`); no block where orders are off
     second_center: Tensor  # [M, 2] vox, of a second zone; the way to the zone is then that to the nearer one
     second_radius: Tensor  # [M] vox, 0 where there is no second zone
     control_rate: Tensor  # [M, 2] score for a second of zone control, blue and red
@@ -320,8 +321,8 @@ def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> T
 
 
 def is_off(name: str, leaf: Tensor) -> bool:
-    """Whether a leaf of a state is empty because orders are off: it is in no digest and no file then."""
-    return name in ("orders_sent", "orders_heard") and leaf.numel() == 0
+    """Whether a leaf of a state or of maps is empty because orders are off: it is in no digest and no file then."""
+    return name in ("orders_sent", "orders_heard", "ways") and leaf.numel() == 0
 
 
 def leaves_of(state: State) -> dict[str, Tensor]:

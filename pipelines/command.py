@@ -26,14 +26,16 @@ from echelon.arena.resolve import resolve
 from echelon.command.pace import Pace
 from echelon.command.port import CommandPort
 from echelon.command.session import MOST_BYTES, Session
+from echelon.datasets.commanded import CommandedGame
+from echelon.datasets.dataset import DatasetWriter
 from echelon.env.views.commanders import commanders
 from echelon.pipelines.arena_args import BattleArgs, EnvName, battle_config
-from echelon.pipelines.command_server import CommandServer
+from echelon.pipelines.command_server import CLIENT_LEFT, CommandServer
+from echelon.pipelines.page_server import page_facts
 from echelon.replay.battle import Replay
 from echelon.replay.file import save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
-from echelon.rules.catalog import Material
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
@@ -81,6 +83,9 @@ class Command:
     device: str = "auto"
     replay: Path | None = None
     """Record the battles, at most 16, into this file."""
+    dataset: Path | None = None
+    """Keep the battles as data for learning in this file (docs/DATASETS.md): what everybody saw and did, your orders
+    and what you drove. Whoever gives it consents to that; without it nothing of the kind is kept."""
 
     def __post_init__(self) -> None:
         limits = {"battles": Limits(1, MOST_PLAYED, "battles"), "seed": SEED, "port": Limits(0, 65535)}
@@ -90,6 +95,8 @@ class Command:
         if self.kind == "human":
             require(self.battles == 1, "--battles", "1 for a human", self.battles)
             require(self.clock in (None, "real"), "--clock", "real for a human", self.clock)
+        is_own = self.dataset is None or self.replay is None or self.dataset.resolve() != self.replay.resolve()
+        require(is_own, "--dataset", "another file than the replay", str(self.dataset))
 
     @property
     def side(self) -> Literal["blue", "red"]:
@@ -112,8 +119,9 @@ class Command:
         return self.clock or ("real" if self.kind == "human" else "step")
 
     def run(self) -> None:
-        if self.replay is not None:
-            check_writable(self.replay)
+        for path in (self.replay, self.dataset):
+            if path is not None:
+                check_writable(path)
         is_recorded = self.replay is not None or self.kind == "human"
         recorder = Recorder(range(min(self.battles, 16))) if is_recorded else None
         port = self.commanded(recorder)
@@ -130,20 +138,24 @@ class Command:
         # The lines of the program are the conversation; nothing else may stand among them.
         out, sys.stdout = sys.stdout, sys.stderr
         try:
-            converse(session, self.timing, lines_of(functools.partial(os.read, sys.stdin.fileno())), speaker(out))
+            with self.kept_as_data(session.port):
+                lines = lines_of(functools.partial(os.read, sys.stdin.fileno()))
+                converse(session, self.timing, lines, speaker(out))
         finally:
             sys.stdout = out
 
     def over_network(self, session: Session, recorder: Recorder | None) -> None:
         """Serve one client; a human is then offered what was played, until the program is interrupted."""
         token = secrets.token_urlsafe(24)
-        page = command_page(page_facts(session.port, token)) if self.kind == "human" else ""
+        env = session.port.view.env
+        page = command_page(page_facts(env, self.side, token)) if self.kind == "human" else ""
         with CommandServer(page, self.port, token) as server:
             print(f"command     {server.address}", file=sys.stderr, flush=True)
             if page and self.browser:
                 webbrowser.open(server.address)
-            converse(session, self.timing, server.lines, server.say, server.wait_for_client)
-            server.wait_for_client()
+            with self.kept_as_data(session.port):
+                converse(session, self.timing, server.lines, server.say, server.wait_for_client)
+            server.wait_until_told()
             replay = self.kept(recorder)
             if page and replay is not None:
                 server.offer(replay_page(replay, rebuild(replay, replay.battles[0])))
@@ -155,13 +167,30 @@ class Command:
         """What was recorded, written where that is asked for."""
         if recorder is None:
             return None
-        own = f"{self.kind} over {self.mechs}"
-        names = (own, self.opponent) if self.side == "blue" else (self.opponent, own)
         count = len(recorder.battles)
-        replay = recorder.finish(blue=[names[0]] * count, red=[names[1]] * count)
+        blue, red = self.names
+        replay = recorder.finish(blue=[blue] * count, red=[red] * count)
         if self.replay is not None:
             save(replay, self.replay)
         return replay
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Who commands blue and red, in words."""
+        own = f"{self.kind} over {self.mechs}"
+        return (own, self.opponent) if self.side == "blue" else (self.opponent, own)
+
+    @contextlib.contextmanager
+    def kept_as_data(self, port: CommandPort) -> Iterator[None]:
+        """Write the battles that are played inside as a dataset, where that is asked for; none after an error."""
+        if self.dataset is None:
+            yield
+            return
+        with DatasetWriter(self.dataset, port.view.config, self.names) as writer:
+            game = CommandedGame(port, writer, self.names)
+            yield
+            game.end()
+        print(f"dataset     {self.dataset}: {writer.lengths['rows']} decisions", file=sys.stderr, flush=True)
 
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:
         """The battles, ready to be commanded."""
@@ -180,32 +209,19 @@ class Command:
         return CommandPort(view)
 
 
-def page_facts(port: CommandPort, token: str) -> dict[str, Any]:
-    """What the page of a human is told of the first battle beforehand."""
-    state, game = port.view.env.state, port.view.env.game
-    return {
-        "token": token,
-        "team": "red" if port.is_red[0] else "blue",
-        "map": list(game.config.world.size[:2]),
-        "ground": game.maps.material[state.map_id[0]].cpu().numpy(),
-        "materials": [material.name.lower() for material in Material],
-        "hulls": {name: list(hull.size) for name, hull in game.catalog.hulls.items()},
-    }
-
-
 def converse(
     session: Session,
     clock: Clock,
     lines: queue.Queue[Any],
     say: Callable[[Any], None],
-    attend: Callable[[], None] = lambda: None,
+    attend: Callable[[], bool] = lambda: False,
 ) -> None:
     """Report, take orders, play on, until every battle has ended.
 
     Args:
-        lines: what the other side writes; None at its end.
+        lines: what the other side writes; None at its end, `CLIENT_LEFT` where one writer left and another may come.
         say: writes a message to it.
-        attend: returns once somebody is there; until then no battle goes on.
+        attend: returns once somebody is there; until then no battle goes on. Whether nobody was.
 
     Raises:
         ConfigError: the other side has gone before the battles ended.
@@ -216,6 +232,9 @@ def converse(
     while not session.is_over:
         say(session.report())
         for line in waiting(lines, clock, session.pace):
+            if line is CLIENT_LEFT:
+                session.left()
+                continue
             if line is None:
                 count = sum(session.port.ended)
                 what = f"stdin ended after report {session.number}, {count} of {len(session.port.ended)} battles had"
@@ -223,7 +242,8 @@ def converse(
             answer = session.receive(line)
             if answer:
                 say(answer)
-        attend()
+        if attend():
+            session.left()
         if session.pace is not None:
             session.pace.skip_to_now()
         for message in session.advance():
@@ -231,10 +251,13 @@ def converse(
     say(session.result())
 
 
-def waiting(lines: queue.Queue[Any], clock: Clock, pace: Pace | None) -> Iterator[bytes | str | None]:
+def waiting(lines: queue.Queue[Any], clock: Clock, pace: Pace | None) -> Iterator[Any]:
     """The lines that count before the battles go on: one with the clock `step`, else those that came until then."""
     if clock == "step":
-        yield lines.get()
+        line = CLIENT_LEFT
+        while line is CLIENT_LEFT:
+            line = lines.get()
+            yield line
         return
     late = 0
     # Whoever writes without end holds up no battle.

@@ -1,4 +1,4 @@
-"""The commands of `python -m echelon` and the script `echelon`: describe, inspect, plot, export, verify, doctor."""
+"""The commands of `python -m echelon` and the script `echelon`: describe, plot, report, export, verify, doctor ..."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
 from echelon.pipelines.export import Export
 from echelon.pipelines.pictures import Plot
+from echelon.pipelines.report import Report
 from echelon.pipelines.strangers import Verify
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import MAP_MAKER, RULES
@@ -146,6 +147,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "checkpoint": Checkpoint,
     "fingerprint": Fingerprint,
     "plot": Plot,
+    "report": Report,
     "export": Export,
     "verify": Verify,
     "doctor": Doctor,

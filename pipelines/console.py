@@ -43,6 +43,15 @@ class Terminal(Console):
     def print(self, *objects: Any, **settings: Any) -> None:
         super().print(*(one_line(each) if isinstance(each, str) else each for each in objects), **settings)
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a bar can move on it. Notebooks set `FORCE_COLOR` for the programs of their cells, which is no word
+        of a terminal: of a bar they would show each frame."""
+        try:
+            return super().is_terminal and self.file.isatty()
+        except ValueError:  # a closed stream
+            return False
+
 
 def terminal(**settings: Any) -> Console:
     """A console that prints text verbatim: without line wrapping, markup or emoji codes."""

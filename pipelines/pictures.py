@@ -30,7 +30,7 @@ from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
-from echelon.view.page import write_page
+from echelon.view.page import OtherReplay, write_page
 from echelon.view.paper import FORMATS, WIDTH_IN
 from echelon.view.strip import GIF_S, draw_gif, draw_strip
 from echelon.world.biomes import quadrants
@@ -49,6 +49,8 @@ class Watch:
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""
+    beside: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction] = ()
+    """Another replay whose battles the page holds too, to be compared with these. Repeatable."""
     out: Path | None = None
     """The page; by default FILE.html next to the replay, or here if nothing can be written there."""
     strip: Path | None = None
@@ -88,10 +90,15 @@ class Watch:
         require(1 <= self.battle <= count, "--battle", f"1..{count}, the battles of {self.file.name}", self.battle)
         span = self.span(replay)
         grounds = [rebuild(replay, battle) for battle in tracked(replay.battles, "maps", count)]
-        write_page(replay, grounds, page)
+        write_page(replay, grounds, page, [self.other(path) for path in self.beside])
         self.draw(replay, grounds[self.battle - 1], span)
         for path in (page, *pictures):
             terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+
+    def other(self, path: Path) -> OtherReplay:
+        """Another replay for the page."""
+        replay = read(path)
+        return OtherReplay(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
 
     def draw(self, replay: Replay, ground: np.ndarray, span: tuple[float, float]) -> None:
         which, (begin, end) = self.battle - 1, span

@@ -26,6 +26,7 @@ from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import memory_explained
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import arguments, lasting_output, run, terminal
+from echelon.pipelines.live import Live
 from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
 from echelon.reports.callback import BattleStrips, Curves, Report
 from echelon.runtime.device import resolve_device
@@ -53,7 +54,8 @@ def train(
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
-    callbacks += [ProgressBar(console), WarningSigns(), stop, *own, evaluation, BattleStrips(), Curves(), Report()]
+    callbacks += [ProgressBar(console), *([Live(config.live_port)] if config.live else [])]
+    callbacks += [WarningSigns(), stop, *own, evaluation, BattleStrips(), Curves(), Report()]
     callbacks += [*([league] if league is not None else []), Summary(evaluation)]
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)

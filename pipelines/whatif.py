@@ -13,8 +13,9 @@ import numpy as np
 import tyro
 
 from echelon.arena.branches import INTERVENTIONS, Intervention
+from echelon.arena.fork import fork
 from echelon.arena.skills import BAR
-from echelon.arena.whatif import BRANCHES, EVERY, MOST_BRANCHES, WhatIf, fork, whatif
+from echelon.arena.whatif import BRANCHES, EVERY, MOST_BRANCHES, WhatIf, whatif
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside
 from echelon.pipelines.progress_bar import bar
@@ -33,7 +34,8 @@ from echelon.view.page import write_page
 @dataclass(frozen=True)
 class WhatIfCommand:
     """Tell how likely blue was to win at each moment of a recorded battle, by playing on from it with fresh chance, and
-    what each mech was worth at one of them. Its commanders must still be where they were."""
+    what each mech was worth at one of them. Its commanders must still be where they were. Killed and started again with
+    the same words it goes on where it was, by a hidden file beside the replay, which it removes in the end."""
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""
@@ -47,10 +49,13 @@ class WhatIfCommand:
     """Seconds after which each mech does otherwise in turn; by default none does."""
     interventions: tuple[Intervention, ...] = INTERVENTIONS
     """What the mechs do then."""
+    deaths: bool = False
+    """Also tell what each death cost: the battle goes on with the mech whole again just before it."""
     out: Path | None = None
     """A JSON file of all numbers."""
     page: Path | None = None
-    """Also write the HTML page of the replay, in which this battle has a lane of blue's share."""
+    """Also write the HTML page of the replay, in which this battle has a lane of blue's share, and under Why what mechs
+    were worth."""
     json: bool = False
     """Print the same as one JSON object instead of tables."""
     batch: int = 256
@@ -67,6 +72,7 @@ class WhatIfCommand:
                 require(path != self.file, "outputs", "other files than the replay", str(path))
                 check_writable(path)
         replay = chosen_replay(self.file, self.battle)
+        log = beside(self.file, f".{self.file.name}-{self.battle}.whatif")
         with bar(100, "% of the branches", quiet=self.json) as shown:
             found = whatif(
                 replay,
@@ -75,8 +81,10 @@ class WhatIfCommand:
                 branches=self.branches,
                 at_s=self.at,
                 interventions=self.interventions,
+                deaths=self.deaths,
                 device=device,
                 batch=self.batch,
+                log=log,
                 on_progress=lambda done, of: shown.reach(100 * done / of),
             )
         if self.out is not None:
@@ -88,6 +96,7 @@ class WhatIfCommand:
             print(json.dumps(found.as_json()))
         else:
             self.show(found, replay)
+        log.unlink(missing_ok=True)
 
     def show(self, found: WhatIf, replay: Replay) -> None:
         """Print the moments, the spans in which most was decided, and what the mechs were worth."""
@@ -101,6 +110,10 @@ class WhatIfCommand:
         for begin, end, change in found.swings():
             told = "; ".join(happened(replay, self.battle - 1, begin, end)) or "nobody falls"
             console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {told}")
+        for row in found.as_json()["deaths"]:
+            change, low, high = (100 * row[name] for name in ("difference", "low", "high"))
+            had = f"{mech_name(replay, row['mech'])} dies at {row['s']:g} s: had it lived"
+            console.print(f"{had}, {change:+.0f} points for blue ({low:+.0f} to {high:+.0f})")
         if found.at_s is not None:
             title = f"What changes for blue, in points, if a mech does or is so from {found.at_s:g} s on"
             show(mech_rows(found, replay), False, title)
@@ -182,8 +195,10 @@ def chosen_replay(file: Path, battle: int) -> Replay:
 
 def with_odds(replay: Replay, index: int, found: WhatIf) -> Replay:
     """The replay, with blue's share at the moments of a battle in what is told of it."""
-    rows = found.as_json()["moments"]
+    told = found.as_json()
+    rows = told["moments"]
     odds = {"branches": found.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
+    odds |= {name: told[name] for name in ("at_s", "mechs", "deaths")}
     battles = list(replay.battles)
     battles[index] = replace(battles[index], about={**battles[index].about, "odds": odds})
     return Replay(replay.about, battles)

@@ -25,6 +25,7 @@ from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
 from echelon.sim.terrain import material_at
 from echelon.state import PER_WEAPON, Maps, State, begun_whole, open_battle, won_by_zone
+from echelon.world.ways import ways_on_foot
 
 CPU = torch.device("cpu")
 HALF = 0.5
@@ -68,10 +69,11 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
     y, x = torch.meshgrid(torch.arange(world.size_y) + 0.5, torch.arange(world.size_x) + 0.5, indexing="ij")
     to_center = center - torch.stack((x, y), -1)
     away = to_center.norm(dim=-1)
+    solid, lava = columns_of(material, "solid"), (material == int(Material.LAVA)).any(1)
     return Maps(
         seed=torch.zeros(1, dtype=torch.int64),
         material=material,
-        solid=columns_of(material, "solid"),
+        solid=solid,
         opaque=columns_of(material, "opaque"),
         hazard=bits_of(material, torch.tensor([m in HAZARDS for m in Material])),
         **begun_whole(spawn, roster),
@@ -80,6 +82,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
         zone_radius=torch.tensor([7.5]),
         path_length=(away - 7.5).clamp_min(0)[None],
         path_direction=(to_center / away.clamp_min(1e-6)[..., None])[None],
+        ways=ways_on_foot(solid, lava, spawn, config),
         telemetry=torch.zeros(1, 16, 16),
         **won_by_zone(1, roster.num_mechs, CPU),
         batch_size=[1],

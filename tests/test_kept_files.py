@@ -1,4 +1,4 @@
-"""Files are read, played, gone on with and watched; those from before the first release are refused."""
+"""Files of every release are read, played, gone on with and watched; those from before the first one are refused."""
 
 import dataclasses
 import json
@@ -12,14 +12,23 @@ import torch
 from fixtures.write import RUN
 from forged import forged, taken_apart
 from next_rules import NEXT, OURS, STEP_UP_VOX, change_rules
+from releases import RELEASES
 
-from echelon.arena import match
+import echelon
+from echelon.arena import exploit, match
 from echelon.arena.batch_arena import Battle
+from echelon.arena.proof import read_claims
 from echelon.arena.resolve import common_env, resolve
+from echelon.arena.strangers import leaderboard
+from echelon.command.parse import KIND_NAMES
+from echelon.command.session import Session
+from echelon.datasets.dataset import open_dataset
+from echelon.env.tasks.task import Task, register_task, task_from_json
 from echelon.league.import_export import read_league
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import compatible_entries
 from echelon.league.store import FILE, Store
+from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.learn.checkpoint.files import checkpoints_in, inspect_checkpoint, newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
 from echelon.learn.config import TrainConfig
@@ -32,20 +41,27 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.page import write_page
 
-FILES = Path(__file__).parent / "fixtures" / "files"
 CPU = torch.device("cpu")
 UNREAD = "files from before the first release are not read, make it anew with this Echelon"
 
 
-@pytest.fixture
-def kept(tmp_path) -> Path:
-    """A copy of the files."""
-    return shutil.copytree(FILES, tmp_path / "kept")
+@pytest.fixture(params=RELEASES, ids=lambda folder: folder.name)
+def kept(tmp_path, request) -> Path:
+    """A copy of the files of a release."""
+    return shutil.copytree(request.param, tmp_path / "kept")
 
 
 def run_of(start: Checkpoint) -> TrainConfig:
     """The settings of the run that wrote the checkpoints, two iterations longer."""
-    return dataclasses.replace(RUN, env=start.env, model=start.model, total_agent_steps=4 * 128)
+    return dataclasses.replace(RUN, env=start.env, model=start.model, total_agent_steps=2 * RUN.total_agent_steps)
+
+
+def test_fixtures_are_small_and_name_their_release():
+    for folder in RELEASES:
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) < 1_000_000
+        claims = [json.loads(path.read_text()) for path in files if path.name == CLAIMS]
+        assert claims and {told["written_by"] for told in claims} == {folder.name}
 
 
 def test_checkpoints_are_read_and_play(kept):
@@ -58,21 +74,20 @@ def test_checkpoints_are_read_and_play(kept):
     assert match.play(policy, other, env, 2, 0, CPU).battles == 2
 
 
-@pytest.mark.parametrize("iteration", [0, 2])
-def test_a_run_goes_on(kept, iteration):
-    start = open_checkpoint(kept / "run" / "checkpoints" / f"iteration_{iteration:06}")
+def test_a_run_goes_on(kept):
+    start = open_checkpoint(newest_checkpoint(kept / "run" / "checkpoints"))
     trainer = Trainer(run_of(start), kept / "further", start)
     assert trainer.resume_note == "", "its battles are fought on"
     trainer.train(1)
-    assert trainer.counters.iterations == iteration + 1
+    assert trainer.counters.iterations == start.counters.iterations + 1
 
 
 def test_a_league_fights_on(kept):
     league = Store(kept / "league")
-    assert len(league.entries()) == 7 and league.rated() == {entry.id for entry in league.entries()}
+    assert len(league.entries()) == 7 and league.rated() == {entry.id for entry in league.active()}
     one, two = (entry.id for entry in league.entries() if not entry.is_scripted)
     (fought,) = LeagueArena(league, CPU).play([Battle(one, two, 77)])
-    assert len(fought.matches) == 1 and Battle(one, two, 77) in league.played()
+    assert len(fought.matches) == 1 and league.played([Battle(one, two, 77)])
     start = open_checkpoint(newest_checkpoint(kept / "run" / "checkpoints"))
     assert len(compatible_entries(start.model, league)) == 2, "its policies are opponents to a learner"
     assert league.add(start.path).id in {entry.id for entry in league.entries()}
@@ -81,6 +96,70 @@ def test_a_league_fights_on(kept):
 def test_an_export_is_imported(kept):
     league = read_league(kept / "export" / "league.json", kept / "imported")
     assert len(league.entries()) == 7 and len(league.matches()) == len(Store(kept / "league").matches())
+
+
+def test_battles_that_a_league_has_not_recorded_are_recorded(kept):
+    league = Store(kept / "league")
+    before = len(league.matches())
+    assert is_unrecorded(kept / "unrecorded.json")
+    assert record_file(kept / "unrecorded.json", league) == (1, 1) and len(league.matches()) == before + 1
+
+
+def test_a_dataset_is_read(kept):
+    battles = open_dataset(kept / "dataset.safetensors")
+    assert battles.commanders == ("heuristic:expert", "heuristic:hard") and len(battles.battles) == 2
+    (rows,) = battles.transitions()
+    assert len(rows) == len(battles) == battles.battles["decisions"].sum()
+    assert rows["next", "blue", "observation"].isfinite().all()
+
+
+def test_a_certificate_is_read(kept):
+    """Its battles are those of a network, which have the same bits on processors of one kind alone."""
+    told = read_claims(kept / "run" / exploit.FILE, exploit.CHECK)
+    best = exploit.checkpoint_with_weights(kept / "run" / exploit.FILE, told["response"]["id"])
+    assert open_checkpoint(Path(best)).counters.iterations == told["response"]["iteration"]
+    assert exploit.verdict(told).startswith("a best response of 128 agent-steps beats heuristic:trivial in ")
+
+
+@pytest.fixture
+def task(kept, monkeypatch) -> Task:
+    """The task of the files, as one of this process."""
+    monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {})
+    return register_task(task_from_json(json.loads((kept / "task.jsonl").read_text())))
+
+
+def test_a_result_is_fought_again(kept, task):
+    found = echelon.verify(kept / "result.json", sample=0, device="cpu")
+    assert found.record["task"] == task.name and found.record["fingerprint"] == task.fingerprint
+    assert found.replayed == found.battles and found.is_sealed
+
+
+def test_a_leaderboard_is_read_and_refuses_what_stands_there(kept, task):
+    (row,) = leaderboard.read_table(kept / "leaderboard.json")
+    assert row["name"] == "hard" and row["fingerprint"] == task.fingerprint
+    with pytest.raises(ConfigError, match="of others than stand in"):
+        leaderboard.add_result(kept / "leaderboard.json", kept / "result.json", "again", device="cpu")
+
+
+def test_a_scenario_is_read_and_played(kept):
+    scenario = echelon.read_scenario(kept / "scenario.json")
+    assert scenario.as_json() == json.loads((kept / "scenario.json").read_text())
+    assert scenario.objective == echelon.Objective("hold", attackers="red", seconds=30.0)
+    assert scenario.units[0] == echelon.Unit("blue", "medium", x=12, y=20, heat=0.5)
+    assert echelon.scene(scenario, 2, "cpu").rollout(1)["blue", "mask"].all()
+
+
+def test_a_catalog_is_read(kept):
+    assert echelon.read_catalog(kept / "catalog.json").weapons["railgun"].cooldown_s == 4
+
+
+def test_orders_are_taken(kept):
+    config = dataclasses.replace(RUN.env, command=echelon.CommandConfig(enabled=True))
+    session = Session(echelon.CommandPort(echelon.commanders(config, num_envs=1, seed=0, device="cpu")))
+    session.begin()
+    session.report()
+    refused = [session.receive(line) for line in (kept / "orders.jsonl").read_text().splitlines()]
+    assert refused == [None, None] and session.given > len(KIND_NAMES)
 
 
 def test_a_replay_is_watched(kept):

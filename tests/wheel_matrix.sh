@@ -4,7 +4,7 @@
 #
 # tests/wheel_matrix.sh python3.12                 # the newest torch that pip finds
 # tests/wheel_matrix.sh python3.12 'torch==2.14.*' # this one
-# WHEEL=dist/echelon_marl-0.2.0-py3-none-any.whl tests/wheel_matrix.sh python3.12   # one that was built before
+# WHEEL=$(ls dist/*.whl) tests/wheel_matrix.sh python3.12   # one that was built before
 # TESTS="tests/env tests/test_golden.py" tests/wheel_matrix.sh python3.12   # tests of the clone too, against the installed wheel
 set -euo pipefail
 python=$1

@@ -30,7 +30,7 @@ OPPONENT = "heuristic:easy"
 """Whom every baseline trains against."""
 ROLLOUT = 32
 """Decisions of every mech in an iteration of the plain route."""
-QMIX_ROLLOUT, QMIX_UPDATES = 16, 32
+QMIX_ROLLOUT, QMIX_UPDATES = 32, 96
 
 
 @dataclass(frozen=True)

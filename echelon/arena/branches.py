@@ -248,19 +248,20 @@ def play_branches(
     arena: BatchArena,
     battle: Battle,
     branches: Sequence[Branch],
-    on_progress: Callable[[int], object] = lambda battles: None,
+    on_batch: Callable[[Sequence[BattleResult]], object] = lambda results: None,
 ) -> list[BattleResult]:
     """Play branches of a battle, under its commanders, to their ends.
 
     Args:
-        on_progress: called after each batch with the number of branches that have ended.
+        on_batch: called after each batch with its results.
     """
     results: list[BattleResult] = []
     for start in range(0, len(branches), arena.batch):
         part = branches[start : start + arena.batch]
         with batches_made_by(arena, partial(BranchBatch, branches=part)):
-            results += arena.play([battle._replace(seed=branch.chance) for branch in part]).results
-        on_progress(len(results))
+            played = arena.play([battle._replace(seed=branch.chance) for branch in part]).results
+        results += played
+        on_batch(played)
     return results
 
 

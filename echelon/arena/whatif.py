@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,13 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.arena.branch_log import BranchLog
 from echelon.arena.branches import (
     ALL_INTERVENTIONS,
-    EDITS,
     INTERVENTIONS,
     Branch,
-    Fork,
-    ForkedBatch,
     Intervention,
     Moment,
-    batches_made_by,
     moments_of,
     play_branches,
 )
@@ -38,16 +34,15 @@ from echelon.arena.match import Z_95, win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.outcome import Winner
-from echelon.replay.battle import Replay
+from echelon.replay.battle import DEATHS, Replay
 from echelon.replay.file import read
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
-from echelon.runtime.files import expect
+from echelon.runtime.files import FileError, expect
 from echelon.runtime.limits import Limits, check_number, path_text
-from echelon.world.splits import placed_seed
 
 BRANCHES, EVERY = 32, 4
 """Branches from a moment, and decisions between two moments."""
@@ -77,6 +72,10 @@ class WhatIf:
     mechs: TensorDict
     """Batch `[N]`, blue first; empty where `at_s` was not given: by name of what a mech does otherwise the difference
     that it makes to blue's share, `difference`, and the ends of its 95 % interval, `low` and `high`."""
+    deaths: TensorDict
+    """Batch `[D]` of the battle's deaths in their order, empty where they were not asked for: `mech`, blue first; `s`,
+    the time of the decision in which it died; and what blue's share changes by if it is whole again before that
+    decision, `difference`, `low` and `high` as in `mechs`."""
     at_s: float | None = None
     """When the mechs did otherwise, s."""
 
@@ -101,6 +100,7 @@ class WhatIf:
             "moments": [{"s": row[0] * self.decision_s, **dict(zip(names, row[1:], strict=True))} for row in rows],
             "at_s": self.at_s,
             "mechs": mechs,
+            "deaths": [{name: leaf.item() for name, leaf in row.items()} for row in self.deaths],
         }
 
 
@@ -128,9 +128,11 @@ def whatif(
     branches: int = BRANCHES,
     at_s: float | None = None,
     interventions: Sequence[Intervention] = INTERVENTIONS,
+    deaths: bool = False,
     device: torch.device | str | None = None,
     batch: int = 256,
-    on_progress: Callable[[int, int], object] = lambda done, of: None,
+    log: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[float, int], object] = lambda done, of: None,
 ) -> WhatIf:
     """Play a battle again, then on from its moments with fresh chance, and count who wins.
 
@@ -143,133 +145,125 @@ def whatif(
         at_s: seconds after which each mech does otherwise in turn, with the same chance in every turn; by default none
             does.
         interventions: what the mechs do or are then.
+        deaths: also count what each death cost its team.
         device, batch: where, by default a GPU if there is one, and battles at once.
-        on_progress: called with the number of branches played, and of all.
+        log: a file that keeps who won each branch, so that the same call goes on where another one was killed. What it
+            holds of another call is dropped.
+        on_progress: called now and then with the number of branches played, and of all.
 
     Raises:
         ConfigError: an argument out of range.
         FileError: no such file or commander, or one that no longer plays the battle of the replay.
     """
-    many = whole_within("branches", branches, Limits(2, MOST_BRANCHES, "battles"))
-    step = whole_within("every", every, Limits(1, MOST_BRANCHES, "decisions"))
-    for name in interventions:
-        require(name in ALL_INTERVENTIONS, "interventions", f"of {', '.join(ALL_INTERVENTIONS)}", name)
+    options = WhatIfOptions(every, branches, at_s, tuple(interventions), deaths)
     known = (
         BattleSetup(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
     )
     arena, own = arena_of(known, device, number_of_battles(batch, "batch"))
-    return count_wins(known, arena, own, step, many, at_s, interventions, on_progress)
+    return count_wins(known, arena, own, options, None if log is None else Path(path_text(log)), on_progress)
+
+
+@dataclass(frozen=True)
+class WhatIfOptions:
+    """What is counted of a battle, see `whatif`."""
+
+    every: int
+    branches: int
+    at_s: float | None
+    interventions: tuple[Intervention, ...]
+    deaths: bool
+
+    def __post_init__(self) -> None:
+        whole_within("branches", self.branches, Limits(2, MOST_BRANCHES, "battles"))
+        whole_within("every", self.every, Limits(1, MOST_BRANCHES, "decisions"))
+        for name in self.interventions:
+            require(name in ALL_INTERVENTIONS, "interventions", f"of {', '.join(ALL_INTERVENTIONS)}", name)
+
+
+Turn = tuple[Moment, int, Intervention | None]
+"""Where branches begin, and which mech does what from there on."""
 
 
 def count_wins(
     known: BattleSetup,
     arena: BatchArena,
     own: Battle,
-    every: int,
-    branches: int,
-    at_s: float | None,
-    interventions: Sequence[Intervention],
-    on_progress: Callable[[int, int], object],
+    options: WhatIfOptions,
+    log: Path | None,
+    on_progress: Callable[[float, int], object],
 ) -> WhatIf:
     """`whatif`, of a battle in an arena that knows its commanders."""
-    at = None if at_s is None else int(at_s / known.config.rules.decision_s)
-    result, moments = moments_of(arena, own, lambda decision: decision % every == 0 or decision == at)
+    decision_s = known.config.rules.decision_s
+    at = None if options.at_s is None else int(options.at_s / decision_s)
+    died = deaths_of(arena, own, known) if options.deaths else []
+    kept = {at, *(decision for _, decision in died)}
+    result, moments = moments_of(arena, own, lambda decision: decision % options.every == 0 or decision in kept)
     check_same(known, result)
-    if at_s is not None:
-        check_time(at_s, result, known)
-    turns: list[tuple[Moment, int, Intervention | None]] = [(moment, 0, None) for moment in moments]
-    changed = [k for k, moment in enumerate(moments) if moment.decision == at]
-    mechs = range(known.config.num_mechs if changed else 0)
-    turns += [(moments[k], mech, name) for k in changed for name in interventions for mech in mechs]
+    if options.at_s is not None:
+        check_time(options.at_s, result, known)
+    row_of = {moment.decision: row for row, moment in enumerate(moments)}
+    mechs = range(0 if at is None else known.config.num_mechs)
+    turns: list[Turn] = [(moment, 0, None) for moment in moments]
+    if at is not None:
+        turns += [(moments[row_of[at]], mech, name) for name in options.interventions for mech in mechs]
+    turns += [(moments[row_of[decision]], mech, "repaired") for mech, decision in died]
+    blue_wins = play_turns(arena, own, turns, options.branches, log, on_progress)
+    shares, others, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
+    change = {} if at is None else differences(others - shares[row_of[at]], options.interventions)
+    cost = intervals(spared - shares[[row_of[decision] for _, decision in died]])
+    fallen = torch.tensor(died, dtype=torch.int64).view(-1, 2)
+    lost = {"mech": fallen[:, 0], "s": fallen[:, 1] * decision_s, **cost}
+    return WhatIf(
+        known.blue,
+        known.red,
+        own.seed,
+        result,
+        decision_s,
+        options.branches,
+        lane_of(moments, shares, result),
+        TensorDict(change, [len(mechs)]),
+        TensorDict(lost, [len(died)]),
+        None if at is None else at * decision_s,
+    )
+
+
+def play_turns(
+    arena: BatchArena,
+    own: Battle,
+    turns: Sequence[Turn],
+    branches: int,
+    log: Path | None,
+    on_progress: Callable[[float, int], object],
+) -> Tensor:
+    """`[len(turns), branches]`: blue's share of each branch, those that `log` knows not played again."""
     # Its own seed, so that the first branches of more are those of fewer.
     chances = noise.battle_seeds(own.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
-    played = play_branches(arena, own, plan, lambda done: on_progress(done, len(plan)))
-    blue_wins = torch.tensor([SHARE[each.winner] for each in played]).view(len(turns), branches)
-    shares, others = blue_wins.split([len(moments), len(turns) - len(moments)])
-    table = TensorDict(differences(others - shares[changed], interventions) if changed else {}, [len(mechs)])
-    when = None if at is None else at * known.config.rules.decision_s
-    lane = lane_of(moments, shares, result)
-    return WhatIf(known.blue, known.red, own.seed, result, known.config.rules.decision_s, branches, lane, table, when)
+    told = [arena.config.signature(), *own, arena.compute, arena.processor]
+    told += [(one.moment.decision, one.chance, one.mech, one.intervention) for one in plan]
+    kept = BranchLog(log, told)
+    done = float(len(kept.winners))
+
+    def advance(battles: float) -> None:
+        nonlocal done
+        done += battles
+        on_progress(done, len(plan))
+
+    on_progress(done, len(plan))
+    arena.on_progress = advance
+    rest = plan[len(kept.winners) :]
+    play_branches(arena, own, rest, lambda played: kept.add([one.winner for one in played]))
+    return torch.tensor([SHARE[winner] for winner in kept.winners]).view(len(turns), branches)
 
 
-def fork(
-    battle: Replay | str | os.PathLike[str],
-    index: int = 0,
-    *,
-    at_s: float,
-    blue: str | None = None,
-    red: str | None = None,
-    seed: int | None = None,
-    mech: int = 0,
-    intervention: Intervention | None = None,
-    changes: Sequence[tuple[int, str, float]] = (),
-    device: torch.device | str | None = None,
-) -> Replay:
-    """Play a recorded battle again, and otherwise from a time on.
-
-    Args:
-        battle: a replay, or its file.
-        index: which of its battles.
-        at_s: seconds after which something is other.
-        blue, red: who commands from there on, where it is another one. Who was not there remembers nothing.
-        seed: of chance from there on; by default chance goes on as it did.
-        mech, intervention: which mech does or is otherwise, blue first, and what.
-        changes: what is set at that time: the number of a mech, blue first, one of `hp`, `leg_hp`, `heat`, `stability`,
-            `x`, `y`, `z` (vox, of the hull's centre) and `yaw` (rad), and its value.
-        device: by default a GPU if there is one.
-
-    Returns:
-        A replay of two battles: as it was, and as it became.
-
-    Raises:
-        ConfigError, FileError: as `whatif`.
-    """
-    replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
-    known = of_replay(replay, index)
-    edits = checked_changes(known.config, mech, intervention, changes)
-    heirs = replace(known, blue=blue or known.blue, red=red or known.red)
-    arena, own = arena_of(known, device, 1, heirs)
-    (result,) = arena.play([own]).results
-    check_same(known, result)
-    check_time(at_s, result, known)
-    chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
-    after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
-    change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
-    return Replay(replay.about, [replay.battles[index], *record_fork(arena, own, change, known, heirs).battles])
-
-
-def checked_changes(
-    config: EnvConfig, mech: Any, intervention: Any, changes: Sequence[Any]
-) -> tuple[tuple[int, str, float], ...]:
-    """The edits of a fork, once all that is other in it is checked."""
-    whole_within("mech", mech, Limits(0, config.num_mechs - 1))
-    is_known = intervention is None or intervention in ALL_INTERVENTIONS
-    require(is_known, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
-    return tuple(checked_edit(config, edit) for edit in changes)
-
-
-def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
-    """A mech, what of it is set, and to what."""
-    is_triple = isinstance(edit, Sequence) and not isinstance(edit, str) and len(edit) == 3
-    require(is_triple, "changes", "each a mech, what of it is set, and its value", edit)
-    mech, name, value = edit
-    whole_within("changes: mech", mech, Limits(0, config.num_mechs - 1))
-    require(name in EDITS, "changes", f"of {', '.join(EDITS)}", name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
-    require(is_number, f"changes: {name}", "a number", value)
-    return mech, name, float(value)
-
-
-def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:
-    """The replay of a battle that is other from a decision on, under the names of its commanders before and after."""
+def deaths_of(arena: BatchArena, own: Battle, known: BattleSetup) -> list[tuple[int, int]]:
+    """The mech and the decision of each death of a battle, in their order."""
     recorder = Recorder([0])
-    with batches_made_by(arena, partial(ForkedBatch, fork=change)):
-        arena.play([own], recorder)
-    blue, red = (
-        old if old == new else f"{old}, then {new}" for old, new in ((known.blue, heirs.blue), (known.red, heirs.red))
-    )
-    return recorder.finish([blue], [red])
+    arena.play([own], recorder)
+    table = recorder.finish([known.blue], [known.red]).battles[0].deaths
+    repeat = known.config.rules.decision_repeat
+    tick, victim = DEATHS.index("tick"), DEATHS.index("victim")
+    return [(int(row[victim]), int(row[tick]) // repeat) for row in table]
 
 
 def of_replay(battle: Any, index: int) -> BattleSetup:
@@ -279,6 +273,12 @@ def of_replay(battle: Any, index: int) -> BattleSetup:
     one = replay.battles[place]
     outcome = one.about["outcome"]
     end = outcome["winner"], outcome["reason"], one.decisions
+    for name in (one.about["blue"], one.about["red"]):
+        try:
+            resolve(name)
+        except FileError as error:
+            raise FileError(f"battle {place + 1} cannot be forked, as its commanders play it again: {error}") from None
+    expect(one.orders is None, f"battle {place + 1}", "without orders, which a replay does not give again", "with them")
     return BattleSetup(env_from_json(replay.about["env"]), one.about["blue"], one.about["red"], one.about["seed"], end)
 
 
@@ -320,10 +320,17 @@ def lane_of(moments: Sequence[Moment], shares: Tensor, result: BattleResult) -> 
 
 def differences(changes: Tensor, interventions: Sequence[str]) -> dict[str, TensorDict]:
     """`WhatIf.mechs`, from what blue's share changes by in each branch, `[len(interventions) * N, branches]`."""
-    of_each = changes.unflatten(0, (len(interventions), -1))
-    mean, half = of_each.mean(-1), Z_95 * of_each.std(-1) / math.sqrt(of_each.shape[-1])
-    columns = {"difference": mean, "low": mean - half, "high": mean + half}
+    columns = intervals(changes.unflatten(0, (len(interventions), -1)))
+    mechs = columns["difference"].shape[1]
     return {
-        name: TensorDict({key: value[row] for key, value in columns.items()}, [mean.shape[1]])
+        name: TensorDict({key: value[row] for key, value in columns.items()}, [mechs])
         for row, name in enumerate(interventions)
     }
+
+
+def intervals(changes: Tensor) -> dict[str, Tensor]:
+    """Mean and 95 % interval over the last axis, branches that share their chance."""
+    mean = changes.mean(-1)
+    # torch warns of the deviation of nothing.
+    half = Z_95 * changes.std(-1) / math.sqrt(changes.shape[-1]) if changes.numel() else mean
+    return {"difference": mean, "low": mean - half, "high": mean + half}

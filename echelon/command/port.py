@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from echelon.command.parse import order_row
 from echelon.command.report import Report, in_words, reports
+from echelon.command.stick import NUM_DRIVEN, Stick, read_stick
 from echelon.env.observation.layout import GROUPS
 from echelon.env.views.commanders import GROUP, CommandersView
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
 
 
 class CommandPort:
@@ -37,6 +40,9 @@ class CommandPort:
         """By battle, whether its first one has ended."""
         self.winners: list[str | None] = [None] * count
         """By battle who won its first one: `own`, `enemy`, `nobody`, or None while it goes on."""
+        self.stick: Stick | None = None
+        """What drives one mech in place of its policy; None: nobody drives."""
+        view.drives = self._driven
 
     @property
     def num_packs(self) -> int:
@@ -74,6 +80,54 @@ class CommandPort:
                 self.action[at, pack] = row
         return refused
 
+    def drive(self, said: Any) -> None:
+        """Drive one mech until this is called again: its actions are what is said, those of all others their policy's.
+
+        Args:
+            said: as `echelon.command.stick.read_stick` reads it; None lets go.
+
+        Raises:
+            ConfigError: one line that says what would be right; then nothing changes.
+        """
+        if said is None:
+            self.stick = None
+            return
+        batch, size, group_map = self.view.num_envs, self.view.config.world.size[:2], self.view.env.group_map
+        battle = said.get("battle", 0) if isinstance(said, dict) else 0
+        is_known = type(battle) is int and 0 <= battle < batch
+        own, enemies = GROUPS if not self.is_red[battle if is_known else 0] else GROUPS[::-1]
+        stick = read_stick(said, batch, group_map[own], group_map[enemies], size)
+        require(self._lives(stick), "drive.mech", "one that lives", stick.mech)
+        self.stick = stick
+
+    def driven(self) -> Report | None:
+        """The mech that somebody drives and where it faces, degrees from +x to the left; None if nobody does. Lets go
+        of a mech that has died. Reads the device."""
+        if self.stick is not None and not self._lives(self.stick):
+            self.stick = None
+        if self.stick is None:
+            return None
+        battle, mech = self.stick.battle, self._index(self.stick)
+        yaw = float(self.view.env.state.mechs.yaw[battle, mech])
+        return {"battle": battle, "mech": self.stick.mech, "facing_deg": round(math.degrees(yaw), 1)}
+
+    def _index(self, stick: Stick) -> int:
+        """The place of the driven mech among all."""
+        return self.view.env.agent_names.index(stick.mech)
+
+    def _lives(self, stick: Stick) -> bool:
+        return bool(self.view.env.state.mechs.alive[stick.battle, self._index(stick)])
+
+    def _driven(self, action: Tensor) -> Tensor:
+        """`[B, A, D]` what the commanded mechs do, of which one may be driven."""
+        if self.stick is None:
+            return action
+        env, stick = self.view.env, self.stick
+        action, group = action.clone(), GROUPS[int(self.is_red[stick.battle])]
+        place = env.group_map[group].index(stick.mech)
+        action[stick.battle, place, :NUM_DRIVEN] = stick.action(env.state, env.game, env.agent_names)
+        return action
+
     def step(self) -> list[int]:
         """Play on until the commander is heard again; battles that ended begin anew.
 
@@ -88,6 +142,8 @@ class CommandPort:
         won, winner = outcome["won"][:, 0].tolist(), outcome["winner"][:, 0].tolist()
         over = [battle for battle, is_done in enumerate(done) if is_done]
         for battle in over:
+            if self.stick is not None and self.stick.battle == battle:
+                self.stick = None
             if not self.ended[battle]:
                 self.ended[battle] = True
                 self.winners[battle] = "own" if won[battle] else "enemy" if winner[battle] > 0 else "nobody"

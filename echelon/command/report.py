@@ -30,23 +30,29 @@ def reports(state: State, game: SimModel, is_red: list[bool], names: list[str]) 
 
 def read(state: State, game: SimModel) -> Mapping[str, Any]:
     """The numbers of B battles on the host, as nested lists by name."""
-    mechs, maps = state.mechs, game.maps
-    leaves: dict[str, Tensor] = {
-        "pos": mechs.pos[..., :2],
-        "hp": mechs.hp / game.roster.hp,
-        "heat": mechs.heat / game.roster.heat_cap,
-        "under_fire": mechs.under_fire,
-        "known": known_enemies(state, game),
-        "middle": middle(state, game),
-        "sent": state.orders_sent[:, 0],
-        "heard": state.orders_heard,
-        "tick": state.tick,
-        "score": state.score,
-        "control": state.control,
-        "zone": maps.zone_center[state.map_id],
-        "radius": maps.zone_radius[state.map_id],
-    }
+    leaves = {**numbers_of(state, game), "known": known_enemies(state, game)}
     return {name: leaf.to(torch.float64).cpu().tolist() for name, leaf in leaves.items()}
+
+
+def numbers_of(state: State, game: SimModel, battles: slice = slice(None)) -> dict[str, Tensor]:
+    """What is told of some battles as they stand, `[B, ...]` on the device by name; without orders, where they are
+    off."""
+    mechs, maps, map_id = state.mechs, game.maps, state.map_id[battles]
+    told = {
+        "pos": mechs.pos[battles, :, :2],
+        "hp": mechs.hp[battles] / game.roster.hp,
+        "heat": mechs.heat[battles] / game.roster.heat_cap,
+        "under_fire": mechs.under_fire[battles],
+        "tick": state.tick[battles],
+        "score": state.score[battles],
+        "control": state.control[battles],
+        "zone": maps.zone_center[map_id],
+        "radius": maps.zone_radius[map_id],
+        "middle": middle(state, game)[battles],
+    }
+    if game.config.command.enabled:
+        told |= {"sent": state.orders_sent[battles, 0], "heard": state.orders_heard[battles]}
+    return told
 
 
 def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: bool, names: list[str]) -> Report:

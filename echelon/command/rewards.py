@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from echelon.env.orders.order_stream import destination
+from echelon.env.orders.order_stream import destination, way_there
 from echelon.env.outcome import Ending
 from echelon.runtime import exact
-from echelon.runtime.geometry import length
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -16,13 +15,9 @@ ARRIVED = 0.02
 
 
 def following(before: State, after: State, ending: Ending, game: SimModel) -> Tensor:
-    """`[B, N]` how much nearer a mech came to where it was sent, in lengths of the map's longest side, and a little
-    for each decision there; 0 for who was sent nowhere."""
-    place, is_sent, reach = destination(after, game)
-
-    def away(state: State) -> Tensor:
-        return (length(place - state.mechs.pos[..., :2]) - reach).clamp_min(0)
-
-    left = away(after)
-    nearer = exact.divide(away(before) - left, game.config.world.longest_side)
-    return (nearer + ARRIVED * (left == 0)) * is_sent
+    """`[B, N]` how much less a mech has to walk to where it was sent, in lengths of the map's longest side, and a
+    little for each decision there; 0 for who was sent nowhere."""
+    sent = destination(after, game)
+    left = way_there(after, sent, game).left_vox
+    nearer = exact.divide(way_there(before, sent, game).left_vox - left, game.config.world.longest_side)
+    return (nearer + ARRIVED * (left == 0)) * sent.is_sent

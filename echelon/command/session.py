@@ -30,7 +30,7 @@ class Session:
 
     def __init__(self, port: CommandPort, speaks: bool = False, pace: Pace | None = None) -> None:
         self.port, self.speaks, self.pace = port, speaks, pace
-        self._fields = ("orders", "number", *(PACE_FIELDS if pace else ()))
+        self._fields = ("orders", "number", "drive", *(PACE_FIELDS if pace else ()))
         self.number = 0
         """Of the report that was sent last; 0 before the first."""
         self.given = self.late = self.refused = 0
@@ -62,11 +62,17 @@ class Session:
         if self.speaks:
             reports = [{**one, "words": self.port.words(one)} for one in reports]
         told = {"type": "report", "number": self.number, "battles": reports}
-        return told | ({"late": self.late} if self.late else {})
+        driven = self.port.driven()
+        return told | ({"late": self.late} if self.late else {}) | ({"driven": driven} if driven else {})
+
+    def left(self) -> None:
+        """Whoever spoke has gone: nobody drives a mech any more."""
+        self.port.drive(None)
 
     def receive(self, line: str | bytes) -> dict[str, Any] | None:
         """Take in one line, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`; `number` is that of the
-        report that it answers, the last one by default. In real time it may set the pace besides.
+        report that it answers, the last one by default. With `drive` it drives one mech, or lets it go with null. In
+        real time it may set the pace besides.
 
         Returns:
             What was wrong with it, a message of type `refused`; where all of it was right one of type `pace` if it set
@@ -87,11 +93,13 @@ class Session:
         if not isinstance(orders, list) or len(orders) > MOST_ORDERS:
             return self._refuse([f"orders must be a list of at most {MOST_ORDERS:,}, got {shown(orders)}"])
         is_paced = self.pace is not None and any(name in said for name in PACE_FIELDS)
-        if self.pace is not None and is_paced:
-            try:
+        try:
+            if self.pace is not None and is_paced:
                 self.pace.set(said)
-            except ConfigError as error:
-                return self._refuse([str(error)])
+            if "drive" in said:
+                self.port.drive(said["drive"])
+        except ConfigError as error:
+            return self._refuse([str(error)])
         refused = self.port.order(orders)
         taken = len(orders) - len(refused)
         self.given += taken

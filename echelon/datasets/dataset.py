@@ -28,7 +28,7 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.arena.batch_arena import Battle
-from echelon.env.observation.layout import GROUPS, STREAMS, TELEMETRY_CELLS, action_width
+from echelon.env.observation.layout import COMMAND, GROUPS, ORDER_STREAM, STREAMS, TELEMETRY_CELLS, action_width
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.env.views.transforms import FlatObservation
 from echelon.env.views.view import ObservationForm
@@ -54,6 +54,10 @@ MOST_BYTES = 1 << 44
 LONGEST_NAME = 4096
 """Letters of a commander's name, which may be the path of a checkpoint."""
 ROWS, BATTLES = "rows", "battles"
+DRIVEN = "driven"
+"""Of a group: which mechs somebody drove in place of their policy."""
+UNSAID = (DRIVEN, *(f"{group}/action" for group in COMMAND.values()))
+"""How columns end that are zero where nobody says anything: no commander, and no driver."""
 KINDS = {torch.float32: "F32", torch.int64: "I64", torch.int8: "I8", torch.bool: "BOOL"}
 """Types as safetensors calls them."""
 
@@ -69,12 +73,15 @@ class Column:
 def columns(config: EnvConfig) -> dict[str, Column]:
     """What a file holds of battles of `config`, by name: `rows/...` of each decision, `battles/...` of each battle."""
     sizes = dict(zip(GROUPS, (len(config.blue), len(config.red)), strict=True))
-    seen = Specs(config, sizes, Composite(), 1, torch.device("cpu"), info=False).observation()
+    specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), info=False, has_commanders=True)
+    seen, orders = specs.observation(), specs.commanders
+    streams = {group: (*STREAMS, *([ORDER_STREAM] if orders else [])) for group in GROUPS}
+    streams |= {group: tuple(seen[group, "observation"].keys()) for group in orders}
     shown_of = {
         f"{group}/{name}": Column(spec.dtype, tuple(spec.shape[1:]))
-        for group in GROUPS
+        for group, own in streams.items()
         for name, spec in (
-            *((f"observation/{stream}", seen[group, "observation", stream]) for stream in STREAMS),
+            *((f"observation/{stream}", seen[group, "observation", stream]) for stream in own),
             ("mask", seen[group, "mask"]),
         )
     }
@@ -83,7 +90,12 @@ def columns(config: EnvConfig) -> dict[str, Column]:
         f"{group}/action": Column(torch.float32, (count, action_width(config.comm_dim)))
         for group, count in sizes.items()
     }
-    paid = {f"next/{group}/reward": Column(torch.float32, (count, 1)) for group, count in sizes.items()}
+    if orders:
+        acted |= {f"{group}/{DRIVEN}": Column(torch.bool, (count,)) for group, count in sizes.items()}
+        told = specs.action()
+        acted |= {f"{group}/action": Column(torch.float32, tuple(told[group, "action"].shape[1:])) for group in orders}
+    counts = {**sizes, **{group: packs for group, (packs, _) in orders.items()}}
+    paid = {f"next/{group}/reward": Column(torch.float32, (count, 1)) for group, count in counts.items()}
     rows = {**shown_of, **acted, **paid, **{f"next/{key}": flag for key in DONE_KEYS}, "is_init": flag, "battle": whole}
     battles = {
         **{f"last/{name}": column for name, column in shown_of.items()},
@@ -105,6 +117,9 @@ class Dataset:
     `("next", "done")`, `("next", "terminated")`, `("next", "truncated")` and `is_init`, `[R, 1]`, and `battle [R]`
     int64, the trajectory.
 
+    With orders (`EnvConfig.command`) they have besides, as `EchelonEnv` does, the stream `order`, `(group, "driven")
+    [R, A]` bool, and the groups `blue_command` and `red_command`, whose `action [R, P, D]` is zero where nobody spoke.
+
     `battles [N]` tell `seed`, `decisions`, `winner`, `reason`, `score [N, 2]`, `telemetry [N, 16, 16]`, what was last
     observed, `("last", group, ...)`, and `commander [N, 2]`: who commanded blue and red, an index of `commanders`.
     """
@@ -117,6 +132,11 @@ class Dataset:
     def __len__(self) -> int:
         """R, the number of rows."""
         return len(self.rows)
+
+    @property
+    def commanding(self) -> list[str]:
+        """Groups of commanders that there are."""
+        return [group for group in COMMAND.values() if group in self.rows.keys()]
 
     def transitions(self, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
         """Copies of all rows, `size` at a time, with what was observed after them, ready for `ReplayBuffer.extend`.
@@ -133,10 +153,11 @@ class Dataset:
             after = torch.arange(start + 1, stop + 1, device="cpu").clamp(max=len(self) - 1)
             battle, done = part["battle"], part["next", "done"][:, 0]
             part["telemetry"] = self.battles["telemetry"][battle]
-            for side, group in enumerate(GROUPS):
+            for group in (*GROUPS, *self.commanding):
                 following = self.rows[group].select("observation", "mask")[after]
                 following[done] = self.battles["last", group][battle[done]]
                 part["next", group].update(following)
+            for side, group in enumerate(GROUPS):
                 commander = self.battles["commander"][battle, side]
                 part[group, "commander"] = commander[:, None].expand(part[group].shape).clone()
                 for team in (part[group], part["next", group]):
@@ -239,7 +260,7 @@ def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
     own = {key.partition("/")[2]: value for key, value in tensors.items() if key.startswith(f"{part}/")}
     found = TensorDict({tuple(key.split("/")): value for key, value in own.items()}, [count])
     for parent in (found, found.get("next", None), found.get("last", None)):
-        for group in GROUPS:
+        for group in (*GROUPS, *COMMAND.values()):
             team = None if parent is None else parent.get(group, None)
             if team is not None:
                 team.batch_size = [count, next(iter(team.values(True, True))).shape[1]]
@@ -292,11 +313,11 @@ class DatasetWriter:
         rows = stepped[which]
         if not self._last:
             self._telemetry = rows["telemetry"].cpu()
-        own = {name: value_of(rows, name).cpu() for name in self._names(ROWS) if name != "battle"}
+        own = {name: self._value(rows, name).cpu() for name in self._names(ROWS) if name != "battle"}
         self._steps.append((which.cpu(), own))
         ended = rows["next", "done"][:, 0]
         for name in (name.removeprefix("last/") for name in self._names(BATTLES) if name.startswith("last/")):
-            value = value_of(rows, f"next/{name}")
+            value: Tensor = rows[("next", *name.split("/"))]
             kept = self._last.setdefault(name, value.new_zeros(len(self._battles), *value.shape[1:]).cpu())
             kept[which[ended].cpu()] = value[ended].cpu()
 
@@ -326,6 +347,14 @@ class DatasetWriter:
             "seed": torch.tensor([battle.seed for battle in self._battles], device="cpu"),
             "commander": torch.tensor([[index[battle.blue], index[battle.red]] for battle in self._battles]),
         }
+
+    def _value(self, rows: TensorDictBase, name: str) -> Tensor:
+        """The value of a column, `[n, ...]`."""
+        key, column = tuple(name.split("/")), self.columns[f"{ROWS}/{name}"]
+        if name.endswith(UNSAID) and rows.get(key, None) is None:
+            return torch.zeros((len(rows), *column.shape), dtype=column.dtype, device=rows.device)
+        value: Tensor = rows[key]
+        return value
 
     def _names(self, part: str) -> list[str]:
         return [name.partition("/")[2] for name in self.columns if name.startswith(f"{part}/")]
@@ -368,9 +397,3 @@ class DatasetWriter:
         text = json.dumps(entries).encode()
         text += b" " * (-len(text) % 8)
         return len(text).to_bytes(8, "little") + text
-
-
-def value_of(rows: TensorDictBase, name: str) -> Tensor:
-    """The value of a column, `[n, ...]`."""
-    value: Tensor = rows[tuple(name.split("/"))]
-    return value

@@ -19,6 +19,7 @@ from echelon.runtime.device import total_memory
 from echelon.runtime.errors import ConfigError
 from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, open_battle, won_by_zone
 from echelon.world.pool import BLOCK
+from echelon.world.ways import num_ways
 
 COPIES_OF_GROUND = 2
 """A reset makes the ground of all battles while that of the last ones is there; a pool is joined from its blocks."""
@@ -90,6 +91,7 @@ def empty_map(config: EnvConfig) -> Maps:
         zone_radius=zeros(1),
         path_length=zeros(*plane),
         path_direction=zeros(*plane, 2),
+        ways=zeros(1, num_ways(config), *plane[1:], dtype=torch.int16),
         telemetry=zeros(1, TELEMETRY_CELLS, TELEMETRY_CELLS),
         **won_by_zone(1, mechs, torch.device("cpu")),
         batch_size=[1],

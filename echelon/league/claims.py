@@ -32,7 +32,7 @@ class Claims:
             for owner in owners(store) - {self.owner}:
                 if self.is_dead(owner):
                     release(store, owner)
-            played, others = store.played(), claimed(store)
+            played, others = store.played(battles), claimed(store)
             left = [battle for battle in battles if battle not in played]
             taken = [battle for battle in left if battle not in others][:most]
             rows = [(*battle, self.owner) for battle in taken]

@@ -87,7 +87,7 @@ class LeagueArena:
 
     def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
         """The battles that were not `Store.played`, at any precision: a pair plays each seed once per side."""
-        known = self.store.played()
+        known = self.store.played(battles)
         return [battle for battle in battles if battle not in known]
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Generator[PlayedBatch, None, None]:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from echelon.league.records import (
     MatchRecord,
     Standing,
     commander_name,
+    match_key,
     recipe_versions,
     scripted_entry,
 )
@@ -54,6 +55,14 @@ FILE = "league.sqlite"
 UNRATED = {"rating": RATING, "deviation": DEVIATION, "volatility": VOLATILITY}
 MAP_SEED = 2_000_003
 """Map seed of league battles, whose maps occur neither in training nor in its evaluations."""
+RECIPES = """
+    WITH RECURSIVE others (recipe) AS (
+        SELECT (SELECT recipe FROM matches ORDER BY key LIMIT 1)
+        UNION
+        SELECT (SELECT recipe FROM matches WHERE key > others.recipe || '0' ORDER BY key LIMIT 1) FROM others)
+    SELECT recipe FROM others WHERE recipe IS NOT NULL"""
+"""All recipes of matches, by one step in the index of the keys for each: keys begin with a recipe and `/`, and `0`
+is the next letter."""
 
 
 class Store:
@@ -283,14 +292,19 @@ class Store:
             self.database.executemany("DELETE FROM claims WHERE blue = ? AND red = ? AND seed = ?", played)
             return new
 
-    def played(self) -> set[Battle]:
-        """All battles with a recorded match, under the rules of today and on maps of today's map maker."""
-        recipes = self.read("matches", ("recipe",), "SELECT DISTINCT recipe FROM matches")
+    def played(self, battles: Iterable[Battle]) -> set[Battle]:
+        """Those of `battles` with a recorded match under the rules of today and on maps of today's map maker.
+
+        Looked up by their keys, so that a league of any length answers at once.
+        """
+        recipes = self.read("matches", ("recipe",), RECIPES)
         with as_file_error(self.path):
             current = [recipe for (recipe,) in recipes if recipe_versions(recipe) == current_versions()]
-        marks = ", ".join("?" * len(current))
-        rows = self.execute(f"SELECT blue, red, seed FROM matches WHERE recipe IN ({marks})", *current)
-        return {Battle._make(row) for row in rows}
+        keys = {match_key(battle, recipe): battle for battle in battles for recipe in current}
+        rows = self.execute(
+            "SELECT key FROM matches WHERE key IN (SELECT value FROM json_each(?))", json.dumps(list(keys))
+        )
+        return {keys[key] for (key,) in rows}
 
     def matches(self, period: int | None = None) -> list[MatchRecord]:
         """Matches of a period, or all, in the order of recording."""

@@ -257,6 +257,11 @@ class TrainConfig:
     """Callbacks of your own, package.module:Callback each; see `echelon.learn.callbacks.base`."""
     profile: str = ""
     """Profile an early iteration: write its trace into this file and print the costliest parts."""
+    live: bool = False
+    """Serve a page of this machine on which the run's first battle can be watched, as it was played in the last
+    iteration; its address is printed. It changes nothing. Needs `pip install 'echelon-marl[play]'`."""
+    live_port: Annotated[int, Limits(0, 65535)] = 0
+    """Of that page; 0: one that is free."""
     replay_battles: Annotated[int, Limits(0, BATTLES.high)] = 0
     """Battles of the last evaluation to record into `evaluation.echelon` of the run folder, and one of each before it;
     `report.html` shows it. Each takes seconds more on a CPU."""

@@ -11,6 +11,7 @@ from echelon.env.observation.layout import MAX_CONTACTS, STREAMS
 from echelon.replay.battle import NOBODY, OPTIONAL, TABLES, Battle, Condition, Fact, Met, Shown, Switch
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
+from echelon.rules.orders import Discipline, OrderField, OrderKind
 from echelon.rules.roster import build_formation
 from echelon.runtime.errors import shown
 from echelon.runtime.files import FileError, expect
@@ -118,7 +119,8 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
         **dict.fromkeys(("triggers", "switches"), ()),
     }
     exact = {key: (sizes.moments, count, *sides) for key, sides in each.items()}
-    exact |= dict.fromkeys(("score", "control", "rewards", *OPTIONAL), (sizes.moments, 2))
+    exact |= dict.fromkeys(("score", "control", "rewards", "values"), (sizes.moments, 2))
+    exact["orders"] = (sizes.moments, count, len(OrderField))
     found: dict[str, list[tuple[int | None, int]]] = {
         key: [(side, side) for side in sides] for key, sides in exact.items()
     }
@@ -138,6 +140,8 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
         check_range(where, key, arrays[key], (NOBODY, mechs - 1))
     for key, all_set in bits.items():
         check_range(where, key, arrays[key], (0, all_set))
+    if "orders" in arrays:
+        check_orders(where, arrays["orders"], sizes)
     for key, columns in TABLES.items():
         limits = columns_of(key, sizes)
         for number, column in enumerate(columns):
@@ -153,6 +157,18 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
     for key in (key for key in arrays if key.startswith(OBSERVATION)):
         if not np.isfinite(arrays[key]).all():
             raise FileError(f"{where}: {key} must be finite, got NaN or infinity")
+
+
+def check_orders(where: str, orders: np.ndarray, sizes: Sizes) -> None:
+    """Check what mechs were told, `Battle.orders`."""
+    limits = {
+        OrderField.KIND: (0, max(OrderKind)),
+        OrderField.TARGET: (NOBODY, sizes.config.num_mechs - 1),
+        OrderField.DISCIPLINE: (0, max(Discipline)),
+        OrderField.ISSUED: (-1, sizes.ticks),
+    }
+    for column, allowed in limits.items():
+        check_range(where, f"orders.{column.name.lower()}", orders[..., column], allowed)
 
 
 def check_range(where: str, key: str, array: np.ndarray, limits: Limits) -> None:

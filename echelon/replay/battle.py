@@ -133,8 +133,10 @@ TABLES = {
     "voxels": VOXELS,
 }
 """The event tables of a battle, int32 [rows, columns] each, ordered by their first column."""
-OPTIONAL = ("values",)
-"""Arrays that a file may lack: values, where no policy has a value head."""
+OPTIONAL = ("values", "orders")
+"""Arrays that a file may lack: values, where no policy has a value head; orders, where packs are given none."""
+ORDER_PLACE = slice(1, 3)
+"""Columns of `Battle.orders` that are places, 1/64 vox."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,9 @@ class Battle:
     values: np.ndarray | None = None
     """[T + 1, 2] int32, 1/65536: value that the policies of blue and of red estimate at the moment, mean over the
     living, in the normalised units of the critic; `NO_VALUE` for a policy without one, and at the last moment."""
+    orders: np.ndarray | None = None
+    """[T + 1, N, K] int32: what each mech was told last, by the columns of `echelon.rules.orders.OrderField`; places in
+    1/64 vox, urgency in whole numbers, and -1 for the substep of an order that was never given."""
     observations: dict[str, np.ndarray] = field(default_factory=dict)
     """Where they were asked for: each stream as every mech observed it, [T + 1, N, ...] float16 or bool."""
 

@@ -199,7 +199,11 @@ CLAIMS = "claims"
 
 
 def save(replay: Replay, path: Path) -> None:
-    """Write a replay, whole or not at all."""
+    """Write a replay, whole or not at all.
+
+    Raises:
+        FileError: it cannot be written.
+    """
     tensors = {
         f"{b}/{name}": np.ascontiguousarray(array)
         for b, battle in enumerate(replay.battles)
@@ -234,7 +238,11 @@ def digest(tensors: dict[str, np.ndarray]) -> str:
 
 
 def read(path: Path) -> Replay:
-    """Read a replay and check all of it: first what it says and the shapes of its arrays, then their numbers."""
+    """Read a replay and check all of it: first what it says and the shapes of its arrays, then their numbers.
+
+    Raises:
+        FileError: it cannot be read, or something in it cannot be.
+    """
     name, told = path.name, list[tuple[dict[str, Any], list[Sizes]]]()
     # Checked before the body is read.
     tensors, _ = read_tensors(path, check=lambda header: told.append(contents_of(name, header)))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from echelon.replay.battle import Battle, Replay
+from echelon.rules.catalog import Material
 from echelon.rules.config import env_from_json
 from echelon.rules.objective import Objective
 from echelon.runtime.files import as_file_error
@@ -29,6 +30,13 @@ def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
             return ground_of(config.positions[battle.about["map"][POSITION]], config.world)[0].numpy()
         maps = recipe.from_json(battle.about["map"]).make(config)
     return maps.material[0].numpy()
+
+
+def opaque_materials(replay: Replay) -> list[str]:
+    """Names of the materials that nobody sees through."""
+    with as_file_error("replay"):
+        catalog = env_from_json(replay.about["env"]).catalog
+    return [material.name.lower() for material in Material if catalog.material(material).opaque]
 
 
 def objective_of(replay: Replay, battle: Battle) -> Objective:

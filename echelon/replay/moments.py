@@ -8,6 +8,7 @@ import torch
 from echelon.env.observation import layout
 from echelon.replay.battle import (
     NO_VALUE,
+    ORDER_PLACE,
     POINTS,
     POS_PER_VOX,
     REWARD_UNITS,
@@ -76,10 +77,18 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
         "switches": switches(now),
         "score": whole(now["score"], SCORE_PER_S, np.int32),
         "control": whole(now["control"], 255, np.uint8),
+        **({"orders": quantised_orders(now["orders"])} if "orders" in now else {}),
         "rewards": in_reward_units(
             np.stack([now["reward"][:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
         ),
     }
+
+
+def quantised_orders(heard: np.ndarray) -> np.ndarray:
+    """`Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
+    scale = np.ones(heard.shape[-1])
+    scale[ORDER_PLACE] = POS_PER_VOX
+    return np.rint(heard * scale).astype(np.int32)
 
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:

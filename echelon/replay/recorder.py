@@ -135,6 +135,7 @@ class Recorder:
             "cloud_pos": state.clouds.pos,
             "cloud_ttl": state.clouds.ttl,
             **{name: outcome[name] for name in ("winner", "reason", "stats", "reward")},
+            **({"orders": state.orders_heard} if state.orders_heard.numel() else {}),
             **({f"observation_{name}": shown[name] for name in STREAMS} if self.observations else {}),
         }
         return {name: value[self._which] for name, value in kept.items()}

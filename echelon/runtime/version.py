@@ -1,3 +1,3 @@
 """Which Echelon this is. Files name the one that wrote them."""
 
-VERSION = "0.2.0"
+VERSION = "1.0.0"

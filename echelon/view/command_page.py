@@ -17,7 +17,7 @@ from echelon.view.page import fill_template, read
 from echelon.view.run_report import EDITOR, as_script
 
 ASSETS = files("echelon.view") / "command"
-SCRIPTS = ("battle.js", "field.js", "orders.js", "command.js")
+SCRIPTS = ("battle.js", "field.js", "orders.js", "stick.js", "film.js", "command.js")
 """In the order they are read, after the editor's map, of which theirs is one."""
 
 
@@ -26,9 +26,9 @@ def command_page(facts: Mapping[str, Any]) -> str:
 
     Args:
         facts: `token`, `team`, `map` (its size x, y in vox), `ground` (`[Z, Y, X]` uint8, of whose names `materials`),
-            `hulls` (size of each, vox).
+            `hulls` (size of each, vox); `watches`, True for who is shown a run that goes on and commands nothing.
     """
-    told = {name: value for name, value in facts.items() if name != "materials"}
+    told = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
     told["ground"] = ground_picture(facts["ground"], facts["materials"])
     scripts = [read("chart.js", EDITOR), *(read(name, ASSETS) for name in SCRIPTS)]
     parts = {

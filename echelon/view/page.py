@@ -7,7 +7,7 @@ import dataclasses
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from echelon.replay.arrays import NAMES
 from echelon.replay.battle import OPTIONAL, Battle, Replay
-from echelon.replay.ground import name_map, objective_of, zones_of
+from echelon.replay.ground import name_map, objective_of, opaque_materials, zones_of
 from echelon.replay.observed import describe_observed, observed_arrays
 from echelon.replay.setting import objective_text
 from echelon.runtime.files import write_whole
@@ -49,6 +49,8 @@ SCRIPTS = (
     "plan.js",
     "overlay.js",
     "intent.js",
+    "sight.js",
+    "layers.js",
     "playback.js",
     "lanes.js",
     "timeline.js",
@@ -58,8 +60,16 @@ SCRIPTS = (
     "radar.js",
     "cockpit.js",
     "statistics.js",
+    "chart.js",
+    "screens.js",
+    "flanks.js",
+    "shots.js",
+    "channels.js",
+    "study.js",
     "compare.js",
     "share.js",
+    "tables.js",
+    "api.js",
     "gestures.js",
     "keys.js",
     "address.js",
@@ -69,13 +79,24 @@ SCRIPTS = (
 """In the order they are read: one script, so that later ones may use earlier ones."""
 
 
-def write_page(replay: Replay, grounds: list[np.ndarray], path: Path) -> None:
+@dataclass(frozen=True)
+class OtherReplay:
+    """Another replay that a page holds too."""
+
+    name: str
+    """What its file is called."""
+    replay: Replay
+    grounds: list[np.ndarray]
+
+
+def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Sequence[OtherReplay] = ()) -> None:
     """Write the viewer of a replay.
 
     Args:
         grounds: for each battle the materials `[Z, Y, X]` uint8 on which it began.
+        beside: further replays, whose battles come after its own.
     """
-    data = base64.b64encode(pack(replay, grounds)).decode()
+    data = base64.b64encode(pack(replay, grounds, beside)).decode()
     parts = {
         "/* style */": read("viewer.css"),
         "/* scripts */": "\n".join(read(name) for name in SCRIPTS),
@@ -136,25 +157,32 @@ def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
     }
 
 
-def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
-    """Compress a replay and the ground `[Z, Y, X]` on which each of its battles began."""
-    if len(grounds) != len(replay.battles):
-        raise ValueError(f"expected a ground for each of {len(replay.battles)} battles, got {len(grounds)}")
-    headers, bodies = [], []
-    for battle, ground in zip(replay.battles, grounds, strict=True):
-        arrays = arrays_of(replay, battle, ground)
-        headers.append(
-            {
-                "about": about_of(replay, battle),
+def shared(replay: Replay) -> dict[str, Any]:
+    """What a page tells of all battles of a replay: its settings, the streams that mechs observe, what hides."""
+    return {"about": replay.about, "observed": describe_observed(replay), "opaque": opaque_materials(replay)}
+
+
+def pack(replay: Replay, grounds: list[np.ndarray], beside: Sequence[OtherReplay] = ()) -> bytes:
+    """Compress replays and the ground `[Z, Y, X]` on which each of their battles began."""
+    headers: list[dict[str, Any]] = []
+    bodies: list[bytes] = []
+    for place, (one, own) in enumerate([(replay, grounds), *((each.replay, each.grounds) for each in beside)]):
+        if len(own) != len(one.battles):
+            raise ValueError(f"expected a ground for each of {len(one.battles)} battles, got {len(own)}")
+        for battle, ground in zip(one.battles, own, strict=True):
+            arrays = arrays_of(one, battle, ground)
+            header = {
+                "about": about_of(one, battle),
                 "decisions": battle.decisions,
                 "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
             }
-        )
-        bodies += [encode(array) for array in arrays.values()]
-    told = {"about": replay.about, "battles": headers, "observed": describe_observed(replay)}
-    header = json.dumps(told, separators=(",", ":")).encode()
-    length = len(header).to_bytes(HEADER_BYTES, "little")
-    return zlib.compress(b"".join((length, header, *bodies)), 9)
+            headers.append({**header, "beside": place - 1} if place else header)
+            bodies += [encode(array) for array in arrays.values()]
+    others = [{"name": each.name, **shared(each.replay)} for each in beside]
+    told = {**shared(replay), "battles": headers, "beside": others}
+    header_bytes = json.dumps(told, separators=(",", ":")).encode()
+    length = len(header_bytes).to_bytes(HEADER_BYTES, "little")
+    return zlib.compress(b"".join((length, header_bytes, *bodies)), 9)
 
 
 def unpack(packed: bytes) -> Payload:

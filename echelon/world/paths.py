@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from echelon.runtime.jit import array, loops_on
+from echelon.world.loops.paths import lower_costs
 
 STEPS = ((0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1))
 """The neighbouring columns, dx, dy; ties go to the first."""
@@ -106,16 +110,16 @@ def steps_on_foot(level: Tensor, passable: Tensor) -> list[Tensor]:
     return costs
 
 
-def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Shorten `cost [M, Y, X]` through the neighbours until nothing changes.
+def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
+    """`[M, Y, X]` the least costs that steps from `cost` lead to, as `relax` has them. Loops and sweeps end with
+    the same ones.
 
-    Columns that already have a cost keep it.
-
-    Returns:
-        The cost, and the index of the first step that attains it (len(STEPS) where none was taken).
+    Args:
+        fixed: `[M, Y, X]` bool, columns that keep their cost.
     """
-    fixed = cost < UNREACHED
-    step_costs = [step.masked_fill(fixed, UNREACHED) for step in step_costs]
+    if loops_on(cost.device):
+        return least_costs_in_loops(cost, fixed, step_costs)
+    step_costs = [torch.where(fixed, UNREACHED, step) for step in step_costs]
     padded = F.pad(cost, (1, 1, 1, 1), value=UNREACHED)
     inner = neighbour(padded, 0, 0)
     through = torch.empty_like(cost)
@@ -126,7 +130,28 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
                 torch.add(neighbour(padded, dx, dy), step, out=through)
                 torch.minimum(inner, through, out=inner)
         if torch.equal(before, inner):
-            break
+            return inner
+
+
+def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
+    """`least_costs` in a loop."""
+    least, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
+    queue, waits = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
+    lower_costs(least.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, waits)
+    return least
+
+
+def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Shorten `cost [M, Y, X]` through the neighbours until nothing changes, by steps that cost `[M or 1, Y, X]` each.
+
+    Columns that already have a cost keep it.
+
+    Returns:
+        The cost, and the index of the first step that attains it (len(STEPS) where none was taken).
+    """
+    fixed = cost < UNREACHED
+    padded = F.pad(least_costs(cost, fixed, step_costs), (1, 1, 1, 1), value=UNREACHED)
+    inner = neighbour(padded, 0, 0)
     choice = torch.full(cost.shape, len(STEPS), device=cost.device)
     found = ~fixed & (inner < UNREACHED)
     for index in reversed(range(len(STEPS))):

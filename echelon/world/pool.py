@@ -14,7 +14,7 @@ from echelon.rules.roster import Roster
 from echelon.runtime import exact
 from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, won_by_zone
-from echelon.world import biomes, corridors, paths, spawns, stamps, zones
+from echelon.world import biomes, corridors, paths, spawns, stamps, ways, zones
 from echelon.world.splits import placed
 
 
@@ -96,6 +96,7 @@ def assemble_maps(
         zone_radius=zone.radius_vox,
         path_length=field.length_vox,
         path_direction=field.direction,
+        ways=ways.ways_on_foot(solid, lava, spawn_pos, config),
         telemetry=seen_from_above(solid | opaque, config.world.size_z),
         **won_by_zone(len(seeds), roster.num_mechs, seeds.device),
         batch_size=[len(seeds)],

@@ -13,9 +13,10 @@ from tiers import marked_long
 import echelon
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.branches import Branch, moments_of, play_branches, state_of
+from echelon.arena.fork import fork
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import policy_of as commander
-from echelon.arena.whatif import SHARE, fork, whatif
+from echelon.arena.whatif import SHARE, whatif
 from echelon.env.outcome import Winner
 from echelon.pipelines import whatif as command
 from echelon.replay.file import save

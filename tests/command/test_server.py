@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from echelon.command.pace import Pace
+from echelon.datasets.dataset import open_dataset
 from echelon.pipelines.command import Command
 from echelon.pipelines.command_server import OTHER_CLIENT, CommandServer
 from echelon.rules.orders import OrderField, OrderKind
@@ -118,9 +119,54 @@ def test_a_battle_waits_for_whoever_lost_the_connection():
     assert served.session.is_over
 
 
+def test_a_lost_connection_lets_go_of_a_mech():
+    """Before whoever comes back drives, and not after."""
+    port = small_port(60.0)
+    with serving(port, "real", paused=True) as served:
+        with client(served.server) as spoken:
+            spoken.send('{"drive": {"mech": "blue_1", "ahead": 1}, "step": 1}')
+            while (message := until(spoken, "report"))["number"] < 2:
+                pass
+            assert message["driven"]["mech"] == "blue_1"
+            spoken.send('{"drive": {"mech": "blue_9"}}')
+            assert until(spoken, "refused")["errors"][0].startswith("drive.mech must be one of blue_0")
+        while served.server.has_client or port.stick is not None:
+            pass
+        with client(served.server) as spoken:
+            spoken.send('{"step": 1}')
+            while (message := until(spoken, "report"))["number"] < 3:
+                pass
+            assert "driven" not in message
+            spoken.send('{"drive": {"mech": "blue_2"}, "step": 1}')
+            while (message := until(spoken, "report"))["number"] < 4:
+                pass
+            assert message["driven"]["mech"] == "blue_2"
+
+
+def test_a_result_counts_as_told_though_its_reader_has_gone():
+    with CommandServer(token=TOKEN) as server:
+        with client(server) as spoken:
+            while not server.has_client:
+                pass
+            server.say({"type": "result"})
+            assert hear(spoken)["type"] == "result"
+        while server.has_client:
+            pass
+        server.wait_until_told()
+        server.say({"type": "result"})
+        waiting = threading.Thread(target=server.wait_until_told, daemon=True)
+        waiting.start()
+        assert waiting.is_alive()
+        with client(server) as spoken:
+            assert hear(spoken)["type"] == "result"
+            waiting.join(STUCK_S)
+        assert not waiting.is_alive()
+
+
 def test_fuzzed_messages_end_no_battle():
     draw, port = random.Random(5), small_port(60.0)
-    values = [None, True, -1, "x", [], {}, {"pause": 1}, {"speed": 1e999}, {"step": -1}, {"orders": [{"kind": []}]}]
+    values = [None, True, -1, "x", [], {}, {"pause": 1}, {"speed": 1e999}, {"step": -1}, {"drive": 1}]
+    values.append({"orders": [{"kind": []}]})
     with serving(port, "real", paused=True) as served, client(served.server) as spoken:
         for number in range(300):
             noise = draw.randbytes(draw.randrange(40))
@@ -204,10 +250,10 @@ def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
         "--device",
         "cpu",
     )
-    kept = tmp_path / "kept.echelon"
+    kept, data = tmp_path / "kept.echelon", tmp_path / "kept.safetensors"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [sys.executable, "-m", "echelon.pipelines.arena", *words, "--replay", str(kept)],
+        [sys.executable, "-m", "echelon.pipelines.arena", *words, "--replay", str(kept), "--dataset", str(data)],
         stderr=subprocess.PIPE, text=True, env=environment,
     ) as process:  # fmt: skip
         scheme, address = process.stderr.readline().split()[1].split("://")
@@ -215,7 +261,7 @@ def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
         host, token = address.split("/")[0], address.split("token=")[1]
         with connect(f"ws://{host}/ws?token={token}", proxy=None) as spoken:
             assert hear(spoken)["type"] == "begin"
-            spoken.send('{"speed": 16}')
+            spoken.send('{"speed": 16, "orders": [{"kind": "hold"}]}')
             assert until(spoken, "result")["won_by"].keys() == {"own", "enemy", "nobody"}
             if who == "human":
                 path = until(spoken, "replay")["path"]
@@ -225,3 +271,5 @@ def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
                 process.send_signal(2)
         assert process.wait(STUCK_S) == 0
     assert kept.stat().st_size > 1000
+    dataset = open_dataset(data)
+    assert dataset.commanders[0] == f"{who} over heuristic:hard" and dataset.rows["blue_command", "action"].any()

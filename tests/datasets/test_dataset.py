@@ -23,6 +23,7 @@ from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.rules.config import EnvConfig
+from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -39,6 +40,7 @@ BATTLES = [
     Battle(EASY, HARD, 6),
 ]
 LONG = EnvConfig(**{**vars(EVEN), "rules": RulesConfig()})
+DRILLED = EnvConfig(**{**vars(EVEN), "command": CommandConfig(enabled=True, drill_s=2.0)})
 GROUPS = ("blue", "red")
 
 
@@ -74,7 +76,7 @@ def path(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("config", [EVEN, UNEQUAL, LONG], ids=["even", "unequal", "to the end"])
+@pytest.mark.parametrize("config", [EVEN, UNEQUAL, LONG, DRILLED], ids=["even", "unequal", "to the end", "with orders"])
 def test_what_was_played_is_what_is_read(tmp_path, config):
     """Bit by bit, over batches that end with fewer battles, in battles of different length."""
     battles = BATTLES if config is not LONG else BATTLES[:3]
@@ -286,7 +288,7 @@ def claim(header, **changes):
     ("what", "change"),
     [
         ("is this a dataset", lambda header: claim(header, schema="echelon-replay")),
-        ("version must be 1, got 2", lambda header: claim(header, version=2)),
+        ("version must be 1, got 3", lambda header: claim(header, version=3)),
         ("is this a dataset", lambda header: header.pop("__metadata__")),
         ("commanders must be different names", lambda header: claim(header, commanders=[HARD, HARD])),
         ("commanders must be different names", lambda header: claim(header, commanders="hard")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted(ROOT.glob("docs/*.md"))
+LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md", *sorted(ROOT.glob("examples/*.ipynb"))]
+"""Whatever a reader may follow a link in."""
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\w+)(?P<needs>[ \w]*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
@@ -78,17 +81,33 @@ def program(words: list[str]) -> tuple[str, list[str]]:
     return own.get(name, name), rest
 
 
-def links(page: Path) -> list[str]:
-    """Targets of the links and pictures of a page that lie in the repository, and of its tables of contents."""
+def prose(page: Path) -> str:
+    """The text of a page, or of a notebook's cells of text, without its blocks of code."""
     text = page.read_text()
-    found = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
-    for contents in re.findall(r"^```{toctree}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def links(page: Path) -> list[str]:
+    """Targets of the links and pictures of a page, and of its tables of contents."""
+    found = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)|<(https?:[^>\s]*)>", prose(page), re.MULTILINE)
+    targets = ["".join(groups) for groups in found]
+    for contents in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
         for entry in re.findall(r"^[^:\s].*$", contents, re.MULTILINE):
-            found.append(f"{entry}.ipynb" if "examples/" in entry else f"{entry}.md")
-    return [target for target in found if not target.startswith(("http://", "https://"))]
+            targets.append(f"{entry}.ipynb" if "examples/" in entry else f"{entry}.md")
+    return targets
+
+
+def is_outside(target: str) -> bool:
+    """Whether a link leads out of the repository."""
+    return re.match(r"[a-z]+:", target) is not None
 
 
 def anchors(page: Path) -> set[str]:
-    """Names of the headings of a page, as links spell them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Names of the headings of a page, as links spell them: equal ones are numbered from the second on."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    names = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    earlier = [names[:place].count(name) for place, name in enumerate(names)]
+    return {f"{name}-{count}" if count else name for name, count in zip(names, earlier, strict=True)}

@@ -2,22 +2,26 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import re
 import shutil
 import sys
 import warnings
 from types import ModuleType
+from urllib.parse import urlsplit
 
 import pytest
 from brief_tasks import make_tasks_brief
-from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
+from pages import LINKED, PAGES, ROOT, UNRUN, anchors, blocks, commands, is_outside, links, program
 from tiny_runs import TINY, tiny_run
 
 import echelon
 from echelon.arena import exploit
 from echelon.arena.strangers import evaluation, leaderboard
+from echelon.command import session
+from echelon.datasets import dataset
 from echelon.env.tasks import task as tasks
-from echelon.league import database, export_rows
+from echelon.league import database, export_rows, unrecorded
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
@@ -138,12 +142,18 @@ def check(name: str, rest: list[str], words: list[str]) -> None:
             assert not word.startswith(PLACES) or (ROOT / word.partition("::")[0]).exists(), f"{words}: {word}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
+    """Those out of the repository have the form of an address: nothing is fetched."""
     for target in links(page):
+        if is_outside(target):
+            address = urlsplit(target)
+            is_host = re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)+", address.netloc) is not None
+            assert address.scheme == "https" and is_host, target
+            continue
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
-        assert there.exists(), target
+        assert there.exists() and there.is_relative_to(ROOT), target
         assert not anchor or anchor in anchors(there), target
 
 
@@ -171,6 +181,9 @@ def test_the_table_of_files_is_true():
         f"`{exploit.SCHEMA}` {exploit.VERSION} |",
         f"`{evaluation.SCHEMA}` {evaluation.VERSION} |",
         f"`{leaderboard.SCHEMA}` {leaderboard.VERSION} |",
+        f"`{dataset.SCHEMA}` {dataset.VERSION} |",
+        f"`{unrecorded.SCHEMA}` {unrecorded.VERSION} |",
+        f"| `schema` {session.SCHEMA} |",
         f"| rules of a battle | named in all of these | {RULES_VERSION} |",
         f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",
     )
@@ -184,9 +197,20 @@ def test_the_leaderboard_of_the_page_is_that_of_the_table():
     assert f"show -->\n\n{leaderboard.markdown(rows)}\n\n<!-- end" in (ROOT / "docs" / "PROTOCOL.md").read_text()
 
 
-def test_the_citation_names_this_version():
-    text = (ROOT / "CITATION.cff").read_text()
-    assert f"\nversion: {VERSION}\n" in text
+def test_what_names_a_version_names_this_one():
+    assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
+    assert any(folder.name == VERSION for folder in (ROOT / "tests" / "fixtures").iterdir())
+    heads, releases = releases_of((ROOT / "CHANGELOG.md").read_text())
+    assert heads[0] == VERSION and len(set(heads)) == len(heads)
+    assert max(len(release.strip().splitlines()) for release in releases) <= 30
+    told = re.findall(r"\b\d+\.\d+\.\d+\b", (ROOT / "docs" / "TASKS.md").read_text())
+    assert told and set(told) <= set(heads), "a task is cited with an Echelon that can be installed"
+
+
+def releases_of(changes: str) -> tuple[list[str], list[str]]:
+    """The headings of the changes, and what stands below each."""
+    parts = re.split(r"^## (.*)$", changes, flags=re.MULTILINE)
+    return parts[1::2], parts[2::2]
 
 
 def test_what_is_public_is_in_the_reference():
@@ -196,4 +220,4 @@ def test_what_is_public_is_in_the_reference():
     assert [name for name in echelon.__all__ if name != "__version__" and f"echelon.{name}" not in told] == []
     for name in told:
         module, _, last = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), last), name
+        assert inspect.getdoc(getattr(importlib.import_module(module), last)), name

@@ -17,6 +17,7 @@ pytest.importorskip("myst_parser")
 pytest.importorskip("furo")
 
 pytestmark = pytest.mark.long
+EXTENDING = (ROOT / "docs" / "EXTENDING.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +68,14 @@ def test_every_link_resolves(site):
 
 
 def test_the_reference_tells_every_public_name(site):
-    ids = Page((site / "docs" / "API.html").read_text()).ids
+    text = (site / "docs" / "API.html").read_text()
+    ids = Page(text).ids
     assert [name for name in echelon.__all__ if name != "__version__" and f"echelon.{name}" not in ids] == []
     assert "echelon.EchelonEnv.render" in ids, "what it has from Echelon's own base classes"
     assert "echelon.EnvConfig.comm_dim" in ids
+    assert "echelon.rules.actions.Act.PRIMARY" in ids and "echelon.state.Mechs.alive" in ids
+    assert "echelon.state.Mechs.memmap" not in ids, "what tensordict tells itself"
+    assert "hull centre" in text and 'href="COMMAND.html"' in text, "fields that comments tell, and pages as links"
 
 
 def test_the_search_finds_words_of_docstrings_and_pages(site):
@@ -82,3 +87,10 @@ def test_a_notebook_is_shown_cell_by_cell(site):
     (page,) = site.glob("examples/1_*.html")
     text = page.read_text()
     assert "cell_type" not in text and text.count('class="highlight-ipython') > 4
+    assert re.search(r'href="../_downloads/\w+/1_first_battle.ipynb"', text)
+
+
+def test_a_program_that_a_page_names_can_be_had_without_a_clone(site):
+    text = (site / "docs" / "EXTENDING.html").read_text()
+    files = [path.name for path in (ROOT / "tests" / "examples").iterdir() if f"`{path.name}`" in EXTENDING]
+    assert len(files) > 5 and all(re.search(rf'href="../_downloads/\w+/{name}"', text) for name in files)

@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 from apart import apart
+from releases import CHECKPOINT as KEPT
 
 from echelon.learn.checkpoint.files import inspect_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, open_checkpoint, run_file
@@ -22,7 +23,6 @@ from hostile.values import VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-KEPT = Path(__file__).parent.parent / "fixtures" / "files" / "run" / "checkpoints" / "iteration_000002"
 SAID = json.loads((KEPT / CLAIMS).read_text())
 RUN = run_file(0)
 GIB = 1 << 30

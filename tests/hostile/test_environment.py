@@ -312,7 +312,7 @@ def test_a_batch_that_meets_a_lock_is_kept_and_imported(tmp_path, impatient, mon
     for new in (4, 0):
         Import(path, store.folder).run()
         assert f"{new} new of 4 matches" in capsys.readouterr().out
-    assert store.played() == set(battles) and claimed(Store(store.folder)) == set()
+    assert store.played(battles) == set(battles) and claimed(Store(store.folder)) == set()
 
 
 def test_a_lock_is_waited_for_and_told_of(tmp_path, impatient, monkeypatch, caplog):

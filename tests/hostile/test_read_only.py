@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from leagues import checkpoint_of, fought, fresh
+from releases import REPLAY
 
 from echelon.league.import_export import write_league
 from echelon.league.store import FILE, Store
@@ -151,7 +152,7 @@ def test_an_export_is_that_of_the_league_that_can_be_written(read_only):
 
 
 def test_a_replay_is_watched_and_the_page_lies_here(read_only):
-    shutil.copy(ROOT / "tests" / "fixtures" / "files" / "battles.echelon", read_only)
+    shutil.copy(REPLAY, read_only)
     closed(read_only)
     assert command("watch", read_only / "battles.echelon") == ""
     assert names_in(Path.cwd()) == ["battles.html"] and names_in(read_only) == ["battles.echelon"]

@@ -14,11 +14,13 @@ import pytest
 import safetensors.numpy
 from apart import apart
 from forged import forged, taken_apart
+from releases import REPLAY as KEPT
 
 from echelon.pipelines.pictures import Watch
 from echelon.replay import file
 from echelon.replay.battle import OPTIONAL, TABLES
 from echelon.replay.ground import rebuild
+from echelon.rules.orders import OrderField
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.battle_plan import BattlePlan
@@ -28,10 +30,10 @@ from hostile.values import DROPPED, VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-KEPT = Path(__file__).parent.parent / "fixtures" / "files" / "battles.echelon"
 TENSORS, CLAIMS = taken_apart(KEPT.read_bytes())
 TENSORS["0/values"] = TENSORS["0/rewards"]
-"""The scripted commanders of the file have no value head."""
+TENSORS["0/orders"] = np.zeros((*TENSORS["0/yaw"].shape, len(OrderField)), np.int32)
+"""The scripted commanders of the file have no value head, and nobody gives them orders."""
 GIB = 1 << 30
 IN_ENV = ("replay", "env")
 PLACES = list(places(CLAIMS, ("weapon_specs", "stats")))

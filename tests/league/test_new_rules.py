@@ -137,8 +137,27 @@ def test_a_match_on_maps_of_another_maker_is_not_taken_as_played(tmp_path):
     ours, other = fought(one, two, 0), fought(one, two, 1)
     earlier = json.dumps({RULES: OURS, MAP_MAKER: MAP_MAKER_VERSION - 1, "map_seed": 0})
     assert store.record([ours, other._replace(recipe=earlier)]) == 2
-    assert store.played() == {Battle(one, two, 0)}
+    assert store.played([Battle(one, two, seed) for seed in range(4)]) == {Battle(one, two, 0)}
     assert store.record([other]) == 1, "another key"
+
+
+def test_battles_are_looked_up_under_every_recipe_of_today(tmp_path):
+    store = fresh(tmp_path)
+    assert store.played([]) == set()
+    one, two, *_ = (entry.id for entry in store.entries())
+    today = json.loads(fought(one, two, 0).recipe)
+    recipes = [json.dumps({**today, "precision": precision}) for precision in ("bf16", "fp32", "tf32")]
+    store.record([fought(one, two, seed)._replace(recipe=recipe) for seed, recipe in enumerate(recipes)])
+    asked = [Battle(one, two, seed) for seed in range(5)]
+    assert store.played(asked) == set(asked[:3]) and store.played([Battle(two, one, 0)]) == set()
+
+
+def test_a_key_that_does_not_begin_with_its_recipe_ends_no_search(tmp_path):
+    store = fresh(tmp_path)
+    one, two, *_ = (entry.id for entry in store.entries())
+    store.record([fought(one, two, 0)])
+    store.execute("UPDATE matches SET key = 'zzz'")
+    assert store.played([Battle(one, two, 0)]) == set()
 
 
 def test_a_scripted_commander_of_other_rules_is_refused(monkeypatch):

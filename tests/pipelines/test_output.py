@@ -57,6 +57,16 @@ def test_output_that_cannot_be_written_is_told_once_and_fails_nothing(monkeypatc
     assert line.startswith("output: ") and line.endswith(": going on without it; Ctrl-C stops and saves")
 
 
+def test_colours_that_are_asked_for_make_no_terminal_of_a_pipe(monkeypatch):
+    """As a notebook asks for them: of a bar it would show each frame."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert not terminal(file=io.StringIO()).is_terminal
+    master, slave = pty.openpty()
+    with open(master, "rb"), open(slave, "w") as screen:
+        assert terminal(file=screen).is_terminal
+    assert not terminal(file=screen).is_terminal, "a closed stream"
+
+
 def test_output_that_takes_no_more_for_now_is_waited_for():
     """A shell that shares a terminal with another program may leave it so."""
     ear, mouth = os.pipe()

@@ -38,7 +38,7 @@ class Browser:
         self.process = subprocess.Popen(["bash", "-c", line], pass_fds=(to_read, to_write))
         os.close(to_read)
         os.close(to_write)
-        self.sent, self.pending, self.session = 0, b"", ""
+        self.sent, self.pending, self.session, self.clicks = 0, b"", "", 0
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -121,7 +121,8 @@ class Browser:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1)
 
     def click(self, x: float, y: float) -> None:
-        """Click a point of the viewport."""
+        """Click a point of the viewport, and count it in `clicks`."""
+        self.clicks += 1
         self.mouse("mouseMoved", x, y)
         self.mouse("mousePressed", x, y, 1)
         self.mouse("mouseReleased", x, y)

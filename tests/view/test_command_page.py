@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+import serving
+import torch
 from browser import CHROMIUM, Browser
 from patience import STUCK_S
 
@@ -14,16 +14,10 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
-FOUND = importlib.util.spec_from_file_location("serving", Path(__file__).parents[1] / "command" / "serving.py")
-serving = importlib.util.module_from_spec(FOUND)
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    import sys
-
-    sys.modules["serving"] = serving
-    FOUND.loader.exec_module(serving)
     with Browser() as browser:
         yield browser
 
@@ -114,3 +108,51 @@ def test_a_dropped_connection_pauses_and_goes_on(chromium, served):
     chromium.run("window.seen = echelon.report().time_s")
     chromium.wait("echelon.report().time_s > window.seen")
     assert not chromium.run("echelon.paused()")
+
+
+def hold(browser: Browser, kind: str, key: str) -> None:
+    """Press a key, `keyDown`, or let it go, `keyUp`."""
+    browser.call("Input.dispatchKeyEvent", type=kind, key=key, **({"text": key} if kind == "keyDown" else {}))
+    browser.materialize()
+
+
+def test_a_person_drives_a_mech_beside_its_pack(chromium, served):
+    load(chromium, served)
+    chromium.wait("!!echelon.report()")
+    port = served.session.port
+    begun = port.view.env.state.mechs.pos[0, :5, :2].clone()
+    chromium.click(*chromium.run("echelon.spot(...echelon.place('blue_2'))"))
+    chromium.press("h")
+    chromium.press("e")
+    assert chromium.run("echelon.driven()") == "blue_2"
+    x, y = port.reports()[0]["zone"]["place"]
+    across, down = chromium.run(f"echelon.spot({x}, {y})")
+    chromium.mouse("mouseMoved", across, down)
+    hold(chromium, "keyDown", "w")
+    chromium.mouse("mousePressed", across, down, 1)
+    step(chromium, 10)
+    stick = port.stick
+    assert stick.mech == "blue_2" and stick.ahead == 1 and stick.face == pytest.approx([x, y], abs=0.2)
+    assert stick.fire == ("primary", "secondary", "tertiary")
+    left = (port.view.env.state.mechs.pos[0, :5, :2] - torch.tensor([x, y])).norm(dim=1)
+    nearer = (begun - torch.tensor([x, y])).norm(dim=1) - left
+    assert nearer[2] > 5 and nearer[2] > 2 + nearer[[0, 1, 3, 4]].mean(), "the others hold"
+    assert port.reports()[0]["packs"][0]["order"]["kind"] == "hold"
+    chromium.mouse("mouseReleased", across, down, 0)
+    hold(chromium, "keyUp", "w")
+    chromium.press("e")
+    assert chromium.run("echelon.driven()") is None
+    step(chromium)
+    assert port.stick is None and not chromium.complaints()
+
+
+def test_a_dropped_connection_lets_go_of_the_stick(chromium, served):
+    load(chromium, served)
+    chromium.wait("!!echelon.report()")
+    chromium.press("e")
+    step(chromium)
+    assert served.session.port.stick.mech == "blue_0"
+    chromium.run("echelon.drop()")
+    chromium.wait("echelon.driven() === null && echelon.isConnected()")
+    step(chromium)
+    assert served.session.port.stick is None and chromium.run("echelon.paused()")

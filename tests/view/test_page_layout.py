@@ -19,7 +19,21 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 AT = {"t": 2, "mech": HEAVY, "dead": LIGHT}
-READ = ("field", "teams", "result", "cockpit", "observed", "dead", "missiles", "focus", "beside", "battles", "help")
+READ = (
+    "field",
+    "teams",
+    "result",
+    "cockpit",
+    "observed",
+    "dead",
+    "missiles",
+    "why",
+    "why-shots",
+    "focus",
+    "beside",
+    "battles",
+    "help",
+)
 """Views whose texts differ."""
 LEAST_PX = 10
 """Size of text, px."""

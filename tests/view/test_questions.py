@@ -6,12 +6,12 @@ import base64
 import dataclasses
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
 from PIL import Image
+from releases import REPLAY
 from replay_page import write_replay_page
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 
@@ -26,24 +26,6 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MOST_CLICKS = 2
-RECORDED = Path(__file__).parent.parent / "fixtures" / "files" / "battles.echelon"
-
-
-class Reader(Browser):
-    """A browser that counts what its reader presses."""
-
-    clicks = 0
-
-    def click(self, x: float, y: float) -> None:
-        """Click a point, and count it."""
-        self.clicks += 1
-        super().click(x, y)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with Reader() as browser:
-        yield browser
 
 
 @pytest.fixture(autouse=True)
@@ -222,10 +204,14 @@ def test_a_press_on_a_second_is_that_second(browser):
 def test_where_did_each_missile_end(browser):
     browser.click_on("#tab-missiles")
     assert texts(browser, "#missiles .what") == [
-        "blue heavy 1 → red light 2: hit it",
-        "blue heavy 1 → red medium 1: AMS of red medium 1",
+        "blue heavy 1 → red light 2 by paint of blue scout 2: hit it",
+        "blue heavy 1 → red medium 1 in sight: AMS of red medium 1",
     ]
-    assert texts(browser, ".ending-sums p") == ["blue 1 hit · 1 AMS", "red launched none"]
+    assert texts(browser, ".ending-sums p") == [
+        "blue 1 hit · 1 AMS",
+        "red launched none",
+        "paint of blue scout 2: 1 launched by it, 1 hit",
+    ]
     before = browser.run("document.querySelector('#overlay').toDataURL()")
     browser.click_on("#missiles .event")
     assert browser.run("echelon.time()") == pytest.approx(23 * 0.05 - 0.1)
@@ -239,7 +225,7 @@ def test_how_do_two_battles_differ(browser):
     assert menu[0] == "1 · expert (blue) beat hard <b>bold</b>, time up, 6 s"
     browser.click_on("#open-battles")
     rows = cells(browser, "#summary tbody tr")
-    assert [row[1] for row in rows] == [text[4:] for text in menu] and rows[0][3] == "7, 2 battles"
+    assert [row[1] for row in rows] == [text[4:] for text in menu] and rows[0][5] == "7, 2 battles"
     browser.click_on('#summary [data-battle="1"] td:last-child button')
     table = {row[0]: row[1:] for row in cells(browser, "#compare tbody tr")}
     assert table["length, s"] == ["6.0", "5.8"] and table["winner"] == ["blue", "blue"]
@@ -258,7 +244,7 @@ def test_how_do_two_battles_differ(browser):
 
 def test_on_which_map_a_battle_was(browser, tmp_path):
     """By its number in the pool and its biomes, in the menu, in the table and beside another battle."""
-    kept = read(RECORDED)
+    kept = read(REPLAY)
     later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
     replay = Replay(kept.about, [kept.battles[0], later])
     write_replay_page(replay, tmp_path / "page.html")
@@ -268,7 +254,7 @@ def test_on_which_map_a_battle_was(browser, tmp_path):
     labels = browser.run("[...document.querySelectorAll('#battle-choice optgroup')].map(g => g.label)")
     assert labels == [f"map {told}, seed {battle.about['seed']}" for battle in replay.battles]
     browser.click_on("#open-battles")
-    assert [row[4] for row in cells(browser, "#summary tbody tr")] == [told, told]
+    assert [row[6] for row in cells(browser, "#summary tbody tr")] == [told, told]
 
 
 def test_a_picture_is_saved(browser, tmp_path):

@@ -149,6 +149,8 @@ ORDER = (
     Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "what its pack was told, as it heard it; 0 for free",
             tuple(kind.name.lower() for kind in OrderKind if kind)),
     Feature("vector", 2, -1.5, 1.5, MAP_SIDE, "to where it was sent, in its body frame", AHEAD_LEFT),
+    Feature("way", 2, -1.0, 1.0, "", "next step of the way there around walls, in its body frame", AHEAD_LEFT),
+    Feature("way_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance until it is near enough, clipped"),
     Feature("reach", 1, 0.0, 32.0, MAP_SIDE, "how near is near enough"),
     flag("has_target", "the order names an enemy"),
     Feature("urgency", 1, 0.0, 1.0),
@@ -156,7 +158,7 @@ ORDER = (
             tuple(one.name.lower() for one in Discipline if one)),
     Feature("age", 1, 0.0, 1.0, "60 s", "since the order was given, clipped"),
     flag("reached", "it is where it was sent"),
-    Feature("following", 1, -1.0, 1.0, "top speed", "speed towards there, until it is reached"),
+    Feature("following", 1, -1.0, 1.0, "top speed", "speed along that way, until it is there"),
 )  # fmt: skip
 """What a mech was told, in the stream `order`, where `EnvConfig.command` is on."""
 PLACE_ON_MAP = Feature("position", 2, 0.0, 1.0, "size of the map", "along each axis of the map", ("x", "y"))
@@ -246,7 +248,15 @@ def bounds(features: tuple[Feature, ...]) -> tuple[Tensor, Tensor]:
 
 
 def columns(features: tuple[Feature, ...], name: str) -> slice:
-    """Where a feature sits in its stream."""
+    """Where a feature sits in its stream, as a slice of the last axis.
+
+    Args:
+        features: those of the stream: `EGO`, `CONTACT`, `SQUAD`, ... of this module.
+        name: of the feature, as docs/COLUMNS.md has it.
+
+    Raises:
+        KeyError: the stream has none of that name.
+    """
     start = 0
     for feature in features:
         if feature.name == name:

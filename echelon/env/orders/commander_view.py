@@ -38,8 +38,8 @@ def command_view(state: State, game: SimModel) -> dict[tuple[str, ...], Tensor]:
         enemy, zero for one that nobody of the team knows of, and `tracks_mask [B, P, E]` bool; `situation [B, P, F]`.
         Under `(group, "mask")` `[B, P]` bool: the pack has living mechs.
     """
-    reports, lives = pack_reports(state, game)
     known, at_pack = known_enemies(state, game), middle(state, game)
+    reports, lives = pack_reports(state, at_pack, game)
     seen: dict[tuple[str, ...], Tensor] = {}
     for number, (team, group) in enumerate(layout.COMMAND.items()):
         own, enemy = slice(*pack_span(game)[team]), game.roster.teams["red" if team == "blue" else "blue"]
@@ -58,8 +58,9 @@ def command_view(state: State, game: SimModel) -> dict[tuple[str, ...], Tensor]:
     return seen
 
 
-def pack_reports(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
-    """`[B, P, F]` a row of `layout.PACK_REPORT` for every pack, zero for one without living mechs, and which have."""
+def pack_reports(state: State, at_pack: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
+    """`[B, P, F]` a row of `layout.PACK_REPORT` for every pack, zero for one without living mechs, and which have;
+    their middles are `at_pack [B, P, 2]`."""
     mechs, roster = state.mechs, game.roster
     belongs = members(game)
     own = (belongs & mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
@@ -68,7 +69,6 @@ def pack_reports(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     def mean(per_mech: Tensor) -> Tensor:
         return exact.sum(own * per_mech[:, None], 2) / count.clamp_min(1.0)
 
-    at_pack = middle(state, game)
     away = length(mechs.pos[:, None, :, :2] - at_pack[:, :, None])  # [B, P, N]
     standing = state.orders_sent[:, 0]
     issued = standing[..., OrderField.ISSUED]

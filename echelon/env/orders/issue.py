@@ -13,8 +13,8 @@ from echelon.runtime.geometry import length, pairwise_offset
 from echelon.runtime.noise import Stream
 from echelon.sim import ewar
 from echelon.sim.model import SimModel
-from echelon.sim.terrain import at_cells
 from echelon.state import State
+from echelon.world.ways import is_reachable
 
 DRAWS = 8
 """Places that a drill draws, of which it takes the first that can be walked to."""
@@ -126,10 +126,9 @@ def drilled(state: State, game: SimModel) -> Tensor:
     packs, batch = game.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
     places = share * game.size[:2]
-    cell = places.floor().long().flatten(1, 2)
-    way = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1]).view(batch, packs, DRAWS)
+    fits = is_reachable(game.maps.ways, state.map_id, places.flatten(1, 2), game.config)
     # argmax of a mask is its first True; 0 where there is none.
-    first = way.isfinite().to(torch.int8).argmax(-1)
+    first = fits.view(batch, packs, DRAWS).to(torch.int8).argmax(-1)
     place = places.gather(2, first[..., None, None].expand(-1, -1, 1, 2))[:, :, 0]
     now = state.tick.to(torch.float32)[:, None].expand(-1, packs)
     nothing = torch.zeros_like(now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,7 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import dot, heading, length, to_body, unit
 from echelon.sim.model import SimModel
 from echelon.state import State
+from echelon.world.ways import goal_radius, way_at
 
 SCREEN_VOX = 6.0
 """How far in front of the place that it screens a mech is shown its own."""
@@ -27,16 +30,31 @@ def add_orders(state: State, streams: dict[str, Tensor], game: SimModel) -> dict
     command = game.config.command
     if not command.enabled:
         return streams
-    place, is_sent, reach = destination(state, game)
-    streams = {**streams, layout.ORDER_STREAM: order(state, place, is_sent, reach, game)}
+    sent = destination(state, game)
+    way = way_there(state, sent, game)
+    streams = {**streams, layout.ORDER_STREAM: order(state, sent, way, game)}
     if command.steers:
-        streams["ego"] = steered(state, streams["ego"], place, is_sent, reach, game)
+        streams["ego"] = steered(state, streams["ego"], sent, way, game)
     return streams
 
 
-def destination(state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each mech was sent: the place `[B, N, 2]` vox, whether it was, `[B, N]` bool, and how near is near enough,
-    `[B, N]` vox."""
+class Destination(NamedTuple):
+    """Where each mech was sent."""
+
+    place: Tensor  # [B, N, 2] vox
+    is_sent: Tensor  # [B, N] bool, whether it was
+    reach: Tensor  # [B, N] vox, how near is near enough
+
+
+class Way(NamedTuple):
+    """How each mech walks to a place, around walls."""
+
+    step: Tensor  # [B, N, 2] unit vector, 0 where it is near enough
+    left_vox: Tensor  # [B, N] until it is near enough
+
+
+def destination(state: State, game: SimModel) -> Destination:
+    """Where each mech was sent."""
     heard, reach_vox = state.orders_heard, game.config.command.reach_vox
     kind, target = heard[..., OrderField.KIND], heard[..., OrderField.TARGET].long()
     place = heard[..., PLACE]
@@ -56,24 +74,38 @@ def destination(state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
 
     is_sent = state.mechs.alive & (kind != int(OrderKind.FREE)) & ~is_target_dead
     reach = torch.where(kind == int(OrderKind.DEFEND), 2 * reach_vox, reach_vox)
-    return place, is_sent, reach
+    return Destination(place, is_sent, reach)
 
 
-def order(state: State, place: Tensor, is_sent: Tensor, reach: Tensor, game: SimModel) -> Tensor:
+def way_there(state: State, sent: Destination, game: SimModel) -> Way:
+    """The way of each mech to `sent.place`: along the field of the map until it ends, then straight on."""
+    at, config = state.mechs.pos[..., :2], game.config
+    offset = sent.place - at
+    away = length(offset)
+    step, walk = way_at(game.maps.ways, state.map_id, at, sent.place, config)
+    step = torch.where((step != 0).any(-1, keepdim=True), step, unit(offset))
+    left = torch.maximum(away, walk + goal_radius(config)) - sent.reach
+    is_near = away < sent.reach
+    return Way(torch.where(is_near[..., None], 0.0, step), torch.where(is_near, 0.0, left.clamp_min(0)))
+
+
+def order(state: State, sent: Destination, way: Way, game: SimModel) -> Tensor:
     """`[B, N, F]` one row of `layout.ORDER` for each mech; zero for the dead and for who was told nothing."""
     heard, mechs = state.orders_heard, state.mechs
+    is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), game.config.world.longest_side
     kind = heard[..., OrderField.KIND, None]
-    offset = place - mechs.pos[..., :2]
+    offset = sent.place - mechs.pos[..., :2]
     kinds = torch.arange(1, len(OrderKind), device=kind.device)
     disciplines = torch.arange(1, len(Discipline), device=kind.device)
     age_s = (state.tick[:, None] - heard[..., OrderField.ISSUED]) * game.rules.dt_s
-    pace = dot(mechs.vel[..., :2].unbind(-1), unit(offset).unbind(-1))
-    has_reached = is_sent & (length(offset) < reach)
+    pace = dot(mechs.vel[..., :2].unbind(-1), way.step.unbind(-1))
+    has_reached = is_sent & (length(offset) < sent.reach)
     values = {
         "kind": kind == kinds,
-        "vector": exact.divide(to_body(offset, heading(mechs.yaw)), game.config.world.longest_side)
-        * is_sent[..., None],
-        "reach": exact.divide(reach, game.config.world.longest_side) * is_sent,
+        "vector": exact.divide(to_body(offset, facing), longest) * is_sent[..., None],
+        "way": to_body(way.step, facing).clamp(-1, 1) * is_sent[..., None],
+        "way_length": exact.divide(way.left_vox, longest).clamp_max(4.0) * is_sent,
+        "reach": exact.divide(sent.reach, longest) * is_sent,
         "has_target": heard[..., OrderField.TARGET] >= 0,
         "urgency": heard[..., OrderField.URGENCY],
         "discipline": heard[..., OrderField.DISCIPLINE, None] == disciplines,
@@ -84,23 +116,19 @@ def order(state: State, place: Tensor, is_sent: Tensor, reach: Tensor, game: Sim
     return layout.pack(layout.ORDER, values, mechs.alive & (heard[..., OrderField.ISSUED] >= 0))
 
 
-def steered(state: State, ego: Tensor, place: Tensor, is_sent: Tensor, reach: Tensor, game: SimModel) -> Tensor:
-    """`[B, N, F]` the ego stream with the zone's columns telling of `place` for those that were sent there."""
+def steered(state: State, ego: Tensor, sent: Destination, way: Way, game: SimModel) -> Tensor:
+    """`[B, N, F]` the ego stream with the zone's columns telling of the place for those that were sent to one."""
     mechs, longest = state.mechs, game.config.world.longest_side
-    offset = place - mechs.pos[..., :2]
-    away = length(offset)
-    inside = away < reach
-    facing = heading(mechs.yaw)
-    ahead = torch.where(inside[..., None], 0.0, to_body(unit(offset), facing).clamp(-1, 1))
+    offset, facing = sent.place - mechs.pos[..., :2], heading(mechs.yaw)
     values = {
-        "in_zone": inside.to(ego.dtype)[..., None],
+        "in_zone": (length(offset) < sent.reach).to(ego.dtype)[..., None],
         "zone_vector": exact.divide(to_body(offset, facing), longest),
-        "zone_radius": exact.divide(reach, longest)[..., None],
-        "path_direction": ahead,
-        "path_length": exact.divide((away - reach).clamp_min(0), longest).clamp_max(4.0)[..., None],
+        "zone_radius": exact.divide(sent.reach, longest)[..., None],
+        "path_direction": to_body(way.step, facing).clamp(-1, 1),
+        "path_length": exact.divide(way.left_vox, longest).clamp_max(4.0)[..., None],
     }
     steered = ego.clone()
     for name, value in values.items():
         columns = layout.columns(layout.EGO, name)
-        steered[..., columns] = torch.where(is_sent[..., None], value, ego[..., columns])
+        steered[..., columns] = torch.where(sent.is_sent[..., None], value, ego[..., columns])
     return steered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torchrl.data import Bounded, Composite, Unbounded
 
 from echelon.env.arguments import real_action
+from echelon.env.blocks import one_thread
 from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import COMMAND, GROUPS
@@ -58,6 +60,10 @@ class CommandersView(EnvInfo, PartialEnv):
         self.env, self.config, self.num_envs = env, env.config, env.num_envs
         self.info, self.extra_rewards, self.command_map = env.info, env.extra_rewards, {}
         self.subordinates, self.opponent, self.is_flat = subordinates, opponent, is_flat
+        self.drives: Callable[[Tensor], Tensor] | None = None
+        """Called with what the `subordinates` decided, `[B, A, D]`; returns what they do, where somebody drives one."""
+        self.keeps: Callable[[TensorDictBase], None] | None = None
+        """Called with every decision as `EchelonEnv.step` returns it, with the actions of mechs and commanders."""
         self.own = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
         self.group_map = {GROUP: [f"pack_{number}" for number in range(len(names))]}
@@ -166,10 +172,15 @@ class CommandersView(EnvInfo, PartialEnv):
 
     def decide(self, orders: Tensor | None) -> TensorDictBase:
         """One decision of both teams, with the orders `[B, P, D]` or without new ones."""
+        with one_thread(self.device):
+            return self._decided(orders)
+
+    def _decided(self, orders: Tensor | None) -> TensorDictBase:
         env, own = self.env, self.own
         memories = [self.memories.get(name) for name in ("subordinates", "opponent")]
         mine, own_memory = decide_inside("subordinates", self.subordinates, env, own.of_team, memories[0])
         theirs, other_memory = decide_inside("opponent", self.opponent, env, own.of_other, memories[1])
+        mine = mine if self.drives is None else self.drives(mine)
         self.memories = TensorDict(
             {"subordinates": own_memory, "opponent": other_memory}, self.batch_size, device=self.device
         )
@@ -183,7 +194,12 @@ class CommandersView(EnvInfo, PartialEnv):
                 told[COMMAND[team]] = {
                     "action": side if side.shape == shape else torch.zeros(shape, device=self.device)
                 }
-        return env._step(TensorDict(told, self.batch_size, device=self.device))
+        decided = TensorDict(told, self.batch_size, device=self.device)
+        before = env.observed() if self.keeps is not None else None
+        after = env._step(decided)
+        if self.keeps is not None and before is not None:
+            self.keeps(before.update(decided).set("next", after))
+        return after
 
     def _gone_on(self, shown: TensorDict, now: TensorDict, discount: float) -> TensorDict:
         """What is shown of a step when one more decision was played: battles that had ended stay as they ended."""

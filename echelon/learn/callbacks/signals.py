@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from torch.distributed import is_torchelastic_launched
+
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.runtime.errors import require
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
-"""Signals of which the second one ends the process at once."""
+"""Signals of which the second one ends the process at once, but for a process of torchrun: that passes on what a batch
+system or a terminal sends to all processes already, and itself kills those that do not end in time."""
 WARNING = (signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
 """Signals of a closed terminal, of a limit of processor time and of batch systems, which may come many times over: the
 shell passes a hang-up on that the terminal sent already, and the system repeats SIGXCPU every second."""
@@ -73,15 +76,16 @@ class Stop(Callback):
         self._previous_handlers = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if number in ASKING and self._is_asked:
+        if number in ASKING and self._is_asked and not is_torchelastic_launched():
             # No clean-up on the second signal; saved files are complete at any time.
             os._exit(EXIT_BASE + number)
         self._is_asked |= number in ASKING
         self.signal = self.signal or number
         if self._is_first and number in (signal.SIGINT, signal.SIGQUIT):
             # For who pressed Ctrl-C or Ctrl-\. Not through a stream, which may be in the middle of a write.
+            more = "" if is_torchelastic_launched() else "; once more ends at once"
             with contextlib.suppress(OSError):
-                os.write(2, f"{signal.Signals(number).name}: stopping and saving; once more ends at once\n".encode())
+                os.write(2, f"{signal.Signals(number).name}: stopping and saving{more}\n".encode())
         if self._interruptible:
             self._interruptible = False
             raise Interrupted(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import Stopwatch, part
+from echelon.state import State
 
 with warnings.catch_warnings():
     # TorchRL warns of classes of its own where it defines them: of nothing that this package uses.
@@ -43,6 +44,7 @@ with warnings.catch_warnings():
 
 logger = logging.getLogger(__name__)
 FLAGS = ("done", "terminated", "truncated")
+OnDecision = Callable[[Tensor, State, TensorDictBase], None]
 
 
 class TeamCollector(BaseCollector):
@@ -75,6 +77,10 @@ class TeamCollector(BaseCollector):
             policies must be functions of tensors; see `echelon.env.views.group_policy` for a policy of one's own.
         scores_levels: whether battles and wins are counted by map, in `levels`.
     """
+
+    on_decision: OnDecision | None = None
+    """Called after each decision with its number in the rollout `[1]`, the state and what is under `next`. It is
+    captured with the decision: set it before the first rollout, let it write tensors in place and read none."""
 
     def __init__(
         self,
@@ -236,6 +242,8 @@ class TeamCollector(BaseCollector):
             truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
             self.final_views.store(truncated, self.views.pieces(after, decided))
         self._count(now, after, reward_terms)
+        if self.on_decision is not None:
+            self.on_decision(self.at, self.env.state, after)
         self.at += 1
         self.battles.restart(after, remembered)
 

@@ -8,6 +8,7 @@ class Battle {
   constructor() {
     Object.assign(this, { about: null, report: null, places: new Map(), before: new Map(), headings: new Map() });
     Object.assign(this, { arrived: 0, span: 1, selected: 0, paused: false, speed: 1, winner: null, pending: new Map() });
+    Object.assign(this, { mech: null, driven: null, facing: null }); // clicked last; driven, and where it faces, rad
   }
 
   /** Take in a report that arrived at a time, ms. */

@@ -20,15 +20,18 @@ function element(tag, values = {}, ...children) {
 const battle = new Battle();
 const field = new Field(at("chart"), at("ground"), battle);
 const orders = new Orders(field, battle, send, tell);
+const stick = new Stick(field, battle, orders, send, tell);
+const film = new Film(battle, field, tell);
 let channel = null, isTold = false, frames = 0;
 
 function connect() {
   channel = new WebSocket(`ws://${location.host}/ws?token=${encodeURIComponent(facts.token)}`);
   channel.onmessage = ({ data }) => hear(JSON.parse(data));
   channel.onclose = ({ code, reason }) => {
+    stick.drop(); // the battle has let it go
     if (code === REFUSED) tell(false, reason);
     else if (!isTold) {
-      tell(false, "no connection: the battle waits; trying again");
+      tell(false, `no connection: the ${facts.watches ? "run has ended, or was stopped" : "battle waits"}; trying again`);
       setTimeout(connect, AGAIN_MS);
     }
   };
@@ -36,6 +39,7 @@ function connect() {
 
 /** Send a message; false where nobody hears it. */
 function send(message) {
+  if (facts.watches) return false;
   const isOpen = channel.readyState === WebSocket.OPEN;
   if (isOpen) channel.send(JSON.stringify(message));
   else tell(false, "no connection: nothing was sent");
@@ -47,13 +51,16 @@ const HEARD = {
     battle.about = message;
     tell(true, `you command ${facts.team}`);
   },
-  report: ({ battles: [report] }) => {
+  report: ({ battles: [report], driven }) => {
     if (!report) return;
     battle.take(report, performance.now());
+    stick.hear(driven);
     show();
   },
+  rollout: (message) => film.take(message),
   refused: ({ errors }) => {
     battle.pending.clear();
+    if (errors[0].startsWith("drive")) stick.drop();
     tell(false, errors[0]);
   },
   pace: ({ paused, speed }) => {
@@ -62,6 +69,7 @@ const HEARD = {
   },
   end: ({ won_by: winner }) => {
     battle.winner = winner;
+    stick.drop();
     const words = { own: "You won", enemy: "The enemy won", nobody: "Nobody won" }[winner];
     at("result").hidden = false;
     at("result").replaceChildren(element("strong", { textContent: words }), element("span", { id: "watch", textContent: "the replay is being made" }));
@@ -88,8 +96,11 @@ function show() {
     at(id).textContent = `${team} ${seconds.toFixed(1)} of ${toWin} s`;
     Object.assign(at(id).style, { background: TEAM_LOOKS[team].fill, color: TEAM_LOOKS[team].text });
   }
-  at("zone").textContent = control.own && control.enemy ? "zone contested" : control.own ? "zone yours" : control.enemy ? "zone theirs" : "zone empty";
+  const [yours, theirs] = facts.watches ? [facts.team, ENEMY] : ["yours", "theirs"];
+  at("zone").textContent = control.own && control.enemy ? "zone contested" : control.own ? `zone ${yours}` : control.enemy ? `zone ${theirs}` : "zone empty";
   at("packs").replaceChildren(...battle.packs.map(card));
+  at("drive").lastChild.textContent = battle.driven ? ` let ${battle.driven} go` : ` drive ${stick.offered ?? "a mech"}`;
+  at("drive").setAttribute("aria-pressed", battle.driven !== null);
 }
 
 function bar(share, title, isHot = false) {
@@ -100,9 +111,9 @@ function bar(share, title, isHot = false) {
 
 /** A pack as a button: who lives, what it was told, who heard it. */
 function card(pack) {
-  const order = battle.order(pack), heard = pack.mechs.filter((mech) => mech.heard).length;
+  const order = battle.order(pack), none = facts.watches ? "" : "no orders", heard = pack.mechs.filter((mech) => mech.heard).length;
   const fire = order?.fire && order.fire !== "free" ? `, fire: ${order.fire}` : "";
-  const told = order ? `${order.kind}${order.target ? ` ${order.target}` : ""}${fire} · heard by ${heard} of ${pack.alive}` : "no orders";
+  const told = order ? `${order.kind}${order.target ? ` ${order.target}` : ""}${fire} · heard by ${heard} of ${pack.alive}` : none;
   const rows = pack.mechs.flatMap((mech) => [
     element("span", { textContent: mech.name.split("_")[1] }),
     element("span", { textContent: mech.hull, className: mech.under_fire ? "bad" : "" }),
@@ -127,6 +138,11 @@ function showPace() {
   at("speed").value = battle.speed;
 }
 
+function drive() {
+  stick.toggle();
+  show();
+}
+
 const pause = () => send({ pause: !battle.paused });
 const step = () => send({ step: 1 });
 const setSpeed = (speed) => send({ speed });
@@ -140,9 +156,14 @@ function shift(by) {
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
   const key = event.key.toLowerCase();
+  if (stick.key(key, true)) {
+    event.preventDefault();
+    return;
+  }
   if (key === " ") pause();
   else if (key === ".") step();
   else if (key === "+" || key === "-") shift(key === "+" ? 1 : -1);
+  else if (battle.report && (key === "e" || (key === "escape" && battle.driven))) drive();
   else if (battle.report && orders.key(key)) show();
   else return;
   document.activeElement?.blur(); // else Space would press the button that was clicked last
@@ -150,12 +171,20 @@ function pressed(event) {
 }
 
 function draw(time) {
+  if (film.play(time) && battle.report) {
+    show();
+    at("result").hidden = !battle.winner;
+    at("result").textContent = `${battle.winner} won`;
+  }
+  stick.flush(time);
   field.drawAt(time);
   frames++;
   requestAnimationFrame(draw);
 }
 
 function begin() {
+  document.body.classList.toggle("watches", facts.watches);
+  if (facts.watches) tell(true, "the next rollout is shown when it was played");
   at("speed").append(...SPEEDS.map((speed) => element("option", { value: speed, textContent: `${speed}×` })));
   at("speed").addEventListener("change", () => {
     setSpeed(Number(at("speed").value));
@@ -163,6 +192,7 @@ function begin() {
   });
   at("pause").addEventListener("click", pause);
   at("step").addEventListener("click", step);
+  at("drive").addEventListener("click", () => battle.report && drive());
   for (const key of [...Object.keys(KEYS), ...Object.keys(FIRE_KEYS)]) {
     const button = element("button", { type: "button" }, element("kbd", { textContent: key.toUpperCase() }), ` ${WORDS[KEYS[key]] ?? WORDS[key]}`);
     button.addEventListener("click", () => battle.report && orders.key(key) && show());
@@ -171,6 +201,7 @@ function begin() {
   field.canvas.addEventListener("pointermove", () => (at("where").textContent = orders.cursor.join(", ")));
   field.canvas.addEventListener("pointerdown", () => battle.report && show());
   document.addEventListener("keydown", pressed);
+  document.addEventListener("keyup", (event) => stick.key(event.key.toLowerCase(), false));
   new ResizeObserver(() => field.measure()).observe(at("map"));
   field.measure();
   showPace();
@@ -184,6 +215,8 @@ window.echelon = {
   report: () => battle.report,
   selected: () => battle.selected,
   paused: () => battle.paused,
+  driven: () => battle.driven,
+  winner: () => battle.winner,
   isConnected: () => channel?.readyState === WebSocket.OPEN,
   drop: () => channel.close(),
   place: (name) => battle.place(name, performance.now()),

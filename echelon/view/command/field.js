@@ -9,7 +9,11 @@ class Field extends Chart {
   constructor(canvas, ground, battle) {
     super(canvas, { size: facts.map });
     Object.assign(this, { battle, ground });
-    ground.src = facts.ground;
+    this.setGround(facts.ground);
+  }
+
+  setGround(address) {
+    if (this.ground.src !== address) this.ground.src = address;
   }
 
   measure() {
@@ -78,9 +82,10 @@ class Field extends Chart {
 
   drawOwn(mech, pack, time) {
     const { pen, battle } = this, place = battle.place(mech.name, time), spot = this.spot(...place), radius = this.radius(mech);
-    const look = TEAM_LOOKS[facts.team], heading = battle.headings.get(mech.name);
+    const isDriven = battle.driven === mech.name;
+    const look = TEAM_LOOKS[facts.team], heading = (isDriven ? battle.facing : null) ?? battle.headings.get(mech.name);
     if (heading !== undefined) {
-      const far = radius / this.scale + 0.8;
+      const far = radius / this.scale + (isDriven ? 3 : 0.8);
       pen.beginPath();
       pen.moveTo(...spot);
       pen.lineTo(...this.spot(place[0] + Math.cos(heading) * far, place[1] + Math.sin(heading) * far));
@@ -92,6 +97,11 @@ class Field extends Chart {
     pen.fill();
     pen.stroke();
     this.drawHurt(mech, ...spot, radius);
+    if (isDriven) {
+      this.circle(spot, radius + 7);
+      Object.assign(pen, { strokeStyle: "#ffd400", lineWidth: 3 });
+      pen.stroke();
+    }
     if (mech.under_fire) {
       this.circle(spot, radius + 4);
       Object.assign(pen, { strokeStyle: "#d11", lineWidth: 2 });

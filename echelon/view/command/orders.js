@@ -22,15 +22,21 @@ class Orders {
     return this.cursor;
   }
 
+  /** Which of some mechs a point of the map means, if any. */
+  within(mechs, spot, time) {
+    return this.battle.nearest(mechs, spot, Math.max(1.5, FREE_PX / this.field.scale), time);
+  }
+
   press(event) {
     const spot = this.point(event), { battle, field } = this, time = performance.now();
     field.canvas.focus();
-    const within = (mechs) => battle.nearest(mechs, spot, Math.max(1.5, FREE_PX / field.scale), time);
-    if (event.button === 0) {
-      const mech = within(battle.mechs);
-      if (mech) this.select(battle.packs.find((pack) => pack.mechs.includes(mech)).pack);
+    if (event.button === 0 && !battle.driven) {
+      const mech = this.within(battle.mechs, spot, time);
+      if (!mech) return;
+      battle.mech = mech.name;
+      this.select(battle.packs.find((pack) => pack.mechs.includes(mech)).pack);
     } else if (event.button === 2) {
-      const enemy = within(battle.enemies);
+      const enemy = this.within(battle.enemies, spot, time);
       this.give(enemy ? { kind: "attack", target: enemy.name } : { kind: "move", place: spot });
     }
   }

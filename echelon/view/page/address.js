@@ -1,6 +1,6 @@
 // The state of the viewer as the part of the address behind #, to share and to come back to.
 
-const TABS = ["teams", "events", "missiles", "cockpit", "statistics"];
+const TABS = ["teams", "events", "missiles", "cockpit", "statistics", "study"];
 
 /** The wishes that an address tells; what it does not tell is undefined. */
 function readAddress(hash) {
@@ -13,7 +13,7 @@ function readAddress(hash) {
     view: oneOf("view", ["top", "orbit"]), theme: oneOf("theme", ["dark", "light"]), tab: oneOf("tab", TABS),
     camera: words.get("cam")?.split(",").map(Number).filter(Number.isFinite),
     follow: flag("follow"), seeAs: flag("as"), showLines: flag("lines"), showBars: flag("bars"), play: flag("play"),
-    showFocus: flag("focus"), showTags: flag("tags"), showLanes: flag("course"), present: flag("present"), large: flag("large"),
+    showFocus: flag("focus"), showTrails: flag("trails"), showOrders: flag("orders"), fog: { blue: 0, red: 1 }[words.get("fog")], showTags: flag("tags"), showLanes: flag("course"), present: flag("present"), large: flag("large"),
     compare: number("beside"),
   };
 }
@@ -26,8 +26,10 @@ function writeAddress(viewer) {
   words.set("view", state.top ? "top" : "orbit");
   if (state.themeChosen) words.set("theme", state.theme);
   words.set("tab", state.tab);
-  const flags = [["follow", "follow"], ["as", "seeAs"], ["lines", "showLines"], ["focus", "showFocus"], ["tags", "showTags"], ["present", "present"], ["large", "large"]];
+  const flags = [["follow", "follow"], ["as", "seeAs"], ["lines", "showLines"], ["focus", "showFocus"], ["trails", "showTrails"], ["tags", "showTags"], ["present", "present"], ["large", "large"]];
   for (const [name, key] of flags) if (state[key]) words.set(name, "1");
+  if (state.fog >= 0) words.set("fog", TEAMS[state.fog]);
+  if (!state.showOrders) words.set("orders", "0");
   if (state.compare >= 0) words.set("beside", state.compare);
   if (playback.speed !== 1) words.set("speed", playback.speed);
   if (viewer.camera.isMoved && !state.follow) words.set("cam", viewer.camera.told.join(","));

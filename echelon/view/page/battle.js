@@ -29,9 +29,9 @@ function rowsOf(table, columns) {
 }
 
 class Battle {
-  /** `common`: what all battles share; `kept`: what this one is; `described`: the streams that mechs observe. */
-  constructor(common, kept, described) {
-    Object.assign(this, { common, about: kept.about, decisions: kept.decisions, arrays: kept.arrays });
+  /** `file`: what the battles of its file share, the streams that mechs observe, and materials that hide; `kept`: what this one is. */
+  constructor({ about: common, observed: described, opaque }, kept) {
+    Object.assign(this, { common, opaque, about: kept.about, decisions: kept.decisions, arrays: kept.arrays });
     this.zones = kept.about.zones.map(([x, y, radius]) => ({ center: [x, y], radius }));
     this.moments = kept.decisions + 1;
     this.decisionS = common.dt_s * common.decision_repeat;

@@ -96,7 +96,8 @@ function ordersText(battle, n, m) {
     word(ahead, "ahead", "back"), word(left, "left", "right"), word(jets, "jets", ""), word(turn, "turn left", "turn right"),
     held.length ? `fire ${held.join(", ")}` : "", ...switches, focus >= 0 ? `focus ${battle.mechs[focus].name}` : "",
   ];
-  return `ordered: ${[...words, messageText(battle, n, m)].filter(Boolean).join(" · ") || "nothing"}`;
+  const done = [...words, messageText(battle, n, m)].filter(Boolean).join(" · ") || "nothing";
+  return [orderText(battle, n, m), `ordered: ${done}`].filter(Boolean).join(" · ");
 }
 
 /** What a mech said to its pack in the decision before a moment: its numbers, if any is not zero. */

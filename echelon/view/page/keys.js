@@ -23,6 +23,8 @@ const KEYS = [
   ["l", "l", "its lines of sight", (v) => v.flip("showLines")],
   ["b", "b", "bars above the mechs", (v) => v.flip("showBars")],
   ["o", "o", "whom every pack prefers to aim at", (v) => v.flip("showFocus")],
+  ["r", "r", "paths of the last seconds", (v) => v.flip("showTrails")],
+  ["k", "k", "fog: what blue has not seen, what red has not, off", (v) => v.showFog(v.state.fog === 1 ? 1 : v.state.fog + 1)],
   ["g", "g", "tags on the field", (v) => v.flip("showTags")],
   ["h", "h", "hit points, damage and control below the scores", (v) => v.flip("showLanes")],
   ["m", "m", "the field alone, to present", (v) => v.flip("present")],

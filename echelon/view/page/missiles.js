@@ -8,6 +8,18 @@ function missilesOf(battle) {
   return battle.flights.filter((flight) => flight.lock >= 0 || battle.weapon(flight.weapon).look === "rocket");
 }
 
+/** Whose paint a homing shot was launched by; -1 where its target was in sight instead. */
+function paintOf(battle, { lock, launch, shooter }) {
+  return lock >= 0 ? painterFor(battle, { tick: launch, victim: lock, killer: shooter }) : -1;
+}
+
+/** How a homing shot knew its target, as parts of text and mechs. */
+function tellLock(battle, flight) {
+  if (flight.lock < 0) return [" → nobody"];
+  const painter = paintOf(battle, flight), own = painter === flight.shooter ? [" by its own paint"] : [" by paint of ", { n: painter }];
+  return [" → ", { n: flight.lock }, ...(painter >= 0 ? own : [" in sight"])];
+}
+
 function endingOf({ met }) {
   return { [MET.MECH]: "hit", [MET.AMS]: "ams", [MET.VOXEL]: "wall", [MET.FLOOR]: "ground", [MET.NOTHING]: "expired", [MET.BATTLE_END]: "battle" }[met];
 }
@@ -36,14 +48,20 @@ class Missiles {
       const own = sums.filter(([key]) => key.startsWith(`${side} `)).map(([key, count]) => `${count} ${ENDINGS[key.slice(2)]}`);
       return make("p", "", make("b", team, team), ` ${own.join(" · ") || "launched none"}`);
     });
-    const head = make("div", "ending-sums", ...text);
+    const head = make("div", "ending-sums", ...text, ...this.paintSums());
     const list = make("ol", "", ...this.rows.map((row) => make("li", "", row)));
     this.root.replaceChildren(head, list);
   }
 
+  /** For how many launches each mech's paint was used, and how many of those hit. */
+  paintSums() {
+    const used = this.flights.map((flight) => ({ by: paintOf(this.battle, flight), hit: endingOf(flight) === "hit" })).filter(({ by }) => by >= 0);
+    return summed(used, ({ by }) => by, ({ hit }) => Number(hit)).map(([n, hits, count]) => make("p", "", "paint of ", this.word({ n }), `: ${count} launched by it, ${hits} hit`));
+  }
+
   makeRow(flight) {
-    const { battle } = this, lock = flight.lock >= 0 ? [" → ", this.word({ n: flight.lock })] : [" → nobody"];
-    const text = make("span", "what", this.word({ n: flight.shooter }), ...lock, ": ", ...tellEnding(battle, flight).map((part) => this.word(part)));
+    const { battle } = this, parts = [{ n: flight.shooter }, ...tellLock(battle, flight), ": ", ...tellEnding(battle, flight)];
+    const text = make("span", "what", ...parts.map((part) => this.word(part)));
     const seconds = make("span", "took", `${(battle.tickEnd(flight.end) - battle.tickEnd(flight.launch)).toFixed(1)} s`);
     const button = make("button", `event ${TEAMS[battle.mechs[flight.shooter].side]}`, make("time", "", clockText(battle.tickEnd(flight.launch))), text, seconds);
     Object.assign(button, { type: "button", title: "Go to its launch and show its path" });

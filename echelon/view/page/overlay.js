@@ -30,6 +30,7 @@ class Overlay {
     pen.setTransform(this.dense, 0, 0, this.dense, 0, 0);
     pen.clearRect(0, 0, this.wide, this.high);
     pen.font = "600 10px system-ui, sans-serif";
+    drawLayers(this, scene, view, scene.battle);
     this.markFocus(scene, view);
     if (view.showFocus) drawIntent(this, scene, view, scene.battle);
     if (view.flight) drawPath(this, scene, scene.battle, view.flight);

@@ -3,9 +3,9 @@
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255);
 const css = (c, alpha = 1) => `rgba(${c.map((v) => Math.round(clamp(v, 0, 1) * 255)).join(",")},${alpha})`;
 
-/** Blue and orange-red, told apart by any eye. */
-const TEAM_COLOURS = [rgb("#3f8ef0"), rgb("#f0602c")];
-const TEAM_LIGHT = [rgb("#9fd0ff"), rgb("#ffc09a")];
+/** Light blue and dark orange-red, told apart by any eye, and in shades of grey. */
+const TEAM_COLOURS = [rgb("#66b2ff"), rgb("#cf3f10")];
+const TEAM_LIGHT = [rgb("#c8e4ff"), rgb("#ff8748")];
 
 const MATERIAL_COLOURS = {
   dirt: rgb("#ab9876"), lava: rgb("#ff5a14"), water: rgb("#3d86b8"), solid: rgb("#b4b7bb"),

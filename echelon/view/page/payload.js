@@ -44,7 +44,7 @@ function readWhenAsked(arrays, name, bytes, begin, kind, shape) {
   Object.defineProperty(arrays, name, { get, enumerable: true, configurable: true });
 }
 
-/** The whole replay: `{about, battles: [{about, decisions, arrays}]}`. */
+/** The whole replay: `{about, observed, opaque, battles: [{about, decisions, arrays}], beside: [{about, observed, opaque}]}`. */
 async function readReplay(base64) {
   const bytes = await inflate(bytesOf(base64));
   const headerBytes = new DataView(bytes.buffer).getUint32(0, true);
@@ -59,4 +59,9 @@ async function readReplay(base64) {
     battle.arrays = arrays;
   }
   return header;
+}
+
+/** What the battles of a battle's file share: the first file's, or one of those beside it. */
+function fileOf(replay, kept) {
+  return kept.beside === undefined ? replay : replay.beside[kept.beside];
 }

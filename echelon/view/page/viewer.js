@@ -10,7 +10,7 @@ const EVENT_VOX = 7;
 const SAID_MS = 2600;
 const TOGGLES = {
   top: "toggle-top", follow: "toggle-follow", seeAs: "toggle-as", showLines: "toggle-lines", showBars: "toggle-bars",
-  showFocus: "toggle-focus", showTags: "toggle-tags", showLanes: "toggle-lanes", present: "toggle-present", large: "toggle-large",
+  showFocus: "toggle-focus", showTrails: "toggle-trails", showOrders: "toggle-orders", showTags: "toggle-tags", showLanes: "toggle-lanes", present: "toggle-present", large: "toggle-large",
 };
 
 class Viewer {
@@ -28,10 +28,14 @@ class Viewer {
     this.summary = new Summary($("summary"), { open: (i) => this.openBattle(i), compare: (i) => this.compareWith(i) });
     this.compare = new Compare($("compare"));
     this.cockpit = new Cockpit($("cockpit"), (n) => this.select(n));
+    this.study = new Study($("study"), {
+      visit: (event) => this.visit(event), visitShot: (event, flight) => this.visitShot(event, flight), seek: (t) => this.seek(t), refresh: () => this.refresh(),
+      flip: (name) => this.flip(name), fog: (side) => this.showFog(side), keep: (name) => keepTable(this, name), number: () => this.state.battle + 1,
+    });
     this.statistics = new Statistics($("statistics"), (n) => this.select(n, true));
     this.state = {
       battle: 0, selected: -1, hovered: -1, tab: "events", top: false, follow: false, seeAs: false, showLines: false, showBars: true, compare: -1,
-      showFocus: false, showTags: false, showLanes: matchMedia("(min-width: 861px) and (min-height: 600px)").matches, present: false, large: false,
+      showFocus: false, showTrails: false, showOrders: true, fog: -1, showTags: false, showLanes: matchMedia("(min-width: 861px) and (min-height: 600px)").matches, present: false, large: false,
       theme: matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark", themeChosen: false,
     };
     this.frames = 0;
@@ -51,7 +55,8 @@ class Viewer {
     this.state.battle = clamp(Math.round(index), 0, this.replay.battles.length - 1);
     this.battle = this.battleOf(this.state.battle);
     Object.assign(this.state, { selected: -1, compare: -1 });
-    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.missiles, this.statistics]) part.open(this.battle);
+    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.missiles, this.statistics, this.study]) part.open(this.battle);
+    $("toggle-orders").hidden = !this.battle.arrays.orders;
     this.camera = new Camera(this.battle.size);
     this.measure();
     this.camera.fit(this.state.top);
@@ -63,7 +68,8 @@ class Viewer {
   }
 
   battleOf(index) {
-    return (this.battles[index] ??= new Battle(this.replay.about, this.replay.battles[index], this.replay.observed));
+    const kept = this.replay.battles[index];
+    return (this.battles[index] ??= new Battle(fileOf(this.replay, kept), kept));
   }
 
   listBattles() {
@@ -85,7 +91,7 @@ class Viewer {
     const { state } = this;
     if (wish.theme) Object.assign(state, { theme: wish.theme, themeChosen: true });
     if (wish.battle !== undefined && wish.battle !== state.battle) this.openBattle(wish.battle);
-    for (const key of ["follow", "seeAs", "showLines", "showBars", "showFocus", "showTags", "showLanes", "present", "large"]) state[key] = wish[key] ?? state[key];
+    for (const key of ["follow", "seeAs", "showLines", "showBars", "showFocus", "showTrails", "showOrders", "fog", "showTags", "showLanes", "present", "large"]) state[key] = wish[key] ?? state[key];
     if (wish.view) state.top = wish.view === "top" || Boolean(this.scene.flat);
     if (wish.select !== undefined) this.select(wish.select);
     if (wish.tab) this.openTab(wish.tab);
@@ -147,6 +153,19 @@ class Viewer {
     this.state.selected = flight.shooter;
     this.seek(Math.max(this.battle.tickEnd(flight.launch) - LAUNCH_LEAD_S, 0));
     this.frameView([flight.first, flight.first + flight.points - 1].map((row) => this.battle.waypoint(row)));
+  }
+
+  /** Look at a shot from its launch, with its way. */
+  visitShot(event, flight) {
+    this.visit(event);
+    this.missiles.chosen = flight;
+    this.refresh();
+  }
+
+  /** Darken what a team has not seen; the same again ends that. */
+  showFog(side) {
+    this.state.fog = this.state.fog === side ? -1 : side;
+    this.refresh();
   }
 
   frameView(points) {
@@ -300,6 +319,7 @@ class Viewer {
     $("seen-as").textContent = known ? `What ${battle.mechs[state.selected].name} perceives${known.size ? "" : ": nothing, it is dead"}` : "";
     this.intent.show(battle, m, state.showFocus);
     this.statistics.accounts.mark(state.selected);
+    if (state.tab === "study") this.study.show(t, [state.theme, state.large, innerWidth].join());
     this.roster.show(m, t, state.selected);
     this.feed.show(t);
     const shown = [state.battle, m, t, this.cockpit.choices, state.selected, state.tab, state.theme, state.large, innerWidth].join();
@@ -321,6 +341,7 @@ class Viewer {
     $("play").dataset.state = playback.playing ? "playing" : "paused";
     $("speed").value = playback.speed;
     document.body.dataset.tab = state.tab;
+    Object.assign($("toggle-fog"), { textContent: FOGS[state.fog] }).setAttribute("aria-pressed", state.fog >= 0);
     $("compare").hidden = $("end-compare").hidden = state.compare < 0;
     for (const name of ["present", "showLanes", "large"]) document.documentElement.toggleAttribute(`data-${name.toLowerCase()}`, state[name]);
     $("clip").setAttribute("aria-pressed", Boolean(this.clip));
@@ -356,29 +377,6 @@ class Viewer {
     this.camera.fit(this.state.top);
     this.camera.jump();
   }
-
-  /** A small interface for tests and for the curious. */
-  get api() {
-    return {
-      time: () => this.playback.t,
-      seek: (t) => this.seek(t),
-      select: (n) => this.select(n),
-      play: () => this.playback.playing || this.toggle(),
-      pause: () => this.playback.playing && this.toggle(),
-      state: () => ({ ...this.state, t: this.playback.t, moment: this.battle.momentAt(this.playback.t), playing: this.playback.playing, speed: this.playback.speed, frames: this.frames, still: this.pending === undefined && (this.sharp || !this.scene.software) }),
-      shownMechs: () => this.scene.actors.map(({ mech }) => mech.n),
-      screenOf: (n) => {
-        const place = $("overlay").getBoundingClientRect(), spot = this.overlay.project(this.scene.matrix, this.battle.pose(n, this.playback.t).pos);
-        return [spot[0] + place.left, spot[1] + place.top];
-      },
-      drawNow: () => this.draw(),
-      timeline: this.timeline,
-      camera: () => this.camera.told,
-      settle: () => { this.camera.jump(); this.refresh(); },
-      software: this.scene.software,
-      facts: FACT,
-    };
-  }
 }
 
 /** Say in one line why nothing can be shown. */
@@ -389,7 +387,7 @@ function giveUp(line) {
 
 async function start() {
   try {
-    window.echelon = new Viewer(await readReplay($("data").textContent.trim())).api;
+    window.echelon = interfaceOf(new Viewer(await readReplay($("data").textContent.trim())));
   } catch (error) {
     const blind = error instanceof NoWebGL;
     giveUp(blind ? "This viewer needs WebGL2 or a 2D canvas, and this browser offers neither." : `This battle cannot be shown: ${error.message}`);

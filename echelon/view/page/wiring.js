@@ -28,6 +28,7 @@ function wire(viewer) {
   click("close-battles", () => $("battles").close());
   click("end-present", () => viewer.flip("present"));
   click("end-compare", () => viewer.compareWith(-1));
+  click("toggle-fog", () => viewer.showFog(viewer.state.fog === 1 ? 1 : viewer.state.fog + 1));
   click("picture", () => savePicture(viewer));
   click("clip", () => toggleClip(viewer));
   click("copy", () => copyAddress(viewer));
@@ -78,7 +79,10 @@ function hover(viewer, n) {
 
 /** The menu of the battles, those of a seed together. */
 function offerBattles(viewer) {
-  const { battles, about } = viewer.replay, seconds = (i) => battles[i].decisions * about.dt_s * about.decision_repeat;
+  const { battles } = viewer.replay, seconds = (i) => {
+    const { about } = fileOf(viewer.replay, battles[i]);
+    return battles[i].decisions * about.dt_s * about.decision_repeat;
+  };
   const option = (i) => new Option(`${i + 1} · ${headline(battles[i].about, seconds(i))}`, i);
   $("battle-choice").append(...pairsOf(battles).map(({ seed, battles: own }) => {
     const group = document.createElement("optgroup");

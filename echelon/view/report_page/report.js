@@ -74,6 +74,7 @@
     for (const x of ticks(first, last, 4))
       draw(svg, "text", { x: px(x), y: HIGH - 5, "text-anchor": "middle" }).textContent = short(x);
     for (const [x, stage] of report.stages) if (x > first && x < last) stageMark(svg, px(x), stage);
+    if (spec.bands) for (const line of lines) band(svg, line, px, py);
     const aside = (i) => 4 * (i - (lines.length - 1) / 2);
     lines.forEach((line, i) => (spec.points ? points(svg, line, (x) => px(x) + aside(i), py) : curve(svg, line, px, py)));
     const here = draw(svg, "line", { class: "here", y1: TOP, y2: HIGH - BOTTOM, visibility: "hidden" });
@@ -105,6 +106,12 @@
   function stageMark(svg, x, stage) {
     draw(svg, "line", { class: "stage", x1: x, x2: x, y1: TOP, y2: HIGH - BOTTOM });
     draw(svg, "text", { class: "stage-number", x: x + 3, y: TOP + 9 }).textContent = stage;
+  }
+
+  /** The interval of a curve over runs. */
+  function band(svg, line, px, py) {
+    const there = line.x.map((x, i) => [px(x), py(line.high[i])]), back = line.x.map((x, i) => [px(x), py(line.low[i])]).reverse();
+    draw(svg, "polygon", { class: "band", style: `--line: ${line.colour}`, points: [...there, ...back].map((spot) => spot.join()).join(" ") });
   }
 
   const known = (line) => line.x.map((x, i) => [x, line.y[i], i]).filter(([, y]) => y !== null);
@@ -165,6 +172,7 @@
       add(row, "td", name);
       add(row, "td", value, "text");
     }
+    at("#bar").hidden = Boolean(report.tables);
     at("#reload").hidden = report.state !== "running";
     const box = at("#reload input"), key = "echelon-report";
     box.checked = location.hash === "#live";
@@ -192,6 +200,17 @@
     const able = charts.filter((spec) => spec.lines.length > 0);
     for (const spec of able) chart(at(`${selector} .charts`), spec);
     return able.length > 0;
+  }
+
+  /** What several runs are told of, a table each. */
+  function compared() {
+    const tables = report.tables ?? [];
+    at("#compared").hidden = tables.length === 0;
+    for (const { title, note, columns, rows } of tables) {
+      add(at("#compared"), "h3", title);
+      add(at("#compared"), "p", note, "note");
+      if (rows.length) table(add(at("#compared"), "div", null, "scroll"), columns, rows, columns.map((_, i) => i));
+    }
   }
 
   function evaluations() {
@@ -231,6 +250,7 @@
 
   function replay() {
     at("#battle").textContent = report.battle;
+    at("#replay").hidden = !report.battle;
     if (!page) return;
     const address = URL.createObjectURL(new Blob([page], { type: "text/html" }));
     const button = at("#play"), apart = at("#apart");
@@ -248,6 +268,7 @@
 
   function config() {
     at("#preset").textContent = report.config.told;
+    at("#config").hidden = report.config.settings.length === 0;
     const [changed, all] = document.querySelectorAll("#config .scroll");
     const differ = report.config.settings.filter((row) => row[2] !== null);
     if (differ.length) table(changed, ["setting", "this run", "preset"], differ, [0, 1, 2]);
@@ -257,6 +278,7 @@
   head();
   results();
   at("#curves").hidden = !curves("#curves", report.charts);
+  compared();
   evaluations();
   skills();
   behaviour();

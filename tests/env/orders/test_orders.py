@@ -13,6 +13,7 @@ from echelon import EchelonEnv, EnvConfig
 from echelon.env.observation import layout
 from echelon.env.orders import commander_view, issue, order_stream
 from echelon.rules.actions import Act
+from echelon.rules.catalog import Material
 from echelon.rules.config import env_from_json
 from echelon.rules.orders import (
     DISCIPLINES,
@@ -207,7 +208,11 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     assert [of("reached", mech, layout.ORDER, "order") for mech in (MEDIUM, LIGHT, ENEMY)] == [[0], [1], [0]]
     assert of("zone_vector", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -0.5], abs=1e-6)
     assert of("path_direction", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -1.0], abs=1e-6)
-    assert of("path_length", MEDIUM, layout.EGO, "ego") == pytest.approx([16 / 40])
+    # 19 columns to those within 1.17 vox of the middle of the block, which stand for the way to it.
+    length = (19 + 4 - 2 * math.sqrt(2) - 4) / 40
+    assert of("path_length", MEDIUM, layout.EGO, "ego") == pytest.approx([length])
+    assert of("way_length", MEDIUM, layout.ORDER, "order") == pytest.approx([length])
+    assert of("way", MEDIUM, layout.ORDER, "order") == pytest.approx([0.0, -1.0], abs=1e-6)
     assert of("in_zone", LIGHT, layout.EGO, "ego") == [1.0] and of("path_direction", LIGHT, layout.EGO, "ego") == [0, 0]
     assert not streams["ego"][0, ENEMY].any() and not ego.any()
 
@@ -215,6 +220,26 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
         one.game, config=dataclasses.replace(CONFIG, command=dataclasses.replace(ON, steers=False))
     )
     assert order_stream.add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
+
+
+def test_the_way_that_a_mech_is_told_leads_around_a_wall():
+    """Between (10, 20) and (30, 20) stands a wall that ends 8 vox before the upper edge of the map."""
+    one = scene(CONFIG, (19, 21, 0, 32, 1, 8, Material.SOLID)).place(MEDIUM, 10, 20).place(LIGHT, 26.5, 20.5)
+    spoken(one, command(OrderKind.MOVE, x=0.5, y=0.0))
+    sent = order_stream.destination(one.state, one.game)
+    way = order_stream.way_there(one.state, sent, one.game)
+    assert way.left_vox[0, MEDIUM] > 28 and way.left_vox[0, LIGHT] == 0
+    at, steps = one.state.mechs.pos[0, MEDIUM, :2].clone(), 0
+    while way.left_vox[0, MEDIUM] > 0:
+        at += way.step[0, MEDIUM]
+        assert not ((16.5 < at[0] < 23.5) & (at[1] < 33)), "too near to the wall for the widest hull"
+        one.place(MEDIUM, *at.tolist())
+        way = order_stream.way_there(one.state, sent, one.game)
+        steps += 1
+    assert steps < 50 and (at - torch.tensor([30.0, 20.0])).norm() < ON.reach_vox
+    seen = order_stream.add_orders(one.state, {"ego": torch.zeros(1, 4, layout.width(layout.EGO))}, one.game)
+    assert seen["order"][0, MEDIUM, layout.columns(layout.ORDER, "reached")] == 1
+    assert not seen["order"][0, MEDIUM, layout.columns(layout.ORDER, "way")].any()
 
 
 def test_a_commander_is_told_how_its_pack_fares_and_whom_its_team_knows_of():

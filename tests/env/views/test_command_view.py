@@ -108,3 +108,18 @@ def test_orders_of_another_shape_are_refused():
     td["commanders", "action"] = torch.zeros(2, 1, 7)
     with pytest.raises(ConfigError, match=r"\('commanders', 'action'\) must have shape \(2, 1, 18\), got \(2, 1, 7\)"):
         view.step(td)
+
+
+def test_a_decision_splits_no_operation_over_threads():
+    view = echelon.commanders(CONFIG, num_envs=2, device="cpu", seed=1)
+    view.reset()
+    threads = []
+
+    def counted(action):
+        threads.append(torch.get_num_threads())
+        return action
+
+    view.drives = counted
+    torch.set_num_threads(2)
+    view.decide(None)
+    assert threads == [1] and torch.get_num_threads() == 2

@@ -65,6 +65,19 @@ def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
     assert signal.getsignal(number) is before
 
 
+def test_torchrun_repeats_what_its_processes_were_sent(exits, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "echelon")
+    with Stop() as stop:
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+    assert exits == [] and stop.signal == signal.SIGTERM
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID")
+    with Stop():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert exits == [128 + signal.SIGTERM]
+
+
 def test_a_closed_terminal_may_tell_it_many_times(exits):
     with Stop() as stop:
         # The terminal, then the shell; the limit of processor time, every second; the session's manager.

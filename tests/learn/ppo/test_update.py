@@ -278,7 +278,7 @@ def test_a_cpu_learns_and_collects_on_one_thread_an_operation(rollout, monkeypat
     try:
         ppo.loss = lambda part: (used.append(torch.get_num_threads()), loss(part))[1]
         ppo.update(batch, memory)
-        monkeypatch.setattr(rollout, "_decide", lambda t: used.append(torch.get_num_threads()))
+        monkeypatch.setattr(rollout, "_decide", lambda: used.append(torch.get_num_threads()))
         rollout.collect()
         assert torch.get_num_threads() == 2
     finally:

@@ -1,0 +1,42 @@
+"""Who won the branches of a battle, in a file that grows, so that counting goes on after a kill."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from echelon.env.outcome import Winner
+from echelon.rules.versions import RULES_VERSION
+from echelon.runtime.files import append_whole, read_file, write_whole
+
+LETTERS = {Winner.DRAW: "=", Winner.BLUE: "b", Winner.RED: "r"}
+WINNERS = {letter: winner for winner, letter in LETTERS.items()}
+
+
+class BranchLog:
+    """The winners of branches in their order. The file begins with a line that names what is played; each further line
+    holds a letter a branch of one batch. What another call wrote is dropped, and so is a line that was not finished.
+
+    Args:
+        path: None keeps them in memory alone.
+        told: what is played, by its `repr`.
+    """
+
+    def __init__(self, path: Path | None, told: Sequence[object]) -> None:
+        self.path, self.winners = path, list[Winner]()
+        if path is None:
+            return
+        head = hashlib.sha256(repr((RULES_VERSION, *told)).encode()).hexdigest()
+        text = read_file(path).decode(errors="replace") if path.exists() else ""
+        own, *lines = text[: text.rfind("\n") + 1].split("\n")
+        letters = "".join(lines) if own == head else ""
+        if all(letter in WINNERS for letter in letters):
+            self.winners = [WINNERS[letter] for letter in letters]
+        write_whole(path, f"{head}\n{letters if self.winners else ''}\n".encode())
+
+    def add(self, winners: Sequence[Winner]) -> None:
+        """Keep the winners of a batch."""
+        self.winners += winners
+        if self.path is not None:
+            append_whole(self.path, ("".join(LETTERS[winner] for winner in winners) + "\n").encode())

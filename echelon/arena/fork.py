@@ -1,0 +1,122 @@
+"""A recorded battle played again, and otherwise from a moment on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.branches import ALL_INTERVENTIONS, EDITS, Fork, ForkedBatch, Intervention, batches_made_by
+from echelon.arena.resolve import resolve
+from echelon.arena.whatif import BattleSetup, arena_of, check_same, check_time, of_replay
+from echelon.env.arguments import one_seed, whole_within
+from echelon.replay.battle import Battle as Recorded
+from echelon.replay.battle import Replay
+from echelon.replay.file import read
+from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import require
+from echelon.runtime.files import expect
+from echelon.runtime.limits import Limits, path_text
+from echelon.world.splits import placed_seed
+
+
+def fork(
+    battle: Replay | str | os.PathLike[str],
+    index: int = 0,
+    *,
+    at_s: float,
+    blue: str | None = None,
+    red: str | None = None,
+    seed: int | None = None,
+    mech: int = 0,
+    intervention: Intervention | None = None,
+    changes: Sequence[tuple[int, str, float]] = (),
+    device: torch.device | str | None = None,
+) -> Replay:
+    """Play a recorded battle again, and otherwise from a time on.
+
+    Args:
+        battle: a replay, or its file.
+        index: which of its battles.
+        at_s: seconds after which something is other.
+        blue, red: who commands from there on, where it is another one. Who was not there remembers nothing.
+        seed: of chance from there on; by default chance goes on as it did.
+        mech, intervention: which mech does or is otherwise, blue first, and what.
+        changes: what is set at that time: the number of a mech, blue first, one of `hp`, `leg_hp`, `heat`, `stability`,
+            `x`, `y`, `z` (vox, of the hull's centre) and `yaw` (rad), and its value.
+        device: by default a GPU if there is one.
+
+    Returns:
+        A replay of two battles: as it was, and as it became.
+
+    Raises:
+        ConfigError, FileError: as `whatif`.
+    """
+    replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
+    known = of_replay(replay, index)
+    edits = checked_changes(known.config, mech, intervention, changes)
+    heirs = replace(known, blue=blue or known.blue, red=red or known.red)
+    arena, own = arena_of(known, device, 1, heirs)
+    (result,) = arena.play([own]).results
+    check_same(known, result)
+    check_time(at_s, result, known)
+    chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
+    after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
+    change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
+    return with_fork(replay, index, change, record_fork(arena, own, change, known, heirs))
+
+
+def checked_changes(
+    config: EnvConfig, mech: Any, intervention: Any, changes: Sequence[Any]
+) -> tuple[tuple[int, str, float], ...]:
+    """The edits of a fork, once all that is other in it is checked."""
+    whole_within("mech", mech, Limits(0, config.num_mechs - 1))
+    is_known = intervention is None or intervention in ALL_INTERVENTIONS
+    require(is_known, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
+    return tuple(checked_edit(config, edit) for edit in changes)
+
+
+def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
+    """A mech, what of it is set, and to what."""
+    is_triple = isinstance(edit, Sequence) and not isinstance(edit, str) and len(edit) == 3
+    require(is_triple, "changes", "each a mech, what of it is set, and its value", edit)
+    mech, name, value = edit
+    whole_within("changes: mech", mech, Limits(0, config.num_mechs - 1))
+    require(name in EDITS, "changes", f"of {', '.join(EDITS)}", name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
+    require(is_number, f"changes: {name}", "a number", value)
+    return mech, name, float(value)
+
+
+def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:
+    """The replay of a battle that is other from a decision on, under the names of its commanders before and after."""
+    recorder = Recorder([0])
+    with batches_made_by(arena, partial(ForkedBatch, fork=change)):
+        arena.play([own], recorder)
+    blue, red = (
+        old if old == new else f"{old}, then {new}" for old, new in ((known.blue, heirs.blue), (known.red, heirs.red))
+    )
+    return recorder.finish([blue], [red])
+
+
+def with_fork(replay: Replay, index: int, change: Fork, forked: Replay) -> Replay:
+    """A recorded battle and its fork as one replay."""
+    was, (became,) = replay.battles[index], forked.battles
+    check_same_before(was, became, change.decision)
+    return Replay(replay.about, [was, became])
+
+
+def check_same_before(was: Recorded, became: Recorded, decision: int) -> None:
+    """Raise `FileError` where a battle that was played again differs from what was recorded before its fork."""
+    for name in ("pos", "yaw", "hp", "heat"):
+        recorded, again = (getattr(battle, name)[: decision + 1] for battle in (was, became))
+        limit = f"as recorded in its first {decision} decisions"
+        expect(np.array_equal(recorded, again), f"{name} of the battle played again", limit, "something else")

@@ -1,0 +1,187 @@
+"""What the report of several runs tells: groups over seeds, what differs, where each run comes from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.arena.evaluator import BEST
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import POLICY, open_checkpoint
+from echelon.reports.data import duration
+from echelon.reports.data import shown as told
+from echelon.reports.plots import SHARES, Curve, title_of
+from echelon.reports.run_groups import CONFIDENCE, RESAMPLES, Run, Statistic, grouped, interquartile_mean, middle
+from echelon.runtime.errors import one_line
+
+SHOWN = ("return", "win_rate", "stage", "entropy", "kl", "explained_variance", "kills", "deaths", "agent_steps_per_s")
+"""Columns of `metrics.csv` that have a panel, behind the evaluations."""
+EMPTY: dict[str, Any] = {"columns": [], "rows": []}
+HASH_LETTERS = 12
+
+
+@dataclass(frozen=True)
+class FinalWinRates:
+    """The last win rate of each run of a group against a rival."""
+
+    values: np.ndarray
+
+    def text(self, statistic: Statistic) -> str:
+        """The middle with its interval over runs, in percent."""
+        return interval_text(*middle_of([self.values], statistic))
+
+
+def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Statistic = "mean") -> dict[str, Any]:
+    """The values of a report of several runs, for `echelon.view.run_report.write_report`.
+
+    Args:
+        folders: where each run lies, in the same order.
+        statistic: the middle of a group.
+    """
+    groups = grouped(runs)
+    axes: dict[str, list[float | None]] = {}
+    rivals = [rival for rival in dict.fromkeys(rival for run in runs for rival in run.rivals) if rival != BEST]
+    names = [*rivals, *(name for name in SHOWN if any(name in run.columns for run in runs))]
+    charts = [chart_of(name, groups, statistic, name in rivals, axes) for name in names]
+    word = "interquartile mean" if statistic == "iqm" else "mean"
+    differ = differences(runs)
+    return {
+        "name": one_line(f"{len(runs)} runs, {len(groups)} {'group' if len(groups) == 1 else 'groups'}"),
+        "state": f"{word} over the seeds of a group",
+        "told": "bands: 95 % bootstrap interval over runs; groups are named by the settings in which they differ",
+        "progress": 1.0,
+        "made": f"written {time.strftime('%Y-%m-%d %H:%M:%S')}",
+        "origin": [],
+        "signs": [],
+        "stages": [],
+        "best": "",
+        "tiles": [],
+        "charts": charts,
+        "evaluations": EMPTY,
+        "skills": [],
+        "behaviour": {"whom": "", "weapons": EMPTY, "deeds": EMPTY, "charts": [], "distances": []},
+        "battle": "",
+        "config": {"told": "", "settings": []},
+        "axes": axes,
+        "tables": [
+            ablation_table(groups, rivals, statistic),
+            {"title": "Difference of settings", "note": differ[0], **differ[1]},
+            provenance_table(runs, folders),
+        ],
+    }
+
+
+def chart_of(
+    name: str,
+    groups: Mapping[str, Sequence[Run]],
+    statistic: Statistic,
+    is_rival: bool,
+    axes: dict[str, list[float | None]],
+) -> dict[str, Any]:
+    """A panel with a curve and a band for each group."""
+    found = {label: middle(members, name, statistic) for label, members in groups.items()}
+    lines = [line_of(label, name, curve, axes) for label, curve in found.items() if curve is not None]
+    is_share = is_rival or name in SHARES
+    title = f"win rate against {name}" if is_rival else title_of(name)
+    whole = {"range": [0, 1]} if is_share else {}
+    return {"title": one_line(title), "lines": lines, "percent": is_share, "bands": True, **whole}
+
+
+def line_of(label: str, name: str, curve: Curve, axes: dict[str, list[float | None]]) -> dict[str, Any]:
+    axis = f"{label} {name}"
+    values = {key: [float(f"{value:.5g}") for value in getattr(curve, key)] for key in ("y", "low", "high")}
+    axes[axis] = curve.x.tolist()
+    return {"name": one_line(label), "axis": axis, **values}
+
+
+def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], statistic: Statistic) -> dict[str, Any]:
+    """A row a group: its last win rate against each rival, and the difference to the first group."""
+    ends = {label: {rival: end_of(members, rival) for rival in rivals} for label, members in groups.items()}
+    first = next(iter(ends))
+    rows = []
+    for label, own in ends.items():
+        row: list[Any] = [one_line(label)]
+        for rival in rivals:
+            row.append(own[rival].text(statistic) if len(own[rival].values) else "")
+            row.append("" if label == first else change_text(own[rival], ends[first][rival], statistic))
+        rows.append(row)
+    columns = ["group", *(text for rival in rivals for text in (one_line(rival), "to the first, points"))]
+    note = "Last win rates, in percent, and 95 % bootstrap intervals over runs, where there are several."
+    return {"title": "Groups beside each other", "note": note, "columns": columns, "rows": rows}
+
+
+def end_of(members: Sequence[Run], rival: str) -> FinalWinRates:
+    """The last win rate against a rival of each run that met it."""
+    series = [run.series(rival)[1] for run in members if rival in run.rivals]
+    return FinalWinRates(np.array([values[-1] for values in series if len(values)]))
+
+
+def middle_of(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[float, float, float]:
+    """The middle of a sample, or of the first less that of the second, with the ends of its interval over runs: NaN
+    where a sample has a single run."""
+    from scipy.stats import bootstrap  # takes a second to import
+
+    def of(*parts: np.ndarray, axis: int = -1) -> Any:
+        middles = [interquartile_mean(part, axis) if statistic == "iqm" else np.mean(part, axis) for part in parts]
+        return middles[0] if len(middles) == 1 else middles[0] - middles[1]
+
+    value = float(of(*samples))
+    if min(len(sample) for sample in samples) < 2:
+        return value, np.nan, np.nan
+    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
+    found = bootstrap(samples, of, axis=-1, rng=np.random.default_rng(0), **how).confidence_interval
+    return value, float(found.low), float(found.high)
+
+
+def interval_text(value: float, low: float, high: float, sign: str = "") -> str:
+    """Shares in percent, with their interval where it is known."""
+    interval = "" if np.isnan(low) else f" ({100 * low:{sign}.0f} to {100 * high:{sign}.0f})"
+    return f"{100 * value:{sign}.0f}{interval}"
+
+
+def change_text(own: FinalWinRates, first: FinalWinRates, statistic: Statistic) -> str:
+    if not len(own.values) or not len(first.values):
+        return ""
+    return interval_text(*middle_of([own.values, first.values], statistic), sign="+")
+
+
+def differences(runs: Sequence[Run]) -> tuple[str, dict[str, Any]]:
+    """The settings in which runs differ, a column a run, and what is said of them."""
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    differ = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
+    rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in differ]
+    note = "But for seeds, devices and what does not change what is learnt."
+    if not differ:
+        note = "The runs differ in nothing but seeds, devices and what does not change what is learnt."
+    return note, {"columns": ["setting", *(one_line(run.name) for run in runs)] if differ else [], "rows": rows}
+
+
+def provenance_table(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, Any]:
+    """A row a run: what it was made by and how long, against whom, and the hash of its weights."""
+    rows = [[one_line(run.name), *origin(folder)] for run, folder in zip(runs, folders, strict=True)]
+    columns = ["run", "seed", "agent steps", "time", "Echelon", "rules", "met", "weights, sha256"]
+    return {"title": "Where each run comes from", "note": "Of its newest checkpoint.", "columns": columns, "rows": rows}
+
+
+def origin(folder: Path) -> list[str]:
+    """Cells of `provenance_table`; empty of a run without a checkpoint."""
+    checkpoints = folder / "checkpoints"
+    if not any(checkpoints.glob("[!.]*")):
+        return [""] * 7
+    found = open_checkpoint(newest_checkpoint(checkpoints))
+    claims, counters = found.claims, found.counters
+    met = [f"{kind} {', '.join(names)}" for kind, names in found.provenance.as_json().items() if names]
+    return [
+        told(claims["settings"].get("seed")),
+        f"{counters.agent_steps:,}",
+        duration(counters.seconds),
+        told(claims.get("written_by")),
+        str(found.versions.rules),
+        told("; ".join(met)),
+        told(claims["files"][POLICY])[:HASH_LETTERS],
+    ]

@@ -1,0 +1,205 @@
+"""What a run plays now, on a page for whoever looks: `echelon-train --live`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echelon.command.film import Film, Frame, frames_of
+from echelon.env.observation.layout import GROUPS
+from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.config import PAST
+from echelon.learn.curriculum import SCRIPTED
+from echelon.learn.opponents.assignment import LEARNER
+from echelon.pipelines.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
+from echelon.view.command_page import command_page, ground_picture
+
+if TYPE_CHECKING:
+    from websockets.sync.server import ServerConnection
+
+    from echelon.learn.trainer import Trainer
+
+MOST_VIEWERS = 8
+FULL = f"{MOST_VIEWERS} watch this run already; close one of their pages first"
+LOOK_S = 0.5
+"""How often a thread that waits for the next rollout looks whether its viewer is there."""
+SLOW_S = 2.0
+"""How long a viewer may take to read a message; one that is slower is let go."""
+LEAST_S = 0.5
+"""Between two rollouts that are shown: a GPU plays more of them than anybody sees."""
+
+
+class LiveRollout:
+    """What the viewers are told of one rollout; made into text by the first of their threads that asks.
+
+    Args:
+        facts: of the message, but for its moments.
+        grounds: by map the materials `[Z, Y, X]` uint8 as battles begin on it.
+    """
+
+    def __init__(self, facts: dict[str, Any], played: list[Frame], grounds: dict[int, np.ndarray]) -> None:
+        self.facts, self.played, self.grounds = facts, played, grounds
+        self._making = threading.Lock()
+
+    def text(self) -> str:
+        with self._making:
+            return self._text
+
+    @functools.cached_property
+    def _text(self) -> str:
+        pictures = {number: ground_picture(ground, MATERIALS) for number, ground in self.grounds.items()}
+        told = {**self.facts, "type": "rollout", "grounds": pictures, "moments": self.played}
+        return json.dumps(told, separators=(",", ":"))
+
+
+class LiveServer(PageServer):
+    """The address at which a run is watched, by several viewers, none of whom is listened to. Use it as a context.
+
+    Whoever shows a rollout waits for nobody: each viewer has a thread, which sends the newest one.
+
+    Args:
+        page, port: as in `PageServer`.
+    """
+
+    close_timeout_s = 1.0
+
+    def __init__(self, page: str, port: int = 0, token: str = "") -> None:
+        super().__init__(page, port, token, ("--live", "--live-port"))
+        self._news = threading.Condition()
+        self._rollout: LiveRollout | None = None
+        self._number = 0
+        self._is_closed = False
+        self.viewers = 0
+
+    def __exit__(self, *error: object) -> None:
+        with self._news:
+            self._is_closed = True
+            self._news.notify_all()
+        super().__exit__(*error)
+
+    def show(self, rollout: LiveRollout) -> None:
+        """Let all viewers have a rollout."""
+        with self._news:
+            self._rollout, self._number = rollout, self._number + 1
+            self._news.notify_all()
+
+    def _attend(self, connection: ServerConnection) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        with self._news:
+            is_full = self.viewers == MOST_VIEWERS
+            self.viewers += not is_full
+        if is_full:
+            with contextlib.suppress(ConnectionClosed):
+                connection.close(POLICY_VIOLATION, FULL)
+            return
+        # One that reads nothing would hold up the end of the run.
+        connection.socket.settimeout(SLOW_S)
+        seen = 0
+        try:
+            while not self._is_closed and connection.state.name == "OPEN":
+                with self._news:
+                    self._news.wait_for(lambda seen=seen: self._is_closed or self._number > seen, LOOK_S)  # type: ignore[misc]
+                    rollout, number = self._rollout, self._number
+                if rollout is not None and number > seen and not self._is_closed:
+                    connection.send(rollout.text())
+                    seen = number
+        except (ConnectionClosed, OSError):
+            pass
+        finally:
+            with self._news:
+                self.viewers -= 1
+                # Whoever comes when nobody has looked for a while is shown what is played then.
+                self._rollout = self._rollout if self.viewers else None
+
+
+class Live(Callback):
+    """Serves the first battle of a run, on the first process. Nothing is read from the device while nobody looks.
+
+    Args:
+        port: 0: one that is free.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self.port = port
+        self.server: LiveServer | None = None
+        """None before the run and on other processes."""
+        self._serving = contextlib.ExitStack()
+        self._film: Film | None = None
+        self._filmed: object = None
+        """The collector whose decisions are kept: a new stage makes another one."""
+        self._shown_s = self._began_s = 0.0
+
+    def setup(self, trainer: Trainer) -> None:
+        """Listen.
+
+        Raises:
+            ConfigError: the port is taken, or the package `websockets` is missing.
+        """
+        if not trainer.ranks.is_first:
+            return
+        token = secrets.token_urlsafe(24)
+        page = command_page(page_facts(trainer.env, team_of(trainer), token, watches=True))
+        self.server = self._serving.enter_context(LiveServer(page, self.port, token))
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        if self.server is not None:
+            trainer.log_plain(f"live        {self.server.address}")
+
+    def on_iteration_start(self, trainer: Trainer) -> None:
+        """Keep what the collector is about to play."""
+        self._began_s = time.monotonic()
+        if self.server is not None and self._filmed is not trainer.collector:
+            self._film = Film(trainer.env.game, trainer.env.state, trainer.collector.decisions)
+            trainer.collector.on_decision = self._film.keep
+            self._filmed = trainer.collector
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Let the viewers see what was played."""
+        now = time.monotonic()
+        if self.server is None or self.server.viewers == 0 or now - self._shown_s < LEAST_S:
+            return
+        # In the iteration that entered a stage, its collector has played nothing yet.
+        if self._film is None or self._filmed is not trainer.collector:
+            return
+        self._shown_s = now
+        game, team = trainer.env.game, team_of(trainer)
+        played = frames_of(self._film.read(), game, team == "red", trainer.env.agent_names)
+        maps = {frame["map"] for frame in played if "map" in frame}
+        facts = {
+            "iteration": trainer.counters.iterations,
+            "agent_steps": trainer.counters.agent_steps,
+            "seconds": round(now - self._began_s, 3),
+            "decision_s": game.rules.decision_s,
+            **{group: name_of(trainer, group) for group in GROUPS},
+        }
+        grounds = {number: ground_of(trainer.env, number) for number in maps}
+        self.server.show(LiveRollout(facts, played, grounds))
+
+    def close(self) -> None:
+        self._serving.close()
+        self.server = None
+
+
+def owner_of(trainer: Trainer, group: str) -> str:
+    """Who commands a team of the first battle, as `PolicyAssignment` calls it."""
+    return trainer.opponents.assignment.owners[group][0][1]
+
+
+def team_of(trainer: Trainer) -> str:
+    """The team of the learner in the first battle, blue where it has both."""
+    return next(group for group in GROUPS if owner_of(trainer, group) == LEARNER)
+
+
+def name_of(trainer: Trainer, group: str) -> str:
+    """What plays a team of the first battle, in words."""
+    owner = owner_of(trainer, group)
+    names = {LEARNER: "the learner", SCRIPTED: trainer.curriculum.stage.opponent, PAST: "a frozen policy"}
+    return names.get(owner, owner)

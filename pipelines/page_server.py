@@ -1,0 +1,141 @@
+"""An address on this machine that hands out pages and talks over a WebSocket, to whoever knows its token.
+
+No message names a file or a module.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+
+from echelon.command.session import MOST_BYTES
+from echelon.env.env import EchelonEnv
+from echelon.pipelines.edit_server import HEADERS
+from echelon.rules.catalog import Material
+from echelon.runtime.errors import ConfigError
+
+if TYPE_CHECKING:
+    from websockets.http11 import Request, Response
+    from websockets.sync.server import ServerConnection
+
+CHANNEL, PAGE = "/ws", "/"
+OPEN_S = 2.0
+"""How long a connection may ask for nothing: browsers open some in advance, and the server's end waits for them."""
+POLICY_VIOLATION = 1008
+MATERIALS = [material.name.lower() for material in Material]
+
+
+def page_facts(env: EchelonEnv, team: str, token: str, watches: bool = False) -> dict[str, Any]:
+    """What `command_page` is told of the first battle of an environment."""
+    return {
+        "token": token,
+        "team": team,
+        "watches": watches,
+        "map": list(env.config.world.size[:2]),
+        "ground": ground_of(env, int(env.state.map_id[0])),
+        "materials": MATERIALS,
+        "hulls": {name: list(hull.size) for name, hull in env.game.catalog.hulls.items()},
+    }
+
+
+def ground_of(env: EchelonEnv, number: int) -> np.ndarray:
+    """The materials `[Z, Y, X]` uint8 of a map, as battles begin on it."""
+    ground: np.ndarray = env.game.maps.material[number].cpu().numpy()
+    return ground
+
+
+class PageServer:
+    """Base of what listens on this machine alone. Use it as a context.
+
+    Args:
+        page: what a browser is shown at the address; "": nothing, the address is that of the WebSocket.
+        port: 0: one that is free.
+        needed_by: the flag that asks for it, and that of the port, for error messages.
+
+    Raises:
+        ConfigError: the port is taken, or the package `websockets` is missing.
+    """
+
+    close_timeout_s = 10.0
+    """How long a client may take to say goodbye."""
+
+    def __init__(
+        self, page: str, port: int = 0, token: str = "", needed_by: tuple[str, str] = ("--blue ws and human", "--port")
+    ) -> None:
+        asks, flag = needed_by
+        try:
+            from websockets.sync.server import serve
+        except ImportError:
+            hint = "the package websockets: pip install 'echelon-marl[play]'"
+            raise ConfigError(f"{asks} must have {hint}, got none") from None
+        try:
+            listening = socket.create_server(("127.0.0.1", port))
+        except OSError as error:
+            raise ConfigError(f"{flag} {port}: {error.strerror}") from None
+        self.token = token or secrets.token_urlsafe(24)
+        self.pages = {PAGE: page} if page else {}
+        number = listening.getsockname()[1]
+        self.hosts = tuple(f"{name}:{number}" for name in ("127.0.0.1", "localhost"))
+        """What a browser on this machine calls it; another name leads here from a stranger's page."""
+        quiet = logging.getLogger("echelon.page_server")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        # A program sends no origin; every browser does.
+        origins = [f"http://{host}" for host in self.hosts]
+        self._server = serve(
+            self._attend,
+            sock=listening,
+            origins=[*origins, None],  # type: ignore[list-item]
+            process_request=self._answer,
+            max_size=MOST_BYTES,
+            compression=None,
+            open_timeout=OPEN_S,
+            close_timeout=self.close_timeout_s,
+            server_header=None,
+            logger=quiet,
+        )
+
+    @property
+    def address(self) -> str:
+        """Where to go: the page, or the WebSocket where there is none."""
+        where = f"http://{self.hosts[0]}{PAGE}" if self.pages else f"ws://{self.hosts[0]}{CHANNEL}"
+        return f"{where}?token={self.token}"
+
+    def __enter__(self) -> Any:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+
+    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """The answer to a request, None where it may become a WebSocket."""
+        asked = urlsplit(request.path)
+        token = parse_qs(asked.query).get("token", [""])[0]
+        is_known = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+        if not is_known or request.headers.get_all("Host")[:1] not in [[host] for host in self.hosts]:
+            return connection.respond(HTTPStatus.FORBIDDEN, "open the address that the program has printed\n")
+        if asked.path == CHANNEL:
+            return None
+        page = self.pages.get(asked.path)
+        if page is None:
+            known = ", ".join((CHANNEL, *self.pages))
+            return connection.respond(HTTPStatus.NOT_FOUND, f"there are {known}\n")
+        response = connection.respond(HTTPStatus.OK, page)
+        del response.headers["Content-Type"]
+        told: Mapping[str, str] = {"Content-Type": "text/html; charset=utf-8", **HEADERS}
+        for name, value in told.items():
+            response.headers[name] = value
+        return response
+
+    def _attend(self, connection: ServerConnection) -> None:
+        """Talk to a client, from when it comes to when it goes."""
+        raise NotImplementedError

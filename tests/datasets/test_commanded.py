@@ -1,0 +1,98 @@
+"""Games that somebody commands, as data: orders, what was driven, and all that everybody saw and did."""
+
+import pytest
+import torch
+from serving import small_port
+from torchrl.data import LazyMemmapStorage, ReplayBuffer
+
+from echelon.datasets.commanded import CommandedGame
+from echelon.datasets.dataset import DatasetWriter, open_dataset
+from echelon.pipelines.command import Command
+from echelon.rules.actions import Act
+from echelon.rules.orders import KINDS, OrderKind
+
+NAMES = ("human over heuristic:hard", "heuristic:hard")
+
+
+@pytest.fixture(scope="module")
+def game(tmp_path_factory):
+    """Two battles of 12 decisions that were commanded for a while, mech 1 of the second driven; what was played, and
+    the file."""
+    path = tmp_path_factory.mktemp("game") / "game.safetensors"
+    port, kept = small_port(3.0, period=2, battles=2), []
+    with DatasetWriter(path, port.view.config, NAMES) as writer:
+        played = CommandedGame(port, writer, NAMES)
+        tell = port.view.keeps
+        port.view.keeps = lambda stepped: (tell(stepped), kept.append(stepped.clone()))
+        port.order([{"kind": "move", "place": [20, 30]}, {"kind": "hold", "battle": 1, "fire": "hold"}])
+        port.drive({"battle": 1, "mech": "blue_1", "ahead": 1, "turn": 0.25})
+        port.step()
+        port.drive(None)
+        while not all(port.ended):
+            port.step()
+        played.end()
+    return kept, path
+
+
+def test_a_game_is_read_back(game):
+    kept, path = game
+    dataset = open_dataset(path)
+    assert dataset.commanders == NAMES and dataset.battles["commander"].tolist() == [[0, 1], [0, 1]]
+    assert dataset.battles["decisions"].tolist() == [12, 12] and len(dataset) == 24
+    for battle in range(2):
+        rows = dataset.rows[dataset.rows["battle"] == battle]
+        for key in rows.keys(True, True):
+            if key not in ("battle", ("blue_command", "action"), ("red_command", "action")):
+                told = torch.stack([stepped[key][battle] for stepped in kept])
+                assert torch.equal(rows[key], told), key
+
+
+def test_orders_and_what_was_driven_are_there(game):
+    dataset = open_dataset(game[1])
+    first, second = (dataset.rows[dataset.rows["battle"] == battle] for battle in range(2))
+    spoken = first["blue_command", "action"][:, 0, KINDS]
+    assert int(spoken[0].argmax()) == OrderKind.MOVE and not spoken[1:].any()
+    assert torch.equal(first["blue_command", "action"][0], game[0][0]["blue_command", "action"][0])
+    assert not dataset.rows["red", "driven"].any() and not dataset.rows["red_command", "action"].any()
+    heard = first["blue", "observation", "order"]
+    assert not heard[0].any() and heard[1].any()
+    driven = second["blue", "driven"]
+    assert driven.nonzero().tolist() == [[0, 1], [1, 1]] and not first["blue", "driven"].any()
+    assert (second["blue", "action"][driven][:, Act.YAW_RATE] == 0.25).all()
+
+
+def test_it_is_data_for_a_commander_and_for_mechs(game):
+    dataset = open_dataset(game[1])
+    buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=8)
+    for part in dataset.transitions(size=7):
+        buffer.extend(part)
+    drawn = buffer.sample()
+    for key in ("packs", "tracks", "situation"):
+        ours, theirs = drawn["blue_command", "observation", key], drawn["next", "blue_command", "observation", key]
+        assert ours.shape == theirs.shape and ours.shape[:2] == (8, 1)
+    assert drawn["blue_command", "action"].shape == (8, 1, 18)
+    assert drawn["next", "blue_command", "reward"].shape == (8, 1, 1)
+    (rows,) = dataset.transitions("structured")
+    ends = rows["next", "done"][:, 0]
+    last = dataset.battles["last", "blue_command", "observation", "packs"]
+    assert torch.equal(rows["next", "blue_command", "observation", "packs"][ends], last)
+    mechs = torch.cat([*dataset.mechs_of(NAMES[0], "structured")])
+    assert mechs["observation", "order"].shape[1:] == (19,)
+
+
+def test_nothing_is_kept_of_a_game_that_did_not_end(tmp_path):
+    command = Command(blue="human", browser=False, dataset=tmp_path / "game.safetensors", device="cpu")
+    port = small_port(3.0)
+    with pytest.raises(KeyboardInterrupt), command.kept_as_data(port):
+        port.step()
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_kept_without_consent(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command, port = Command(blue="human", browser=False, device="cpu"), small_port(0.5)
+    with command.kept_as_data(port):
+        assert port.view.keeps is None
+        port.step()
+    assert not list(tmp_path.iterdir())
