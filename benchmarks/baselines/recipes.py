@@ -1,4 +1,4 @@
-"""The baselines: each trains a policy for a task within a budget of agent steps, from one seed."""
+"""The baselines: each trains a policy in the battles of a config within a budget of agent steps, from one seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import torch
 from clone import clone
 from torch import nn
 
-from echelon.env.tasks.task import Task
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
@@ -24,6 +23,7 @@ from echelon.learn.metrics import read_metrics
 from echelon.learn.models.registry import model_with
 from echelon.learn.trainer import Trainer
 from echelon.pipelines import torchrl_ppo
+from echelon.rules.config import EnvConfig
 
 EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
 OPPONENT = "heuristic:easy"
@@ -63,18 +63,18 @@ class Trained:
     """The recipe's own settings that a reader wants to know, such as whom it trained against."""
 
 
-Recipe = Callable[[Task, Budget], Trained | None]
+Recipe = Callable[[EnvConfig, Budget], Trained | None]
 
 
 def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
     """PPO of `pipelines/train.py`: IPPO with a local critic, MAPPO with a central one."""
 
-    def recipe(task: Task, budget: Budget) -> Trained | None:
+    def recipe(config: EnvConfig, budget: Budget) -> Trained | None:
         preset = TrainConfig.quick()
         model = dataclasses.replace(model_with(kind, preset.model), critic=critic)
-        config = dataclasses.replace(
+        train_config = dataclasses.replace(
             preset,
-            env=task.config,
+            env=config,
             opponent=OPPONENT,
             model=model,
             num_envs=budget.num_envs,
@@ -84,7 +84,7 @@ def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
             compile_policy="off" if torch.device(budget.device).type == "cpu" else "auto",
             checkpoint_every=10**9,
         )
-        return train_ours(config, budget)
+        return train_ours(train_config, budget)
 
     return recipe
 
@@ -120,9 +120,9 @@ def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
     return Trained(trainer.policy, counters.agent_steps, counters.seconds, curve, {"opponent": config.opponent})
 
 
-def torchrl_route(task: Task, budget: Budget) -> Trained:
+def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
     """`pipelines/torchrl_ppo.py`: PPO of TorchRL's parts, a network without memory for every mech by itself."""
-    per_iteration = budget.num_envs * len(task.config.blue) * ROLLOUT
+    per_iteration = budget.num_envs * len(config.blue) * ROLLOUT
     args = torchrl_ppo.Args(
         opponent=OPPONENT,
         battles=budget.num_envs,
@@ -131,7 +131,7 @@ def torchrl_route(task: Task, budget: Budget) -> Trained:
         seed=budget.seed,
         device=budget.device,
     )
-    torchrl_ppo.BATTLE = task.config
+    torchrl_ppo.BATTLE = config
     torch.manual_seed(budget.seed)
     began = time.perf_counter()
     env = torchrl_ppo.make_env(args)
@@ -144,26 +144,26 @@ def torchrl_route(task: Task, budget: Budget) -> Trained:
     return Trained(actor, args.iterations * per_iteration, seconds, curve, {"opponent": args.opponent})
 
 
-def qmix(task: Task, budget: Budget) -> Trained:
+def qmix(config: EnvConfig, budget: Budget) -> Trained:
     """QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)."""
     sys.path.append(str(EXAMPLES))
     example = importlib.import_module("qmix")
-    per_iteration = budget.num_envs * len(task.config.blue) * QMIX_ROLLOUT
+    per_iteration = budget.num_envs * len(config.blue) * QMIX_ROLLOUT
     iterations = -(-budget.agent_steps // per_iteration)
     began = time.perf_counter()
     policy, history = example.main(
-        task.config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=OPPONENT, seed=budget.seed
+        config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=OPPONENT, seed=budget.seed
     )
     curve = [{"agent_steps": float((i + 1) * per_iteration), **each} for i, each in enumerate(history)]
     seconds = time.perf_counter() - began
     return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": OPPONENT})
 
 
-def cloned(task: Task, budget: Budget) -> Trained:
+def cloned(config: EnvConfig, budget: Budget) -> Trained:
     """Behaviour cloning of `heuristic:hard`: the network of the plain route, likelihood of what the commander did."""
     began = time.perf_counter()
     actor, curve, steps = clone(
-        task.config, "heuristic:hard", budget.agent_steps, budget.num_envs, budget.seed, budget.device
+        config, "heuristic:hard", budget.agent_steps, budget.num_envs, budget.seed, budget.device
     )
     return Trained(actor, steps, time.perf_counter() - began, curve, {"teacher": "heuristic:hard"})
 
