@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from clone import clone
 from torch import nn
@@ -21,9 +22,11 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import read_metrics
 from echelon.learn.models.registry import model_with
-from echelon.learn.trainer import Trainer
 from echelon.pipelines import torchrl_ppo
 from echelon.rules.config import EnvConfig
+
+if TYPE_CHECKING:
+    from echelon.learn.trainer import Trainer
 
 EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
 OPPONENT = "heuristic:easy"
@@ -31,6 +34,7 @@ OPPONENT = "heuristic:easy"
 ROLLOUT = 32
 """Decisions of every mech in an iteration of the plain route."""
 QMIX_ROLLOUT, QMIX_UPDATES = 32, 96
+BENCHMARL_BATTLES = 60
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,9 @@ class Piece(Callback):
 
 def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
     """Train until the budget is spent, or `piece_s` have passed: then None, and the folder holds the run."""
+    # Not for the TorchRL that BenchMARL wants.
+    from echelon.learn.trainer import Trainer
+
     stored = budget.folder / "checkpoints"
     start = open_checkpoint(newest_checkpoint(stored)) if stored.exists() else None
     trainer = Trainer(config, budget.folder, start, callbacks=[Piece(budget.piece_s)])
@@ -159,6 +166,34 @@ def qmix(config: EnvConfig, budget: Budget) -> Trained:
     return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": OPPONENT})
 
 
+def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
+    """BenchMARL's MAPPO with its own settings (6,000 frames an iteration, 45 epochs), in an environment of the extra
+    `benchmarl`."""
+    from benchmarl.algorithms import MappoConfig
+    from benchmarl.experiment import Experiment, ExperimentConfig
+    from benchmarl.models import MlpConfig
+
+    from echelon.integrations.benchmarl import EchelonTask
+
+    mechs, settings = len(config.blue), ExperimentConfig.get_from_yaml()
+    per_iteration = mechs * settings.on_policy_collected_frames_per_batch
+    settings.max_n_iters, settings.max_n_frames = -(-budget.agent_steps // per_iteration), None
+    settings.on_policy_n_envs_per_worker = BENCHMARL_BATTLES
+    settings.train_device = settings.sampling_device = settings.buffer_device = budget.device
+    settings.evaluation = settings.render = False
+    settings.loggers, settings.save_folder = ["csv"], str(budget.folder)
+    budget.folder.mkdir(parents=True, exist_ok=True)
+    task = EchelonTask.VERSUS.get_task({"config": config, "opponent": OPPONENT})
+    began, parts = time.perf_counter(), (MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml())
+    experiment = Experiment(task, *parts, seed=budget.seed, config=settings)
+    experiment.run()
+    seconds = time.perf_counter() - began
+    (log,) = budget.folder.rglob("scalars/collection_win_rate.csv")
+    rows = np.loadtxt(log, delimiter=",", ndmin=2).tolist()  # of iterations in which battles ended
+    curve = [{"agent_steps": per_iteration * (iteration + 1), "won": won} for iteration, won in rows]
+    return Trained(experiment.policy, experiment.total_frames * mechs, seconds, curve, {"opponent": OPPONENT})
+
+
 def cloned(config: EnvConfig, budget: Budget) -> Trained:
     """Behaviour cloning of `heuristic:hard`: the network of the plain route, likelihood of what the commander did."""
     began = time.perf_counter()
@@ -174,6 +209,7 @@ RECIPES: dict[str, Recipe] = {
     "torchrl-ppo": torchrl_route,
     "qmix": qmix,
     "bc-hard": cloned,
+    "benchmarl-mappo": benchmarl_mappo,
 }
 ABOUT = {
     "ippo-lstm": "PPO of `pipelines/train.py`, preset quick, LSTM, critic of the mech's own view",
@@ -185,5 +221,6 @@ ABOUT = {
     "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory",
     "qmix": "QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)",
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
+    "benchmarl-mappo": "MAPPO of BenchMARL, no memory, with its own settings but for 60 battles in parallel",
 }
 """A line for the table, by baseline."""
