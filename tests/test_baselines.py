@@ -1,5 +1,6 @@
 """The programs of `benchmarks/baselines/`: every baseline makes a row, from which the table follows."""
 
+import dataclasses
 import importlib
 import json
 import sys
@@ -7,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from brief_strangers import BATTLES, TASK, play_one_piece
 
+from echelon.arena.strangers.leaderboard import read_table
 from echelon.env.tasks.task import latest, tasks
+from echelon.runtime.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 SMALL, STANDARD = latest("small-5v5"), latest("standard-10v10")
@@ -48,6 +52,23 @@ def test_every_baseline_makes_a_row(run, tmp_path, baseline):
         assert name.startswith("heuristic:") and len(row["pairs"]) == 1 and int(row["pairs"]) == row["wins"]
     assert f"--baseline {baseline} --seed 1 --agent-steps 700 --num-envs 4 --battles 2" in line["command"]
     assert [path.name for path in (tmp_path / "policies").iterdir()] == [f"{SMALL}_{baseline}_1.safetensors"]
+
+
+@pytest.mark.long
+def test_a_baseline_among_strangers_is_a_row_of_the_leaderboard(run, tmp_path, monkeypatch):
+    """Both of its runs are judged together; the row was checked before it stands there."""
+    play_one_piece(monkeypatch)
+    table = tmp_path / "leaderboard.json"
+    args = args_of(run, tmp_path / "none.jsonl", "bc-hard", agent_steps=200, battles=0, seed=(1, 2))
+    args = dataclasses.replace(args, task=TASK.name, leaderboard=table, folder=str(tmp_path))
+    assert run.main(args) == 0
+    (row,) = read_table(table)
+    assert (row["name"], row["unit"], len(row["runs"])) == ("bc-hard, 200 agent-steps", "run", 2)
+    assert row["verified"]["replayed"] == min(64, 2 * (BATTLES - 2))
+    assert "--baseline bc-hard --seed 1 2 --agent-steps 200 --num-envs 4" in row["command"]
+    assert not args.out.exists() and (tmp_path / "bc-hard.json").exists()
+    with pytest.raises(ConfigError, match="--battles"):
+        run.main(dataclasses.replace(args, battles=2))
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The baselines: each trains a policy for a task within a budget of agent steps, from one seed."""
+"""The baselines: each trains a policy in the battles of a config within a budget of agent steps, from one seed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from clone import clone
 from torch import nn
 
-from echelon.env.tasks.task import Task
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import read_metrics
 from echelon.learn.models.registry import model_with
-from echelon.learn.trainer import Trainer
 from echelon.pipelines import torchrl_ppo
+from echelon.rules.config import EnvConfig
+
+if TYPE_CHECKING:
+    from echelon.learn.trainer import Trainer
 
 EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
 OPPONENT = "heuristic:easy"
@@ -31,6 +34,7 @@ OPPONENT = "heuristic:easy"
 ROLLOUT = 32
 """Decisions of every mech in an iteration of the plain route."""
 QMIX_ROLLOUT, QMIX_UPDATES = 32, 96
+BENCHMARL_BATTLES = 60
 
 
 @dataclass(frozen=True)
@@ -63,18 +67,18 @@ class Trained:
     """The recipe's own settings that a reader wants to know, such as whom it trained against."""
 
 
-Recipe = Callable[[Task, Budget], Trained | None]
+Recipe = Callable[[EnvConfig, Budget], Trained | None]
 
 
 def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
     """PPO of `pipelines/train.py`: IPPO with a local critic, MAPPO with a central one."""
 
-    def recipe(task: Task, budget: Budget) -> Trained | None:
+    def recipe(config: EnvConfig, budget: Budget) -> Trained | None:
         preset = TrainConfig.quick()
         model = dataclasses.replace(model_with(kind, preset.model), critic=critic)
-        config = dataclasses.replace(
+        train_config = dataclasses.replace(
             preset,
-            env=task.config,
+            env=config,
             opponent=OPPONENT,
             model=model,
             num_envs=budget.num_envs,
@@ -84,7 +88,7 @@ def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
             compile_policy="off" if torch.device(budget.device).type == "cpu" else "auto",
             checkpoint_every=10**9,
         )
-        return train_ours(config, budget)
+        return train_ours(train_config, budget)
 
     return recipe
 
@@ -107,6 +111,9 @@ class Piece(Callback):
 
 def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
     """Train until the budget is spent, or `piece_s` have passed: then None, and the folder holds the run."""
+    # Not for the TorchRL that BenchMARL wants.
+    from echelon.learn.trainer import Trainer
+
     stored = budget.folder / "checkpoints"
     start = open_checkpoint(newest_checkpoint(stored)) if stored.exists() else None
     trainer = Trainer(config, budget.folder, start, callbacks=[Piece(budget.piece_s)])
@@ -120,9 +127,9 @@ def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
     return Trained(trainer.policy, counters.agent_steps, counters.seconds, curve, {"opponent": config.opponent})
 
 
-def torchrl_route(task: Task, budget: Budget) -> Trained:
+def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
     """`pipelines/torchrl_ppo.py`: PPO of TorchRL's parts, a network without memory for every mech by itself."""
-    per_iteration = budget.num_envs * len(task.config.blue) * ROLLOUT
+    per_iteration = budget.num_envs * len(config.blue) * ROLLOUT
     args = torchrl_ppo.Args(
         opponent=OPPONENT,
         battles=budget.num_envs,
@@ -131,7 +138,7 @@ def torchrl_route(task: Task, budget: Budget) -> Trained:
         seed=budget.seed,
         device=budget.device,
     )
-    torchrl_ppo.BATTLE = task.config
+    torchrl_ppo.BATTLE = config
     torch.manual_seed(budget.seed)
     began = time.perf_counter()
     env = torchrl_ppo.make_env(args)
@@ -144,26 +151,54 @@ def torchrl_route(task: Task, budget: Budget) -> Trained:
     return Trained(actor, args.iterations * per_iteration, seconds, curve, {"opponent": args.opponent})
 
 
-def qmix(task: Task, budget: Budget) -> Trained:
+def qmix(config: EnvConfig, budget: Budget) -> Trained:
     """QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)."""
     sys.path.append(str(EXAMPLES))
     example = importlib.import_module("qmix")
-    per_iteration = budget.num_envs * len(task.config.blue) * QMIX_ROLLOUT
+    per_iteration = budget.num_envs * len(config.blue) * QMIX_ROLLOUT
     iterations = -(-budget.agent_steps // per_iteration)
     began = time.perf_counter()
     policy, history = example.main(
-        task.config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=OPPONENT, seed=budget.seed
+        config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=OPPONENT, seed=budget.seed
     )
     curve = [{"agent_steps": float((i + 1) * per_iteration), **each} for i, each in enumerate(history)]
     seconds = time.perf_counter() - began
     return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": OPPONENT})
 
 
-def cloned(task: Task, budget: Budget) -> Trained:
+def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
+    """BenchMARL's MAPPO with its own settings (6,000 frames an iteration, 45 epochs), in an environment of the extra
+    `benchmarl`."""
+    from benchmarl.algorithms import MappoConfig
+    from benchmarl.experiment import Experiment, ExperimentConfig
+    from benchmarl.models import MlpConfig
+
+    from echelon.integrations.benchmarl import EchelonTask
+
+    mechs, settings = len(config.blue), ExperimentConfig.get_from_yaml()
+    per_iteration = mechs * settings.on_policy_collected_frames_per_batch
+    settings.max_n_iters, settings.max_n_frames = -(-budget.agent_steps // per_iteration), None
+    settings.on_policy_n_envs_per_worker = BENCHMARL_BATTLES
+    settings.train_device = settings.sampling_device = settings.buffer_device = budget.device
+    settings.evaluation = settings.render = False
+    settings.loggers, settings.save_folder = ["csv"], str(budget.folder)
+    budget.folder.mkdir(parents=True, exist_ok=True)
+    task = EchelonTask.VERSUS.get_task({"config": config, "opponent": OPPONENT})
+    began, parts = time.perf_counter(), (MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml())
+    experiment = Experiment(task, *parts, seed=budget.seed, config=settings)
+    experiment.run()
+    seconds = time.perf_counter() - began
+    (log,) = budget.folder.rglob("scalars/collection_win_rate.csv")
+    rows = np.loadtxt(log, delimiter=",", ndmin=2).tolist()  # of iterations in which battles ended
+    curve = [{"agent_steps": per_iteration * (iteration + 1), "won": won} for iteration, won in rows]
+    return Trained(experiment.policy, experiment.total_frames * mechs, seconds, curve, {"opponent": OPPONENT})
+
+
+def cloned(config: EnvConfig, budget: Budget) -> Trained:
     """Behaviour cloning of `heuristic:hard`: the network of the plain route, likelihood of what the commander did."""
     began = time.perf_counter()
     actor, curve, steps = clone(
-        task.config, "heuristic:hard", budget.agent_steps, budget.num_envs, budget.seed, budget.device
+        config, "heuristic:hard", budget.agent_steps, budget.num_envs, budget.seed, budget.device
     )
     return Trained(actor, steps, time.perf_counter() - began, curve, {"teacher": "heuristic:hard"})
 
@@ -174,6 +209,7 @@ RECIPES: dict[str, Recipe] = {
     "torchrl-ppo": torchrl_route,
     "qmix": qmix,
     "bc-hard": cloned,
+    "benchmarl-mappo": benchmarl_mappo,
 }
 ABOUT = {
     "ippo-lstm": "PPO of `pipelines/train.py`, preset quick, LSTM, critic of the mech's own view",
@@ -185,5 +221,6 @@ ABOUT = {
     "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory",
     "qmix": "QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)",
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
+    "benchmarl-mappo": "MAPPO of BenchMARL, no memory, with its own settings but for 60 battles in parallel",
 }
 """A line for the table, by baseline."""

@@ -1,7 +1,9 @@
-"""Rows of the table of baselines: train, evaluate by the task's protocol, append a JSON line.
+"""Rows of the table of baselines: train, evaluate by the task's protocol, append a JSON line; a task among strangers
+takes the runs of all seeds together and gives a row of the leaderboard.
 
 python benchmarks/baselines/run.py --task TASK --baseline mappo-lstm --seed 0 --agent-steps 1000000
 python benchmarks/baselines/run.py --task TASK --baseline mappo-lstm qmix --seed 0 1 2 --ray auto
+python benchmarks/baselines/run.py --task strangers/TASK --baseline bc-hard --seed 0 1 2 3 4 --folder runs/rows
 """
 
 from __future__ import annotations
@@ -24,10 +26,13 @@ from recipes import RECIPES, Budget, Trained
 
 import echelon
 from echelon.arena.evaluate import Evaluation
+from echelon.arena.strangers.evaluation import evaluate_strangers
+from echelon.arena.strangers.leaderboard import add_result, cells_of
 from echelon.env.tasks.task import find_task
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
-from echelon.runtime.files import write_whole
+from echelon.runtime.files import json_bytes, write_whole
 from echelon.runtime.ray_tasks import RayArgs, results_of
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +59,10 @@ class Args:
     """Runs of ours (ippo-*, mappo-*) are saved after so many minutes each, and go on where they were when the command
     is given again, bit for bit; 0 for no limit. Needs --folder."""
     folder: str = ""
-    """Where such runs are kept; a folder of temporary files by default."""
+    """Where such runs are kept, and the results of protocol 2; a folder of temporary files by default."""
     out: Path = ROOT / "benchmarks" / "results" / "baselines.jsonl"
+    leaderboard: Path = ROOT / "benchmarks" / "results" / "leaderboard.json"
+    """The table that rows of protocol 2 go to."""
     save: str = ""
     """Folder for the policies, as safetensors."""
     cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
@@ -66,7 +73,11 @@ def main(args: Args) -> int:
     for baseline in args.baseline:
         require(baseline in RECIPES, "--baseline", f"one of {', '.join(RECIPES)}", baseline)
     require(args.minutes == 0 or args.folder != "", "--folder", "a folder, for a run in pieces", args.folder)
-    find_task(args.task)
+    if find_task(args.task).strangers is not None:
+        require(args.save == "" and args.battles == 0, "--save, --battles", "left alone among strangers", "given")
+        rows = [run_among_strangers(args, baseline) for baseline in args.baseline]
+        print("\n".join(filter(None, rows)))
+        return report_status(args, None not in rows)
     calls = [(args, baseline, seed) for baseline in args.baseline for seed in args.seed]
     is_complete, output = True, sys.stdout
     with args.cluster.connected() as tasks:
@@ -75,24 +86,54 @@ def main(args: Args) -> int:
             if found is not None:
                 append(args.out, found[0])
                 print(found[1], file=output, flush=True)
+    return report_status(args, is_complete)
+
+
+def report_status(args: Args, is_complete: bool) -> int:
+    """The exit status; says how runs that were saved before their end go on."""
     if not is_complete:
         print(f"saved in {args.folder}; the same command goes on", file=sys.stderr)
     return 0 if is_complete else UNFINISHED
 
 
-def run(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any], str] | None:
-    """One run: its JSON line, and a row of win rates in words; None where it was saved before its end."""
+def train(args: Args, baseline: str, seed: int) -> Trained | None:
+    """One training run, in split train where the task has one; None where it was saved before its end."""
     task = find_task(args.task)
+    config = task.config if task.strangers is None else task.battle("train")
     device = use_device(resolve_device(args.device))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.folder or scratch) / f"{baseline}-{seed}"
         piece_s = 60 * args.minutes if args.minutes > 0 else float("inf")
         budget = Budget(args.agent_steps, args.num_envs, seed, str(device), folder, piece_s)
-        trained = RECIPES[baseline](task, budget)
+        return RECIPES[baseline](config, budget)
+
+
+def run_among_strangers(args: Args, baseline: str) -> str | None:
+    """The runs of all seeds, judged together by protocol 2 and put into the leaderboard: the row in words."""
+    runs = [train(args, baseline, seed) for seed in args.seed]
+    policies = [each.policy for each in runs if each is not None]
+    if len(policies) < len(runs):
+        return None
+    device = resolve_device(args.device)
+    command = command_of(dataclasses.replace(args, baseline=(baseline,)))
+    # Set pieces have teams of other sizes, which flat observations cannot show to a network.
+    pieces = None if isinstance(policies[0], ActorCritic) else 0
+    judged = evaluate_strangers(policies, args.task, pieces=pieces, device=device, command=command)
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(args.folder or scratch) / f"{baseline}.json"
+        write_whole(result, json_bytes(judged.as_json()))
+        name = f"{baseline}, {args.agent_steps:,} agent-steps"
+        row, _ = add_result(args.leaderboard, result, name, policies, device=device)
+    return " | ".join(cells_of(row))
+
+
+def run(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any], str] | None:
+    """One run: its JSON line, and a row of win rates in words; None where it was saved before its end."""
+    trained = train(args, baseline, seed)
     if trained is None:
         return None
-    began = time.perf_counter()
-    judged = echelon.evaluate(trained.policy, task, battles=args.battles or None, device=device)
+    began, device = time.perf_counter(), resolve_device(args.device)
+    judged = echelon.evaluate(trained.policy, args.task, battles=args.battles or None, device=device)
     alone = dataclasses.replace(args, baseline=(baseline,), seed=(seed,))
     line = row(alone, trained, judged, time.perf_counter() - began)
     if args.save:
@@ -109,16 +150,12 @@ def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -
         pairs = "".join(str(a + b) for a, b in zip(won[::2], won[1::2], strict=True))
         opponents[name] = {**result.row(judged.by_side), "pairs": pairs}
     commit, is_clean = commit_of()
-    given = {f"--{field.name.replace('_', '-')}": getattr(args, field.name) for field in dataclasses.fields(Args)}
-    given |= {"--baseline": args.baseline[0], "--seed": args.seed[0]}
-    flags = [f"{flag} {given[flag]}" for flag in ("--task", "--baseline", "--seed", "--agent-steps", "--num-envs")]
-    flags += [f"--battles {args.battles}"] * (args.battles > 0)
     return {
         "task": judged.task,
         "fingerprint": judged.fingerprint,
         "baseline": args.baseline[0],
         "seed": args.seed[0],
-        "command": " ".join(["python benchmarks/baselines/run.py", *flags]),
+        "command": command_of(args),
         "commit": commit,
         "clean": is_clean,
         "agent_steps": trained.agent_steps,
@@ -133,6 +170,14 @@ def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -
         **trained.facts,
         "curve": [finite(point) for point in trained.curve],
     }
+
+
+def command_of(args: Args) -> str:
+    """The command that makes these rows again."""
+    seeds = " ".join(str(seed) for seed in args.seed)
+    words = ["python benchmarks/baselines/run.py", f"--task {args.task}", f"--baseline {args.baseline[0]}"]
+    words += [f"--seed {seeds}", f"--agent-steps {args.agent_steps}", f"--num-envs {args.num_envs}"]
+    return " ".join([*words, *[f"--battles {args.battles}"] * (args.battles > 0)])
 
 
 def finite(point: Mapping[str, float]) -> dict[str, float]:

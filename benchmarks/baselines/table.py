@@ -93,8 +93,8 @@ def tables(lines: Sequence[Row]) -> str:
 
 
 def not_run(run: set[tuple[str, str]]) -> list[str]:
-    """A line for every task of today's rules that lacks baselines."""
-    today = [name for name, task in tasks().items() if task.is_playable]
+    """A line for every task of today's rules that lacks baselines; those among strangers have the leaderboard."""
+    today = [name for name, task in tasks().items() if task.is_playable and task.strangers is None]
     missing = {task: [name for name in ABOUT if (task, name) not in run] for task in today}
     told = {
         task: "all" if len(own) == len(ABOUT) else ", ".join(f"`{each}`" for each in own)

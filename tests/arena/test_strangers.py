@@ -129,7 +129,7 @@ def test_a_result_does_not_depend_on_batch_nor_on_further_runs(honest, tmp_path)
     found, policy = honest
     two = evaluate_strangers([str(policy), str(fighter(tmp_path, 2))], TASK, device="cpu", batch=9, pieces=0)
     assert two.record["runs"][0]["cases"] == found.record["runs"][0]["cases"]
-    assert two.scores["unit"] == "run" and not two.record["by_protocol"] and not two.is_sealed
+    assert two.scores["unit"] == "run" and two.is_sealed and "pieces" not in two.scores
 
 
 @pytest.mark.parametrize("sample", [0, 5])

@@ -1,7 +1,9 @@
 """Algorithms of BenchMARL on both tasks, two iterations each."""
 
+import importlib
 import math
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +77,22 @@ def test_an_algorithm_learns_for_two_iterations(task, algorithm, model, tmp_path
     assert logged["collection_battles"].tolist() == [8, 8]
     assert all(0 <= rate <= 1 for rate in logged["collection_win_rate"])
     assert len(logged["eval_reward_episode_reward_mean"]) == 2
+
+
+def test_a_baseline(tmp_path, monkeypatch):
+    """The recipe of the table of baselines, by two iterations of 32 frames."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks" / "baselines"))
+    recipes = importlib.import_module("recipes")
+    settings = ExperimentConfig.get_from_yaml()
+    settings.on_policy_collected_frames_per_batch, settings.on_policy_n_minibatch_iters = 32, 1
+    settings.on_policy_minibatch_size = 16
+    monkeypatch.setattr(ExperimentConfig, "get_from_yaml", lambda: settings)
+    monkeypatch.setattr(recipes, "BENCHMARL_BATTLES", 4)
+    mechs = len(SHORT.blue)
+    trained = recipes.RECIPES["benchmarl-mappo"](SHORT, recipes.Budget(33 * mechs, 4, 0, "cpu", tmp_path / "run"))
+    assert trained.agent_steps == 64 * mechs
+    assert [point["agent_steps"] for point in trained.curve] == [32 * mechs, 64 * mechs]
+    assert VERSUS.get_env_fun(2, True, 0, "cpu")().rollout(2, trained.policy)["agents", "action"].isfinite().all()
 
 
 def test_groups_of_both_teams(tmp_path):

@@ -96,8 +96,9 @@ def evaluate_strangers(
         policy: a name, a path, a module or a callable, as `echelon.evaluate` takes them; or a list of them, the
             training runs of one recipe, which are then the units of every interval.
         task: a name of `echelon.tasks()`, or a `Task`, with `strangers`.
-        battles, beside, pieces: in place of the task's numbers; the result is then no figure of the task. No set
-            piece is played for `pieces=0`.
+        battles, beside, pieces: in place of the task's numbers; the result is then no figure of the task, but for
+            `pieces=0`: no set piece is played, as by networks that take teams of one size alone, and that score is
+            missing.
         split: `test`, or `validation` to choose by.
         env: the view that modules were made for, where their keys do not tell.
         device, batch, precision, compiled, cuda_graph: as in `echelon.evaluate`.
@@ -162,8 +163,10 @@ def plan_of(own: Strangers, battles: int | None, beside: int | None, pieces: int
 
 
 def is_by_protocol(own: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
-    """Whether numbers and split are those of the task."""
-    return split == "test" and all(plan[name] == getattr(own, name) for name in PLAN)
+    """Whether numbers and split are those of the task. Set pieces may be left out, by networks made for teams of one
+    size: their score is then missing."""
+    allowed = {"battles": (own.battles,), "beside": (own.beside,), "pieces": (own.pieces, 0)}
+    return split == "test" and all(plan[name] in allowed[name] for name in PLAN)
 
 
 def battles_of(own: Strangers, split: Split, plan: Mapping[str, int]) -> int:
