@@ -24,11 +24,12 @@ from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside, require_picture
 from echelon.pipelines.progress_bar import bar, count_iterations, reading, with_progress
 from echelon.pipelines.result_tables import show, show_standings
-from echelon.reports.plots import draw_payoff, draw_ratings, draw_styles
+from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
 from echelon.runtime.ray_tasks import RayArgs
+from echelon.view.paper import save
 
 TURNS = Limits(1, 10**6)
 
@@ -213,7 +214,7 @@ class Standings:
         with bar(len(store.entries()), "styles", quiet=self.json) as shown:
             found = styles_of(self.arena.build(store), on_entry=lambda name: shown.advance())
         points, shares = plane(list(found.values()))
-        draw_styles(list(found), points, shares.tolist(), path)
+        save(styles_figure(list(found), points.numpy(), shares.tolist()), path)
         return style_columns(found, whole=self.json)
 
 
@@ -234,7 +235,7 @@ class Payoff:
         store = Store(self.league)
         check_writable(path)
         found = compute_payoff(store)
-        draw_payoff(found.names, found.share, path, found.games)
+        save(payoff_figure(found.names, found.share, found.games), path)
         if self.json:
             numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
             print(json.dumps({**numbers, "exploitability": found.exploitability, "picture": str(path)}))
@@ -259,7 +260,7 @@ class Ratings:
         check_writable(path)
         histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
         require(any(histories.values()), "--league", "one with a rating period that has ended", str(self.league))
-        draw_ratings(histories, path)
+        save(ratings_figure(histories), path)
         terminal().print(f"{path}")
 
 

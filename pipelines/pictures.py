@@ -19,7 +19,7 @@ from echelon.pipelines.progress_bar import tracked
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
-from echelon.reports.plots import SHARES, Subplot, draw_curves, title_of
+from echelon.reports.plots import SHARES, Subplot, curves_figure, title_of
 from echelon.reports.run_groups import Run, Statistic, grouped, middle, read_run
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS, EnvConfig, WorldConfig
@@ -31,8 +31,8 @@ from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import OtherReplay, write_page
-from echelon.view.paper import FORMATS, WIDTH_IN
-from echelon.view.strip import GIF_S, draw_gif, draw_strip
+from echelon.view.paper import FORMATS, WIDTH_IN, save
+from echelon.view.strip import GIF_S, draw_gif, strip_figure
 from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
 from echelon.world.written import write_maps
@@ -103,7 +103,7 @@ class Watch:
     def draw(self, replay: Replay, ground: np.ndarray, span: tuple[float, float]) -> None:
         which, (begin, end) = self.battle - 1, span
         if self.strip is not None:
-            draw_strip(replay, which, ground, self.strip, self.times, self.size, span)
+            save(strip_figure(replay, which, ground, self.times, self.size, span), self.strip)
         if self.gif is not None:
             seconds = (end - begin) / self.speed if self.speed > 0 else GIF_S
             side_px = round(GIF_PX_PER_IN * self.size)
@@ -244,7 +244,7 @@ class Plot:
             curves = {label: curve for label, curve in found.items() if curve is not None}
             title = f"win rate against {name}" if is_rival else title_of(name)
             panels[title] = Subplot(curves, is_evaluation=is_rival, is_share=is_rival or name in SHARES)
-        draw_curves(panels, self.out, self.note([len(members) for members in groups.values()], panels))
+        save(curves_figure(panels, self.note([len(members) for members in groups.values()], panels)), self.out)
         for label, members in groups.items():
             terminal().print(f"{label}: {', '.join(run.name for run in members)}")
         terminal().print(f"{self.out}  {len(panels)} curves of {len(runs)} runs")

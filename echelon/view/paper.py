@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +124,12 @@ def no_complaints() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         yield
+
+
+def colour(rgb: Sequence[int]) -> tuple[float, float, float]:
+    """A colour of 0..255 as matplotlib takes it."""
+    red, green, blue = (part / 255 for part in rgb)
+    return red, green, blue
 
 
 def shortened(name: str, most: int) -> str:
