@@ -8,7 +8,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -63,9 +63,9 @@ class RayArena(BatchArena):
         self.tasks = tasks
         recipe = Recipe(env, str(tasks.args.device), batch, precision, compiled, cuda_graph, allowed_modules())
         self.recipe = (uuid.uuid4().hex, tasks.share(recipe))
-        [(_, found)] = tasks.results(describe, [self.recipe], ["describe a worker"])
-        super().__init__(env, policies, torch.device("cpu"), batch, found.compute, found.compiled, found.cuda_graph)
-        self.processor = found.processor
+        [(_, (*how, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
+        super().__init__(env, policies, torch.device("cpu"), batch, *how)
+        self.processor = processor
         self.shared: dict[str, Any] = {}
         """What Ray calls the policies that workers were given, by name."""
 
@@ -141,15 +141,6 @@ class Recipe:
         return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *how)
 
 
-class Description(NamedTuple):
-    """With what a worker computes, as attributes of `BatchArena`."""
-
-    compute: torch.dtype
-    compiled: bool
-    cuda_graph: bool
-    processor: str
-
-
 _arenas: dict[str, BatchArena] = {}
 """The arena of this worker, which is kept for the next task of the same driver, by the driver's key."""
 
@@ -169,10 +160,10 @@ def policy_on(device: str, shared: Any) -> TeamPolicy:
     return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
 
 
-def describe(key: str, recipe: Recipe) -> Description:
-    """What a worker has, told to the driver."""
+def describe(key: str, recipe: Recipe) -> tuple[torch.dtype, bool, bool, str]:
+    """`compute`, `compiled`, `cuda_graph` and `processor` of a worker's arena, told to the driver."""
     arena = arena_of(key, recipe)
-    return Description(arena.compute, arena.compiled, arena.cuda_graph, arena.processor)
+    return arena.compute, arena.compiled, arena.cuda_graph, arena.processor
 
 
 def play_on_worker(

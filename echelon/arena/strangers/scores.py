@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from echelon.arena.match import win_rate_interval
+from echelon.arena.match import bootstrap_interval, win_rate_interval
 
-RESAMPLES, CONFIDENCE = 2000, 0.95
 FOCAL, BESIDE, GAP, PIECES, WORST = "focal", "with_strangers", "self_play_gap", "pieces", "worst_case"
 Of = Callable[[np.ndarray], np.ndarray]
 """A number from rows `[..., U, K]`."""
@@ -116,14 +115,11 @@ def spread(rows: np.ndarray, of: Of, unit: str, is_rate: bool) -> dict[str, floa
         return {"value": value, "low": low, "high": high}
     if len(rows) < 2:
         return {"value": value, "low": 0.0 if is_rate else -1.0, "high": 1.0}
-    from scipy.stats import bootstrap  # takes a second to import
 
     def drawn(index: np.ndarray, axis: int = -1) -> np.ndarray:
         return of(rows[index.astype(int)])
 
-    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
-    found = bootstrap((np.arange(len(rows)),), drawn, rng=np.random.default_rng(0), vectorized=True, **how)
-    ends = found.confidence_interval
+    ends = bootstrap_interval([np.arange(len(rows))], drawn)
     return {"value": value, "low": float(ends.low), "high": float(ends.high)}
 
 
