@@ -122,12 +122,9 @@ class Evaluate:
 def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
     sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if found.by_side else ()
     return [
-        {"against": row["opponent"], **{name: short(row[name]) for name in (*COLUMNS, *sides)}} for row in found.rows()
+        {"against": row["opponent"], **{name: rounded(row[name], 3) for name in (*COLUMNS, *sides)}}
+        for row in found.rows()
     ]
-
-
-def short(value: float) -> float:
-    return rounded(value, 3)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from echelon.league.store import FILE, Store
 from echelon.league.styles import plane, style_columns, styles_of
 from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.learn.config import TrainConfig
-from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config
+from echelon.pipelines.arena_args import ArenaArgs, ChosenBattle
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside, require_picture
 from echelon.pipelines.progress_bar import bar, count_iterations, reading, with_progress
@@ -91,18 +91,15 @@ class Evolve:
 
 
 @dataclass(frozen=True)
-class Init:
+class Init(ChosenBattle):
     """Create a league with the scripted tiers as entries."""
 
     league: Path
     """Folder of the league."""
-    env: EnvName = "auto"
-    """Battle preset of the league; auto is small."""
-    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
-        env = battle_config(self.env, [], self.changes)
+        env = self.config([])
         store = Store.create(self.league, env, self.rules)
         terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
 

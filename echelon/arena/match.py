@@ -53,7 +53,7 @@ def interval_over_seeds(points: Sequence[float]) -> tuple[float, float]:
 
 
 def bootstrap_interval(samples: Sequence[np.ndarray], of: Callable[..., Any], axis: int = -1) -> Any:
-    """`low` and `high`, the ends of the 95 % bootstrap interval (percentiles) of what `of` makes of samples of units."""
+    """`low` and `high`, ends of the 95 % bootstrap interval (percentiles) of what `of` makes of samples of units."""
     from scipy.stats import bootstrap  # takes a second to import
 
     how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}

@@ -80,15 +80,11 @@ class RayArena(BatchArena):
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Generator[tuple[int, BatchResult], None, None]:
         """As `BatchArena.play_batches`: batches end in any order. Their seconds are those since the one before."""
-        size = self._size_of_tasks(len(battles))
+        size = min(self.batch, max(LEAST, -(-len(battles) // (TASKS_A_WORKER * self.tasks.slots))))
+        size = self.batch if self.tasks.args.ray_gpus > 0 else size
         first = size if recorder is None else max(size, min(max(recorder.battles) + 1, self.batch))
         starts = [0, *range(first, len(battles), size), len(battles)]
         yield from self._play(battles, starts, recorder, sink)
-
-    def _size_of_tasks(self, battles: int) -> int:
-        if self.tasks.args.ray_gpus > 0:
-            return self.batch
-        return min(self.batch, max(LEAST, -(-battles // (TASKS_A_WORKER * self.tasks.slots))))
 
     def _play(
         self, battles: Sequence[Battle], starts: Sequence[int], recorder: Recorder | None, sink: StepSink | None

@@ -36,12 +36,8 @@ REFERENCED = {
     "periods": ("period", "SELECT closed FROM periods WHERE number = ?"),
 }
 """What a row of these tables is called, and the query that finds it."""
-INSERT = {
-    table: f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-    for table, names in COLUMNS.items()
-}
 VALUES = {table: operator.itemgetter(*names) for table, names in COLUMNS.items()}
-"""Takes a row's values for `INSERT`."""
+"""Takes a row's values in this order."""
 CACHED = 1 << 14
 """Entries and periods, and recipes, that are not looked up again."""
 ROWS_AT_ONCE = 64
@@ -147,7 +143,7 @@ class Staging:
         table, connection = self.tables[-1], self.store.database.connection
         before = connection.total_changes
         try:
-            self.store.database.executemany(INSERT[table], batch)
+            self.store.database.insert(f"{table} ({', '.join(COLUMNS[table])})", batch)
         except FileError as error:
             repeated = REPEATED.search(str(error))
             if repeated is None:

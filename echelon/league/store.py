@@ -89,9 +89,8 @@ class Store:
 
         def fill(store: Store) -> None:
             store.set_config(env, rules or LeagueConfig())
-            store.execute("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
-            for tier in TIERS:
-                store.insert(scripted_entry(tier))
+            store.database.insert("periods", [(1, time.time(), None)])
+            store.database.insert("entries", [scripted_entry(tier) for tier in TIERS])
 
         return Store.build(folder, fill)
 
@@ -153,7 +152,7 @@ class Store:
     def set_setting(self, name: str, value: dict[str, Any]) -> None:
         """Store a JSON object under a name, replacing the previous one."""
         with self.writing():
-            self.execute("INSERT OR REPLACE INTO league VALUES (?, ?)", name, json.dumps(value, sort_keys=True))
+            self.database.insert("league", [(name, json.dumps(value, sort_keys=True))], "OR REPLACE")
 
     def set_config(self, env: EnvConfig, rules: LeagueConfig) -> None:
         """Store the environment config of the battles, the rules, and that this version wrote them."""
@@ -208,7 +207,7 @@ class Store:
                 return self.find(digest)
             name = commander_name(digest, {entry.name for entry in self.entries()})
             entry = Entry(digest, kind, name, parent, json.dumps(theirs, sort_keys=True), time.time())
-            self.insert(entry)
+            self.database.insert("entries", [entry])
             self.record_change("added", f"as {kind} from {checkpoint}", entry)
         return entry
 
@@ -222,9 +221,6 @@ class Store:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
         tell_rules(str(checkpoint), found.versions.rules)
         return self.weights.add(found)
-
-    def insert(self, entry: Entry) -> None:
-        self.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", *entry)
 
     def entries(self, *kinds: str) -> list[Entry]:
         """Entries of the given kinds, or all, oldest first."""
@@ -264,10 +260,8 @@ class Store:
         line = "".join(letter if letter.isprintable() else "?" for letter in reason)[:LONGEST_REASON]
         with self.writing():
             who = entry.id if entry is not None else None
-            self.execute(
-                "INSERT INTO changes (period, entry, change, reason, created) VALUES (?, ?, ?, ?, ?)",
-                *(self.period if period is None else period, who, change, line, time.time()),
-            )
+            row = (self.period if period is None else period, who, change, line, time.time())
+            self.database.insert("changes (period, entry, change, reason, created)", [row])
 
     def changes(self) -> list[Change]:
         """All recorded changes, oldest first."""
@@ -343,11 +337,9 @@ class Store:
         """Store rating, deviation and volatility by id for the open period, close it and open the next one."""
         with self.writing():
             period, now = self.period, time.time()
-            self.database.executemany(
-                "INSERT INTO ratings VALUES (?, ?, ?, ?, ?)", [(period, who, *row) for who, row in ratings.items()]
-            )
+            self.database.insert("ratings", [(period, who, *row) for who, row in ratings.items()])
             self.execute("UPDATE periods SET closed = ? WHERE number = ?", now, period)
-            self.execute("INSERT INTO periods VALUES (?, ?, NULL)", period + 1, now)
+            self.database.insert("periods", [(period + 1, now, None)])
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
         """Period, rating, deviation and volatility of an entry, oldest first."""

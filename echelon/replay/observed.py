@@ -10,9 +10,9 @@ import torch
 from echelon.env.observation import layout
 from echelon.env.observation.layout import Feature
 from echelon.replay.battle import Battle, Replay
+from echelon.replay.ground import config_of
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.files import as_file_error
+from echelon.rules.config import EnvConfig
 from echelon.world.pool import bit_columns, seen_from_above
 
 LEVELS = 4095
@@ -46,11 +46,6 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
         "score that wins": (rules.zone_score_to_win_s, "s"),
         "longest battle": (rules.max_episode_s, "s"),
     }
-
-
-def config_of(replay: Replay) -> EnvConfig:
-    with as_file_error("replay"):
-        return env_from_json(replay.about.get("env", {}))
 
 
 def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -116,9 +115,7 @@ def evaluate_strangers(
     require(1 <= len(listed) <= RUNS, "policy", f"one, or a list of 1..{RUNS}", len(listed))
     where = place_of(listed[0], device)
     settings: Settings = (where, number_of_battles(batch, "batch"), compute_of(precision, where), compiled, cuda_graph)
-    with contextlib.ExitStack() as stack:
-        for each in listed:
-            stack.enter_context(evaluation_mode(each))
+    with evaluation_mode(*listed):
         runs = [run_of(each, number, env, task.battle(split), where) for number, each in enumerate(listed)]
         names = [run.name for run in runs]
         require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)

@@ -5,7 +5,6 @@ Nobody knows before which battles those are, so that whoever invents some must r
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import random
@@ -172,9 +171,7 @@ def verify(
     given = policies_of(told, policies, name)
     made, where = told["versions"], place_of(given[0], device)
     how = (where, number_of_battles(batch, "batch"), COMPUTE[made["precision"]], made["compiled"], None)
-    with contextlib.ExitStack() as stack:
-        for each in given:
-            stack.enter_context(evaluation_mode(each))
+    with evaluation_mode(*given):
         runs = [run_of(each, at, env, task.battle(told["split"]), where) for at, each in enumerate(given)]
         arena = protocol_arena(task, told["split"], own_plan(told, task, name), runs, how, on_battles)
         return verification_of(told, arena, sample, seed, statistical, name)
