@@ -234,8 +234,8 @@ class Payoff:
         found = compute_payoff(store)
         save(payoff_figure(found.names, found.share, found.games), path)
         if self.json:
-            numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
-            print(json.dumps({**numbers, "exploitability": found.exploitability, "picture": str(path)}))
+            numbers = {name: value for name, value in vars(found).items() if name != "share"}
+            print(json.dumps({**numbers, "picture": str(path)}))
         else:
             terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}")
             terminal().print(f"{path}")

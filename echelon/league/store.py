@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,7 @@ class Store:
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
         self.path, self.database = path, open_database(path)
+        self.execute, self.writing = self.database.execute, self.database.transaction
         try:
             env = self.get_setting("env")
             if env is not None:  # One that is being made has none yet.
@@ -129,16 +130,6 @@ class Store:
 
     def close(self) -> None:
         self.database.close()
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Context manager for a transaction; nested ones join the outermost."""
-        with self.database.transaction():
-            yield
-
-    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Execute an SQL statement with bound values and return its rows."""
-        return self.database.execute(statement, *values)
 
     def read(self, table: str, columns: Sequence[str], query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows of a table whose values were checked; they may be a stranger's."""

@@ -61,15 +61,11 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
 
 
 def features_of(replay: Replay) -> dict[str, tuple[Feature, ...]]:
+    """Those of the streams of a replay, of the ego stream of this version's layout where it has them."""
     comm_dim = int(replay.battles[0].messages.shape[-1])
-    return {**layout.streams(comm_dim), "ego": ego_features(replay)}
-
-
-def ego_features(replay: Replay) -> tuple[Feature, ...]:
-    """Those of the ego stream of a replay: of this version's layout where it has them."""
     known = {feature[:4]: feature for feature in layout.EGO}
-    return tuple(known.get((name, width, low, high)) or Feature(name, width, low, high)
-                 for name, width, low, high in replay.about["ego"])  # fmt: skip
+    ego = tuple(known.get(tuple(column)) or Feature(*column) for column in replay.about["ego"])
+    return {**layout.streams(comm_dim), "ego": ego}
 
 
 def feature_json(feature: Feature, config: EnvConfig) -> dict[str, Any]:
