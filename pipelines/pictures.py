@@ -96,7 +96,6 @@ class Watch:
             terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
 
     def other(self, path: Path) -> OtherReplay:
-        """Another replay for the page."""
         replay = read(path)
         return OtherReplay(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
 

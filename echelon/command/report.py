@@ -56,7 +56,6 @@ def numbers_of(state: State, game: SimModel, battles: slice = slice(None)) -> di
 
 
 def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: bool, names: list[str]) -> Report:
-    """The report of one battle."""
     rules, roster, command = game.rules, game.roster, game.config.command
     own, enemy = ("red", "blue") if is_red else ("blue", "red")
     mine, theirs = int(is_red), 1 - int(is_red)

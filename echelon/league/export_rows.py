@@ -111,7 +111,6 @@ class Staging:
         self.versions = functools.lru_cache(CACHED)(recipe_versions)
 
     def begin(self, table: str) -> None:
-        """Go on to a table."""
         for field, value in self.settings.items():
             check_setting(self.name, field, value)
         if not set(self.tables).issuperset(REFERENCES[field] for field in REFERENCES if field in COLUMNS[table]):
@@ -121,7 +120,6 @@ class Staging:
         self.tables.append(table)
 
     def add(self, table: str, number: int, row: Any) -> None:
-        """Validate a row and insert it."""
         where = f"{self.name}: {table}[{number}]"
         check_fields(where, row, table)
         if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):

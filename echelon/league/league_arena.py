@@ -204,5 +204,4 @@ def match_seed(seed: int) -> int:
 
 
 def matches_of(batches: Iterable[PlayedBatch]) -> list[MatchRecord]:
-    """All matches of some batches, in order."""
     return [match for batch in batches for match in batch.matches]

@@ -88,7 +88,6 @@ def mark_stages(axis: Any, changes: Sequence[tuple[float, int]]) -> None:
 
 
 def title_of(name: str) -> str:
-    """What a column is called in a picture."""
     return TITLES.get(name, name.replace("_", " "))
 
 

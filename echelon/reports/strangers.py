@@ -67,7 +67,6 @@ def strangers_figure(scores: Mapping[str, Any]) -> Figure:
 
 
 def as_svg(scores: Mapping[str, Any]) -> str:
-    """The picture as an element of a page."""
     drawn = io.StringIO()
     with paper_style():
         strangers_figure(scores).savefig(drawn, format="svg")

@@ -91,7 +91,6 @@ def draw_scores(
 
 
 def draw_names(figure: Figure, blue: str, red: str) -> None:
-    """Who commanded whom, at the top."""
     wide, high = figure.get_size_inches()
     most = max(int((wide * 72 / LETTER_PT - 9) / 2), 6)
     top = 1 - 0.06 / high
@@ -206,7 +205,6 @@ def vox_px(replay: Replay, side_px: int) -> int:
 
 
 def verdict(battle: Battle) -> str:
-    """How the battle ended, in words."""
     outcome = battle.about["outcome"]
     reason = outcome["reason"].replace("_", " ")
     return f"{outcome['winner']} wins by {reason}" if outcome["winner"] in TEAMS else outcome["winner"]

@@ -75,7 +75,6 @@ class Run:
     env: EnvBase | None = None
 
     def build(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Its policy for battles of a config."""
         if isinstance(self.policy, str):
             return resolve(self.policy).policy(config, device)
         return team_policy_of(self.policy, self.env, config, device)
@@ -141,7 +140,6 @@ class ProtocolArena:
         self.settings, self.on_battles = settings, on_battles
 
     def play(self, fights: Sequence[ProtocolBattle]) -> list[BattleResult]:
-        """Their results, in order."""
         by_roster: dict[int, list[ProtocolBattle]] = defaultdict(list)
         by_piece: dict[tuple[int, str], list[ProtocolBattle]] = defaultdict(list)
         for fight in fights:

@@ -140,7 +140,6 @@ def evaluate_strangers(
 
 
 def strangers_of(task: Task) -> Strangers:
-    """Protocol 2 of a task that has one."""
     require(task.strangers is not None, f"task {task.name}", "one of protocol 2, strangers/...", "none of it")
     assert task.strangers is not None
     return task.strangers
@@ -165,7 +164,6 @@ def is_by_protocol(own: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
 
 
 def battles_of(own: Strangers, split: Split, plan: Mapping[str, int]) -> int:
-    """Number of all battles of a run."""
     cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
     return sum(2 * len(case.seeds) for case in cases) + plan["pieces"] * len(piece_names())
 

@@ -25,7 +25,8 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     tables = [tables_of(run) for run in runs]
     unit = "run" if len(runs) > 1 else "seed"
     joined = {name: joined_rows([each[name] for each in tables], unit) for name in tables[0]}
-    opponents, mine = columns_of(runs[0], "opponent", ""), sorted({case["mine"] for case in shared_cases(runs[0])})
+    opponents = list(dict.fromkeys(case["opponent"] for case in runs[0]["cases"] if not case["partner"]))
+    mine = sorted({case["mine"] for case in shared_cases(runs[0])})
     partners = list(dict.fromkeys(case["partner"] for case in shared_cases(runs[0])))
     pieces = [piece["piece"] for piece in runs[0]["pieces"]]
 
@@ -57,10 +58,6 @@ def won(outcomes: Sequence[Mapping[str, Any]]) -> np.ndarray:
 
 def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [case for case in run["cases"] if case["partner"]]
-
-
-def columns_of(run: Mapping[str, Any], name: str, partner: str) -> list[str]:
-    return list(dict.fromkeys(case[name] for case in run["cases"] if case["partner"] == partner))
 
 
 def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
