@@ -38,7 +38,6 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
     names = [*rivals, *(name for name in SHOWN if any(name in run.columns for run in runs))]
     charts = [chart_of(name, groups, statistic, name in rivals, axes) for name in names]
     word = "interquartile mean" if statistic == "iqm" else "mean"
-    differ = differences(runs)
     return {
         "name": one_line(f"{len(runs)} runs, {len(groups)} {'group' if len(groups) == 1 else 'groups'}"),
         "state": f"{word} over the seeds of a group",
@@ -59,7 +58,7 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
         "axes": axes,
         "tables": [
             ablation_table(groups, rivals, statistic),
-            {"title": "Difference of settings", "note": differ[0], **differ[1]},
+            settings_table(runs),
             provenance_table(runs, folders),
         ],
     }
@@ -134,15 +133,16 @@ def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str
     return f"{100 * value:{sign}.0f}{interval}"
 
 
-def differences(runs: Sequence[Run]) -> tuple[str, dict[str, Any]]:
-    """The settings in which runs differ, a column a run, and what is said of them."""
+def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
+    """The settings in which runs differ, a column a run."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
     differ = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
     rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in differ]
     note = "But for seeds, devices and what does not change what is learnt."
     if not differ:
         note = "The runs differ in nothing but seeds, devices and what does not change what is learnt."
-    return note, {"columns": ["setting", *(one_line(run.name) for run in runs)] if differ else [], "rows": rows}
+    columns = ["setting", *(one_line(run.name) for run in runs)] if differ else []
+    return {"title": "Difference of settings", "note": note, "columns": columns, "rows": rows}
 
 
 def provenance_table(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, Any]:
