@@ -12,7 +12,15 @@ from echelon.league import log
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import LeaguePool, Opponent, compatible_entries, opponent_pool, period_seeds
 from echelon.league.rating_period import rate_entry
-from echelon.league.roles import Role, Shares, Verdict, judge, main_exploiter_shares, main_shares, spread
+from echelon.league.roles import (
+    Role,
+    Shares,
+    Verdict,
+    judge,
+    league_exploiter_shares,
+    main_exploiter_shares,
+    main_shares,
+)
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
@@ -139,7 +147,7 @@ class Evolution:
         pool = [self._known(other, now) for other in opponent_pool(self.store, fits, me)]
         mains = {entry.id for entry in fits if entry.kind == "main"}
         if role is Role.LEAGUE_EXPLOITER:
-            return spread(pool, "hard", self.rules.hardness, 1.0) if pool else {}
+            return league_exploiter_shares(pool, self.rules)
         if role is Role.MAIN:
             rivals = mains | {entry.id for entry in fits if entry.kind == "exploiter"}
             return main_shares(pool, [other for other in pool if other.id in rivals], self.rules)

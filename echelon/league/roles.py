@@ -75,6 +75,10 @@ def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config
     return spread(earlier, "variance", config.hardness, 1.0)
 
 
+def league_exploiter_shares(pool: list[Opponent], config: LeagueConfig) -> Shares:
+    return spread(pool, "hard", config.hardness, 1.0) if pool else {}
+
+
 def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueConfig, rng: random.Random) -> Verdict:
     """Decide whether a learner is added to the league and whether it is reset.
 
