@@ -1,4 +1,4 @@
-"""The commands that draw: replays as a page and pictures, maps from above, runs over each other."""
+"""The commands that draw: replays as a page and pictures, maps from above, runs over each other and their report."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from echelon.pipelines.progress_bar import tracked
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
+from echelon.reports.many_runs import report_of_runs
 from echelon.reports.plots import SHARES, Subplot, curves_figure, title_of
 from echelon.reports.run_groups import Run, Statistic, grouped, middle, read_run
 from echelon.rules.catalog import Material
@@ -32,6 +33,7 @@ from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import OtherReplay, write_page
 from echelon.view.paper import FORMATS, WIDTH_IN, save
+from echelon.view.run_report import write_report
 from echelon.view.strip import GIF_S, draw_gif, strip_figure
 from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
@@ -227,9 +229,7 @@ class Plot:
     """Draw every run by itself."""
 
     def run(self) -> None:
-        require(len(self.runs) > 0, "plot", "given one run folder at least", self.runs)
-        folders = [folder.resolve() for folder in self.runs]
-        require(len(set(folders)) == len(folders), "plot", "given each run folder once", list(map(str, self.runs)))
+        check_folders("plot", self.runs)
         require_picture("--out", self.out)
         check_writable(self.out)
         runs = [read_run(folder) for folder in self.runs]
@@ -266,3 +266,31 @@ class Plot:
         if min(sizes) == 1 and any(panel.is_evaluation for panel in panels.values()):
             parts.append("evaluations of one run: 95 % interval over battles")
         return "; ".join(parts)
+
+
+def check_folders(command: str, runs: Sequence[Path]) -> None:
+    """Refuse no run folder at all, and one that is named twice."""
+    require(len(runs) > 0, command, "given one run folder at least", runs)
+    is_set = len({folder.resolve() for folder in runs}) == len(runs)
+    require(is_set, command, "given each run folder once", list(map(str, runs)))
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write a page about several training runs: curves with bands over seeds, groups beside each other, in which
+    settings runs differ, and where each comes from. A run writes the report of itself."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+    out: Path = Path("runs.html")
+    """The page."""
+    statistic: Statistic = "mean"
+    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+
+    def run(self) -> None:
+        check_folders("report", self.runs)
+        check_writable(self.out)
+        folders = [folder.resolve() for folder in self.runs]
+        report = report_of_runs([read_run(folder) for folder in folders], folders, self.statistic)
+        write_report(report, self.out)
+        terminal().print(f"{self.out}  {report['name']}")
