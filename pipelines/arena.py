@@ -26,6 +26,7 @@ from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, ru
 from echelon.pipelines.edit_server import Edit
 from echelon.pipelines.evaluate import Evaluate, Pieces
 from echelon.pipelines.exploit import Exploit
+from echelon.pipelines.export import Trained
 from echelon.pipelines.league import (
     Add,
     Evolve,
@@ -43,7 +44,6 @@ from echelon.pipelines.league import (
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
 from echelon.pipelines.strangers import Leaderboard
-from echelon.pipelines.trained import Trained
 from echelon.pipelines.whatif import ForkCommand, WhatIfCommand
 
 COMMANDS: dict[str, Callable[..., Any]] = {

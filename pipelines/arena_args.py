@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -66,9 +66,6 @@ class ArenaArgs:
         return compute_of(self.precision, device), SWITCH[self.compiled], SWITCH[self.cuda_graphs]
 
 
-EnvName = Literal["auto", "small", "standard", "large"]
-
-
 @dataclass(frozen=True)
 class BattleArgs:
     """How battles begin, what is fought with and who fights, where it is not what the battle preset says."""
@@ -96,9 +93,17 @@ class BattleArgs:
         return dataclasses.replace(env, catalog=catalog, blue=blue, red=red)
 
 
-def battle_config(name: EnvName, commanders: Sequence[Commander], changes: BattleArgs) -> EnvConfig:
-    """A preset, or for `auto` what the commanders have in common, with the changes of the command line."""
-    if changes.scenario:
-        require(name == "auto", "--scenario", "given without --env", " ".join(changes.scenario))
-        return changes.apply(ENV_PRESETS["small"]())
-    return changes.apply(common_env(commanders) if name == "auto" else ENV_PRESETS[name]())
+@dataclass(frozen=True, kw_only=True)
+class ChosenBattle:
+    """Base of the commands that are told which battle is fought."""
+
+    env: Literal["auto", "small", "standard", "large"] = "auto"
+    """Battle preset; auto takes the one that a checkpoint was trained in or a league has, else small."""
+    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
+
+    def config(self, commanders: Sequence[Commander]) -> EnvConfig:
+        """A preset, or for `auto` what the commanders have in common, with the changes of the command line."""
+        if self.changes.scenario:
+            require(self.env == "auto", "--scenario", "given without --env", " ".join(self.changes.scenario))
+            return self.changes.apply(ENV_PRESETS["small"]())
+        return self.changes.apply(common_env(commanders) if self.env == "auto" else ENV_PRESETS[self.env]())

@@ -14,12 +14,11 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import tyro
 
 from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import resolve
@@ -29,7 +28,7 @@ from echelon.command.session import MOST_BYTES, Session
 from echelon.datasets.commanded import CommandedGame
 from echelon.datasets.dataset import DatasetWriter
 from echelon.env.views.commanders import commanders
-from echelon.pipelines.arena_args import BattleArgs, EnvName, battle_config
+from echelon.pipelines.arena_args import ChosenBattle
 from echelon.pipelines.command_server import CLIENT_LEFT, CommandServer
 from echelon.pipelines.page_server import page_facts
 from echelon.replay.battle import Replay
@@ -51,7 +50,7 @@ MOST_LATE = 1024
 
 
 @dataclass(frozen=True)
-class Command:
+class Command(ChosenBattle):
     """Command the packs of a team (docs/COMMAND.md): by lines of JSON on stdin or over a WebSocket, or in a browser."""
 
     blue: str = "stdio"
@@ -64,9 +63,6 @@ class Command:
     battles: int = 1
     """Battles side by side, each played once."""
     seed: int = 0
-    env: EnvName = "auto"
-    """Battle preset; auto takes the one a checkpoint was trained in, else small."""
-    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     clock: Clock | None = None
     """step: battles wait for a line after each report. real: they go on in real time, and orders count when they come.
     fast: they go on at once. None: step, for a human real."""
@@ -140,7 +136,8 @@ class Command:
         try:
             with self.kept_as_data(session.port):
                 lines = lines_of(functools.partial(os.read, sys.stdin.fileno()))
-                converse(session, self.timing, lines, speaker(out))
+                say = functools.partial(print, file=out, flush=True)
+                converse(session, self.timing, lines, lambda message: say(json.dumps(message, separators=(",", ":"))))
         finally:
             sys.stdout = out
 
@@ -195,7 +192,7 @@ class Command:
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:
         """The battles, ready to be commanded."""
         who = [resolve(self.mechs), resolve(self.opponent)]
-        config = battle_config(self.env, who, self.changes)
+        config = self.config(who)
         usual = 1 if self.kind == "human" else CommandConfig.period
         period = usual if self.period is None else self.period
         command = dataclasses.replace(config.command, enabled=True, period=period, delay_s=self.delay_s)
@@ -295,13 +292,3 @@ def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
     # Not by Python's own buffer of stdin: its lock, held by a thread that waits, is fatal when the program ends.
     threading.Thread(target=split, daemon=True).start()
     return lines
-
-
-def speaker(out: Any) -> Callable[[Any], None]:
-    """What writes a message as a line of JSON."""
-
-    def say(message: Any) -> None:
-        out.write(json.dumps(message, separators=(",", ":")) + "\n")
-        out.flush()
-
-    return say

@@ -62,8 +62,6 @@ class CommandServer(PageServer):
 
     def say(self, message: dict[str, Any]) -> None:
         """Tell the client; it is told later where there is none."""
-        from websockets.exceptions import ConnectionClosed
-
         text, kind = json.dumps(message, separators=(",", ":")), message["type"]
         with self._seat:
             if kind == "end":
@@ -73,7 +71,7 @@ class CommandServer(PageServer):
             self._is_told = False
             if self._client is not None:
                 # Its own thread lets it go, behind its last line.
-                with contextlib.suppress(ConnectionClosed):
+                with contextlib.suppress(self.closed):
                     self._client.send(text)
                     self._is_told = True
 
@@ -97,17 +95,15 @@ class CommandServer(PageServer):
     # For whoever comes to the address
 
     def _attend(self, connection: ServerConnection) -> None:
-        from websockets.exceptions import ConnectionClosed
-
         if not self._seated(connection):
-            with contextlib.suppress(ConnectionClosed):
+            with contextlib.suppress(self.closed):
                 connection.send(json.dumps({"type": "refused", "errors": [OTHER_CLIENT]}))
                 connection.close(POLICY_VIOLATION, OTHER_CLIENT)
             return
         try:
             for line in connection:
                 self._take(line)
-        except ConnectionClosed:
+        except self.closed:
             pass
         finally:
             self._take(CLIENT_LEFT)
@@ -116,13 +112,11 @@ class CommandServer(PageServer):
 
     def _seated(self, connection: ServerConnection) -> bool:
         """Whether nobody else is there; then the connection is the client, and is told what it missed."""
-        from websockets.exceptions import ConnectionClosed
-
         with self._seat:
             if self._client is not None:
                 return False
             self._client = connection
-            with contextlib.suppress(ConnectionClosed):
+            with contextlib.suppress(self.closed):
                 for texts in self._kept.values():
                     for text in texts:
                         connection.send(text)

@@ -20,8 +20,7 @@ from echelon.learn.checkpoint.files import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
 from echelon.pipelines.export import Export
-from echelon.pipelines.pictures import Plot
-from echelon.pipelines.report import Report
+from echelon.pipelines.pictures import Plot, Report
 from echelon.pipelines.strangers import Verify
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import MAP_MAKER, RULES

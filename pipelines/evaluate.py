@@ -23,7 +23,7 @@ from echelon.pipelines.pictures import require_picture
 from echelon.pipelines.progress_bar import bar, with_progress
 from echelon.pipelines.result_tables import show
 from echelon.pipelines.strangers import StrangersArgs
-from echelon.reports.plots import draw_skills
+from echelon.reports.plots import skills_figure
 from echelon.rules.config import Split
 from echelon.runtime.errors import require, rounded
 from echelon.runtime.files import check_writable
@@ -31,6 +31,7 @@ from echelon.runtime.limits import Limits, check_settings
 from echelon.runtime.ray_tasks import RayArgs
 from echelon.scenarios.piece import PIECES, pieces
 from echelon.scenarios.scene import config_of_words
+from echelon.view.paper import save
 
 LEAGUE_SEEDS = 4
 """Seeds of a league's evaluation by default."""
@@ -121,12 +122,9 @@ class Evaluate:
 def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
     sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if found.by_side else ()
     return [
-        {"against": row["opponent"], **{name: short(row[name]) for name in (*COLUMNS, *sides)}} for row in found.rows()
+        {"against": row["opponent"], **{name: rounded(row[name], 3) for name in (*COLUMNS, *sides)}}
+        for row in found.rows()
     ]
-
-
-def short(value: float) -> float:
-    return rounded(value, 3)
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ class Pieces:
         with bar(len(names), "pieces", quiet=self.json) as shown:
             profile = skill_profile(self.policy, names, self.seeds, on_piece=lambda name: shown.advance(), **how)
         if self.plot is not None:
-            draw_skills(profile.as_json(), self.plot)
+            save(skills_figure(profile.as_json()), self.plot)
         if self.json:
             print(json.dumps(profile.as_json()))
             return

@@ -1,8 +1,8 @@
-"""The command of `echelon` that writes a policy for other programs."""
+"""The commands about trained policies: those that ship with Echelon, and one written for other programs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -10,8 +10,10 @@ import tyro
 
 from echelon.arena.resolve import named_checkpoint
 from echelon.learn.checkpoint.format import POLICY
+from echelon.learn.checkpoint.shipped import trained
 from echelon.learn.models.export import Actions, export_onnx
 from echelon.pipelines.console import terminal
+from echelon.pipelines.result_tables import show
 from echelon.rules.versions import RULES
 from echelon.runtime.files import check_writable
 
@@ -46,3 +48,21 @@ class Export:
         for name, one in step.inputs.items():
             console.print(f"in   {name} [{', '.join(('mechs', *map(str, one.shape)))}] {one.dtype}")
         console.print(f"out  {', '.join(step.outputs)}")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """List the policies that ship with Echelon: `trained:NAME` means one wherever a commander is named."""
+
+    json: bool = False
+    """Print one JSON list of all that the table tells."""
+
+    def run(self) -> None:
+        rows = [asdict(policy) for policy in trained().values()]
+        if not self.json:
+            rows = [
+                {name: row[name] for name in ("name", "about", "task", "agent_steps")}
+                | {"battles won": ", ".join(f"{rate:.0%} {who}" for who, rate in row["win_rates"].items())}
+                for row in rows
+            ]
+        show(rows, self.json, "policies that ship with Echelon: trained:NAME")

@@ -19,16 +19,17 @@ from echelon.league.store import FILE, Store
 from echelon.league.styles import plane, style_columns, styles_of
 from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.learn.config import TrainConfig
-from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config
+from echelon.pipelines.arena_args import ArenaArgs, ChosenBattle
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside, require_picture
 from echelon.pipelines.progress_bar import bar, count_iterations, reading, with_progress
 from echelon.pipelines.result_tables import show, show_standings
-from echelon.reports.plots import draw_payoff, draw_ratings, draw_styles
+from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
 from echelon.runtime.ray_tasks import RayArgs
+from echelon.view.paper import save
 
 TURNS = Limits(1, 10**6)
 
@@ -90,18 +91,15 @@ class Evolve:
 
 
 @dataclass(frozen=True)
-class Init:
+class Init(ChosenBattle):
     """Create a league with the scripted tiers as entries."""
 
     league: Path
     """Folder of the league."""
-    env: EnvName = "auto"
-    """Battle preset of the league; auto is small."""
-    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
-        env = battle_config(self.env, [], self.changes)
+        env = self.config([])
         store = Store.create(self.league, env, self.rules)
         terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
 
@@ -213,7 +211,7 @@ class Standings:
         with bar(len(store.entries()), "styles", quiet=self.json) as shown:
             found = styles_of(self.arena.build(store), on_entry=lambda name: shown.advance())
         points, shares = plane(list(found.values()))
-        draw_styles(list(found), points, shares.tolist(), path)
+        save(styles_figure(list(found), points.numpy(), shares.tolist()), path)
         return style_columns(found, whole=self.json)
 
 
@@ -234,10 +232,10 @@ class Payoff:
         store = Store(self.league)
         check_writable(path)
         found = compute_payoff(store)
-        draw_payoff(found.names, found.share, path, found.games)
+        save(payoff_figure(found.names, found.share, found.games), path)
         if self.json:
-            numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
-            print(json.dumps({**numbers, "exploitability": found.exploitability, "picture": str(path)}))
+            numbers = {name: value for name, value in vars(found).items() if name != "share"}
+            print(json.dumps({**numbers, "picture": str(path)}))
         else:
             terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}")
             terminal().print(f"{path}")
@@ -259,7 +257,7 @@ class Ratings:
         check_writable(path)
         histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
         require(any(histories.values()), "--league", "one with a rating period that has ended", str(self.league))
-        draw_ratings(histories, path)
+        save(ratings_figure(histories), path)
         terminal().print(f"{path}")
 
 

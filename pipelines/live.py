@@ -91,13 +91,11 @@ class LiveServer(PageServer):
             self._news.notify_all()
 
     def _attend(self, connection: ServerConnection) -> None:
-        from websockets.exceptions import ConnectionClosed
-
         with self._news:
             is_full = self.viewers == MOST_VIEWERS
             self.viewers += not is_full
         if is_full:
-            with contextlib.suppress(ConnectionClosed):
+            with contextlib.suppress(self.closed):
                 connection.close(POLICY_VIOLATION, FULL)
             return
         # One that reads nothing would hold up the end of the run.
@@ -111,7 +109,7 @@ class LiveServer(PageServer):
                 if rollout is not None and number > seen and not self._is_closed:
                     connection.send(rollout.text())
                     seen = number
-        except (ConnectionClosed, OSError):
+        except (self.closed, OSError):
             pass
         finally:
             with self._news:

@@ -9,7 +9,6 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -72,6 +71,7 @@ class PageServer:
     ) -> None:
         asks, flag = needed_by
         try:
+            from websockets.exceptions import ConnectionClosed
             from websockets.sync.server import serve
         except ImportError:
             hint = "the package websockets: pip install 'echelon-marl[play]'"
@@ -80,6 +80,8 @@ class PageServer:
             listening = socket.create_server(("127.0.0.1", port))
         except OSError as error:
             raise ConfigError(f"{flag} {port}: {error.strerror}") from None
+        self.closed = ConnectionClosed
+        """Raised where a client has gone."""
         self.token = token or secrets.token_urlsafe(24)
         self.pages = {PAGE: page} if page else {}
         number = listening.getsockname()[1]
@@ -131,9 +133,7 @@ class PageServer:
             return connection.respond(HTTPStatus.NOT_FOUND, f"there are {known}\n")
         response = connection.respond(HTTPStatus.OK, page)
         del response.headers["Content-Type"]
-        told: Mapping[str, str] = {"Content-Type": "text/html; charset=utf-8", **HEADERS}
-        for name, value in told.items():
-            response.headers[name] = value
+        response.headers.update({"Content-Type": "text/html; charset=utf-8", **HEADERS})
         return response
 
     def _attend(self, connection: ServerConnection) -> None:

@@ -1,4 +1,4 @@
-"""The commands that draw: replays as a page and pictures, maps from above, runs over each other."""
+"""The commands that draw: replays as a page and pictures, maps from above, runs over each other and their report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from echelon.pipelines.progress_bar import tracked
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
-from echelon.reports.plots import SHARES, Subplot, draw_curves, title_of
+from echelon.reports.many_runs import report_of_runs
+from echelon.reports.plots import SHARES, Subplot, curves_figure, title_of
 from echelon.reports.run_groups import Run, Statistic, grouped, middle, read_run
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS, EnvConfig, WorldConfig
@@ -31,8 +32,9 @@ from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import OtherReplay, write_page
-from echelon.view.paper import FORMATS, WIDTH_IN
-from echelon.view.strip import GIF_S, draw_gif, draw_strip
+from echelon.view.paper import FORMATS, WIDTH_IN, save
+from echelon.view.run_report import write_report
+from echelon.view.strip import GIF_S, draw_gif, strip_figure
 from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
 from echelon.world.written import write_maps
@@ -96,14 +98,13 @@ class Watch:
             terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
 
     def other(self, path: Path) -> OtherReplay:
-        """Another replay for the page."""
         replay = read(path)
         return OtherReplay(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
 
     def draw(self, replay: Replay, ground: np.ndarray, span: tuple[float, float]) -> None:
         which, (begin, end) = self.battle - 1, span
         if self.strip is not None:
-            draw_strip(replay, which, ground, self.strip, self.times, self.size, span)
+            save(strip_figure(replay, which, ground, self.times, self.size, span), self.strip)
         if self.gif is not None:
             seconds = (end - begin) / self.speed if self.speed > 0 else GIF_S
             side_px = round(GIF_PX_PER_IN * self.size)
@@ -228,9 +229,7 @@ class Plot:
     """Draw every run by itself."""
 
     def run(self) -> None:
-        require(len(self.runs) > 0, "plot", "given one run folder at least", self.runs)
-        folders = [folder.resolve() for folder in self.runs]
-        require(len(set(folders)) == len(folders), "plot", "given each run folder once", list(map(str, self.runs)))
+        check_folders("plot", self.runs)
         require_picture("--out", self.out)
         check_writable(self.out)
         runs = [read_run(folder) for folder in self.runs]
@@ -244,7 +243,7 @@ class Plot:
             curves = {label: curve for label, curve in found.items() if curve is not None}
             title = f"win rate against {name}" if is_rival else title_of(name)
             panels[title] = Subplot(curves, is_evaluation=is_rival, is_share=is_rival or name in SHARES)
-        draw_curves(panels, self.out, self.note([len(members) for members in groups.values()], panels))
+        save(curves_figure(panels, self.note([len(members) for members in groups.values()], panels)), self.out)
         for label, members in groups.items():
             terminal().print(f"{label}: {', '.join(run.name for run in members)}")
         terminal().print(f"{self.out}  {len(panels)} curves of {len(runs)} runs")
@@ -267,3 +266,31 @@ class Plot:
         if min(sizes) == 1 and any(panel.is_evaluation for panel in panels.values()):
             parts.append("evaluations of one run: 95 % interval over battles")
         return "; ".join(parts)
+
+
+def check_folders(command: str, runs: Sequence[Path]) -> None:
+    """Refuse no run folder at all, and one that is named twice."""
+    require(len(runs) > 0, command, "given one run folder at least", runs)
+    is_set = len({folder.resolve() for folder in runs}) == len(runs)
+    require(is_set, command, "given each run folder once", list(map(str, runs)))
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write a page about several training runs: curves with bands over seeds, groups beside each other, in which
+    settings runs differ, and where each comes from. A run writes the report of itself."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+    out: Path = Path("runs.html")
+    """The page."""
+    statistic: Statistic = "mean"
+    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+
+    def run(self) -> None:
+        check_folders("report", self.runs)
+        check_writable(self.out)
+        folders = [folder.resolve() for folder in self.runs]
+        report = report_of_runs([read_run(folder) for folder in folders], folders, self.statistic)
+        write_report(report, self.out)
+        terminal().print(f"{self.out}  {report['name']}")

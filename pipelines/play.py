@@ -20,7 +20,7 @@ from echelon.arena.resolve import resolve
 from echelon.datasets.dataset import DatasetWriter, open_dataset
 from echelon.league.entry_policy import qualified_name
 from echelon.league.matchmaking import round_robin
-from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config
+from echelon.pipelines.arena_args import ArenaArgs, ChosenBattle
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show_match
@@ -34,8 +34,17 @@ from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.runtime.profiling import profiled_between
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitBattle(ChosenBattle):
+    """Base of the commands that play battles of a split."""
+
+    seed: int = 0
+    split: Split | None = None
+    """Maps and battles of train, validation or test; by default any."""
+
+
 @dataclass(frozen=True)
-class Play:
+class Play(SplitBattle):
     """Play a match between two commanders, every seed once per side."""
 
     blue: str
@@ -47,12 +56,6 @@ class Play:
     league: Path | None = None
     """A league whose entries may be named as commanders without their folder."""
     battles: int = 64
-    seed: int = 0
-    env: EnvName = "auto"
-    """Battle preset; auto takes the one a checkpoint was trained in, else small."""
-    split: Split | None = None
-    """Maps and battles of train, validation or test; by default any."""
-    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     json: bool = False
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
@@ -71,7 +74,7 @@ class Play:
     def run(self) -> None:
         device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
-        env = in_split(battle_config(self.env, [resolve(x), resolve(y)], self.changes), self.split)
+        env = in_split(self.config([resolve(x), resolve(y)]), self.split)
         match = named_match(x, y, env, self.battles, device, self.arena.batch, *self.arena.execution(device))
         recorder = self.recorder()
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as shown:
@@ -105,7 +108,7 @@ class Play:
 
 
 @dataclass(frozen=True)
-class WriteDataset:
+class WriteDataset(SplitBattle):
     """Write battles between commanders as data: what each mech observed, did and was paid."""
 
     commanders: tuple[str, ...]
@@ -117,12 +120,6 @@ class WriteDataset:
     episode for each mech of both teams and each battle (`pip install 'echelon-marl[minari]'`)."""
     battles: int = 64
     """Between each two of them."""
-    seed: int = 0
-    env: EnvName = "auto"
-    """Battle preset; auto takes the one a checkpoint was trained in, else small."""
-    split: Split | None = None
-    """Maps and battles of train, validation or test; by default any."""
-    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=lambda: ArenaArgs(batch=64))
     quiet: bool = False
     """No progress bar."""
@@ -136,7 +133,7 @@ class WriteDataset:
     def run(self) -> None:
         device = use_device(resolve_device(self.arena.device))
         commanders = {name: resolve(name) for name in self.commanders}
-        env = in_split(battle_config(self.env, [*commanders.values()], self.changes), self.split)
+        env = in_split(self.config([*commanders.values()]), self.split)
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
         how = (min(self.arena.batch, len(battles)), *self.arena.execution(device))

@@ -12,8 +12,9 @@ import echelon.pipelines.commands
 import echelon.pipelines.train  # noqa: F401
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.reports.plots import draw_metrics
+from echelon.reports.plots import metrics_figure
 from echelon.rules.config import EnvConfig
+from echelon.view.paper import save
 
 # Threads do not outlive a fork.
 torch.set_num_threads(1)
@@ -21,4 +22,4 @@ CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=1)
 EchelonEnv(CONFIG, 2, "cpu", seed=0).rollout(2)
 Heuristic(CONFIG, "easy")
 with tempfile.TemporaryDirectory() as folder:
-    draw_metrics([], [], *(Path(folder) / name for name in ("metrics.png", "metrics.pdf")))
+    save(metrics_figure([], []), *(Path(folder) / name for name in ("metrics.png", "metrics.pdf")))

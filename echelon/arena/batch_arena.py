@@ -167,7 +167,6 @@ class BatchArena:
 
     @functools.cached_property
     def maps(self) -> Maps:
-        """The maps of all battles."""
         return maps_of(self.config, self.device)
 
     def play_all(

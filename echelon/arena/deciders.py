@@ -73,7 +73,6 @@ class DeciderMaker:
         ]
 
     def _forward_of(self, policy: ActorCritic) -> StackedForward:
-        """The stacked forward pass for the architecture of `policy`, cached."""
         if policy.model not in self._forwards:
             # Inference tensors would trigger a recompilation in later calls.
             with torch.inference_mode(False), torch.no_grad():

@@ -162,15 +162,10 @@ class Summary(Callback):
             for row in rows:
                 if row["iteration"] == iteration and row["rival"] != BEST:
                     log(f"{when} against {format_row(row)}")
-        replay = folder / "evaluation.echelon"
-        log(f"metrics     {folder / 'metrics.csv'}")
-        log(f"evaluations {folder / 'evaluations.csv'}")
-        for title, name in (("plot", "metrics.png"), ("report", "report.html")):
-            if (folder / name).exists():
-                log(f"{title:<11} {folder / name}")
-        if replay.exists():
-            log(f"replay      {replay}")
-        best = checkpoint_path(folder, evaluator.best_iteration)
-        if best.exists():
-            log(f"best        {best}")
-        log(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")
+        names = {"metrics": "metrics.csv", "evaluations": "evaluations.csv", "plot": "metrics.png"}
+        names |= {"report": "report.html", "replay": "evaluation.echelon"}
+        files = {title: folder / name for title, name in names.items()}
+        files |= {"best": checkpoint_path(folder, evaluator.best_iteration)}
+        for title, path in {**files, "checkpoint": newest_checkpoint(folder / "checkpoints")}.items():
+            if path.exists():
+                log(f"{title:<11} {path}")

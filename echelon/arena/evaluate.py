@@ -272,16 +272,16 @@ def commanders_of(
 
 
 @contextlib.contextmanager
-def evaluation_mode(policy: Any) -> Iterator[None]:
-    """A module in evaluation mode, and as it was afterwards; anything else stays as it is."""
-    modules = list(policy.modules()) if isinstance(policy, nn.Module) else []
-    were = [module.training for module in modules]
-    if modules:
-        policy.eval()
+def evaluation_mode(*policies: Any) -> Iterator[None]:
+    """Modules in evaluation mode, and as they were afterwards; anything else stays as it is."""
+    networks = [policy for policy in policies if isinstance(policy, nn.Module)]
+    were = [(module, module.training) for network in networks for module in network.modules()]
+    for network in networks:
+        network.eval()
     try:
         yield
     finally:
-        for module, was in zip(modules, were, strict=True):
+        for module, was in were:
             module.training = was
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, StepSink
@@ -22,6 +23,7 @@ from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
 
+RESAMPLES, CONFIDENCE = 2000, 0.95
 Z_95 = 1.959964
 """Quantile of the standard normal distribution for a 95 % interval."""
 
@@ -48,6 +50,14 @@ def win_rate_interval(shares: Sequence[float]) -> tuple[float, float]:
 def interval_over_seeds(points: Sequence[float]) -> tuple[float, float]:
     """`win_rate_interval` of the points of battles, of which each two share a seed."""
     return win_rate_interval([sum(pair) / 2 for pair in zip(points[::2], points[1::2], strict=True)])
+
+
+def bootstrap_interval(samples: Sequence[np.ndarray], of: Callable[..., Any], axis: int = -1) -> Any:
+    """`low` and `high`, ends of the 95 % bootstrap interval (percentiles) of what `of` makes of samples of units."""
+    from scipy.stats import bootstrap  # takes a second to import
+
+    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
+    return bootstrap(samples, of, axis=axis, rng=np.random.default_rng(0), **how).confidence_interval
 
 
 MOST_PLAYED = 10**7

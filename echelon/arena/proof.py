@@ -49,11 +49,6 @@ def require_same_rules(told: Mapping[str, Any], where: str) -> None:
     expect(theirs == current_versions(), where, f"of {current_versions()}", theirs)
 
 
-def require_same_weights(told: str, ours: str, name: str, where: str) -> None:
-    """Refuse battles of another policy than the one of a name."""
-    expect(told == ours, where, f"{ours}, that of {name}", told)
-
-
 def require_same(ours: Any, told: Any, where: str, ours_with: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
     """Refuse numbers, or battles, that are not those found here, and say with what both were found."""
     difference = first_difference(ours, told, where)

@@ -8,7 +8,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -63,9 +63,9 @@ class RayArena(BatchArena):
         self.tasks = tasks
         recipe = Recipe(env, str(tasks.args.device), batch, precision, compiled, cuda_graph, allowed_modules())
         self.recipe = (uuid.uuid4().hex, tasks.share(recipe))
-        [(_, found)] = tasks.results(describe, [self.recipe], ["describe a worker"])
-        super().__init__(env, policies, torch.device("cpu"), batch, found.compute, found.compiled, found.cuda_graph)
-        self.processor = found.processor
+        [(_, (*how, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
+        super().__init__(env, policies, torch.device("cpu"), batch, *how)
+        self.processor = processor
         self.shared: dict[str, Any] = {}
         """What Ray calls the policies that workers were given, by name."""
 
@@ -80,15 +80,11 @@ class RayArena(BatchArena):
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Generator[tuple[int, BatchResult], None, None]:
         """As `BatchArena.play_batches`: batches end in any order. Their seconds are those since the one before."""
-        size = self._size_of_tasks(len(battles))
+        size = min(self.batch, max(LEAST, -(-len(battles) // (TASKS_A_WORKER * self.tasks.slots))))
+        size = self.batch if self.tasks.args.ray_gpus > 0 else size
         first = size if recorder is None else max(size, min(max(recorder.battles) + 1, self.batch))
         starts = [0, *range(first, len(battles), size), len(battles)]
         yield from self._play(battles, starts, recorder, sink)
-
-    def _size_of_tasks(self, battles: int) -> int:
-        if self.tasks.args.ray_gpus > 0:
-            return self.batch
-        return min(self.batch, max(LEAST, -(-battles // (TASKS_A_WORKER * self.tasks.slots))))
 
     def _play(
         self, battles: Sequence[Battle], starts: Sequence[int], recorder: Recorder | None, sink: StepSink | None
@@ -141,15 +137,6 @@ class Recipe:
         return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *how)
 
 
-class Description(NamedTuple):
-    """With what a worker computes, as attributes of `BatchArena`."""
-
-    compute: torch.dtype
-    compiled: bool
-    cuda_graph: bool
-    processor: str
-
-
 _arenas: dict[str, BatchArena] = {}
 """The arena of this worker, which is kept for the next task of the same driver, by the driver's key."""
 
@@ -169,10 +156,10 @@ def policy_on(device: str, shared: Any) -> TeamPolicy:
     return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
 
 
-def describe(key: str, recipe: Recipe) -> Description:
-    """What a worker has, told to the driver."""
+def describe(key: str, recipe: Recipe) -> tuple[torch.dtype, bool, bool, str]:
+    """`compute`, `compiled`, `cuda_graph` and `processor` of a worker's arena, told to the driver."""
     arena = arena_of(key, recipe)
-    return Description(arena.compute, arena.compiled, arena.cuda_graph, arena.processor)
+    return arena.compute, arena.compiled, arena.cuda_graph, arena.processor
 
 
 def play_on_worker(

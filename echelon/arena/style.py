@@ -122,7 +122,6 @@ class Style:
 
 
 def measure_of(name: str) -> Measure:
-    """The measure of a number of a style."""
     return MEASURES.get(name, MEASURES[SHARE])
 
 

@@ -58,26 +58,21 @@ def build(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> 
 def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.device) -> None:
     """Let a policy decide once for teams of either size that see nothing."""
     for mechs in dict.fromkeys((len(env.blue), len(env.red))):
-        check_decision_of(name, policy, mechs, env, device)
-
-
-def check_decision_of(name: str, policy: TeamPolicy, mechs: int, env: EnvConfig, device: torch.device) -> None:
-    """`check_decision` for teams of `mechs` mechs."""
-    with in_one_line(f"{name}: expected memory_spec() to be a Composite spec"):
-        spec = memory_spec_of(policy)
-        memory = spec.expand(BATTLES, mechs).to(device).zero()
-    team = blank_team(policy, memory, mechs, env, device)
-    with in_one_line(f"{name}: expected a decision for a team of {mechs} mechs"):
-        decided = policy(team)
-    check_decided(name, decided)
-    width = action_width(env.comm_dim)
-    action = f"{name}: the action of {BATTLES} battles, {mechs} mechs, {width} columns (python -m echelon describe)"
-    require_leaf(action, decided.get("action", None), torch.float32, torch.Size((BATTLES, mechs, width)))
-    for key in memory.keys(include_nested=True, leaves_only=True):
-        path = ("next", "memory", *((key,) if isinstance(key, str) else key))
-        declared = memory.get(key)
-        what = f"{name}: {path}, which memory_spec() declares,"
-        require_leaf(what, decided.get(path, None), declared.dtype, declared.shape)
+        with in_one_line(f"{name}: expected memory_spec() to be a Composite spec"):
+            spec = memory_spec_of(policy)
+            memory = spec.expand(BATTLES, mechs).to(device).zero()
+        team = blank_team(policy, memory, mechs, env, device)
+        with in_one_line(f"{name}: expected a decision for a team of {mechs} mechs"):
+            decided = policy(team)
+        check_decided(name, decided)
+        width = action_width(env.comm_dim)
+        action = f"{name}: the action of {BATTLES} battles, {mechs} mechs, {width} columns (python -m echelon describe)"
+        require_leaf(action, decided.get("action", None), torch.float32, torch.Size((BATTLES, mechs, width)))
+        for key in memory.keys(include_nested=True, leaves_only=True):
+            path = ("next", "memory", *((key,) if isinstance(key, str) else key))
+            declared = memory.get(key)
+            what = f"{name}: {path}, which memory_spec() declares,"
+            require_leaf(what, decided.get(path, None), declared.dtype, declared.shape)
 
 
 def blank_team(

@@ -58,7 +58,6 @@ class ViewForm:
 
 
 def form_of_view(env: EnvBase) -> ViewForm:
-    """The form of the view that a policy was trained in."""
     while isinstance(env, TransformedEnv):
         env = env.base_env
     limit = "a view of one team (echelon.versus or echelon.mechs), or a transformed one"

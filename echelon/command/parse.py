@@ -39,7 +39,8 @@ def order_row(
     kind, fire = order.get("kind"), order.get("fire", "free")
     require(isinstance(kind, str) and kind in KIND_NAMES, "order.kind", f"one of {', '.join(KIND_NAMES)}", kind)
     require(isinstance(fire, str) and fire in FIRE_NAMES, "order.fire", f"one of {', '.join(FIRE_NAMES)}", fire)
-    battle, pack = (index_of(order, name, count) for name, count in (("battle", batch), ("pack", packs)))
+    battle = index_of(order.get("battle", 0), "order.battle", batch)
+    pack = index_of(order.get("pack", 0), "order.pack", packs)
     urgency = number_of(order.get("urgency", 0.5), "order.urgency", 0.0, 1.0)
 
     row = torch.zeros(action_width(len(enemies)), dtype=torch.float32, device="cpu")
@@ -54,18 +55,24 @@ def order_row(
     needs = kind in NEED_PLACE or (kind == "attack" and target is None)
     require(not needs or place is not None, "order.place", f"[x, y] in vox for {kind}", place)
     if place is not None:
-        is_pair = isinstance(place, Sequence) and not isinstance(place, str) and len(place) == 2
-        require(is_pair, "order.place", "[x, y] in vox", place)
-        for column, axis, side in zip((OrderAction.X, OrderAction.Y), place, size, strict=True):
-            row[column] = 2 * number_of(axis, f"order.place.{column.name.lower()}", 0.0, float(side)) / side - 1
+        columns = (OrderAction.X, OrderAction.Y)
+        for column, axis, side in zip(columns, place_of(place, "order.place", size), size, strict=True):
+            row[column] = 2 * axis / side - 1
     return battle, pack, row
 
 
-def index_of(order: Mapping[str, Any], name: str, count: int) -> int:
-    """An index below `count`, 0 by default."""
-    value = order.get(name, 0)
-    require(type(value) is int and 0 <= value < count, f"order.{name}", f"0..{count - 1}", value)
+def index_of(value: Any, name: str, count: int) -> int:
+    """An index below `count`."""
+    require(type(value) is int and 0 <= value < count, name, f"0..{count - 1}", value)
     return int(value)
+
+
+def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float]:
+    """x and y of a place on a map of this size, vox."""
+    is_pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
+    require(is_pair, name, "[x, y] in vox", value)
+    x, y = (number_of(at, f"{name}.{axis}", 0.0, float(side)) for axis, at, side in zip("xy", value, size, strict=True))
+    return x, y
 
 
 def number_of(value: Any, name: str, low: float, high: float) -> float:

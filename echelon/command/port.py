@@ -69,9 +69,7 @@ class CommandPort:
         batch, size = self.view.num_envs, self.view.config.world.size[:2]
         refused: list[str] = []
         for number, order in enumerate(orders if isinstance(orders, list | tuple) else [orders]):
-            battle = order.get("battle", 0) if isinstance(order, dict) else 0
-            is_known = type(battle) is int and 0 <= battle < batch
-            enemies = self.view.env.group_map[GROUPS[1 - int(self.is_red[battle if is_known else 0])]]
+            _, enemies = self._teams_of(order)
             try:
                 at, pack, row = order_row(order, batch, self.num_packs, enemies, size)
             except ConfigError as error:
@@ -92,13 +90,16 @@ class CommandPort:
         if said is None:
             self.stick = None
             return
-        batch, size, group_map = self.view.num_envs, self.view.config.world.size[:2], self.view.env.group_map
-        battle = said.get("battle", 0) if isinstance(said, dict) else 0
-        is_known = type(battle) is int and 0 <= battle < batch
-        own, enemies = GROUPS if not self.is_red[battle if is_known else 0] else GROUPS[::-1]
-        stick = read_stick(said, batch, group_map[own], group_map[enemies], size)
+        stick = read_stick(said, self.view.num_envs, *self._teams_of(said), self.view.config.world.size[:2])
         require(self._lives(stick), "drive.mech", "one that lives", stick.mech)
         self.stick = stick
+
+    def _teams_of(self, said: Any) -> tuple[list[str], list[str]]:
+        """Names of the mechs of the commander and of its enemy, in the battle that is named, else in the first."""
+        battle = said.get("battle", 0) if isinstance(said, dict) else 0
+        is_known = type(battle) is int and 0 <= battle < self.view.num_envs
+        own, enemy = GROUPS[::-1] if self.is_red[battle if is_known else 0] else GROUPS
+        return self.view.env.group_map[own], self.view.env.group_map[enemy]
 
     def driven(self) -> Report | None:
         """The mech that somebody drives and where it faces, degrees from +x to the left; None if nobody does. Lets go

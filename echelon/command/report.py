@@ -56,7 +56,6 @@ def numbers_of(state: State, game: SimModel, battles: slice = slice(None)) -> di
 
 
 def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: bool, names: list[str]) -> Report:
-    """The report of one battle."""
     rules, roster, command = game.rules, game.roster, game.config.command
     own, enemy = ("red", "blue") if is_red else ("blue", "red")
     mine, theirs = int(is_red), 1 - int(is_red)
@@ -67,14 +66,14 @@ def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: 
     return {
         "battle": battle,
         "team": own,
-        "time_s": tenth(now["tick"] * rules.dt_s),
+        "time_s": round(now["tick"] * rules.dt_s, 1),
         "ends_s": rules.max_episode_s,
-        "next_orders_s": tenth(command.period * rules.decision_s),
+        "next_orders_s": round(command.period * rules.decision_s, 1),
         "map": [int(side) for side in game.config.world.size[:2]],
-        "zone": {"place": rounded(now["zone"]), "radius": tenth(now["radius"])},
+        "zone": {"place": rounded(now["zone"]), "radius": round(now["radius"], 1)},
         "score_s": {
-            "own": tenth(now["score"][mine]),
-            "enemy": tenth(now["score"][theirs]),
+            "own": round(now["score"][mine], 1),
+            "enemy": round(now["score"][theirs], 1),
             "to_win": rules.zone_score_to_win_s,
         },
         "control": {"own": now["control"][mine] > 0, "enemy": now["control"][theirs] > 0},
@@ -93,8 +92,8 @@ def pack_report(number: int, pack: int, now: Mapping[str, Any], game: SimModel, 
             "name": names[n],
             "hull": roster.hulls[n],
             "place": rounded(now["pos"][n]),
-            "hp": hundredth(now["hp"][n]),
-            "heat": hundredth(now["heat"][n]),
+            "hp": round(now["hp"][n], 2),
+            "heat": round(now["heat"][n], 2),
             "under_fire": now["under_fire"][n] > 0,
             "heard": now["heard"][n][OrderField.ISSUED] == now["sent"][pack][OrderField.ISSUED] >= 0,
         }
@@ -120,22 +119,14 @@ def standing_order(sent: list[float], tick: float, game: SimModel, names: list[s
         "kind": OrderKind(int(sent[OrderField.KIND])).name.lower(),
         "place": rounded(sent[OrderField.X : OrderField.Y + 1]),
         "target": names[target] if target >= 0 else None,
-        "urgency": hundredth(sent[OrderField.URGENCY]),
+        "urgency": round(sent[OrderField.URGENCY], 2),
         "fire": Discipline(int(sent[OrderField.DISCIPLINE])).name.lower(),
-        "age_s": tenth((tick - sent[OrderField.ISSUED]) * game.rules.dt_s),
+        "age_s": round((tick - sent[OrderField.ISSUED]) * game.rules.dt_s, 1),
     }
 
 
-def tenth(value: float) -> float:
-    return round(value, 1)
-
-
-def hundredth(value: float) -> float:
-    return round(value, 2)
-
-
 def rounded(place: list[float]) -> list[float]:
-    return [tenth(axis) for axis in place]
+    return [round(axis, 1) for axis in place]
 
 
 def in_words(report: Report) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.command.parse import number_of
+from echelon.command.parse import index_of, number_of, place_of
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
 from echelon.rules.catalog import ECCM_TRIGGER
 from echelon.runtime.errors import require
@@ -86,17 +86,11 @@ def read_stick(said: Any, batch: int, own: Sequence[str], enemies: Sequence[str]
     require(isinstance(said, Mapping), "drive", example, said)
     unknown = [key for key in said if key not in FIELDS]
     require(not unknown, "drive", f"of {', '.join(FIELDS)} only", unknown)
-    battle, mech = said.get("battle", 0), said.get("mech")
-    require(type(battle) is int and 0 <= battle < batch, "drive.battle", f"0..{batch - 1}", battle)
+    battle, mech = index_of(said.get("battle", 0), "drive.battle", batch), said.get("mech")
     require(isinstance(mech, str) and mech in own, "drive.mech", f"one of {', '.join(own)}", mech)
     axes = {name: number_of(said.get(name, 0.0), f"drive.{name}", low, 1.0) for name, (_, low) in AXES.items()}
     turn, face = number_of(said.get("turn", 0.0), "drive.turn", -1.0, 1.0), said.get("face")
-    if face is not None:
-        is_pair = isinstance(face, Sequence) and not isinstance(face, str) and len(face) == 2
-        require(is_pair, "drive.face", "[x, y] in vox", face)
-        sides = zip("xy", face, size, strict=True)
-        x, y = (number_of(axis, f"drive.face.{name}", 0.0, float(side)) for name, axis, side in sides)
-        face = (x, y)
+    face = None if face is None else place_of(face, "drive.face", size)
     fire, vent, target = said.get("fire", ()), said.get("vent", False), said.get("target")
     are_triggers = isinstance(fire, list | tuple) and all(isinstance(one, str) and one in TRIGGER_NAMES for one in fire)
     require(are_triggers, "drive.fire", f"a list of {', '.join(TRIGGER_NAMES)}", fire)

@@ -35,8 +35,7 @@ class Claims:
             played, others = store.played(battles), claimed(store)
             left = [battle for battle in battles if battle not in played]
             taken = [battle for battle in left if battle not in others][:most]
-            rows = [(*battle, self.owner) for battle in taken]
-            store.database.executemany("INSERT INTO claims VALUES (?, ?, ?, ?)", rows)
+            store.database.insert("claims", [(*battle, self.owner) for battle in taken])
         return taken, len(left) > len(taken)
 
     def is_dead(self, owner: str) -> bool:

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -171,11 +171,16 @@ class Database:
         """Execute an SQL statement with bound values and return its rows."""
         return self._retrying(lambda: self.connection.execute(statement, values).fetchall())
 
-    def executemany(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> int:
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
         """Execute an SQL statement for each row of values. Returns how many rows of the file it changed."""
         before, kept = self.connection.total_changes, list(rows)
         self._retrying(lambda: self.connection.executemany(statement, kept))
         return self.connection.total_changes - before
+
+    def insert(self, table: str, rows: Sequence[Sequence[Any]], or_what: str = "") -> None:
+        """Insert rows of a table, each with a value for every column of it or of those in brackets behind its name."""
+        if rows:
+            self.executemany(f"INSERT {or_what} INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

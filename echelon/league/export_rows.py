@@ -36,12 +36,8 @@ REFERENCED = {
     "periods": ("period", "SELECT closed FROM periods WHERE number = ?"),
 }
 """What a row of these tables is called, and the query that finds it."""
-INSERT = {
-    table: f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-    for table, names in COLUMNS.items()
-}
 VALUES = {table: operator.itemgetter(*names) for table, names in COLUMNS.items()}
-"""Takes a row's values for `INSERT`."""
+"""Takes a row's values in this order."""
 CACHED = 1 << 14
 """Entries and periods, and recipes, that are not looked up again."""
 ROWS_AT_ONCE = 64
@@ -115,7 +111,6 @@ class Staging:
         self.versions = functools.lru_cache(CACHED)(recipe_versions)
 
     def begin(self, table: str) -> None:
-        """Go on to a table."""
         for field, value in self.settings.items():
             check_setting(self.name, field, value)
         if not set(self.tables).issuperset(REFERENCES[field] for field in REFERENCES if field in COLUMNS[table]):
@@ -125,7 +120,6 @@ class Staging:
         self.tables.append(table)
 
     def add(self, table: str, number: int, row: Any) -> None:
-        """Validate a row and insert it."""
         where = f"{self.name}: {table}[{number}]"
         check_fields(where, row, table)
         if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):
@@ -147,7 +141,7 @@ class Staging:
         table, connection = self.tables[-1], self.store.database.connection
         before = connection.total_changes
         try:
-            self.store.database.executemany(INSERT[table], batch)
+            self.store.database.insert(f"{table} ({', '.join(COLUMNS[table])})", batch)
         except FileError as error:
             repeated = REPEATED.search(str(error))
             if repeated is None:

@@ -39,8 +39,7 @@ def write_league(store: Store, path: Path) -> None:
     """
     settings: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "written_by": version.VERSION}
     settings |= {"env": store.env.signature(), "rules": as_json(store.rules)}
-    is_log = path.resolve() == (store.folder / log.FILE).resolve()
-    if is_log:
+    if path.resolve() == (store.folder / log.FILE).resolve():
         raise FileError(f"{path}: expected another name, got that of the league's log, which is not replaced")
     beside = WeightStore(path.parent)
     with replacing(path) as draft:
@@ -104,7 +103,8 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 
     def fill(store: Store) -> None:
         settings = stage(path.name, watched(file), MAX_BYTES, store)
-        env, config = config_of(path.name, settings)
+        with as_file_error(path.name):
+            env, config = env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
         check_weights(path.name, store, env, theirs)
         for _, digest in networks(store):
             if not ours.path(digest).exists():
@@ -119,12 +119,6 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
             if not (root / FILE).exists():
                 take_back(copied, *new)
             raise
-
-
-def config_of(name: str, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueConfig]:
-    """Environment config and rules of an exported league."""
-    with as_file_error(name):
-        return env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
 
 
 def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore) -> None:

@@ -25,7 +25,6 @@ from echelon.league.store import MAP_SEED, Store
 from echelon.league.unrecorded import save_unrecorded
 from echelon.learn.checkpoint.provenance import NOTHING
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
 from echelon.runtime import noise
 from echelon.runtime.files import FileError
@@ -69,8 +68,8 @@ class LeagueArena:
         self.store, self.device = store, device if tasks is None else torch.device("cpu")
         self.is_shared = tasks is not None
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        how = (batch, precision, compiled, cuda_graph)
-        self.arena = make_arena(league_env(store.env), self.policy, self.device, tasks, *how)
+        env, how = dataclasses.replace(store.env, map_seed=MAP_SEED), (batch, precision, compiled, cuda_graph)
+        self.arena = make_arena(env, self.policy, self.device, tasks, *how)
         self.recipe = match_recipe(MAP_SEED, precision_of(self.arena.compute))
 
     def policy(self, entry_id: str) -> TeamPolicy:
@@ -205,10 +204,4 @@ def match_seed(seed: int) -> int:
 
 
 def matches_of(batches: Iterable[PlayedBatch]) -> list[MatchRecord]:
-    """All matches of some batches, in order."""
     return [match for batch in batches for match in batch.matches]
-
-
-def league_env(env: EnvConfig) -> EnvConfig:
-    """Environment config of the league with the map seed reserved for leagues."""
-    return dataclasses.replace(env, map_seed=MAP_SEED)

@@ -28,15 +28,10 @@ def write_event(store: Store, event: str, **values: object) -> None:
 
 def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float) -> None:
     """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed."""
-    rows = [
-        {
-            "event": "match",
-            **{name: getattr(match, name) for name in ("blue", "red", "seed")},
-            "winner": Winner(match.winner).name.lower(),
-            **{name: getattr(match, name) for name in ("reason", "decisions", "duration_s", "state_hash")},
-        }
-        for match in matches
-    ]
+    rows = []
+    for match in matches:
+        told = match._asdict() | {"winner": Winner(match.winner).name.lower()}
+        rows.append({"event": "match", **{name: told[name] for name in told if name not in ("recipe", "stats")}})
     _append(store, [*rows, batch_event(store, len(matches), seconds, kept=True)])
 
 

@@ -183,7 +183,6 @@ def compatible_entries(model: ModelConfig, store: Store) -> list[Entry]:
 
 
 def opponent_pool(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:
-    """Describe entries as opponents of the entry `me`."""
     ratings = {standing.id: standing.rating for standing in store.standings()}
     payoff = store.payoff()
     mine = me.id if me is not None else ""

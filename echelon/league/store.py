@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,7 @@ class Store:
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
         self.path, self.database = path, open_database(path)
+        self.execute, self.writing = self.database.execute, self.database.transaction
         try:
             env = self.get_setting("env")
             if env is not None:  # One that is being made has none yet.
@@ -89,9 +90,8 @@ class Store:
 
         def fill(store: Store) -> None:
             store.set_config(env, rules or LeagueConfig())
-            store.execute("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
-            for tier in TIERS:
-                store.insert(scripted_entry(tier))
+            store.database.insert("periods", [(1, time.time(), None)])
+            store.database.insert("entries", [scripted_entry(tier) for tier in TIERS])
 
         return Store.build(folder, fill)
 
@@ -131,16 +131,6 @@ class Store:
     def close(self) -> None:
         self.database.close()
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Context manager for a transaction; nested ones join the outermost."""
-        with self.database.transaction():
-            yield
-
-    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Execute an SQL statement with bound values and return its rows."""
-        return self.database.execute(statement, *values)
-
     def read(self, table: str, columns: Sequence[str], query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows of a table whose values were checked; they may be a stranger's."""
         rows = self.execute(query, *values)
@@ -153,7 +143,7 @@ class Store:
     def set_setting(self, name: str, value: dict[str, Any]) -> None:
         """Store a JSON object under a name, replacing the previous one."""
         with self.writing():
-            self.execute("INSERT OR REPLACE INTO league VALUES (?, ?)", name, json.dumps(value, sort_keys=True))
+            self.database.insert("league", [(name, json.dumps(value, sort_keys=True))], "OR REPLACE")
 
     def set_config(self, env: EnvConfig, rules: LeagueConfig) -> None:
         """Store the environment config of the battles, the rules, and that this version wrote them."""
@@ -208,7 +198,7 @@ class Store:
                 return self.find(digest)
             name = commander_name(digest, {entry.name for entry in self.entries()})
             entry = Entry(digest, kind, name, parent, json.dumps(theirs, sort_keys=True), time.time())
-            self.insert(entry)
+            self.database.insert("entries", [entry])
             self.record_change("added", f"as {kind} from {checkpoint}", entry)
         return entry
 
@@ -222,9 +212,6 @@ class Store:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
         tell_rules(str(checkpoint), found.versions.rules)
         return self.weights.add(found)
-
-    def insert(self, entry: Entry) -> None:
-        self.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", *entry)
 
     def entries(self, *kinds: str) -> list[Entry]:
         """Entries of the given kinds, or all, oldest first."""
@@ -264,10 +251,8 @@ class Store:
         line = "".join(letter if letter.isprintable() else "?" for letter in reason)[:LONGEST_REASON]
         with self.writing():
             who = entry.id if entry is not None else None
-            self.execute(
-                "INSERT INTO changes (period, entry, change, reason, created) VALUES (?, ?, ?, ?, ?)",
-                *(self.period if period is None else period, who, change, line, time.time()),
-            )
+            row = (self.period if period is None else period, who, change, line, time.time())
+            self.database.insert("changes (period, entry, change, reason, created)", [row])
 
     def changes(self) -> list[Change]:
         """All recorded changes, oldest first."""
@@ -343,11 +328,9 @@ class Store:
         """Store rating, deviation and volatility by id for the open period, close it and open the next one."""
         with self.writing():
             period, now = self.period, time.time()
-            self.database.executemany(
-                "INSERT INTO ratings VALUES (?, ?, ?, ?, ?)", [(period, who, *row) for who, row in ratings.items()]
-            )
+            self.database.insert("ratings", [(period, who, *row) for who, row in ratings.items()])
             self.execute("UPDATE periods SET closed = ? WHERE number = ?", now, period)
-            self.execute("INSERT INTO periods VALUES (?, ?, NULL)", period + 1, now)
+            self.database.insert("periods", [(period + 1, now, None)])
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
         """Period, rating, deviation and volatility of an entry, oldest first."""

@@ -6,7 +6,6 @@ import tempfile
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from echelon.league.columns import RULES, check_row
 from echelon.league.records import MatchRecord, recipe_versions
@@ -68,7 +67,11 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
     for field, expected in (("schema", SCHEMA), ("version", VERSION)):
         if not isinstance(document, dict) or document.get(field) != expected:
             raise FileError(f"{path.name}: {field} must be {expected!r}, as of a file of unrecorded matches")
-    matches = read_matches(path.name, document.get("matches"))
+    rows = document.get("matches")
+    expect(isinstance(rows, list), f"{path.name}: matches", "a list", rows)
+    for number, row in enumerate(rows):
+        check_row(f"{path.name}: matches[{number}]", row, FIELDS)
+    matches = [MatchRecord(**row) for row in rows]
     known = {entry.id for entry in store.entries()}
     with as_file_error(path.name):
         env = document.get("env")
@@ -82,11 +85,3 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
             ours = recipe_versions(match.recipe) == current_versions()
             require(ours, f"{which}.recipe", "of the rules and maps of today", match.recipe)
     return len(matches), store.record(matches)
-
-
-def read_matches(name: str, rows: Any) -> list[MatchRecord]:
-    """Matches whose values were checked, one by one."""
-    expect(isinstance(rows, list), f"{name}: matches", "a list", rows)
-    for number, row in enumerate(rows):
-        check_row(f"{name}: matches[{number}]", row, FIELDS)
-    return [MatchRecord(**row) for row in rows]

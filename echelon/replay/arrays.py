@@ -62,7 +62,9 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
     for key, (kind, known_as) in ((key, KINDS[key]) for key in KINDS if key in known):
         got = listed.get(key)
         if got is None or got[0] != kind:
-            raise FileError(f"{where}: {key} must be of {known_as}, got {'none' if got is None else named(got[0])}")
+            raise FileError(
+                f"{where}: {key} must be of {known_as}, got {'none' if got is None else SHOWN_AS.get(got[0], got[0])}"
+            )
     moments = listed["yaw"][1][0] if listed["yaw"][1] else 0
     longest = config.rules.max_decisions + 1
     limit = f"of 1..{longest} moments, as long as a battle may last"
@@ -91,12 +93,7 @@ def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], size
         count = int(np.prod(shape[2:], dtype=np.float64))
         if kind not in ("F16", "BOOL") or shape[:2] != (moments, mechs) or count > MANY:
             limit = f"float16 or bool, of shape {moments} x {mechs} x at most {MANY} numbers"
-            raise FileError(f"{where}: {key} must be of {limit}, got {named(kind)} of {shown(shape)}")
-
-
-def named(kind: str) -> str:
-    """A type of safetensors as NumPy calls it."""
-    return SHOWN_AS.get(kind, kind)
+            raise FileError(f"{where}: {key} must be of {limit}, got {SHOWN_AS.get(kind, kind)} of {shown(shape)}")
 
 
 def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:

@@ -9,7 +9,7 @@ import torch
 
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.catalog import Material
-from echelon.rules.config import env_from_json
+from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.objective import Objective
 from echelon.runtime.files import as_file_error
 from echelon.world import recipe
@@ -22,30 +22,32 @@ POSITION = "position"
 """The entry of `map` in what is told of a battle: which of the positions of its config it began in, from 0."""
 
 
+def config_of(replay: Replay) -> EnvConfig:
+    """The settings of the battles of a replay."""
+    with as_file_error("replay"):
+        return env_from_json(replay.about.get("env", {}))
+
+
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
     """`[Z, Y, X]` uint8 materials of the map as the battle began."""
+    config = config_of(replay)
+    if config.positions:
+        return ground_of(config.positions[battle.about["map"][POSITION]], config.world)[0].numpy()
     with as_file_error("replay"):
-        config = env_from_json(replay.about["env"])
-        if config.positions:
-            return ground_of(config.positions[battle.about["map"][POSITION]], config.world)[0].numpy()
         maps = recipe.from_json(battle.about["map"]).make(config)
     return maps.material[0].numpy()
 
 
 def opaque_materials(replay: Replay) -> list[str]:
     """Names of the materials that nobody sees through."""
-    with as_file_error("replay"):
-        catalog = env_from_json(replay.about["env"]).catalog
+    catalog = config_of(replay).catalog
     return [material.name.lower() for material in Material if catalog.material(material).opaque]
 
 
 def objective_of(replay: Replay, battle: Battle) -> Objective:
     """What decides a battle: the objective of the position that it began in, by default the zone."""
     number = battle.about["map"].get(POSITION)
-    if number is None:
-        return Objective()
-    with as_file_error("replay"):
-        return env_from_json(replay.about["env"]).positions[number].objective
+    return Objective() if number is None else config_of(replay).positions[number].objective
 
 
 def zones_of(replay: Replay, battle: Battle) -> list[list[float]]:
@@ -69,10 +71,10 @@ class MapName:
 
 def name_map(replay: Replay, battle: Battle) -> MapName:
     """Which map a battle was on, as its recipe and the settings tell; of a position its place among them."""
+    config = config_of(replay)
+    if config.positions:
+        return MapName(battle.about["map"][POSITION], [])
     with as_file_error("replay"):
-        config = env_from_json(replay.about["env"])
-        if config.positions:
-            return MapName(battle.about["map"][POSITION], [])
         seed = recipe.from_json(battle.about["map"]).seed
     names, pool = config.world.biomes, pool_seeds(config, torch.device("cpu")).tolist()
     columns = quadrants(torch.tensor([seed], device="cpu"), config.world).flatten().bincount(minlength=len(names))

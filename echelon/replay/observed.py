@@ -10,9 +10,9 @@ import torch
 from echelon.env.observation import layout
 from echelon.env.observation.layout import Feature
 from echelon.replay.battle import Battle, Replay
+from echelon.replay.ground import config_of
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.files import as_file_error
+from echelon.rules.config import EnvConfig
 from echelon.world.pool import bit_columns, seen_from_above
 
 LEVELS = 4095
@@ -48,11 +48,6 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
     }
 
 
-def config_of(replay: Replay) -> EnvConfig:
-    with as_file_error("replay"):
-        return env_from_json(replay.about.get("env", {}))
-
-
 def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
     """The features of every stream as JSON values: `name`, `parts`, `low`, `high`, `unit` and `meaning` as in
     `env.describe()`, `scale` and `shown` (factor and unit of the game), and `off`, whether a switch keeps it 0.
@@ -66,15 +61,11 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
 
 
 def features_of(replay: Replay) -> dict[str, tuple[Feature, ...]]:
+    """Those of the streams of a replay, of the ego stream of this version's layout where it has them."""
     comm_dim = int(replay.battles[0].messages.shape[-1])
-    return {**layout.streams(comm_dim), "ego": ego_features(replay)}
-
-
-def ego_features(replay: Replay) -> tuple[Feature, ...]:
-    """Those of the ego stream of a replay: of this version's layout where it has them."""
     known = {feature[:4]: feature for feature in layout.EGO}
-    return tuple(known.get((name, width, low, high)) or Feature(name, width, low, high)
-                 for name, width, low, high in replay.about["ego"])  # fmt: skip
+    ego = tuple(known.get(tuple(column)) or Feature(*column) for column in replay.about["ego"])
+    return {**layout.streams(comm_dim), "ego": ego}
 
 
 def feature_json(feature: Feature, config: EnvConfig) -> dict[str, Any]:

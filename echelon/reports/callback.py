@@ -16,9 +16,10 @@ from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
 from echelon.reports.data import report_of
-from echelon.reports.plots import draw_metrics
+from echelon.reports.plots import metrics_figure
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError
+from echelon.view.paper import save
 from echelon.view.run_report import hit_distances, replay_page, write_report
 from echelon.view.strip import strip_pixels
 
@@ -92,7 +93,7 @@ class Curves(Pictures):
     def draw(self, trainer: Trainer) -> None:
         folder = trainer.folder
         rows, evaluations = read_metrics(folder / "metrics.csv"), read_table(folder / "evaluations.csv")
-        draw_metrics(rows, evaluations, *(folder / name for name in CURVES))
+        save(metrics_figure(rows, evaluations), *(folder / name for name in CURVES))
         self.next_s = time.monotonic() + EVERY_S
 
 

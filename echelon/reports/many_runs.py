@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from echelon.arena.evaluator import BEST
+from echelon.arena.match import bootstrap_interval
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import POLICY, open_checkpoint
 from echelon.reports.data import duration
 from echelon.reports.data import shown as told
 from echelon.reports.plots import SHARES, Curve, title_of
-from echelon.reports.run_groups import CONFIDENCE, RESAMPLES, Run, Statistic, grouped, interquartile_mean, middle
+from echelon.reports.run_groups import Run, Statistic, grouped, interquartile_mean, middle
 from echelon.runtime.errors import one_line
 
 SHOWN = ("return", "win_rate", "stage", "entropy", "kl", "explained_variance", "kills", "deaths", "agent_steps_per_s")
 """Columns of `metrics.csv` that have a panel, behind the evaluations."""
 EMPTY: dict[str, Any] = {"columns": [], "rows": []}
 HASH_LETTERS = 12
-
-
-@dataclass(frozen=True)
-class FinalWinRates:
-    """The last win rate of each run of a group against a rival."""
-
-    values: np.ndarray
-
-    def text(self, statistic: Statistic) -> str:
-        """The middle with its interval over runs, in percent."""
-        return interval_text(*middle_of([self.values], statistic))
 
 
 def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Statistic = "mean") -> dict[str, Any]:
@@ -49,7 +38,6 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
     names = [*rivals, *(name for name in SHOWN if any(name in run.columns for run in runs))]
     charts = [chart_of(name, groups, statistic, name in rivals, axes) for name in names]
     word = "interquartile mean" if statistic == "iqm" else "mean"
-    differ = differences(runs)
     return {
         "name": one_line(f"{len(runs)} runs, {len(groups)} {'group' if len(groups) == 1 else 'groups'}"),
         "state": f"{word} over the seeds of a group",
@@ -70,7 +58,7 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
         "axes": axes,
         "tables": [
             ablation_table(groups, rivals, statistic),
-            {"title": "Difference of settings", "note": differ[0], **differ[1]},
+            settings_table(runs),
             provenance_table(runs, folders),
         ],
     }
@@ -107,24 +95,23 @@ def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], s
     for label, own in ends.items():
         row: list[Any] = [one_line(label)]
         for rival in rivals:
-            row.append(own[rival].text(statistic) if len(own[rival].values) else "")
-            row.append("" if label == first else change_text(own[rival], ends[first][rival], statistic))
+            row.append(interval_text([own[rival]], statistic))
+            row.append("" if label == first else interval_text([own[rival], ends[first][rival]], statistic, sign="+"))
         rows.append(row)
     columns = ["group", *(text for rival in rivals for text in (one_line(rival), "to the first, points"))]
     note = "Last win rates, in percent, and 95 % bootstrap intervals over runs, where there are several."
     return {"title": "Groups beside each other", "note": note, "columns": columns, "rows": rows}
 
 
-def end_of(members: Sequence[Run], rival: str) -> FinalWinRates:
+def end_of(members: Sequence[Run], rival: str) -> np.ndarray:
     """The last win rate against a rival of each run that met it."""
     series = [run.series(rival)[1] for run in members if rival in run.rivals]
-    return FinalWinRates(np.array([values[-1] for values in series if len(values)]))
+    return np.array([values[-1] for values in series if len(values)])
 
 
 def middle_of(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[float, float, float]:
     """The middle of a sample, or of the first less that of the second, with the ends of its interval over runs: NaN
     where a sample has a single run."""
-    from scipy.stats import bootstrap  # takes a second to import
 
     def of(*parts: np.ndarray, axis: int = -1) -> Any:
         middles = [interquartile_mean(part, axis) if statistic == "iqm" else np.mean(part, axis) for part in parts]
@@ -133,32 +120,29 @@ def middle_of(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[floa
     value = float(of(*samples))
     if min(len(sample) for sample in samples) < 2:
         return value, np.nan, np.nan
-    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
-    found = bootstrap(samples, of, axis=-1, rng=np.random.default_rng(0), **how).confidence_interval
+    found = bootstrap_interval(samples, of)
     return value, float(found.low), float(found.high)
 
 
-def interval_text(value: float, low: float, high: float, sign: str = "") -> str:
-    """Shares in percent, with their interval where it is known."""
+def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str = "") -> str:
+    """What `middle_of` finds in percent, with its interval where it is known; empty where a sample is."""
+    if not all(map(len, samples)):
+        return ""
+    value, low, high = middle_of(samples, statistic)
     interval = "" if np.isnan(low) else f" ({100 * low:{sign}.0f} to {100 * high:{sign}.0f})"
     return f"{100 * value:{sign}.0f}{interval}"
 
 
-def change_text(own: FinalWinRates, first: FinalWinRates, statistic: Statistic) -> str:
-    if not len(own.values) or not len(first.values):
-        return ""
-    return interval_text(*middle_of([own.values, first.values], statistic), sign="+")
-
-
-def differences(runs: Sequence[Run]) -> tuple[str, dict[str, Any]]:
-    """The settings in which runs differ, a column a run, and what is said of them."""
+def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
+    """The settings in which runs differ, a column a run."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
     differ = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
     rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in differ]
     note = "But for seeds, devices and what does not change what is learnt."
     if not differ:
         note = "The runs differ in nothing but seeds, devices and what does not change what is learnt."
-    return note, {"columns": ["setting", *(one_line(run.name) for run in runs)] if differ else [], "rows": rows}
+    columns = ["setting", *(one_line(run.name) for run in runs)] if differ else []
+    return {"title": "Difference of settings", "note": note, "columns": columns, "rows": rows}
 
 
 def provenance_table(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, Any]:

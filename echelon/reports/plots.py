@@ -6,13 +6,12 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from echelon.runtime.errors import one_line
-from echelon.view.paper import GREY, LINES, SMALL_PT, TEXT_PT, WIDTH_IN, blank, counted, paper_style, save, shortened
+from echelon.view.paper import GREY, LINES, SMALL_PT, TEXT_PT, WIDTH_IN, blank, counted, paper_style, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,19 +45,14 @@ MOST_RATED = 16
 """Entries of a league whose ratings are drawn, the best ones."""
 
 
-def draw_metrics(rows: Rows, evaluations: Sequence[Mapping[str, str]], *paths: Path) -> None:
-    """Draw a run over its agent steps into PDF, SVG or PNG files: win rates on held-out maps, then a panel for each of
-    `PANELS`.
+@paper_style()
+def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figure:
+    """A run over its agent steps: win rates on held-out maps, then a panel for each of `PANELS`.
 
     Args:
         rows: of `metrics.csv`.
         evaluations: of `evaluations.csv`.
     """
-    with paper_style():
-        save(metrics_figure(rows, evaluations), *paths)
-
-
-def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figure:
     high = -(-(1 + len(PANELS)) // COLUMNS)
     figure = blank(WIDTH_IN, high * PANEL_IN)
     grid = figure.subplots(high, COLUMNS)
@@ -94,7 +88,6 @@ def mark_stages(axis: Any, changes: Sequence[tuple[float, int]]) -> None:
 
 
 def title_of(name: str) -> str:
-    """What a column is called in a picture."""
     return TITLES.get(name, name.replace("_", " "))
 
 
@@ -111,7 +104,7 @@ def finish(axis: Any, title: str) -> None:
 def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> None:
     """Win rate against each of the panel, with its 95 % interval."""
     rivals = list(dict.fromkeys(row["rival"] for row in evaluations))
-    for number, (colour, rival) in enumerate(zip(cycle(), rivals, strict=False)):
+    for number, (colour, rival) in enumerate(zip(itertools.cycle(LINES), rivals, strict=False)):
         own = [row for row in evaluations if row["rival"] == rival]
         names = ("agent_steps", "win_rate", "low", "high")
         curve = Curve(*(np.array([float(row[name]) for row in own]) for name in names))
@@ -137,11 +130,6 @@ def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, p
     axis.errorbar(curve.x, curve.y, reach, fmt=marker, markersize=2.5, elinewidth=0.7, label=label, **look)
 
 
-def cycle() -> list[str]:
-    """Colours of more curves than a picture has."""
-    return list(LINES) * 1000
-
-
 @dataclass(frozen=True)
 class Curve:
     """The middle of a group of runs over agent steps, or a run's evaluations, and its interval, `[K]` each."""
@@ -163,18 +151,13 @@ class Subplot:
     """Whether its axis is from 0 to 1."""
 
 
-def draw_payoff(names: Sequence[str], win_rates: Any, path: Path, games: Any = None) -> None:
-    """Draw who beats whom into a PDF, SVG or PNG: rows take this share of the points of columns; NaN where they never
-    met.
+@paper_style()
+def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Figure:
+    """Who beats whom: rows take this share of the points of columns; NaN where they never met.
 
     Args:
         games: `[E][E]` number of games of each pair, told below the share.
     """
-    with paper_style():
-        save(payoff_figure(names, win_rates, games), path)
-
-
-def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Figure:
     side = WIDTH_IN * max(1.0, len(names) / MOST_NAMED)
     figure = blank(side, side * 0.86)
     axis = figure.subplots()
@@ -196,18 +179,14 @@ def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Fi
     return figure
 
 
-def draw_styles(names: Sequence[str], points: Any, shares: Sequence[float], path: Path) -> None:
-    """Draw how policies fight into a PDF, SVG or PNG: the plane in which they differ most.
+@paper_style()
+def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[float]) -> Figure:
+    """How policies fight: the plane in which they differ most.
 
     Args:
-        points: `[E][2]` in the plane.
+        points: `[E, 2]` in the plane.
         shares: of the variance along either axis.
     """
-    with paper_style():
-        save(styles_figure(names, np.asarray(points, float), shares), path)
-
-
-def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[float]) -> Figure:
     figure = blank(WIDTH_IN, 0.75 * WIDTH_IN)
     axis = figure.subplots()
     axis.scatter(points[:, 0], points[:, 1], s=9, color=LINES[0])
@@ -222,17 +201,13 @@ def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[flo
     return figure
 
 
-def draw_ratings(histories: Mapping[str, Sequence[tuple[int, float, float]]], path: Path) -> None:
-    """Draw ratings of a league over its rating periods into a PDF, SVG or PNG, with two deviations to either side.
+@paper_style()
+def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) -> Figure:
+    """Ratings of a league over its rating periods, with two deviations to either side.
 
     Args:
         histories: period, rating and deviation of each entry by name; the `MOST_RATED` best at the end are drawn.
     """
-    with paper_style():
-        save(ratings_figure(histories), path)
-
-
-def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     best = sorted((name for name in histories if histories[name]), key=lambda name: -histories[name][-1][1])[
@@ -257,13 +232,9 @@ def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) 
     return figure
 
 
-def draw_skills(profile: Mapping[str, Any], path: Path) -> None:
-    """Draw what `SkillProfile.as_json` gives into a PDF, SVG or PNG: a bar a set piece, with its 95 % interval."""
-    with paper_style():
-        save(skills_figure(profile), path)
-
-
+@paper_style()
 def skills_figure(profile: Mapping[str, Any]) -> Figure:
+    """What `SkillProfile.as_json` gives: a bar a set piece, with its 95 % interval."""
     names, pieces = zip(*reversed(profile["pieces"].items()), strict=True)
     figure = blank(WIDTH_IN, 0.5 + 0.16 * len(pieces))
     axis = figure.subplots()
@@ -277,17 +248,13 @@ def skills_figure(profile: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def draw_curves(panels: Mapping[str, Subplot], path: Path, note: str = "") -> None:
-    """Draw groups of runs over each other into a PDF, SVG or PNG.
+@paper_style()
+def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
+    """Groups of runs over each other.
 
     Args:
         panels: by title; groups have one colour in all panels.
     """
-    with paper_style():
-        save(curves_figure(panels, note), path)
-
-
-def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
     columns = min(len(panels), 2 if len(panels) in (2, 4) else COLUMNS)
     rows = -(-len(panels) // columns)
     groups = list(dict.fromkeys(name for panel in panels.values() for name in panel.curves))

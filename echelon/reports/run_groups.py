@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from echelon.arena.match import bootstrap_interval
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_metrics, read_table
@@ -26,8 +27,6 @@ NUMBERS = ("agent_steps", "win_rate", "low", "high")
 """Columns of `evaluations.csv` that are drawn."""
 BINS = 60
 """Points of a curve; rows of `metrics.csv` between two of them are averaged."""
-RESAMPLES = 2000
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -128,8 +127,6 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
     Args:
         name: as `Run.series` takes it.
     """
-    from scipy.stats import bootstrap  # takes a second to import
-
     series = [run.series(name) for run in runs if len(run.series(name)[0]) > 0]
     if not series:
         return None
@@ -144,8 +141,7 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
         if intervals is None:
             return Curve(steps, value, value, value)
         return Curve(steps, value, *np.array([intervals[x] for x in steps]).T)
-    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
-    found = bootstrap((table,), of, axis=0, rng=np.random.default_rng(0), **how).confidence_interval
+    found = bootstrap_interval([table], of, axis=0)
     return Curve(steps, value, found.low, found.high)
 
 

@@ -15,7 +15,7 @@ from echelon.arena.strangers.leaderboard import SHOWN, cells_of
 from echelon.arena.strangers.scores import GAP, table_rows
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
-from echelon.view.paper import LINES, WIDTH_IN, blank, paper_style, save, shortened
+from echelon.view.paper import LINES, WIDTH_IN, blank, paper_style, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,6 +46,7 @@ div {{ overflow-x: auto; }}
 Row = Sequence[str]
 
 
+@paper_style()
 def strangers_figure(scores: Mapping[str, Any]) -> Figure:
     """Every score as a point with its 95 % interval, those of a whole in colour."""
     rows = list(reversed(table_rows(scores)))
@@ -65,14 +66,7 @@ def strangers_figure(scores: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def draw_strangers(scores: Mapping[str, Any], path: Path) -> None:
-    """Draw the scores of a result into a PDF, SVG or PNG."""
-    with paper_style():
-        save(strangers_figure(scores), path)
-
-
 def as_svg(scores: Mapping[str, Any]) -> str:
-    """The picture as an element of a page."""
     drawn = io.StringIO()
     with paper_style():
         strangers_figure(scores).savefig(drawn, format="svg")

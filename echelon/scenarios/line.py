@@ -97,15 +97,14 @@ def steps_from_json(values: Any, where: str) -> Line:
     """
     require(isinstance(values, list), where, "a list of steps", values)
     require(1 <= len(values) <= MOST_STEPS, where, f"1..{MOST_STEPS} steps", len(values))
-    return tuple(step_from_json(row, f"{where}[{at}]") for at, row in enumerate(values))
-
-
-def step_from_json(values: Any, where: str) -> Step:
-    fields = fields_from_json(Step, values, where, None, False)
-    try:
-        return Step(**fields)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+    steps = []
+    for at, row in enumerate(values):
+        fields = fields_from_json(Step, row, f"{where}[{at}]", None, False)
+        try:
+            steps.append(Step(**fields))
+        except ConfigError as error:
+            raise ConfigError(f"{where}[{at}]: {error}") from None
+    return tuple(steps)
 
 
 def weapons_on(hull: str, config: EnvConfig) -> dict[str, tuple[Trigger, WeaponSpec]]:

@@ -98,7 +98,6 @@ class BattlePlan(Canvas):
         return float(x), float(y), yaw + turn * share
 
     def figure(self, n: int, t: float) -> MechFigure:
-        """A mech as it is drawn at a time."""
         now, mech = self.moment(t), self.mechs[n]
         x, y, yaw = self.pose(n, t)
         return MechFigure(

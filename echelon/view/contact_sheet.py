@@ -11,7 +11,7 @@ import numpy as np
 
 from echelon.plan.ground import GOLD, TEAM, shade
 from echelon.runtime.files import replacing
-from echelon.view.paper import DPI, SMALL_PT, TEXT_PT, WIDTH_IN, blank, paper_style, save
+from echelon.view.paper import DPI, SMALL_PT, TEXT_PT, WIDTH_IN, blank, colour, paper_style, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +36,7 @@ class Tile:
     """x, y of the middle of every part of the map, and its name."""
 
 
+@paper_style()
 def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) -> list[Path]:
     """Draw maps side by side, on as many sheets as they need: pages of one PDF, or numbered PNG or SVG files.
 
@@ -43,19 +44,18 @@ def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) 
         The files.
     """
     each = COLUMNS * ROWS
-    with paper_style():
-        sheets = [sheet_figure(tiles[at : at + each], materials) for at in range(0, len(tiles), each)]
-        if path.suffix.lower() == ".pdf":
-            from matplotlib.backends.backend_pdf import PdfPages
+    sheets = [sheet_figure(tiles[at : at + each], materials) for at in range(0, len(tiles), each)]
+    if path.suffix.lower() == ".pdf":
+        from matplotlib.backends.backend_pdf import PdfPages
 
-            with replacing(path) as draft, PdfPages(draft) as pages:
-                for sheet in sheets:
-                    pages.savefig(sheet, dpi=DPI)
-            return [path]
-        numbered = [path.with_stem(f"{path.stem}_{number}") for number in range(1, len(sheets) + 1)]
-        paths = numbered if len(sheets) > 1 else [path]
-        for sheet, own in zip(sheets, paths, strict=True):
-            save(sheet, own)
+        with replacing(path) as draft, PdfPages(draft) as pages:
+            for sheet in sheets:
+                pages.savefig(sheet, dpi=DPI)
+        return [path]
+    numbered = [path.with_stem(f"{path.stem}_{number}") for number in range(1, len(sheets) + 1)]
+    paths = numbered if len(sheets) > 1 else [path]
+    for sheet, own in zip(sheets, paths, strict=True):
+        save(sheet, own)
     return paths
 
 
@@ -94,8 +94,3 @@ def draw_map(axis: Any, tile: Tile, materials: list[str]) -> None:
         axis.text(x, y, name.replace(" ", "\n"), path_effects=[withStroke(linewidth=1.6, foreground="white")], **at)
     axis.set_xlim(0, size_x)
     axis.set_ylim(0, size_y)
-
-
-def colour(rgb: Sequence[int]) -> tuple[float, ...]:
-    """A colour of 0..255 as matplotlib takes it."""
-    return tuple(part / 255 for part in rgb)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +62,10 @@ STYLE: dict[Any, Any] = {
 @contextlib.contextmanager
 def paper_style() -> Iterator[None]:
     """Context manager in which figures are made and drawn in this style, whatever the user has set in matplotlib or
-    NumPy; those settings hold again behind it."""
+    NumPy; those settings hold again behind it. Letters of a name that the font lacks are boxes, without a warning."""
     matplotlib = import_matplotlib()
-    with matplotlib.rc_context(), np.errstate(all="ignore"):
+    with matplotlib.rc_context(), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         yield
@@ -95,35 +96,33 @@ def blank(width: float, height: float, layout: str | None = "constrained") -> Fi
     return Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
 
 
+@paper_style()
 def save(figure: Figure, *paths: Path) -> None:
     """Write a figure into each file, in the format that its name ends with."""
     layout = figure.get_layout_engine()
     if layout is not None:
         # It takes as long as drawing, and would be computed again for each file.
-        with no_complaints(), paper_style():
-            layout.execute(figure)
+        layout.execute(figure)
         figure.set_layout_engine("none")
     for path in paths:
-        with replacing(path) as draft, no_complaints(), paper_style():
+        with replacing(path) as draft:
             figure.savefig(draft, dpi=DPI, format=path.suffix[1:].lower())
 
 
+@paper_style()
 def pixels(figure: Figure, dpi: int) -> np.ndarray:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(dpi)
     canvas = FigureCanvasAgg(figure)
-    with no_complaints(), paper_style():
-        canvas.draw()
+    canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-@contextlib.contextmanager
-def no_complaints() -> Iterator[None]:
-    """Context manager that silences a name's letters which the font lacks: they are drawn as boxes."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        yield
+def colour(rgb: Sequence[int]) -> tuple[float, float, float]:
+    """A colour of 0..255 as matplotlib takes it."""
+    red, green, blue = (part / 255 for part in rgb)
+    return red, green, blue
 
 
 def shortened(name: str, most: int) -> str:

@@ -14,7 +14,7 @@ from echelon.replay.battle import Battle, Replay
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import replacing
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.paper import DPI, GREY, SMALL_PT, TEXT_PT, WIDTH_IN, blank, paper_style, pixels, save, shortened
+from echelon.view.paper import DPI, GREY, SMALL_PT, TEXT_PT, WIDTH_IN, blank, colour, paper_style, pixels, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,32 +31,12 @@ BARS_VOX = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 """Lengths of a scale bar; one that is about a quarter of the map is taken."""
 
 
-def draw_strip(
-    replay: Replay,
-    battle: int,
-    ground: np.ndarray,
-    path: Path,
-    times: Sequence[float] = (),
-    width: float = WIDTH_IN,
-    span: tuple[float, float] | None = None,
-) -> None:
-    """Draw moments of a battle side by side into a PDF, SVG or PNG.
-
-    Args:
-        ground: materials `[Z, Y, X]` uint8 on which it began.
-        times: the moments, s; by default `MOMENTS` that `telling_times` chooses.
-        span: from when until when to choose them, s; by default the whole battle.
-    """
-    with paper_style():
-        save(strip_figure(replay, battle, ground, times, width, span), path)
-
-
 def strip_pixels(replay: Replay, battle: int, ground: np.ndarray) -> np.ndarray:
     """The strip of a battle as `[H, W, 3]` uint8, for a screen."""
-    with paper_style():
-        return pixels(strip_figure(replay, battle, ground), BOARD_DPI)
+    return pixels(strip_figure(replay, battle, ground), BOARD_DPI)
 
 
+@paper_style()
 def strip_figure(
     replay: Replay,
     battle: int,
@@ -65,6 +45,13 @@ def strip_figure(
     width: float = WIDTH_IN,
     span: tuple[float, float] | None = None,
 ) -> Figure:
+    """Moments of a battle side by side.
+
+    Args:
+        ground: materials `[Z, Y, X]` uint8 on which it began.
+        times: the moments, s; by default `MOMENTS` that `telling_times` chooses.
+        span: from when until when to choose them, s; by default the whole battle.
+    """
     size_x, size_y = replay.about["size"][:2]
     count = len(times) or MOMENTS
     columns = min(count, COLUMNS)
@@ -100,18 +87,17 @@ def draw_scores(
     for side, team in enumerate(TEAMS):
         told = f"{plan.living(side, t)} left, {plan.score(side, t):.1f} s"
         at, align = (left, "left") if side == 0 else (left + wide, "right")
-        figure.text(at, top, told, color=ink(team), ha=align, va="bottom", fontsize=SMALL_PT)
+        figure.text(at, top, told, color=colour(TEAM_INK[team]), ha=align, va="bottom", fontsize=SMALL_PT)
 
 
 def draw_names(figure: Figure, blue: str, red: str) -> None:
-    """Who commanded whom, at the top."""
     wide, high = figure.get_size_inches()
     most = max(int((wide * 72 / LETTER_PT - 9) / 2), 6)
     top = 1 - 0.06 / high
     name = {"va": "top", "fontsize": TEXT_PT, "weight": "bold"}
     left, right = (shortened(one_line(each), most) for each in (blue, red))
-    figure.text(GAP_IN / wide, top, left, color=ink("blue"), ha="left", **name)  # type: ignore[arg-type]
-    figure.text(1 - GAP_IN / wide, top, right, color=ink("red"), ha="right", **name)  # type: ignore[arg-type]
+    figure.text(GAP_IN / wide, top, left, color=colour(TEAM_INK["blue"]), ha="left", **name)  # type: ignore[arg-type]
+    figure.text(1 - GAP_IN / wide, top, right, color=colour(TEAM_INK["red"]), ha="right", **name)  # type: ignore[arg-type]
     figure.text(0.5, top, "against", color=GREY, ha="center", va="top", fontsize=TEXT_PT)
 
 
@@ -135,12 +121,6 @@ def draw_scale(figure: Figure, size_x: float, panel: float, ending: str | bool) 
         figure.text(0.5, y / high, "mechs left, score of zone control", color=GREY, ha="center", va="center_baseline")
     if ending:
         figure.text(1 - GAP_IN / wide, y / high, str(ending), ha="right", **text)
-
-
-def ink(team: str) -> tuple[float, float, float]:
-    """The colour of a team's text."""
-    red, green, blue = TEAM_INK[team]
-    return red / 255, green / 255, blue / 255
 
 
 def telling_times(plan: BattlePlan, count: int, span: tuple[float, float] | None = None) -> list[float]:
@@ -225,7 +205,6 @@ def vox_px(replay: Replay, side_px: int) -> int:
 
 
 def verdict(battle: Battle) -> str:
-    """How the battle ended, in words."""
     outcome = battle.about["outcome"]
     reason = outcome["reason"].replace("_", " ")
     return f"{outcome['winner']} wins by {reason}" if outcome["winner"] in TEAMS else outcome["winner"]

@@ -33,15 +33,16 @@ from echelon.league.unrecorded import is_unrecorded, record_file, save_unrecorde
 from echelon.learn.metrics import CsvTable, read_table
 from echelon.pipelines.league import Import
 from echelon.replay.file import save
-from echelon.reports.plots import draw_metrics, draw_payoff, draw_ratings
+from echelon.reports.plots import metrics_figure, payoff_figure, ratings_figure
 from echelon.rules.catalog import Material
 from echelon.runtime.files import FileError, append_whole, new_folder, replacing, write_whole
 from echelon.runtime.interrupts import EXIT_CODE, PIPELINES, end_while_importing, handle_as_usual, is_program
 from echelon.runtime.profiling import profiled
+from echelon.view import paper
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.run_report import write_report
-from echelon.view.strip import draw_gif, draw_strip
+from echelon.view.strip import draw_gif, strip_figure
 from hostile.attempts import CASES, COMMANDS, MADE
 
 pytestmark = pytest.mark.long
@@ -140,7 +141,7 @@ REPLAY, GROUNDS = small_replay(1)
 WRITERS = {
     "a page": ("page.html", lambda path: write_page(REPLAY, GROUNDS, path)),
     "a report": ("report.html", lambda path: write_report(empty_report(), path)),
-    "a strip": ("strip.png", lambda path: draw_strip(REPLAY, 0, GROUNDS[0], path, [1.0])),
+    "a strip": ("strip.png", lambda path: paper.save(strip_figure(REPLAY, 0, GROUNDS[0], [1.0]), path)),
     "a gif": ("battle.gif", lambda path: draw_gif(REPLAY, 0, GROUNDS[0], path, seconds=0.5)),
     "a sheet of maps": (
         "maps.png",
@@ -148,11 +149,17 @@ WRITERS = {
             [Tile("a", np.zeros((2, 4, 4), np.uint8))], [material.name.lower() for material in Material], path
         ),
     ),
-    "a payoff": ("payoff.png", lambda path: draw_payoff(["a", "b"], [[0.5, 1.0], [0.0, 0.5]], path)),
-    "a payoff in vectors": ("payoff.svg", lambda path: draw_payoff(["a", "b"], [[0.5, 1.0], [0.0, 0.5]], path)),
-    "metrics": ("metrics.png", lambda path: draw_metrics([{"agent_steps": 1.0, "kl": 0.1}], [], path)),
-    "metrics in vectors": ("metrics.pdf", lambda path: draw_metrics([{"agent_steps": 1.0, "kl": 0.1}], [], path)),
-    "ratings": ("ratings.pdf", lambda path: draw_ratings({"a": [(1, 1500.0, 100.0)]}, path)),
+    "a payoff": ("payoff.png", lambda path: paper.save(payoff_figure(["a", "b"], [[0.5, 1.0], [0.0, 0.5]]), path)),
+    "a payoff in vectors": (
+        "payoff.svg",
+        lambda path: paper.save(payoff_figure(["a", "b"], [[0.5, 1.0], [0.0, 0.5]]), path),
+    ),
+    "metrics": ("metrics.png", lambda path: paper.save(metrics_figure([{"agent_steps": 1.0, "kl": 0.1}], []), path)),
+    "metrics in vectors": (
+        "metrics.pdf",
+        lambda path: paper.save(metrics_figure([{"agent_steps": 1.0, "kl": 0.1}], []), path),
+    ),
+    "ratings": ("ratings.pdf", lambda path: paper.save(ratings_figure({"a": [(1, 1500.0, 100.0)]}), path)),
     "sheets of maps": (
         "maps.pdf",
         lambda path: draw_contact_sheet(

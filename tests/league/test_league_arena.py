@@ -10,8 +10,9 @@ from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
 from echelon.league.commands import evaluate
-from echelon.league.league_arena import LeagueArena, league_env, match_seed, matches_of
+from echelon.league.league_arena import LeagueArena, match_seed, matches_of
 from echelon.league.matchmaking import MOST_SEEDS, one_against, period_seeds, round_robin
+from echelon.league.store import MAP_SEED
 from echelon.learn.checkpoint.provenance import met_in
 
 CPU = torch.device("cpu")
@@ -82,7 +83,7 @@ def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
 def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     """The same weights, seed and maps: a match, as `arena.py play` fights it, and a league end in the same bits."""
     store, ids = league(tmp_path)
-    env = league_env(store.env)
+    env = dataclasses.replace(store.env, map_seed=MAP_SEED)
     folders = {n: str(tmp_path / f"policy_{n}") for n in (1, 3)}
     assert [resolve(folder).id for folder in folders.values()] == [ids[0], ids[2]]
     one, three = (resolve(folder).policy(env, CPU) for folder in folders.values())

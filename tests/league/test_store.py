@@ -15,7 +15,7 @@ from leagues import BRIEF, checkpoint_of, fought, fresh
 
 from echelon.agents.tiers import TIERS
 from echelon.league.config import LeagueConfig
-from echelon.league.database import VERSION, make_database
+from echelon.league.database import VERSION, Database, make_database
 from echelon.league.store import FILE, Store
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import RULES_VERSION
@@ -128,14 +128,16 @@ def test_weights_are_kept_before_their_row(tmp_path):
 def test_a_row_appears_after_its_weights_are_on_the_disk(tmp_path, monkeypatch):
     """What was written when: file, folder, name of the folder, then the row."""
     store, order = fresh(tmp_path), []
-    fsync, rename, insert = os.fsync, Path.rename, Store.insert
+    fsync, rename, insert = os.fsync, Path.rename, Database.insert
     monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), fsync(handle))[1])
     monkeypatch.setattr(Path, "rename", lambda self, to: (order.append("rename"), rename(self, to))[1])
-    monkeypatch.setattr(Store, "insert", lambda self, entry: (order.append("row"), insert(self, entry))[1])
+    monkeypatch.setattr(Database, "insert", lambda self, *what: (order.append("row"), insert(self, *what))[1])
     path = checkpoint_of(tmp_path, 1)
     order.clear()
     store.add(path)
-    assert order == ["fsync", "fsync", "fsync", "rename", "fsync", "fsync", "row"]
+    assert order == ["fsync", "fsync", "fsync", "rename", "fsync", "fsync", "row", "row"], (
+        "the entry, and that it was added"
+    )
 
 
 def spoil_bytes(weights):

@@ -66,7 +66,7 @@ def own(monkeypatch, tmp_path):
 
 def start(monkeypatch, *arguments: object) -> None:
     """`train.py` in this process, to its end; pictures are not looked at."""
-    monkeypatch.setattr("echelon.reports.callback.draw_metrics", lambda *_: None)
+    monkeypatch.setattr("echelon.reports.callback.Curves.draw", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["train.py", *TINY, "--checkpoint-every", "1", *map(str, arguments)])
     train.main()
 

@@ -158,7 +158,8 @@ def test_runs_are_drawn_over_each_other(tmp_path, capsys, monkeypatch):
     table = runs[0] / "evaluations.csv"
     table.write_text(table.read_text().replace("easy", "heuristic:easy"))
     panels = {}
-    monkeypatch.setattr(pictures, "draw_curves", lambda drawn, out, note: panels.update(drawn))
+    monkeypatch.setattr(pictures, "curves_figure", lambda drawn, note: panels.update(drawn))
+    monkeypatch.setattr(pictures, "save", lambda figure, out: None)
     Plot(runs[:1], out, curves=("easy", "return")).run()
     assert list(panels) == ["win rate against heuristic:easy", "return"], "a tier by its short name"
     shown = panels["win rate against heuristic:easy"]

@@ -12,7 +12,8 @@ from echelon.arena.strangers.leaderboard import markdown, read_table
 from echelon.learn.checkpoint.provenance import Provenance
 from echelon.pipelines import arena, commands
 from echelon.pipelines.console import run
-from echelon.reports.strangers import draw_strangers, write_leaderboard_page
+from echelon.reports.strangers import strangers_figure, write_leaderboard_page
+from echelon.view.paper import save
 
 JUDGE = ("--task", TASK.name, "--protocol", "2", "--device", "cpu")
 TABLE = ("--table", "board.json", "--device", "cpu")
@@ -108,7 +109,7 @@ def test_bad_input_ends_with_one_line(home, monkeypatch, case):
 
 
 def test_the_picture_is_a_figure_of_a_paper(home):
-    draw_strangers(json.loads(Path("result.json").read_text())["scores"], Path("picture.pdf"))
+    save(strangers_figure(json.loads(Path("result.json").read_text())["scores"]), Path("picture.pdf"))
     assert Path("picture.pdf").read_bytes().startswith(b"%PDF")
     write_leaderboard_page([], Path("empty.html"))
     assert "Leaderboard" in Path("empty.html").read_text()

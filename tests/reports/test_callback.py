@@ -23,10 +23,11 @@ from echelon.reports import callback as report_callback
 from echelon.reports import data as report_data
 from echelon.reports.callback import BattleStrips, Curves, Report
 from echelon.reports.data import command_of, commit_of
-from echelon.reports.plots import draw_skills
+from echelon.reports.plots import skills_figure
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.view.paper import save
 
 EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
 
@@ -143,7 +144,7 @@ def test_a_disk_that_is_full_ends_no_run(tmp_path, monkeypatch, caplog):
         raise FileError("report.html: cannot be written: No space left on device")
 
     monkeypatch.setattr(report_callback, "write_report", full)
-    monkeypatch.setattr(report_callback, "draw_metrics", full)
+    monkeypatch.setattr(report_callback, "metrics_figure", full)
     with caplog.at_level("INFO", "echelon"):
         Trainer(tiny_run(), tmp_path, callbacks=[Curves(), Report(0.0)]).train()
     assert len(read_metrics(tmp_path / "metrics.csv")) == 3 and "No space left on device" in caplog.text
@@ -156,7 +157,7 @@ def test_a_picture_that_fails_ends_no_run(tmp_path, monkeypatch, caplog):
         raise RuntimeError("latex could not be found\nsee the log")
 
     monkeypatch.setattr(report_callback, "write_report", fails)
-    monkeypatch.setattr(report_callback, "draw_metrics", fails)
+    monkeypatch.setattr(report_callback, "metrics_figure", fails)
     monkeypatch.setattr(report_callback, "strip_pixels", fails)
     monkeypatch.setattr(report_callback, "rebuild", lambda *_: None)
     with caplog.at_level("INFO", "echelon"):
@@ -230,7 +231,7 @@ def test_a_run_is_shown_skill_by_skill(tmp_path, monkeypatch):
     found = told(tmp_path)["skills"]
     assert [row["piece"] for row in found] == ["cool_off", "jump_wall"]
     assert all(row["low"] <= row["win_rate"] == row["wins"] / 2 <= row["high"] for row in found)
-    draw_skills(written, tmp_path / "skills.svg")
+    save(skills_figure(written), tmp_path / "skills.svg")
     picture = (tmp_path / "skills.svg").read_text()
     assert all(piece in picture for piece in written["pieces"])
 

@@ -16,17 +16,16 @@ from tiers import usually
 from echelon.reports.plots import (
     Curve,
     Subplot,
-    draw_curves,
-    draw_metrics,
-    draw_payoff,
-    draw_ratings,
-    draw_styles,
+    curves_figure,
     metrics_figure,
+    payoff_figure,
+    ratings_figure,
+    styles_figure,
 )
 from echelon.view.battle_plan import BattlePlan
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
-from echelon.view.paper import SMALL_PT, counted, paper_style, pixels, shortened
-from echelon.view.strip import draw_strip, strip_figure, strip_pixels, telling_times
+from echelon.view.paper import SMALL_PT, counted, pixels, save, shortened
+from echelon.view.strip import strip_figure, strip_pixels, telling_times
 
 PT_PER_IN = 72
 ODD = "a $x_1$ </svg> 名"
@@ -65,7 +64,7 @@ def evaluations():
 
 def strip(path):
     replay, grounds = small_replay(1)
-    draw_strip(replay, 0, grounds[0], path)
+    save(strip_figure(replay, 0, grounds[0]), path)
 
 
 def curves(path):
@@ -73,7 +72,7 @@ def curves(path):
     panels = {name: Subplot({ODD: Curve(x, x, x * 0.9, x * 1.1)}) for name in ("return", "kl")}
     rates = np.array([0.0, 0.4, 0.5, 1.0])
     panels["win rate"] = Subplot({ODD: Curve(x, rates, rates / 2, rates)}, is_evaluation=True, is_share=True)
-    draw_curves(panels, path, "mean over runs")
+    save(curves_figure(panels, "mean over runs"), path)
 
 
 def maps(path):
@@ -83,11 +82,13 @@ def maps(path):
 
 FIGURES = {
     "strip": strip,
-    "metrics": lambda path: draw_metrics(metrics(), evaluations(), path),
-    "payoff": lambda path: draw_payoff([ODD, "b"], [[0.5, 1.0], [0.0, float("nan")]], path, [[0, 32], [32, 0]]),
-    "large payoff": lambda path: draw_payoff([f"e{n}" for n in range(40)], np.full((40, 40), 0.5).tolist(), path),
-    "ratings": lambda path: draw_ratings({ODD: [(1, 1500.0, 90.0), (2, 1520.0, 60.0)]}, path),
-    "styles": lambda path: draw_styles([ODD, "b", "c"], [[0.0, 1.0], [2.0, -1.0], [1.0, 0.0]], [0.7, 0.2], path),
+    "metrics": lambda path: save(metrics_figure(metrics(), evaluations()), path),
+    "payoff": lambda path: save(payoff_figure([ODD, "b"], [[0.5, 1.0], [0.0, float("nan")]], [[0, 32], [32, 0]]), path),
+    "large payoff": lambda path: save(payoff_figure([f"e{n}" for n in range(40)], np.full((40, 40), 0.5)), path),
+    "ratings": lambda path: save(ratings_figure({ODD: [(1, 1500.0, 90.0), (2, 1520.0, 60.0)]}), path),
+    "styles": lambda path: save(
+        styles_figure([ODD, "b", "c"], np.array([[0.0, 1], [2, -1], [1, 0]]), [0.7, 0.2]), path
+    ),
     "curves": curves,
     "maps": maps,
 }
@@ -104,8 +105,7 @@ def test_no_text_is_smaller_than_seven_points_on_a_page_of_six_and_a_half_inches
 
 def test_evaluations_are_points_and_stages_are_marked_everywhere():
     rows = [{**row, "win_rate": 0.5, "stage": 1.0 + (n > 3) + (n > 5)} for n, row in enumerate(metrics())]
-    with paper_style():
-        figure = metrics_figure(rows, evaluations())
+    figure = metrics_figure(rows, evaluations())
     panels = {axis.get_title("left"): axis for axis in figure.axes}
     shown = panels["win rate, held-out maps"]
     assert shown.get_ylim() == panels["win rate in training"].get_ylim() == (0, 1)
@@ -156,7 +156,7 @@ def test_a_strip_tells_who_fought_when_and_how_large_it_is():
 
 def test_a_strip_is_as_wide_as_asked(tmp_path):
     replay, battle, ground = with_ground()
-    draw_strip(replay, battle, ground, tmp_path / "frame.png", [3.0], width=3.25)
+    save(strip_figure(replay, battle, ground, [3.0], width=3.25), tmp_path / "frame.png")
     with Image.open(tmp_path / "frame.png") as picture:
         assert picture.width == round(3.25 * 300)
     assert strip_pixels(replay, battle, ground).shape[1] == round(6.5 * 150)
@@ -223,8 +223,9 @@ def test_a_users_settings_of_matplotlib_and_numpy_change_no_figure(tmp_path, nam
 def test_no_backend_of_the_environment_is_needed(tmp_path, backend):
     """A notebook names its own to the programs that it starts, and another environment may lack it."""
     script = (
-        "import os, sys; from pathlib import Path; from echelon.reports.plots import draw_metrics\n"
-        "draw_metrics([{'agent_steps': 1.0, 'kl': 0.1}], [], Path(sys.argv[1]))\n"
+        "import os, sys; from pathlib import Path; from echelon.reports.plots import metrics_figure\n"
+        "from echelon.view.paper import save\n"
+        "save(metrics_figure([{'agent_steps': 1.0, 'kl': 0.1}], []), Path(sys.argv[1]))\n"
         "import matplotlib; print(os.environ['MPLBACKEND'], matplotlib.rcParams._get('backend'))"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "metrics.png")]

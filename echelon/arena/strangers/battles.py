@@ -75,7 +75,6 @@ class Run:
     env: EnvBase | None = None
 
     def build(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Its policy for battles of a config."""
         if isinstance(self.policy, str):
             return resolve(self.policy).policy(config, device)
         return team_policy_of(self.policy, self.env, config, device)
@@ -104,11 +103,13 @@ def ships(name: str) -> bool:
 
 
 class ProtocolBattle(NamedTuple):
-    """A battle of the protocol: of which run, in which case, and which of its battles."""
+    """A battle of the protocol."""
 
     run: int
-    case: int
+    kind: int | str
+    """Number of its case, or name of its set piece."""
     number: int
+    """Which of the battles of this kind."""
 
 
 class ProtocolArena:
@@ -116,6 +117,7 @@ class ProtocolArena:
 
     Args:
         seeds: of the protocol, those of `Case.seeds`.
+        pieces: seeds of every set piece.
         on_battles: told now and then how many battles were played since it was told last.
     """
 
@@ -125,6 +127,7 @@ class ProtocolArena:
         split: Split,
         cases: Sequence[Case],
         seeds: Sequence[int],
+        pieces: int,
         runs: Sequence[Run],
         settings: Settings,
         on_battles: Callable[[float], None] | None = None,
@@ -132,28 +135,34 @@ class ProtocolArena:
         assert task.strangers is not None
         self.task, self.split, self.cases, self.seeds, self.runs = task, split, cases, seeds, runs
         self.rosters = task.strangers.splits[split].rosters
+        self.piece_seeds = battle_seeds(PIECES_SEED, 2 * pieces) if pieces else []
+        """Those of `skill_profile`."""
         self.settings, self.on_battles = settings, on_battles
 
     def play(self, fights: Sequence[ProtocolBattle]) -> list[BattleResult]:
-        """Their results, in order."""
-        by_roster: dict[int, list[int]] = defaultdict(list)
-        for at, fight in enumerate(fights):
-            by_roster[self._seed_number(fight) % len(self.rosters)].append(at)
-        found: dict[int, BattleResult] = {}
-        for roster, places in sorted(by_roster.items()):
+        by_roster: dict[int, list[ProtocolBattle]] = defaultdict(list)
+        by_piece: dict[tuple[int, str], list[ProtocolBattle]] = defaultdict(list)
+        for fight in fights:
+            if isinstance(fight.kind, str):
+                by_piece[fight.run, fight.kind].append(fight)
+            else:
+                by_roster[self._seed_number(fight) % len(self.rosters)].append(fight)
+        found: dict[ProtocolBattle, BattleResult] = {}
+        for roster, own in sorted(by_roster.items()):
             shared: dict[str, SharedTeam] = {}
-            battles = [self._battle(fights[at], shared) for at in places]
+            battles = [self._battle(fight, shared) for fight in own]
             arena = self._arena(roster, shared)
-            played = [one for batch in arena.play_all(battles) for one in batch.results]
-            found |= zip(places, played, strict=True)
-        return [found[at] for at in range(len(fights))]
+            found |= zip(own, (one for batch in arena.play_all(battles) for one in batch.results), strict=True)
+        for (run, piece), own in by_piece.items():
+            found |= zip(own, self._play_piece(run, piece, [self.piece_seeds[one.number] for one in own]), strict=True)
+        return [found[fight] for fight in fights]
 
     def _seed_number(self, fight: ProtocolBattle) -> int:
-        return self.cases[fight.case].seeds[fight.number // 2]
+        return self.cases[int(fight.kind)].seeds[fight.number // 2]
 
     def _battle(self, fight: ProtocolBattle, shared: dict[str, SharedTeam]) -> Battle:
         """The battle; a team that it shares is added to `shared`."""
-        case, number, own = self.cases[fight.case], self._seed_number(fight), self.runs[fight.run].id
+        case, number, own = self.cases[int(fight.kind)], self._seed_number(fight), self.runs[fight.run].id
         team = own
         if case.partner not in ("", own):
             mechs = len(self.rosters[0])
@@ -165,7 +174,6 @@ class ProtocolArena:
         return Battle(*sides, self.seeds[number])
 
     def _arena(self, roster: int, shared: Mapping[str, SharedTeam]) -> BatchArena:
-        """An arena for battles of a roster."""
         config, device = self.task.battle(self.split, roster), self.settings[0]
         built: dict[str, Any] = {**shared}
         own = {run.id: run for run in self.runs}
@@ -180,7 +188,7 @@ class ProtocolArena:
         arena.on_progress = self.on_battles
         return arena
 
-    def play_piece(self, run: int, name: str, seeds: Sequence[int]) -> list[BattleResult]:
+    def _play_piece(self, run: int, name: str, seeds: Sequence[int]) -> tuple[BattleResult, ...]:
         """The battles of a set piece on some of its seeds."""
         device, batch, compute, compiled, cuda_graph = self.settings
         piece = find_piece(name)
@@ -188,9 +196,4 @@ class ProtocolArena:
         played = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), compute, compiled, cuda_graph)
         if self.on_battles is not None:
             self.on_battles(len(seeds))
-        return list(played.outcomes)
-
-
-def piece_seeds(count: int) -> list[int]:
-    """Seeds of every set piece, those of `skill_profile`."""
-    return battle_seeds(PIECES_SEED, 2 * count)
+        return played.outcomes

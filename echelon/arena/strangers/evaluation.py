@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from echelon.arena.batch_arena import Precision, compute_of, is_worth_compiling,
 from echelon.arena.evaluate import evaluation_mode, place_of, versions_of
 from echelon.arena.match import battle_seeds, outcomes_json
 from echelon.arena.resolve import resolve
-from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, Run, Settings, cases_of, piece_seeds, run_of
+from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, Run, Settings, cases_of, run_of
 from echelon.arena.strangers.scores import scores_of, table_rows
 from echelon.env.arguments import number_of_battles, whole_within
 from echelon.env.tasks.strangers import JUDGED, Population, Strangers, hash_of_seeds
@@ -117,14 +117,12 @@ def evaluate_strangers(
     require(1 <= len(listed) <= RUNS, "policy", f"one, or a list of 1..{RUNS}", len(listed))
     where = place_of(listed[0], device)
     settings: Settings = (where, number_of_battles(batch, "batch"), compute_of(precision, where), compiled, cuda_graph)
-    with contextlib.ExitStack() as stack:
-        for each in listed:
-            stack.enter_context(evaluation_mode(each))
+    with evaluation_mode(*listed):
         runs = [run_of(each, number, env, task.battle(split), where) for number, each in enumerate(listed)]
         names = [run.name for run in runs]
         require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)
         arena = protocol_arena(task, split, plan, runs, settings, on_battles)
-        told = [told_of(arena, number, plan["pieces"]) for number in range(len(runs))]
+        told = [told_of(arena, number) for number in range(len(runs))]
     return StrangersEvaluation({
         "schema": SCHEMA,
         "version": VERSION,
@@ -143,7 +141,6 @@ def evaluate_strangers(
 
 
 def strangers_of(task: Task) -> Strangers:
-    """Protocol 2 of a task that has one."""
     require(task.strangers is not None, f"task {task.name}", "one of protocol 2, strangers/...", "none of it")
     assert task.strangers is not None
     return task.strangers
@@ -170,7 +167,6 @@ def is_by_protocol(own: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
 
 
 def battles_of(own: Strangers, split: Split, plan: Mapping[str, int]) -> int:
-    """Number of all battles of a run."""
     cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
     return sum(2 * len(case.seeds) for case in cases) + plan["pieces"] * len(piece_names())
 
@@ -189,7 +185,8 @@ def protocol_arena(
     expect(own.seeds_sha256 in ("", sealed), f"{task.name}: seeds_sha256", own.seeds_sha256, sealed)
     hashes_of(own.splits[split])
     cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
-    return ProtocolArena(task, split, cases, battle_seeds(own.seed, plan["battles"]), runs, settings, on_battles)
+    seeds = battle_seeds(own.seed, plan["battles"])
+    return ProtocolArena(task, split, cases, seeds, plan["pieces"], runs, settings, on_battles)
 
 
 def hashes_of(own: Population) -> dict[str, str]:
@@ -204,20 +201,18 @@ def hashes_of(own: Population) -> dict[str, str]:
     return found
 
 
-def told_of(arena: ProtocolArena, run: int, seeds_a_piece: int) -> dict[str, Any]:
+def told_of(arena: ProtocolArena, run: int) -> dict[str, Any]:
     """What a record tells of a run: who it is, what it has met, and how each of its battles ended."""
-    own, fights = arena.runs[run], []
-    for number, case in enumerate(arena.cases):
-        fights += [ProtocolBattle(run, number, battle) for battle in range(2 * len(case.seeds))]
-    played = iter(arena.play(fights))
-    cases = []
-    for case in arena.cases:
-        ended = [next(played) for _ in range(2 * len(case.seeds))]
-        cases.append({**case._asdict(), "seeds": list(case.seeds), "outcomes": outcomes_json(ended)})
-    pieces = []
-    for name in piece_names() if seeds_a_piece else ():
-        ended = arena.play_piece(run, name, piece_seeds(seeds_a_piece))
-        pieces.append({"piece": name, "outcomes": outcomes_json(ended, [find_piece(name).side])})
+    own, names = arena.runs[run], piece_names() if arena.piece_seeds else []
+    counts: dict[int | str, int] = {number: 2 * len(case.seeds) for number, case in enumerate(arena.cases)}
+    counts |= dict.fromkeys(names, len(arena.piece_seeds))
+    played = iter(arena.play([ProtocolBattle(run, kind, at) for kind in counts for at in range(counts[kind])]))
+    ended = {kind: list(itertools.islice(played, count)) for kind, count in counts.items()}
+    cases = [
+        {**case._asdict(), "seeds": list(case.seeds), "outcomes": outcomes_json(ended[number])}
+        for number, case in enumerate(arena.cases)
+    ]
+    pieces = [{"piece": name, "outcomes": outcomes_json(ended[name], [find_piece(name).side])} for name in names]
     return {
         "policy": own.name,
         "id": own.id,

@@ -74,7 +74,6 @@ def weights_of(row: Mapping[str, Any]) -> list[str]:
 
 
 def row_of(found: Verification, name: str, digest: str) -> dict[str, Any]:
-    """What the table tells of a result."""
     told, scores = found.record, found.record["scores"]
     return {
         "name": name,
@@ -96,7 +95,6 @@ def cells_of(row: Mapping[str, Any]) -> list[str]:
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table as Markdown."""
     head = ["task", "policy", "runs", *(name.replace("_", " ") for name in SHOWN)]
     lines = [head, ["---"] * len(head), *([f"`{row['task']}`", *cells_of(row)] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

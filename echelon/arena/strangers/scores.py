@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from echelon.arena.match import win_rate_interval
+from echelon.arena.match import bootstrap_interval, win_rate_interval
 
-RESAMPLES, CONFIDENCE = 2000, 0.95
 FOCAL, BESIDE, GAP, PIECES, WORST = "focal", "with_strangers", "self_play_gap", "pieces", "worst_case"
 Of = Callable[[np.ndarray], np.ndarray]
 """A number from rows `[..., U, K]`."""
@@ -26,7 +25,8 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     tables = [tables_of(run) for run in runs]
     unit = "run" if len(runs) > 1 else "seed"
     joined = {name: joined_rows([each[name] for each in tables], unit) for name in tables[0]}
-    opponents, mine = columns_of(runs[0], "opponent", ""), sorted({case["mine"] for case in shared_cases(runs[0])})
+    opponents = list(dict.fromkeys(case["opponent"] for case in runs[0]["cases"] if not case["partner"]))
+    mine = sorted({case["mine"] for case in shared_cases(runs[0])})
     partners = list(dict.fromkeys(case["partner"] for case in shared_cases(runs[0])))
     pieces = [piece["piece"] for piece in runs[0]["pieces"]]
 
@@ -58,10 +58,6 @@ def won(outcomes: Sequence[Mapping[str, Any]]) -> np.ndarray:
 
 def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [case for case in run["cases"] if case["partner"]]
-
-
-def columns_of(run: Mapping[str, Any], name: str, partner: str) -> list[str]:
-    return list(dict.fromkeys(case[name] for case in run["cases"] if case["partner"] == partner))
 
 
 def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -116,14 +112,11 @@ def spread(rows: np.ndarray, of: Of, unit: str, is_rate: bool) -> dict[str, floa
         return {"value": value, "low": low, "high": high}
     if len(rows) < 2:
         return {"value": value, "low": 0.0 if is_rate else -1.0, "high": 1.0}
-    from scipy.stats import bootstrap  # takes a second to import
 
     def drawn(index: np.ndarray, axis: int = -1) -> np.ndarray:
         return of(rows[index.astype(int)])
 
-    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
-    found = bootstrap((np.arange(len(rows)),), drawn, rng=np.random.default_rng(0), vectorized=True, **how)
-    ends = found.confidence_interval
+    ends = bootstrap_interval([np.arange(len(rows))], drawn)
     return {"value": value, "low": float(ends.low), "high": float(ends.high)}
 
 

@@ -5,7 +5,6 @@ Nobody knows before which battles those are, so that whoever invents some must r
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import random
@@ -17,20 +16,12 @@ from typing import Any
 import torch
 from torchrl.envs import EnvBase
 
-from echelon.arena.batch_arena import COMPUTE, BattleResult
+from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.evaluate import evaluation_mode, place_of
 from echelon.arena.match import SIDES, outcomes_json
-from echelon.arena.proof import (
-    OBJECT,
-    OUTCOME,
-    VERSIONS,
-    read_claims,
-    require_same,
-    require_same_rules,
-    require_same_weights,
-)
+from echelon.arena.proof import OBJECT, OUTCOME, VERSIONS, read_claims, require_same, require_same_rules
 from echelon.arena.resolve import resolve
-from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, piece_seeds, run_of, ships
+from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, run_of, ships
 from echelon.arena.strangers.evaluation import (
     PLAN,
     RUNS,
@@ -172,9 +163,7 @@ def verify(
     given = policies_of(told, policies, name)
     made, where = told["versions"], place_of(given[0], device)
     how = (where, number_of_battles(batch, "batch"), COMPUTE[made["precision"]], made["compiled"], None)
-    with contextlib.ExitStack() as stack:
-        for each in given:
-            stack.enter_context(evaluation_mode(each))
+    with evaluation_mode(*given):
         runs = [run_of(each, at, env, task.battle(told["split"]), where) for at, each in enumerate(given)]
         arena = protocol_arena(task, told["split"], own_plan(told, task, name), runs, how, on_battles)
         return verification_of(told, arena, sample, seed, statistical, name)
@@ -264,7 +253,7 @@ def require_same_runs(told: Mapping[str, Any], arena: ProtocolArena, name: str) 
     """Refuse other weights, and what they tell of their training otherwise than the record."""
     for number, (claimed, run) in enumerate(zip(told["runs"], arena.runs, strict=True)):
         here = f"{name}: runs[{number}]"
-        require_same_weights(claimed["id"], run.id, run.name, f"{here}.id")
+        expect(claimed["id"] == run.id, f"{here}.id", f"{run.id}, that of {run.name}", claimed["id"])
         limit = f"{run.repeats}, as it is of {run.name}"
         expect(claimed["repeats"] == run.repeats, f"{here}.repeats", limit, claimed["repeats"])
         ours = {"met": met_by(run, arena), "provenance": run.provenance.as_json()}
@@ -287,21 +276,16 @@ def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
     return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
 
 
-BattlePlace = tuple[int, "int | str", int]
-"""A battle of a record: the run, the number of the case or the name of the set piece, and which of its battles."""
-
-
-def every_battle(told: Mapping[str, Any]) -> list[BattlePlace]:
-    """All battles of a record."""
-    found: list[BattlePlace] = []
+def every_battle(told: Mapping[str, Any]) -> list[ProtocolBattle]:
+    found: list[ProtocolBattle] = []
     for number, run in enumerate(told["runs"]):
         parts: list[tuple[int | str, Any]] = [*enumerate(run["cases"])]
         parts += [(one["piece"], one) for one in run["pieces"]]
-        found += [(number, key, at) for key, part in parts for at in range(len(part["outcomes"]))]
+        found += [ProtocolBattle(number, key, at) for key, part in parts for at in range(len(part["outcomes"]))]
     return found
 
 
-def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> list[BattlePlace]:
+def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> list[ProtocolBattle]:
     """Those that are fought again, each as likely as any other, in order."""
     known = every_battle(told)
     count = whole_within("sample", sample, Limits(0, 10**9, "battles, 0 for all")) or len(known)
@@ -311,16 +295,18 @@ def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> li
 
 
 def fight_again(
-    told: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[BattlePlace], statistical: bool, name: str
+    told: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[ProtocolBattle], statistical: bool, name: str
 ) -> bool:
-    """ProtocolBattle battles again and refuse others than are told; returns whether all were compared bit for bit."""
+    """Play battles again and refuse others than are told; returns whether all were compared bit for bit."""
     made, here = told["versions"], versions_of_settings(arena.settings)
     is_same_kind = not statistical and all(made[fact] == here[fact] for fact in KIND)
     claimed, found = [], []
-    for (run, key, at), ours in zip(chosen, played_again(told, arena, chosen), strict=True):
-        theirs = outcome_of(told, (run, key, at))
-        if (is_same_kind and arena.runs[run].repeats) or is_scripted(told, arena, run, key):
-            require_same(ours, theirs, f"{name}: runs[{run}], {key}, battle {at}", here, made)
+    for battle, result in zip(chosen, arena.play(chosen), strict=True):
+        theirs = outcome_of(told, battle)
+        (ours,) = outcomes_json([result], [theirs["x_side"]])
+        if (is_same_kind and arena.runs[battle.run].repeats) or is_scripted(arena, battle):
+            where = f"{name}: runs[{battle.run}], {battle.kind}, battle {battle.number}"
+            require_same(ours, theirs, where, here, made)
         else:
             claimed.append(theirs["winner"] == theirs["x_side"])
             found.append(ours["winner"] == ours["x_side"])
@@ -329,33 +315,17 @@ def fight_again(
     return not claimed
 
 
-def played_again(told: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[BattlePlace]) -> list[dict[str, Any]]:
-    """How battles end here, as a record tells it, in order."""
-    fights = {place: ProtocolBattle(place[0], place[1], place[2]) for place in chosen if isinstance(place[1], int)}
-    ended: dict[BattlePlace, BattleResult] = dict(zip(fights, arena.play(list(fights.values())), strict=True))
-    on_piece: dict[tuple[int, str], list[int]] = {}
-    for run, key, at in chosen:
-        if isinstance(key, str):
-            on_piece.setdefault((run, key), []).append(at)
-    seeds = piece_seeds(told["pieces"])
-    for (run, piece), numbers in on_piece.items():
-        played = arena.play_piece(run, piece, [seeds[at] for at in numbers])
-        ended |= {(run, piece, at): one for at, one in zip(numbers, played, strict=True)}
-    return [outcomes_json([ended[place]], [outcome_of(told, place)["x_side"]])[0] for place in chosen]
-
-
-def outcome_of(told: Mapping[str, Any], place: BattlePlace) -> Mapping[str, Any]:
-    """What a record tells of a battle."""
-    number, key, at = place
+def outcome_of(told: Mapping[str, Any], battle: ProtocolBattle) -> Mapping[str, Any]:
+    number, key, at = battle
     run = told["runs"][number]
     part = run["cases"][key] if isinstance(key, int) else next(one for one in run["pieces"] if one["piece"] == key)
     found: Mapping[str, Any] = part["outcomes"][at]
     return found
 
 
-def is_scripted(told: Mapping[str, Any], arena: ProtocolArena, run: int, key: int | str) -> bool:
+def is_scripted(arena: ProtocolArena, battle: ProtocolBattle) -> bool:
     """Whether a battle is one of scripted commanders, which has the same bits on every processor."""
-    own = arena.runs[run]
+    own, key = arena.runs[battle.run], battle.kind
     names = [own.policy if isinstance(own.policy, str) and ships(own.policy) else None]
     if isinstance(key, int):
         case = arena.cases[key]
