@@ -73,8 +73,7 @@ class Strangers:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return values
+        return json.loads(json.dumps(asdict(self)))
 
 
 def hash_of_seeds(seeds: list[int]) -> str:

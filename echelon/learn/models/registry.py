@@ -121,8 +121,7 @@ def model_class(kind: str) -> type[ModelConfig]:
     require(is_name, "a model", f"one of {known}, or package.module:Config", kind)
     config: Any = import_object(BUILT_IN.get(kind, kind))
     check_class(kind, config)
-    found: type[ModelConfig] = config
-    return found
+    return config
 
 
 def kind_of(config: ModelConfig) -> str:
@@ -183,5 +182,4 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
     config = model_class(kind)
     if kind not in BUILT_IN:  # The class of a user may have got a field since.
         rest = {**as_json(config()), **rest}
-    found: ModelConfig = from_json(config, rest, "model")
-    return found
+    return from_json(config, rest, "model")

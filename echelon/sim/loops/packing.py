@@ -100,8 +100,7 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
             lines[-1] = lines[-1][1:]
     names: dict[str, Any] = {"__name__": __name__}
     exec("\n".join(lines), names)
-    loop: Callable[..., None] = called(names["copy"])
-    return loop
+    return called(names["copy"])
 
 
 read_battles, read_mechs, read_tally, read_paint, read_shots, read_clouds = (copying(part, True) for part in PARTS)
