@@ -103,6 +103,13 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
     return called(names["copy"])
 
 
+def picking(kind: Any) -> Callable[..., Any]:
+    """A loop `pick(fields, row)` that makes of the arrays in a `kind`, a NamedTuple, one of a row of each."""
+    names: dict[str, Any] = {"__name__": __name__, "kind": kind}
+    exec(f"def pick(fields, row): return kind({', '.join(f'fields.{name}[row]' for name in kind._fields)})", names)
+    return called(names["pick"])
+
+
 read_battles, read_mechs, read_tally, read_paint, read_shots, read_clouds = (copying(part, True) for part in PARTS)
 write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds = (
     copying(part, False) for part in PARTS
