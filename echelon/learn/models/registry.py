@@ -10,7 +10,7 @@ from echelon.env.observation import layout
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
@@ -34,7 +34,7 @@ class PolicySpecs:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """Architecture of a policy; a subclass adds its own settings and says how the policy is built.
 
     The widths are those of the encoder, see `echelon.learn.models.encoder.Encoder`. A subclass must be a frozen
@@ -66,9 +66,6 @@ class ModelConfig:
     """Input of the critic: only the mech's own observation, or also the state of every mech of both teams."""
     path_observed: bool = True
     """Off: hides the walking path to the zone from the network."""
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
         """The policy with random weights."""
