@@ -18,7 +18,7 @@ from measure import once, seconds
 from echelon import EchelonEnv
 from echelon.env.arguments import joined_actions
 from echelon.env.loops import observation, orders, perception, zone
-from echelon.env.loops.decision import BattleArrays, MapArrays, Streams, zone_map
+from echelon.env.loops.decision import BattleArrays, MapArrays, one_battle, one_map, one_shown
 from echelon.runtime.jit import OPTIONS, array
 from echelon.sim.loops import damage, decision, flight
 from echelon.sim.loops.packing import fields_of, read
@@ -26,25 +26,22 @@ from echelon.sim.loops.records import Ground
 from echelon.state import Terrain
 
 SUBSTEP = {
-    "update_mechs": "update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)",
-    "intercept": "intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)",
-    "fly": "fly(shots, slots, weapons, scratch.impacts, mechs, hulls, ground.solid, rules)",
+    "update_mechs": "update_mechs(records, orders, hulls, ground, rules)",
+    "intercept": "intercept(records, slots, hulls, weapons, rules)",
+    "fly": "fly(records.shots, slots, weapons, scratch.impacts, mechs, hulls, ground.solid, rules)",
     "begin_damage": "begin_damage(mechs, paint, scratch.pairs, rules)",
     "apply": "apply(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "credit_paint": "credit_paint(mechs, tally, paint, scratch.pairs, hulls, rules)",
-    "fire": "fire(battle, mechs, tally, paint, scratch.pairs, shots, clouds, orders, scratch.pulls, hulls, weapons,"
-    " ground.opaque, rules)",
+    "fire": "fire(scratch, ground.opaque, tables)",
     "lay_wreck": "lay_wreck(battle, mechs, hulls, ground, rules)",
     "move": "move(mechs, tally, scratch.pairs, orders, hulls, ground, rules)",
 }
 """Calls of the systems of a substep. Strikes, clouds and holes are left out: they need the impacts of a flight."""
 ONCE = {
-    "decode": "decode(action, focus_slots, orders, tally, hulls, at, rules)",
+    "decode": "decode(action, kept.focus_slots, orders, tally, hulls, at, rules)",
     "score": "score(battle, mechs, tally, hulls, field, view)",
-    "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, hulls, ground.opaque, scratch.line,"
-    " rules, view)",
-    "observe": "observe(battle, mechs, paint, shots, clouds, orders, messages, focus_slots, ground, field, tables,"
-    " views, scratch.viewers, scratch.sights, scratch.line, scratch.around, streams)",
+    "sense_pairs": "sense_pairs(ground.opaque, scratch, hulls, rules, view)",
+    "observe": "observe(kept, ground, field, scratch, tables, views, streams)",
 }
 """Calls of what a decision does once; `sense_pairs` is a part of `observe`."""
 LOOP = """
@@ -52,17 +49,12 @@ def run(actions, before, own, maps, tables, views, scratch, shown):
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
     view, at, orders, records = views.numbers[0], views.action[0], scratch.orders, scratch.records
     battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
-    shots, clouds = records.shots, records.clouds
     for b in range(actions.shape[0]):
-        messages, focus_slots = own.messages[b], own.focus_slots[b]
         read(b, before, records)
-        m, action = battle.map_id, actions[b]
-        ground = Ground(own.solid[b], own.opaque[b], own.rubble[b], own.damage[b],
-                        maps.material[m], maps.solid[m], maps.opaque[m], maps.hazard[m])
-        field = zone_map(maps, m)
-        streams = Streams(shown.contacts[b], shown.contacts_mask[b], shown.squad[b], shown.squad_mask[b],
-                          shown.ego[b], shown.comms[b], shown.local_map[b], shown.contact_mechs[b],
-                          shown.clear_lines[b])
+        action, kept = actions[b], one_battle(own, b)
+        field, streams = one_map(maps, battle.map_id), one_shown(shown, b)
+        now = kept.solid, kept.opaque, kept.rubble, kept.damage
+        ground = Ground(*now, field.material, field.solid, field.opaque, field.hazard)
         {call}
 """
 
@@ -71,7 +63,7 @@ def compiled_alone(call: str) -> Callable[..., None]:
     """A loop over battles with one call in it."""
     modules: tuple[Any, ...] = (damage, decision, flight, observation, orders, perception, zone)
     names = {name: value for module in modules for name, value in vars(module).items()}
-    names |= {"Ground": Ground, "zone_map": zone_map, "Streams": Streams, "read": read}
+    names |= {"Ground": Ground, "one_battle": one_battle, "one_map": one_map, "one_shown": one_shown, "read": read}
     exec(LOOP.format(call=call), names)
     loop: Callable[..., None] = numba.njit(**OPTIONS)(names["run"])
     return loop

@@ -95,26 +95,16 @@ class View:
 
 
 @dataclass(frozen=True)
-class Target:
-    """The contact it fights. `[B, A]` unless said; all of it is nothing where none `exists`."""
+class Target(Contacts):
+    """The contact it fights, without the axis of slots; all of it is nothing where none `exists`."""
 
-    exists: Tensor
-    """bool."""
     slot: Tensor
-    """int64, its contact slot."""
-    offset: Tensor
-    """[B, A, 3] vox."""
-    distance: Tensor
-    velocity: Tensor
-    """[B, A, 2] vox/s over the ground."""
-    facing: Tensor
-    """[B, A, 2] unit vector of its heading."""
-    clear: Tensor
-    """bool."""
-    painted: Tensor
-    """bool."""
-    hull: Tensor
-    """[B, A, len(Hull)] one-hot."""
+    """[B, A] int64, its contact slot."""
+
+    @property
+    def exists(self) -> Tensor:
+        """[B, A] bool."""
+        return self.hostile
 
 
 def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
@@ -180,17 +170,7 @@ def aim_at(contacts: Contacts, slot: Tensor) -> Target:
         index = slot.view(*slot.shape, 1, *[1] * len(rest)).expand(*slot.shape, 1, *rest)
         return values.gather(at, index).squeeze(at)
 
-    return Target(
-        exists=of_slot(contacts.hostile),
-        slot=slot,
-        offset=of_slot(contacts.offset),
-        distance=of_slot(contacts.distance),
-        velocity=of_slot(contacts.velocity),
-        facing=of_slot(contacts.facing),
-        clear=of_slot(contacts.clear),
-        painted=of_slot(contacts.painted),
-        hull=of_slot(contacts.hull),
-    )
+    return Target(**{name: of_slot(getattr(contacts, name)) for name in Contacts.__dataclass_fields__}, slot=slot)
 
 
 def column(stream: Tensor, features: tuple[layout.Feature, ...], name: str) -> Tensor:

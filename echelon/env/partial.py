@@ -30,14 +30,12 @@ class PartialEnv(EnvBase):
         """What all of `to`, `half`, `double`, `type` ... of torch come down to."""
         dtype = fn(torch.empty(0, dtype=torch.float32, device="cpu")).dtype
         require(dtype == torch.float32, "dtype of an environment and its opponent", "torch.float32", dtype)
-        applied: PartialEnv = super()._apply(fn, recurse)
-        return applied
+        return super()._apply(fn, recurse)
 
     def _reset_proc_data(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if tensordict is not None:
             fill_missing(tensordict, tensordict_reset)
-        merged: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
-        return merged
+        return super()._reset_proc_data(tensordict, tensordict_reset)
 
     def _skip_tensordict(self, tensordict: TensorDictBase) -> TensorDictBase:
         nobody = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)

@@ -211,6 +211,12 @@ def _write(shown: TensorDictBase, env: EchelonEnv, told: Tensor) -> TensorDictBa
     return shown
 
 
+def _play(env: EchelonEnv, shown: TensorDictBase, told: Tensor) -> None:
+    """Play the decisions of actions `[T, B, N, D]`, from what is `shown` on."""
+    for each in told:
+        shown = env.step_and_maybe_reset(_write(shown, env, each))[1]
+
+
 def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
     """Play decisions by the environment's own functions, each compared; returns the state that they lead to.
 
@@ -229,8 +235,7 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
                 name: torch.cat([shown.get((group, "observation", name)) for group in env.teams], 1)
                 for name in layout.STREAMS
             }
-        for each in told:
-            shown = env.step_and_maybe_reset(_write(shown, env, each))[1]
+        _play(env, shown, told)
     finally:
         env.stream_buffers = None
         for name, function in own.items():
@@ -241,9 +246,7 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
 def _captures(env: EchelonEnv, told: Tensor, next_seed: Tensor, played: State | None) -> bool:
     """Whether replays of a captured decision lead to the same state as calls; the graph is thrown away."""
     if played is None:
-        shown = _crowded(env)
-        for each in told:
-            shown = env.step_and_maybe_reset(_write(shown, env, each))[1]
+        _play(env, _crowded(env), told)
         played = env.state
         env.open_battles(next_seed)
     try:

@@ -33,8 +33,7 @@ class CalledBattles:
     def step(self, decided: TensorDictBase) -> TensorDictBase:
         """`env.step_and_maybe_reset`, whose second result is shown after `restart`; returns what is under `next`."""
         played, self._following = self.env.step_and_maybe_reset(decided)
-        after: TensorDictBase = played.get("next")
-        return after
+        return played.get("next")
 
     def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
         """Show what the next decision is made from; arguments as of `StaticBattles`."""
@@ -98,10 +97,9 @@ class StaticBattles:
         """
         self.env.stream_buffers = self.streams
         try:
-            after: TensorDictBase = self.env.step(decided).get("next")
+            return self.env.step(decided).get("next")
         finally:
             self.env.stream_buffers = None
-        return after
 
     def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
         """Let battles begin anew where they ended, and all others go on from what `step` returned.

@@ -13,7 +13,7 @@ from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
-from echelon.runtime.limits import check_settings
+from echelon.runtime.limits import Settings
 
 V = TypeVar("V")
 SCRIPTED = "heuristic"
@@ -66,16 +66,13 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class CurriculumState:
+class CurriculumState(Settings):
     """Progress in the curriculum, as saved in a checkpoint."""
 
     stage: Annotated[int, FROM_ZERO] = 0
     battles: Annotated[float, FROM_ZERO] = 0.0
     """Discounted number of battles of the stage."""
     won: Annotated[float, FROM_ZERO] = 0.0
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 class Curriculum:

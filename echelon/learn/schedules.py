@@ -6,20 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from echelon.runtime.limits import ANY, check_settings
+from echelon.runtime.limits import ANY, Settings
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Settings):
     """A number that changes from `first` to `last` over a run."""
 
     first: Annotated[float, ANY] = 1.0
     last: Annotated[float, ANY] = 1.0
     shape: Literal["constant", "linear", "cosine"] = "linear"
     """constant stays at `first`; cosine anneals from `first` to `last` (Loshchilov & Hutter 2017)."""
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def at(self, progress: float) -> float:
         """Value at `progress`, which is clamped to 0..1."""

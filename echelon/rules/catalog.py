@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 from echelon.rules.catalog_checks import check_catalog
+from echelon.rules.specs import EFFECT, WAIT_S, HullSpec, MaterialSpec, SuiteSpec, Table, WeaponSpec
 from echelon.rules.specs import Hull as Hull
-from echelon.rules.specs import HullSpec, MaterialSpec, SuiteSpec, Table, WeaponSpec
 from echelon.rules.specs import Trigger as Trigger
 from echelon.runtime.errors import short_repr
+from echelon.runtime.limits import SHARE, Limits
 
 
 class Suite(IntEnum):
@@ -206,6 +207,7 @@ DEBRIS_HEAT = 0.5
 """A debris field's share of the heat of lava."""
 DEBRIS_DAMAGE = 0.25
 """A debris field's share of the damage of lava."""
+REACH = Limits(0.0, 500.0)
 HAZARDS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
 """What heats, cools or hurts whoever stands in it; no wreck fills it."""
 
@@ -229,29 +231,29 @@ class Catalog:
     """Rows by name: `HullSpec`, `WeaponSpec`, `SuiteSpec` and `MaterialSpec` of `echelon.rules.specs`."""
     timers: tuple[str, ...] = ("laser", "missile", "kinetic", "painter")
     """The first cooldown timers, in their order; others that weapons name follow."""
-    sight_lock_vox: float = 12.0
+    sight_lock_vox: Annotated[float, REACH] = 12.0
     """A weapon that needs a lock has it within this on a clear line alone."""
-    lock_quality: float = 0.7
+    lock_quality: Annotated[float, Limits(0.0, 1.5)] = 0.7
     """Sensor quality it takes to make use of paint."""
-    paint_s: float = 5.0
+    paint_s: Annotated[float, WAIT_S] = 5.0
     """How long paint lasts."""
-    paint_bonus: float = 0.2
+    paint_bonus: Annotated[float, Limits(0.0, 10.0)] = 0.2
     """Share of damage added to hits on a target that a packmate painted."""
-    cloud_s: float = 6.0
+    cloud_s: Annotated[float, Limits(0.05, 60.0)] = 6.0
     """How long a cloud of smoke hangs."""
-    cloud_vox: float = 3.0
+    cloud_vox: Annotated[float, Limits(0.1, 20.0)] = 3.0
     """Radius of a cloud of smoke."""
-    ams_vox: float = 5.5
+    ams_vox: Annotated[float, REACH] = 5.5
     """How far an anti-missile system reaches."""
-    ams_chance: float = 0.6
+    ams_chance: Annotated[float, SHARE] = 0.6
     """How often it destroys what it tries."""
-    ams_cooldown_s: float = 1.0
+    ams_cooldown_s: Annotated[float, WAIT_S] = 1.0
     """How long it waits after each try."""
-    ewar_vox: float = 50.0
+    ewar_vox: Annotated[float, Limits(0.1, 500.0)] = 50.0
     """Where the strength of ECM and ECCM has fallen to 0."""
-    ecm_heat_per_s: float = 3.0
+    ecm_heat_per_s: Annotated[float, EFFECT] = 3.0
     """Heat points of an emitter that jams."""
-    eccm_heat_per_s: float = 2.0
+    eccm_heat_per_s: Annotated[float, EFFECT] = 2.0
     """Heat points of an emitter that clears its own team's sensors."""
 
     __repr__ = short_repr

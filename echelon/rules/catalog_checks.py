@@ -7,8 +7,21 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from echelon.rules.specs import LOOKS, SPECS, Effect, Guidance, Hull, HullSpec, MaterialSpec, Need, Trigger, WeaponSpec
+from echelon.rules.specs import (
+    LOOKS,
+    MAX_POINTS,
+    SPECS,
+    Effect,
+    Guidance,
+    Hull,
+    HullSpec,
+    MaterialSpec,
+    Need,
+    Trigger,
+    WeaponSpec,
+)
 from echelon.runtime.errors import require
+from echelon.runtime.limits import hints_of, limits_of
 
 if TYPE_CHECKING:
     from echelon.rules.catalog import Catalog
@@ -26,62 +39,9 @@ MAX_CLOUDS = 3
 """Clouds of a mech."""
 MAX_HULL_VOX = 4.0
 """Collisions look up five cells along a side."""
-MAX_POINTS = 255.0
-"""Replays keep hit points and heat in an int16 of 1/128."""
 MAX_REACH_VOX = 200.0
 """Longest way of a shot in a substep, which the simulation walks voxel by voxel."""
 MIN_SHOT_SPEED, MAX_SHOT_SPEED = 0.01, 100.0
-LIMITS: dict[str, dict[str, tuple[float, float]]] = {
-    "hulls": {
-        "max_speed_vox_per_s": (0.0, 20.0),
-        "yaw_rate_rad_per_s": (0.0, 10.0),
-        "jet_vox_per_s2": (0.0, 22.0),
-        "hp": (1.0, MAX_POINTS),
-        "leg_hp": (1.0, MAX_POINTS),
-        "heat_cap": (1.0, MAX_POINTS),
-        "heat_sink_per_s": (0.0, 1e3),
-        "tonnage": (1.0, 100.0),
-        "noise_factor": (0.0, 100.0),
-        "wreck_chance": (0.0, 1.0),
-    },
-    "weapons": {
-        "range_vox": (0.1, 500.0),
-        "damage": (0.0, MAX_POINTS),
-        "self_heat": (0.0, 500.0),
-        "cooldown_s": (0.0, 60.0),
-        "arc_deg": (0.0, 360.0),
-        "stability": (0.0, 1e3),
-        "target_heat": (0.0, 500.0),
-        "suppress_s": (0.0, 60.0),
-        "splash_vox": (0.0, 20.0),
-        "splash_scale": (0.0, 1.0),
-    },
-    "suites": {
-        "visual_slots": (0, 20),
-        "sensor_factor": (0.8, 1.5),
-        "fidelity": (0.0, 1.0),
-        "squad_slots": (0, 12),
-        "squad_detail": (0, 2),
-        "intel_slots": (0, 24),
-    },
-    "materials": {},
-}
-"""Lowest and highest value by field: what is finite, of the right sign, and within what observations and files hold."""
-SHARED = {
-    "sight_lock_vox": (0.0, 500.0),
-    "lock_quality": (0.0, 1.5),
-    "paint_s": (0.0, 60.0),
-    "paint_bonus": (0.0, 10.0),
-    "cloud_s": (0.05, 60.0),
-    "cloud_vox": (0.1, 20.0),
-    "ams_vox": (0.0, 500.0),
-    "ams_chance": (0.0, 1.0),
-    "ams_cooldown_s": (0.0, 60.0),
-    "ewar_vox": (0.1, 500.0),
-    "ecm_heat_per_s": (0.0, 1e3),
-    "eccm_heat_per_s": (0.0, 1e3),
-}
-"""The same for the numbers that rows share."""
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 
@@ -92,8 +52,8 @@ def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[
         for name, spec in getattr(catalog, table).items():
             check_name(f"catalog.{table}", name)
             require(type(spec) is kind, f"catalog.{table}.{name}", f"a {kind.__name__}", spec)
-            check_limits(spec, LIMITS[table], f"catalog.{table}.{name}")
-    check_limits(catalog, SHARED, "catalog")
+            check_limits(spec, f"catalog.{table}.{name}")
+    check_limits(catalog, "catalog")
     for name in catalog.timer_names:
         check_name("catalog.timers", name)
     timers = len(catalog.timer_names) + 1
@@ -118,11 +78,12 @@ def check_name(where: str, name: Any) -> None:
     require(good, where, "named by small letters, digits and _, at most 32", name)
 
 
-def check_limits(spec: Any, limits: dict[str, tuple[float, float]], where: str) -> None:
+def check_limits(spec: Any, where: str) -> None:
     """Require that each field with limits is a number within them."""
-    for field, (low, high) in limits.items():
+    kind: Any = type(spec)
+    for field, (low, high, _) in limits_of(kind).items():
         value = getattr(spec, field)
-        is_number = type(value) in ((int,) if type(low) is int else (int, float))
+        is_number = type(value) in ((int,) if hints_of(kind)[field] is int else (int, float))
         require(is_number and low <= value <= high, f"{where}.{field}", f"{low:g}..{high:g}", value)
 
 

@@ -19,7 +19,7 @@ from echelon.rules.physics import RulesConfig
 from echelon.rules.position import Position, positions_from_json
 from echelon.rules.versions import MAP_MAKER, RULES, completed, current_versions, stored_versions
 from echelon.runtime.errors import require, short_repr
-from echelon.runtime.limits import SEED, SHARE, Limits, check_settings
+from echelon.runtime.limits import SEED, SHARE, Limits, Settings, check_settings
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 BIOME_NAMES = (
@@ -96,7 +96,7 @@ class WorldConfig:
 
 
 @dataclass(frozen=True)
-class FeaturesConfig:
+class FeaturesConfig(Settings):
     """Systems that can be switched off, for ablations. No shape changes with them.
 
     Columns that need one of them are 0 without it; `env.describe()` names them.
@@ -122,12 +122,9 @@ class FeaturesConfig:
 
     __repr__ = short_repr
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
 
 @dataclass(frozen=True)
-class RewardConfig:
+class RewardConfig(Settings):
     """Weight of each reward term, a number of any sign; a mech's reward is their weighted sum, mixed with its team's.
 
     Raises:
@@ -159,9 +156,6 @@ class RewardConfig:
     """Discount of the approach potential. The only copy: PPO reads it too."""
 
     __repr__ = short_repr
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 def _packs(count: int) -> tuple[str, ...]:

@@ -48,6 +48,10 @@ class DamageSources:
         return torch.stack([exact.sum(per_row[:, span], 1) for span in self.span], 1)
 
 
+SAME = ("damage", "stability", "target_heat", "splash_vox", "splash_scale")
+"""Fields that are those of the weapon's row."""
+
+
 @dataclass(frozen=True)
 class AimTable:
     """How the weapons of every mech are aimed. W weapons, N mechs; floats `[W, N, N]` by weapon, shooter and target."""
@@ -96,12 +100,8 @@ def build_damage_sources(
         span=tuple(slice(run[0], run[-1] + 1) for run in runs.values()),
         shooter=column([n for _, n in sources], torch.int64),
         rows_of=torch.tensor([padded(own, widest, len(sources)) for own in rows], device=device),
-        damage=column([s.damage for s in specs]),
-        stability=column([s.stability for s in specs]),
-        target_heat=column([s.target_heat for s in specs]),
         suppress=column([config.rules.substeps(s.suppress_s) for s in specs]),
-        splash_vox=column([s.splash_vox for s in specs]),
-        splash_scale=column([s.splash_scale for s in specs]),
+        **{name: column([getattr(spec, name) for spec in specs]) for name in SAME},
     )
 
 

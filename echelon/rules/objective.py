@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
 from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.runtime.errors import require
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 
 USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -22,11 +22,11 @@ USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The fields of an `Objective` that each kind has."""
-MOST_RUNNERS, SHORTEST_S = 20, 0.001
+MOST_RUNNERS, SHORTEST_S, LASTS = 20, 0.001, Limits(0, 1e6, "s")
 
 
 @dataclass(frozen=True)
-class Objective:
+class Objective(Settings):
     """What decides a battle beside the death of a whole team. The zone meant is that of the scenario.
 
     Raises:
@@ -40,25 +40,19 @@ class Objective:
     counts half."""
     attackers: Literal["blue", "red"] = "blue"
     """Of `hold` and `breakthrough`: who has to act. Of `escort` it is the team of the mech."""
-    seconds: float = 0.0
+    seconds: Annotated[float, LASTS] = 0.0
     """Of `hold`, `escort` and `breakthrough`: when the other team wins; 0: when the battle's time is up."""
-    control_s: float = 0.0
+    control_s: Annotated[float, LASTS] = 0.0
     """Of `zone`, `hold` and `king_of_two`: seconds of zone control that win; 0: `zone_score_to_win_s` of the rules."""
     mech: str = ""
     """Of `escort`: the mech, such as `blue_1`."""
-    mechs: int = 1
+    mechs: Annotated[int, Limits(1, MOST_RUNNERS, "mechs")] = 1
     """Of `breakthrough`: how many mechs have to reach the zone."""
-    second_zone: tuple[float, ...] = ()
+    second_zone: Annotated[tuple[float, ...], Limits(0, LARGEST_MAP_VOX, "vox")] = ()
     """Of `king_of_two`: column x, y of its centre, and its radius, vox."""
 
     def __post_init__(self) -> None:
-        limits = {
-            "seconds": Limits(0, 1e6, "s"),
-            "control_s": Limits(0, 1e6, "s"),
-            "mechs": Limits(1, MOST_RUNNERS, "mechs"),
-            "second_zone": Limits(0, LARGEST_MAP_VOX, "vox"),
-        }
-        check_settings(self, limits)
+        super().__post_init__()
         for name in {name for names in USES.values() for name in names} - set(USES[self.kind]):
             value = getattr(self, name)
             require(value == getattr(Objective, name), f"Objective.{name}", f"absent from the kind {self.kind}", value)

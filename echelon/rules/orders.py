@@ -9,7 +9,7 @@ from typing import Annotated
 
 from echelon.rules import limits
 from echelon.runtime.errors import require, short_repr
-from echelon.runtime.limits import SHARE, Limits, check_settings
+from echelon.runtime.limits import SHARE, Limits, Settings
 
 MOST_ON_THEIR_WAY = 64
 """Orders to one pack that a battle keeps until they arrive."""
@@ -86,7 +86,7 @@ TARGETS = DISCIPLINES.stop
 
 
 @dataclass(frozen=True)
-class CommandConfig:
+class CommandConfig(Settings):
     """Orders to packs, and the net that carries them. Switched off, no tensor is made for them.
 
     Raises:
@@ -115,9 +115,6 @@ class CommandConfig:
     follow; 0: never."""
 
     __repr__ = short_repr
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def queue(self, decision_s: float) -> int:
         """Orders to one pack that can be on their way at once, the newest one included."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from echelon.rules.catalog import Catalog, Material
 from echelon.rules.catalog_json import fields_from_json
@@ -23,7 +23,8 @@ NOWHERE = -1.0
 """`Unit.x` and `Unit.y` of a mech that begins in an area."""
 MOST_PLACES = 256
 """Places of an area that battles draw from; of more, these are as many evenly spread ones."""
-PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
+PLACE, SOMEWHERE = Limits(0, LARGEST_MAP_VOX, "vox"), Limits(NOWHERE, LARGEST_MAP_VOX, "vox")
+OF_HULL = Limits(0, 1, "of the hull's")
 MOST_MECHS = 20
 TEAMS = ("blue", "red")
 WEIGHT = Limits(1, 100, "times as often as one of weight 1")
@@ -41,21 +42,21 @@ class Unit:
     """Blue mechs are `blue_0`, `blue_1`, ... in the order in which they stand here, and so are red ones."""
     hull: str
     """A row of the catalog."""
-    x: float = NOWHERE
+    x: Annotated[float, SOMEWHERE] = NOWHERE
     """Centre of the hull, vox; absent of a mech that begins in an area."""
-    y: float = NOWHERE
+    y: Annotated[float, SOMEWHERE] = NOWHERE
     """The same along y."""
-    bottom: float = ON_GROUND
+    bottom: Annotated[float, Limits(ON_GROUND, 31, "vox")] = ON_GROUND
     """Height of the hull's underside, vox; -1: on the highest ground below it."""
-    facing_deg: float = 0.0
+    facing_deg: Annotated[float, Limits(-360, 360)] = 0.0
     """Heading: 0 is +x, 90 is +y."""
-    hp: float = 1.0
+    hp: Annotated[float, OF_HULL] = 1.0
     """Share of the hull's hit points; 0: the mech is absent, as one that died before the battle began."""
-    leg_hp: float = 1.0
+    leg_hp: Annotated[float, OF_HULL] = 1.0
     """Share of the hit points of its legs; 0 is legged."""
-    heat: float = 0.0
+    heat: Annotated[float, Limits(0, 2)] = 0.0
     """Share of its heat capacity; it is shut down from 1 on."""
-    area: tuple[float, ...] = ()
+    area: Annotated[tuple[float, ...], PLACE] = ()
     """x, y of the lower left corner of a rectangle and of its upper right one, vox, in place of x and y: each battle
     draws where in it the hull's centre is, on level ground, or where it fits above `bottom`."""
 
@@ -63,10 +64,7 @@ class Unit:
     """Seconds until weapons are ready, by name; `ams` is its AMS. Those that share a timer wait for each other."""
 
     def __post_init__(self) -> None:
-        share, place = Limits(0, 1, "of the hull's"), Limits(NOWHERE, PLACE.high, PLACE.unit)
-        limits = {"x": place, "y": place, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
-        limits |= {"hp": share, "leg_hp": share, "heat": Limits(0, 2), "area": PLACE}
-        check_settings(self, limits)
+        check_settings(self)
         require(isinstance(self.cooldown_s, Mapping), "Unit.cooldown_s", "seconds by weapon", self.cooldown_s)
         object.__setattr__(self, "cooldown_s", Table(self.cooldown_s))
         if self.area:

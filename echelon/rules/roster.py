@@ -18,9 +18,10 @@ from echelon.rules.catalog import (
 from echelon.rules.config import PACK, EnvConfig
 from echelon.rules.damage_sources import AimTable, DamageSources, padded
 from echelon.rules.specs import SuiteSpec, WeaponSpec
-from echelon.rules.weapon_tables import equipment_tables, floats, integers, weapon_tables
+from echelon.rules.weapon_tables import equipment_tables, flags, floats, integers, weapon_tables
 from echelon.runtime import exact
 from echelon.runtime.compile import materialize
+from echelon.runtime.limits import hints_of
 
 
 @dataclass(frozen=True)
@@ -298,22 +299,16 @@ def hull_tables(formation: Formation, catalog: Catalog, device: torch.device) ->
     hull = integers([int(kind) for kind in formation.classes], device)
     half_size = floats([[x / 2 for x in s.size] for s in specs], device)
     up = floats([0.0, 0.0, 1.0], device)
+    units = {"max_speed": "max_speed_vox_per_s", "yaw_rate": "yaw_rate_rad_per_s", "jet": "jet_vox_per_s2"}
+    same = ("hp", "leg_hp", "heat_cap", "heat_sink_per_s", "tonnage", "noise_factor", "wreck_chance")
+    columns = units | {name: name for name in same}
     return {
         "hull": hull,
         "hull_one_hot": torch.nn.functional.one_hot(hull, len(Hull)).float(),
         "half_size": half_size,
         "radius": half_size.amax(-1),
         "muzzle": KINETIC_MUZZLE * half_size * up,
-        "max_speed": floats([s.max_speed_vox_per_s for s in specs], device),
-        "yaw_rate": floats([s.yaw_rate_rad_per_s for s in specs], device),
-        "jet": floats([s.jet_vox_per_s2 for s in specs], device),
-        "hp": floats([s.hp for s in specs], device),
-        "leg_hp": floats([s.leg_hp for s in specs], device),
-        "heat_cap": floats([s.heat_cap for s in specs], device),
-        "heat_sink_per_s": floats([s.heat_sink_per_s for s in specs], device),
-        "tonnage": floats([s.tonnage for s in specs], device),
-        "noise_factor": floats([s.noise_factor for s in specs], device),
-        "wreck_chance": floats([s.wreck_chance for s in specs], device),
+        **{name: floats([getattr(spec, field) for spec in specs], device) for name, field in columns.items()},
     }
 
 
@@ -343,17 +338,11 @@ def suite_of(mech: int, formation: Formation, config: EnvConfig) -> tuple[Suite 
 def build_cockpits(suites: list[tuple[Suite | None, SuiteSpec]], device: torch.device) -> Cockpits:
     """Tables of what each mech's suite shows."""
 
-    def column(name: str, dtype: torch.dtype) -> Tensor:
-        return torch.tensor([getattr(spec, name) for _, spec in suites], dtype=dtype, device=device)
-
+    kinds = {int: integers, float: floats, bool: flags}
+    shown = {name: kind for name, kind in hints_of(SuiteSpec).items() if name in Cockpits.__dataclass_fields__}
     return Cockpits(
-        visual_slots=column("visual_slots", torch.int64),
-        intel_slots=column("intel_slots", torch.int64),
-        sensor_factor=column("sensor_factor", torch.float32),
-        fidelity=column("fidelity", torch.float32),
-        squad_detail=column("squad_detail", torch.int64),
-        sees_engaged=column("sees_engaged", torch.bool),
-        descriptor=torch.tensor([descriptor(*suite) for suite in suites], dtype=torch.float32, device=device),
+        **{name: kinds[kind]([getattr(spec, name) for _, spec in suites], device) for name, kind in shown.items()},
+        descriptor=floats([descriptor(*suite) for suite in suites], device),
     )
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from echelon.runtime import exact
+from echelon.runtime.limits import SHARE, Limits
 
 Row = TypeVar("Row")
 
@@ -16,6 +17,11 @@ Row = TypeVar("Row")
 Guidance = Literal["beam", "homing", "ballistic", "linear"]
 Effect = Literal["damage", "paint", "cloud"]
 Need = Literal["target", "line", "lock", "focus"]
+MAX_POINTS = 255.0
+"""Replays keep hit points and heat in an int16 of 1/128."""
+POINTS, EFFECT = Limits(1.0, MAX_POINTS), Limits(0.0, 1e3)
+HEAT, WAIT_S = Limits(0.0, 500.0), Limits(0.0, 60.0)
+"""Limits of numbers of rows: what is finite, of the right sign, and within what observations and files hold."""
 
 
 class Hull(IntEnum):
@@ -68,27 +74,27 @@ class HullSpec:
 
     size: tuple[float, float, float]
     """Length, width and height of its box, vox."""
-    max_speed_vox_per_s: float
-    yaw_rate_rad_per_s: float
-    jet_vox_per_s2: float
+    max_speed_vox_per_s: Annotated[float, Limits(0.0, 20.0)]
+    yaw_rate_rad_per_s: Annotated[float, Limits(0.0, 10.0)]
+    jet_vox_per_s2: Annotated[float, Limits(0.0, 22.0)]
     """Acceleration of its jets upwards; 0 for none."""
-    hp: float
+    hp: Annotated[float, POINTS]
     """Hit points."""
-    leg_hp: float
+    leg_hp: Annotated[float, POINTS]
     """Hit points of its legs."""
-    heat_cap: float
+    heat_cap: Annotated[float, POINTS]
     """Heat points above which it shuts down."""
-    heat_sink_per_s: float
+    heat_sink_per_s: Annotated[float, EFFECT]
     """Heat points that it dissipates a second."""
-    tonnage: float
+    tonnage: Annotated[float, Limits(1.0, 100.0)]
     """Its weight in the control of the zone."""
     hull_class: str
     """Which of the four classes observations and statistics count it among."""
     suite: str
     """Its combat suite."""
-    noise_factor: float
+    noise_factor: Annotated[float, Limits(0.0, 100.0)]
     """Noise a vox/s."""
-    wreck_chance: float
+    wreck_chance: Annotated[float, SHARE]
     """How often its wreck stays solid; else it burns as a debris field."""
     ams: bool = False
     """Carries an anti-missile system."""
@@ -104,14 +110,14 @@ class WeaponSpec:
     """The trigger that fires it (primary, secondary, tertiary, special), by the name of each hull that carries it."""
     timer: str
     """Cooldown timer; weapons of a mech that name the same one wait for each other."""
-    range_vox: float
-    damage: float
+    range_vox: Annotated[float, Limits(0.1, 500.0)]
+    damage: Annotated[float, Limits(0.0, MAX_POINTS)]
     """Hit points that a direct hit takes."""
-    self_heat: float
+    self_heat: Annotated[float, HEAT]
     """Heat points of each shot to the mech that fires."""
-    cooldown_s: float
+    cooldown_s: Annotated[float, WAIT_S]
     """Time between two shots."""
-    arc_deg: float
+    arc_deg: Annotated[float, Limits(0.0, 360.0)]
     """Full angle around the mech's facing within which it aims."""
     guidance: Guidance = "beam"
     """How its fire gets to the target: at once; turning to it; falling; straight on."""
@@ -122,17 +128,17 @@ class WeaponSpec:
     """What it leaves beside damage: paint on the target, or a cloud of smoke where its flight ends."""
     interceptable: bool = False
     """An AMS can destroy its shots."""
-    stability: float = 0.0
+    stability: Annotated[float, EFFECT] = 0.0
     """Stability that a hit takes from its target."""
-    target_heat: float = 0.0
+    target_heat: Annotated[float, HEAT] = 0.0
     """Heat a hit adds to its target."""
     speed_vox_per_s: float = 0.0
     """0 for a beam, which hits at once."""
-    suppress_s: float = 0.0
+    suppress_s: Annotated[float, WAIT_S] = 0.0
     """How long a hit slows the return of its target's stability."""
-    splash_vox: float = 0.0
+    splash_vox: Annotated[float, Limits(0.0, 20.0)] = 0.0
     """Radius of the splash of its impact; 0 for none."""
-    splash_scale: float = 0.0
+    splash_scale: Annotated[float, SHARE] = 0.0
     """Share of the damage felt within the splash."""
     look: str = ""
     """One of `LOOKS`, how pages and pictures draw it; empty: by guidance and effect."""
@@ -178,14 +184,14 @@ LOOKS = ("ray", "thread", "flame", "rocket", "slug", "tracer", "canister")
 class SuiteSpec:
     """One combat suite."""
 
-    visual_slots: int
+    visual_slots: Annotated[int, Limits(0, 20)]
     """Contacts it shows that the mech senses itself."""
-    sensor_factor: float
+    sensor_factor: Annotated[float, Limits(0.8, 1.5)]
     """Factor on the radar's range."""
-    fidelity: float
+    fidelity: Annotated[float, SHARE]
     """Share of the sight range within which a contact shows its hp, heat and stability."""
-    squad_slots: int
-    squad_detail: int
+    squad_slots: Annotated[int, Limits(0, 12)]
+    squad_detail: Annotated[int, Limits(0, 2)]
     """0 where comrades are, 1 also their hp and heat, 2 also stability and readiness."""
     sees_engaged: bool
     """Whether it shows whom comrades fight."""
@@ -193,7 +199,7 @@ class SuiteSpec:
     """Whether orders reach its pack through it, those of squad command its team: `CommandConfig.range_vox`."""
     contact_reports: bool
     """Told to the pilot, nothing more."""
-    intel_slots: int
+    intel_slots: Annotated[int, Limits(0, 24)]
     """Contacts it shows that only packmates sense."""
 
 

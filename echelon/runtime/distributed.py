@@ -73,8 +73,7 @@ class Ranks:
         if self.is_alone:
             return [float(value) for value in values]
         wanted = torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu")
-        found: list[float] = self._all_reduce(wanted, dist.ReduceOp.MAX).tolist()
-        return found
+        return self._all_reduce(wanted, dist.ReduceOp.MAX).tolist()
 
     def _all_reduce(self, value: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
         # Inference tensors of a rollout cannot be modified outside inference mode.

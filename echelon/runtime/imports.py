@@ -51,8 +51,7 @@ def import_object(name: str) -> Callable[..., Any]:
     found = getattr(module, attribute, None)
     if not callable(found):
         raise ConfigError(f"{name}: {module_name} must have a class or function {attribute}, got {found!r}")
-    imported: Callable[..., Any] = found
-    return imported
+    return found
 
 
 def is_redefined(old: Any, new: Any) -> bool:

@@ -63,6 +63,13 @@ def check_settings(config: Any, limits: Mapping[str, Limits] = MappingProxyType(
                 check_number(where, number, limits.get(name))
 
 
+class Settings:
+    """Base of a frozen config dataclass that is checked by `check_settings` as it is made."""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
 @functools.cache
 def hints_of(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)

@@ -55,16 +55,9 @@ class Hits:
 
     def __add__(self, other: Hits) -> Hits:
         """Combine the hits of one phase."""
-        return Hits(
-            damage=self.damage + other.damage,
-            leg_damage=self.leg_damage + other.leg_damage,
-            stability=self.stability + other.stability,
-            heat=self.heat + other.heat,
-            suppress=self.suppress.maximum(other.suppress),
-            came_from=self.came_from + other.came_from,
-            landed=self.landed + other.landed,
-            by_weapon=self.by_weapon + other.by_weapon,
-        )
+        added = [name for name in Hits.__dataclass_fields__ if name != "suppress"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in added}
+        return Hits(**sums, suppress=self.suppress.maximum(other.suppress))
 
 
 @dataclass(frozen=True)
@@ -191,13 +184,9 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
     nothing = no_hits(state)
     return Hits(
         damage=sources.by_shooter(damage) * marked,
-        leg_damage=nothing.leg_damage,
-        stability=nothing.stability,
-        heat=nothing.heat,
-        suppress=nothing.suppress,
         came_from=pushed(damage, towards),
-        landed=nothing.landed,
         by_weapon=sources.by_weapon(damage * marked[:, sources.shooter] * game.roster.hostile[sources.shooter]),
+        **{name: getattr(nothing, name) for name in ("leg_damage", "stability", "heat", "suppress", "landed")},
     )
 
 

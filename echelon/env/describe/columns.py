@@ -152,6 +152,8 @@ ENDS = {
     "terminated": "by elimination, by the zone or an objective, or by the clock where that is part of the game",
     "truncated": "by the clock",
 }
+SPECS: tuple[Kind, ...] = ("action", "observation", "reward", "done")
+"""What an environment has a spec for."""
 MOVED: dict[str, Kind] = {"outcome": "outcome", "reward_terms": "reward"}
 """What stands among the observations because TorchRL takes every leaf of `reward_spec` for a reward of its own."""
 TRAILING: dict[Name, tuple[str, ...]] = {
@@ -204,25 +206,14 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
 
 def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]) -> Description:
     """The columns of all that an environment or a view takes and gives; see `describe_specs`."""
-    specs: dict[Kind, Composite] = {
-        "action": env.full_action_spec,
-        "observation": env.full_observation_spec,
-        "reward": env.full_reward_spec,
-        "done": env.full_done_spec,
-    }
-    return describe_specs(specs, groups, config, weights)
+    return describe_specs({kind: getattr(env, f"full_{kind}_spec") for kind in SPECS}, groups, config, weights)
 
 
 def describe_battle(config: EnvConfig) -> Description:
     """What `EchelonEnv(config).describe()` would tell of one battle, without making its maps."""
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), has_commanders=True)
-    parts: dict[Kind, Composite] = {
-        "action": specs.action(),
-        "observation": specs.observation(),
-        "reward": specs.reward(),
-        "done": specs.done(),
-    }
+    parts = {kind: getattr(specs, kind)() for kind in SPECS}
     return describe_specs(parts, (*sizes, *commanders_of(config)), config, term_weights(config.reward))
 
 

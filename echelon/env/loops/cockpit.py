@@ -50,21 +50,11 @@ def motion(own: Any, mech: Any, cockpit: Any, row: Any, at: Any, rules: Any, vie
 
 
 @called
-def contact(
-    n: int,
-    other: int,
-    mechs: Any,
-    sights: Any,
-    paint: Any,
-    hulls: Any,
-    cockpit: Any,
-    row: Any,
-    at: Any,
-    rules: Any,
-    view: Any,
-) -> None:
+def contact(n: int, other: int, scratch: Any, tables: Any, views: Any, row: Any, at: Any) -> None:
     """Fill the columns of one contact, `row [F]` of zeros; see `contacts.others` and `contacts.motion`."""
-    own, mech, hull, sight = mechs[n], mechs[other], hulls[other], sights[n, other]
+    mechs, paint, hulls, rules = scratch.records.mechs, scratch.records.paint, tables.hulls, tables.rules[0]
+    cockpit, view, sight = views.cockpits[n], views.numbers[0], scratch.sights[n, other]
+    own, mech, hull = mechs[n], mechs[other], hulls[other]
     hostile = hull.is_red != hulls[n].is_red
     if sight.line and sight.distance <= view.sight_range_vox * cockpit.fidelity:
         row[at.hp] = mech.hp / hull.hp
@@ -94,21 +84,10 @@ def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
 
 
 @called
-def comrade(
-    n: int,
-    mate: int,
-    mechs: Any,
-    orders: Any,
-    hulls: Any,
-    weapons: Any,
-    cockpits: Any,
-    row: Any,
-    at: Any,
-    rules: Any,
-    view: Any,
-) -> None:
+def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, at: Any) -> None:
     """Fill the columns of one comrade, `row [F]` of zeros; see `squad.squad`."""
-    own, mech, hull, cockpit = mechs[n], mechs[mate], hulls[mate], cockpits[n]
+    mechs, rules, cockpits, view = scratch.records.mechs, tables.rules[0], views.cockpits, views.numbers[0]
+    own, mech, hull, cockpit = mechs[n], mechs[mate], tables.hulls[mate], cockpits[n]
     alive = mech.hp > ZERO
     ahead, left = body_frame(mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], own)
     row[at.rel_pos], row[at.rel_pos + 1] = ahead / view.longest, left / view.longest
@@ -121,8 +100,8 @@ def comrade(
             row[at.heat] = mech.heat / hull.heat_cap
         if cockpit.squad_detail >= 2:
             row[at.stability] = mech.stability / rules.stability_cap
-            row[at.readiness] = readiness(mech, hull, cockpits[mate].carries, weapons)
-    target = orders[mate].focus
+            row[at.readiness] = readiness(mech, hull, cockpits[mate].carries, tables.weapons)
+    target = scratch.orders[mate].focus
     if alive and target >= 0 and mechs[max(target, 0)].hp > ZERO and cockpit.sees_engaged:
         prey, first = mechs[target], at.target_rel_pos
         ahead, left = body_frame(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], own)
@@ -167,32 +146,20 @@ def body(mech: Any, hull: Any, cockpit: Any, row: Any, at: Any, rules: Any, view
 
 
 @called
-def threats(
-    n: int,
-    mechs: Any,
-    viewers: Any,
-    sights: Any,
-    paint: Any,
-    shots: Any,
-    slots: Any,
-    hulls: Any,
-    weapons: Any,
-    row: Any,
-    at: Any,
-    view: Any,
-) -> None:
+def threats(n: int, scratch: Any, tables: Any, row: Any, at: Any, view: Any) -> None:
     """Columns of `ego.threats` of one living mech."""
+    mechs, paint, shots, sights = scratch.records.mechs, scratch.records.paint, scratch.records.shots, scratch.sights
     mech, painted = mechs[n], False
     for pack in range(paint.shape[1]):
         painted = painted or paint[n, pack].left > 0
-    row[at.targeted] = ONE if is_targeted(n, mechs, sights, hulls, view) else ZERO
+    row[at.targeted] = ONE if is_targeted(n, mechs, sights, tables.hulls, view) else ZERO
     row[at.under_fire] = ONE if mech.under_fire > 0 else ZERO
     row[at.painted] = ONE if painted else ZERO
-    row[at.incoming_missile] = ONE if is_missiles_target(n, shots, slots, weapons) else ZERO
+    row[at.incoming_missile] = ONE if is_missiles_target(n, shots, tables.slots, tables.weapons) else ZERO
     row[at.suppressed] = ONE if mech.suppressed > 0 else ZERO
     ahead, left = body_frame(mech.hit_from[0], mech.hit_from[1], mech)
     row[at.hit_from], row[at.hit_from + 1] = within(ahead, -ONE, ONE), within(left, -ONE, ONE)
-    hear(n, mechs, viewers, sights, row, at.acoustics, view)
+    hear(n, mechs, scratch.viewers, sights, row, at.acoustics, view)
 
 
 @called

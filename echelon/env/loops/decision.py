@@ -11,12 +11,12 @@ from echelon.env.loops.zone import score
 from echelon.runtime.jit import ZERO, called, compiled
 from echelon.sim.loops.decision import decide
 from echelon.sim.loops.log import LogArrays
-from echelon.sim.loops.packing import read, write
+from echelon.sim.loops.packing import picking, read, write
 from echelon.sim.loops.records import Ground
 
 
 class BattleArrays(NamedTuple):
-    """Tensors of a state that no record holds; all are written to."""
+    """Tensors of a state that no record holds, of all battles or of one; all are written to."""
 
     messages: Any
     """[B, N, comm_dim]."""
@@ -31,7 +31,7 @@ class BattleArrays(NamedTuple):
 
 
 class MapArrays(NamedTuple):
-    """Fields of `state.Maps`."""
+    """Fields of `state.Maps`, of all maps or of one."""
 
     material: Any
     solid: Any
@@ -46,30 +46,6 @@ class MapArrays(NamedTuple):
     control_rate: Any
     clock_rate: Any
     runner: Any
-    arrival_score: Any
-    loss_score: Any
-
-
-class ZoneMap(NamedTuple):
-    """Of one map: where its zones are, the way there, and what scores."""
-
-    zone_center: Any
-    """[2] vox."""
-    zone_radius: Any
-    """vox."""
-    path_length: Any
-    """[Y, X] vox."""
-    path_direction: Any
-    """[Y, X, 2]."""
-    second_center: Any
-    """[2] vox."""
-    second_radius: Any
-    """vox."""
-    control_rate: Any
-    """[2], as are `clock_rate`, `arrival_score` and `loss_score`."""
-    clock_rate: Any
-    runner: Any
-    """[N] bool."""
     arrival_score: Any
     loss_score: Any
 
@@ -132,22 +108,7 @@ def show_nothing(streams: Any) -> None:
     fill(streams.contact_mechs, -1)
 
 
-@called
-def zone_map(maps: Any, m: Any) -> Any:
-    """`ZoneMap` of the map m."""
-    return ZoneMap(
-        maps.zone_center[m],
-        maps.zone_radius[m],
-        maps.path_length[m],
-        maps.path_direction[m],
-        maps.second_center[m],
-        maps.second_radius[m],
-        maps.control_rate[m],
-        maps.clock_rate[m],
-        maps.runner[m],
-        maps.arrival_score[m],
-        maps.loss_score[m],
-    )
+one_battle, one_map, one_shown = picking(BattleArrays), picking(MapArrays), picking(Streams)
 
 
 @compiled
@@ -183,72 +144,18 @@ def decision_loop(
     """
     rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
     records = scratch.records
-    battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
-    shots, clouds, orders = records.shots, records.clouds, scratch.orders
+    battle, mechs, tally = records.battles[0], records.mechs, records.tally
     for b in range(battles[0], battles[1]):
-        messages, focus_slots = own.messages[b], own.focus_slots[b]
         read(b, before, records)
-        m = battle.map_id
-        ground = Ground(
-            own.solid[b],
-            own.opaque[b],
-            own.rubble[b],
-            own.damage[b],
-            maps.material[m],
-            maps.solid[m],
-            maps.opaque[m],
-            maps.hazard[m],
-        )
-        field = zone_map(maps, m)
-        streams = Streams(
-            shown.contacts[b],
-            shown.contacts_mask[b],
-            shown.squad[b],
-            shown.squad_mask[b],
-            shown.ego[b],
-            shown.comms[b],
-            shown.local_map[b],
-            shown.contact_mechs[b],
-            shown.clear_lines[b],
-        )
+        kept, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
+        now = kept.solid, kept.opaque, kept.rubble, kept.damage
+        ground = Ground(*now, field.material, field.solid, field.opaque, field.hazard)
         show_nothing(streams)
-        decode(actions[b], focus_slots, orders, tally, hulls, at, rules)
+        decode(actions[b], kept.focus_slots, scratch.orders, tally, hulls, at, rules)
         if plays:
-            decide(
-                b,
-                len(actions),
-                records,
-                orders,
-                ground,
-                rules,
-                hulls,
-                tables.weapons,
-                tables.slots,
-                scratch.pairs,
-                scratch.pulls,
-                scratch.impacts,
-                log,
-            )
-            pass_messages(actions[b], mechs, messages, at, rules)
+            decide(b, len(actions), scratch, ground, tables, log)
+            pass_messages(actions[b], mechs, kept.messages, at, rules)
             score(battle, mechs, tally, hulls, field, view)
             score_goals(battle, mechs, tally, hulls, field)
-        observe(
-            battle,
-            mechs,
-            paint,
-            shots,
-            clouds,
-            orders,
-            messages,
-            focus_slots,
-            ground,
-            field,
-            tables,
-            views,
-            scratch.viewers,
-            scratch.sights,
-            scratch.line,
-            scratch.around,
-            streams,
-        )
+        observe(kept, ground, field, scratch, tables, views, streams)
         write(b, records, after)

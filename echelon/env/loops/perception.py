@@ -52,58 +52,38 @@ def prepare_viewers(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits:
 
 @called
 def sense_pair(
-    one: int,
-    other: int,
-    mechs: Any,
-    viewers: Any,
-    sights: Any,
-    clouds: Any,
-    smoke: Any,
-    hulls: Any,
-    opaque: Any,
-    flat: Any,
-    line: Any,
-    rules: Any,
-    view: Any,
+    one: int, other: int, smoke: Any, opaque: Any, flat: Any, scratch: Any, hulls: Any, rules: Any, view: Any
 ) -> None:
     """Fill what two mechs have in common: their distance, and what lies between them, as far as somebody asks.
 
-    `smoke`: some cloud hangs. `flat`: `opaque` as `[Y * X]`. `line`: scratch memory.
+    `smoke`: some cloud hangs. `flat`: `opaque` as `[Y * X]`.
     """
+    mechs, viewers, sights = scratch.records.mechs, scratch.viewers, scratch.sights
     mech, peer, sight, back = mechs[one], mechs[other], sights[one, other], sights[other, one]
     x, y, z = mech.pos[0], mech.pos[1], mech.pos[2]
     to_x, to_y, to_z = peer.pos[0], peer.pos[1], peer.pos[2]
     sight.distance = length_3(to_x - x, to_y - y, to_z - z)
     sight.open, sight.smoky = False, False
     if mech.hp > ZERO and peer.hp > ZERO:
-        sight.open = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, line)
+        sight.open = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, scratch.line)
         near = sight.open and sight.distance <= view.sight_range_vox
         hot = (viewers[one].glows or viewers[other].glows) and hulls[one].is_red != hulls[other].is_red
-        sight.smoky = smoke and (near or hot) and is_smoky(mech, peer, clouds, rules)
+        sight.smoky = smoke and (near or hot) and is_smoky(mech, peer, scratch.records.clouds, rules)
     sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
     back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
 
 
 @called
-def sense_pairs(
-    mechs: Any,
-    viewers: Any,
-    sights: Any,
-    clouds: Any,
-    hulls: Any,
-    opaque: Any,
-    line: Any,
-    rules: Any,
-    view: Any,
-) -> None:
+def sense_pairs(opaque: Any, scratch: Any, hulls: Any, rules: Any, view: Any) -> None:
     """Fill what is between any two mechs."""
+    clouds, count = scratch.records.clouds, scratch.records.mechs.shape[0]
     smoke, flat = False, opaque.reshape(opaque.size)
     for place in range(clouds.shape[0]):
         smoke = smoke or (rules.smokes and clouds[place].ttl > 0)
-    for n in range(mechs.shape[0]):
-        sights[n, n].line = False
-        for other in range(n + 1, mechs.shape[0]):
-            sense_pair(n, other, mechs, viewers, sights, clouds, smoke, hulls, opaque, flat, line, rules, view)
+    for n in range(count):
+        scratch.sights[n, n].line = False
+        for other in range(n + 1, count):
+            sense_pair(n, other, smoke, opaque, flat, scratch, hulls, rules, view)
 
 
 @called
@@ -164,19 +144,10 @@ def insert(other: int, key: Any, away: Any, found: int, viewers: Any) -> None:
 
 
 @called
-def contact_slots(
-    n: int,
-    mechs: Any,
-    viewers: Any,
-    sights: Any,
-    order: Any,
-    hulls: Any,
-    cockpit: Any,
-    shown: Any,
-    focus_slots: Any,
-    view: Any,
-) -> Any:
+def contact_slots(n: int, scratch: Any, tables: Any, views: Any, shown: Any, focus_slots: Any) -> Any:
     """`contacts.contact_slots` of one cockpit: fills `shown [C]` and `focus_slots`; returns how many are."""
+    mechs, viewers, sights, order = scratch.records.mechs, scratch.viewers, scratch.sights, scratch.orders[n]
+    hulls, cockpit, view = tables.hulls, views.cockpits[n], views.numbers[0]
     found, visual, reported = 0, 0, 0
     for other in range(mechs.shape[0]):
         hostile = hulls[other].is_red != hulls[n].is_red

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 from echelon.rules.config import Split
 from echelon.runtime.errors import require
@@ -37,21 +37,19 @@ class Strangers:
     train: Population
     validation: Population
     test: Population
-    battles: int = 128
+    battles: Annotated[int, JUDGED] = 128
     """Of the policy's whole team against each opponent; every seed is played once per side."""
-    beside: int = 8
+    beside: Annotated[int, JUDGED] = 8
     """Of each partner beside the policy, against each opponent, for each number of mechs that the policy has."""
-    pieces: int = 16
+    pieces: Annotated[int, Limits(0, 10**6, "seeds a piece")] = 16
     """Seeds of each set piece."""
-    seed: int = STRANGERS_SEED
+    seed: Annotated[int, SEED] = STRANGERS_SEED
     """From which the seeds of battles are derived."""
     seeds_sha256: str = ""
     """Of the seeds that are derived from it, which commits them; empty in a task of one's own."""
 
     def __post_init__(self) -> None:
-        check_settings(
-            self, {"battles": JUDGED, "beside": JUDGED, "pieces": Limits(0, 10**6, "seeds a piece"), "seed": SEED}
-        )
+        check_settings(self)
         for name in ("battles", "beside"):
             limit = "even (each seed is played on both sides)"
             require(getattr(self, name) % 2 == 0, f"Strangers.{name}", limit, getattr(self, name))
@@ -73,8 +71,7 @@ class Strangers:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return values
+        return json.loads(json.dumps(asdict(self)))
 
 
 def hash_of_seeds(seeds: list[int]) -> str:

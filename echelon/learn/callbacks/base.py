@@ -216,5 +216,4 @@ def build(name: str) -> Callback:
         callback = kind()
     limit = "a subclass of echelon.learn.callbacks.base.Callback"
     require(isinstance(callback, Callback), f"--callbacks {name}", limit, type(callback).__name__)
-    built: Callback = callback
-    return built
+    return callback

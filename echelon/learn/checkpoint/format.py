@@ -44,7 +44,7 @@ from echelon.runtime.files import (
     read_file,
 )
 from echelon.runtime.json_checks import SHA256
-from echelon.runtime.limits import Limits, check_settings, check_text
+from echelon.runtime.limits import Limits, Settings, check_text
 from echelon.runtime.state_dict import StateDict, unpack
 from echelon.runtime.tensor_files import check_tensors, read_tensors
 
@@ -80,15 +80,12 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Counters:
+class Counters(Settings):
     """Progress of a run."""
 
     iterations: Annotated[int, Limits(0, 2**53)] = 0
     agent_steps: Annotated[int, Limits(0, 2**62)] = 0
     seconds: Annotated[float, Limits(0, 1e12)] = 0.0
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 @dataclass(frozen=True)

@@ -94,12 +94,10 @@ def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: obj
     """
 
     def single(own_weights: dict[str, Tensor], *own_inputs: object) -> PolicyOutput:
-        output: PolicyOutput = functional_call(base, own_weights, own_inputs)
-        return output
+        return functional_call(base, own_weights, own_inputs)
 
     if base.memory.supports_vmap:
-        outputs: PolicyOutput = torch.vmap(single)(weights, *inputs)
-        return outputs
+        return torch.vmap(single)(weights, *inputs)
     number = len(next(iter(weights.values())))
     each = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(number)]
     return tree_map(lambda *leaves: torch.stack(leaves), *each)

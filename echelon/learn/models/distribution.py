@@ -48,8 +48,7 @@ class SquashedNormal(Independent):
 
     def log_probs(self, value: Tensor) -> Tensor:
         """`[..., D]` log density of u for each dimension."""
-        log_density: Tensor = self.base_dist.log_prob(value)
-        return log_density
+        return self.base_dist.log_prob(value)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """`[...]` sum of `log_probs`."""

@@ -10,7 +10,7 @@ from echelon.env.observation import layout
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
@@ -34,7 +34,7 @@ class PolicySpecs:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """Architecture of a policy; a subclass adds its own settings and says how the policy is built.
 
     The widths are those of the encoder, see `echelon.learn.models.encoder.Encoder`. A subclass must be a frozen
@@ -66,9 +66,6 @@ class ModelConfig:
     """Input of the critic: only the mech's own observation, or also the state of every mech of both teams."""
     path_observed: bool = True
     """Off: hides the walking path to the zone from the network."""
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
         """The policy with random weights."""
@@ -121,8 +118,7 @@ def model_class(kind: str) -> type[ModelConfig]:
     require(is_name, "a model", f"one of {known}, or package.module:Config", kind)
     config: Any = import_object(BUILT_IN.get(kind, kind))
     check_class(kind, config)
-    found: type[ModelConfig] = config
-    return found
+    return config
 
 
 def kind_of(config: ModelConfig) -> str:
@@ -183,5 +179,4 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
     config = model_class(kind)
     if kind not in BUILT_IN:  # The class of a user may have got a field since.
         rest = {**as_json(config()), **rest}
-    found: ModelConfig = from_json(config, rest, "model")
-    return found
+    return from_json(config, rest, "model")

@@ -110,8 +110,7 @@ class LearnerViews:
         keys = self.policy.keys
         output = self.policy.act(*keys.inputs(view, keys.layout(view, is_sequence=False)))
         data = view.select("observation", "enemy", strict=False).set(self.value_head.keys.embed, output.embed)
-        value: Tensor = self.value_head(data).get("state_value")
-        return value
+        return self.value_head(data).get("state_value")
 
 
 class FinalViews:

@@ -155,8 +155,7 @@ def without_padded_mechs(data: TensorDictBase) -> TensorDictBase:
     def blank(name: NestedKey, leaf: Tensor) -> Tensor:
         return leaf if name in NOT_OF_MECHS else without_padding(leaf, exists)
 
-    found: TensorDictBase = data.named_apply(blank, nested_keys=True)
-    return found
+    return data.named_apply(blank, nested_keys=True)
 
 
 def counts(data: TensorDictBase, mask: Tensor) -> tuple[Tensor, Tensor]:

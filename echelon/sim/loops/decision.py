@@ -28,44 +28,32 @@ def begin(mechs: Any) -> None:
 
 
 @called
-def update_mechs(
-    battle: Any, mechs: Any, tally: Any, paint: Any, clouds: Any, orders: Any, hulls: Any, ground: Any, rules: Any
-) -> None:
+def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
     """Timers, hazards, footing and heat of every mech, and its rank in this substep."""
-    key = stream_key(battle, rules.priority_stream)
+    mechs, tally, clouds = records.mechs, records.tally, records.clouds
+    key = stream_key(records.battles[0], rules.priority_stream)
     for place in range(clouds.shape[0]):
         clouds[place].ttl = max(clouds[place].ttl - 1, 0)
     for n in range(mechs.shape[0]):
         mech, hull = mechs[n], hulls[n]
         mech.priority = uniform(key, n)
         mech.was_shut_down = is_shut_down(mech, hull)
-        count_down(mech, paint[n], rules)
+        count_down(mech, records.paint[n], rules)
         burn(mech, hull, orders[n], standing_on(mech, hull, ground, rules), rules)
         stand(mech, tally[n], rules)
         cool(mech, hull, tally[n], orders[n], rules)
 
 
 @called
-def fire(
-    battle: Any,
-    mechs: Any,
-    tally: Any,
-    paint: Any,
-    pairs: Any,
-    shots: Any,
-    clouds: Any,
-    orders: Any,
-    pulls: Any,
-    hulls: Any,
-    weapons: Any,
-    opaque: Any,
-    rules: Any,
-) -> Any:
+def fire(scratch: Any, opaque: Any, tables: Any) -> Any:
     """`firing.fire`: all weapons that are ordered to, on the same state. Returns how many did."""
-    count = pull(mechs, paint, pairs, clouds, orders, pulls, hulls, weapons, opaque, rules)
+    records, pairs, pulls = scratch.records, scratch.pairs, scratch.pulls
+    mechs, tally, paint, shots = records.mechs, records.tally, records.paint, records.shots
+    hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
+    count = pull(scratch, opaque, tables)
     if count == 0:
         return count
-    key = stream_key(battle, rules.beam_height_stream)
+    key = stream_key(records.battles[0], rules.beam_height_stream)
     for n in range(mechs.shape[0]):
         for pack in range(paint.shape[1]):
             paint[n, pack].weapon = -1
@@ -110,43 +98,30 @@ def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> N
 
 
 @called
-def decide(
-    b: int,
-    battles: int,
-    records: Any,
-    orders: Any,
-    ground: Any,
-    rules: Any,
-    hulls: Any,
-    weapons: Any,
-    slots: Any,
-    pairs: Any,
-    pulls: Any,
-    impacts: Any,
-    log: Any,
-) -> None:
+def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: Any) -> None:
     """`step.decide` of battle b of so many, in place; the order is that of `step.logged_substep`.
 
-    `pairs`, `pulls` and `impacts` are room for what is known within a substep; `log` is that for what is written down.
+    `scratch` holds its records, and `orders`, `pairs`, `pulls` and `impacts`, what is known within a substep; `log` is
+    room for what is written down.
     """
+    records, orders, pairs, impacts = scratch.records, scratch.orders, scratch.pairs, scratch.impacts
     battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
-    shots, clouds, solid = records.shots, records.clouds, ground.solid
+    rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
     begin(mechs)
     for k in range(rules.decision_repeat):
-        update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)
-        intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)
-        flew = fly(shots, slots, weapons, impacts, mechs, hulls, solid, rules)
+        update_mechs(records, orders, hulls, ground, rules)
+        intercept(records, slots, hulls, weapons, rules)
+        flew = fly(records.shots, slots, weapons, impacts, mechs, hulls, ground.solid, rules)
         begin_damage(mechs, paint, pairs, rules)
-        strike(impacts, flew, mechs, tally, paint, pairs, hulls, weapons, solid, rules)
-        billow(impacts, flew, clouds, rules)
+        strike(flew, scratch, ground.solid, tables)
+        billow(impacts, flew, records.clouds, rules)
         chip(impacts, flew, slots, weapons, ground, rules)
         apply(mechs, tally, paint, pairs, hulls, rules)
-        opaque = ground.opaque
-        fired = fire(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, opaque, rules)
+        fired = fire(scratch, ground.opaque, tables)
         apply(mechs, tally, paint, pairs, hulls, rules)
         credit_paint(mechs, tally, paint, pairs, hulls, rules)
         lay_wreck(battle, mechs, hulls, ground, rules)
         move(mechs, tally, pairs, orders, hulls, ground, rules)
         battle.tick += 1
         if len(log.flew) > 0:
-            keep(k * battles + b, records, impacts, flew, pairs, pulls, fired, weapons, log)
+            keep(k * battles + b, flew, fired, scratch, weapons, log)

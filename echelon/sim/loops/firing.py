@@ -77,43 +77,22 @@ def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
 
 
 @called
-def has_lock(
-    shooter: int,
-    target: int,
-    away: Any,
-    mechs: Any,
-    paint: Any,
-    pairs: Any,
-    clouds: Any,
-    orders: Any,
-    hulls: Any,
-    opaque: Any,
-    rules: Any,
-) -> Any:
+def has_lock(shooter: int, target: int, away: Any, scratch: Any, opaque: Any, hulls: Any, rules: Any) -> Any:
     """`firing.locks` of one pair, `away` vox apart."""
+    mechs, paint, clouds = scratch.records.mechs, scratch.records.paint, scratch.records.clouds
     own = mechs[shooter]
     if paint[target, hulls[shooter].pack].left > 0 and own.quality < ZERO:
-        own.quality, _ = jamming(shooter, mechs, hulls, orders, rules)
+        own.quality, _ = jamming(shooter, mechs, hulls, scratch.orders, rules)
     by_paint = paint[target, hulls[shooter].pack].left > 0 and own.quality >= rules.lock_quality
     near = away <= rules.sight_lock_vox
-    return by_paint or (near and has_line(shooter, target, mechs, clouds, opaque, pairs, rules))
+    return by_paint or (near and has_line(shooter, target, mechs, clouds, opaque, scratch.pairs, rules))
 
 
 @called
-def designate(
-    shooter: int,
-    gun: Any,
-    mechs: Any,
-    paint: Any,
-    pairs: Any,
-    clouds: Any,
-    orders: Any,
-    hulls: Any,
-    opaque: Any,
-    rules: Any,
-) -> Any:
+def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rules: Any) -> Any:
     """`designate` of one weapon of one mech: the index of its target, -1 for none."""
-    own, wish = mechs[shooter], orders[shooter].focus
+    mechs, clouds, pairs = scratch.records.mechs, scratch.records.clouds, scratch.pairs
+    own, wish = mechs[shooter], scratch.orders[shooter].focus
     best, target = INFINITY, -1
     for other in range(mechs.shape[0]):
         mech = mechs[other]
@@ -129,9 +108,7 @@ def designate(
             continue
         if gun.needs_line and not has_line(shooter, other, mechs, clouds, opaque, pairs, rules):
             continue
-        if gun.needs_lock and not has_lock(
-            shooter, other, away, mechs, paint, pairs, clouds, orders, hulls, opaque, rules
-        ):
+        if gun.needs_lock and not has_lock(shooter, other, away, scratch, opaque, hulls, rules):
             continue
         best = key
         target = other
@@ -139,23 +116,14 @@ def designate(
 
 
 @called
-def pull(
-    mechs: Any,
-    paint: Any,
-    pairs: Any,
-    clouds: Any,
-    orders: Any,
-    pulls: Any,
-    hulls: Any,
-    weapons: Any,
-    opaque: Any,
-    rules: Any,
-) -> Any:
+def pull(scratch: Any, opaque: Any, tables: Any) -> Any:
     """`firing.pull`: fills `pulls`, by weapon, then shooter, and returns how many weapons fire."""
+    mechs, orders = scratch.records.mechs, scratch.orders
+    hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
     for n in range(mechs.shape[0]):
         mechs[n].quality = -ONE
         for other in range(mechs.shape[0]):
-            pairs[n, other].line = -1
+            scratch.pairs[n, other].line = -1
     count = 0
     for weapon in range(weapons.shape[0]):
         gun = weapons[weapon]
@@ -164,9 +132,9 @@ def pull(
             able = orders[n].fire[weapon] != 0 and mech.cooldown[gun.timer] == 0 and not mech.vents
             if not able or not is_running(mech, hulls[n]):
                 continue
-            target = designate(n, gun, mechs, paint, pairs, clouds, orders, hulls, opaque, rules)
+            target = designate(n, gun, scratch, opaque, hulls, rules)
             if target >= 0 or not gun.needs_target:
-                one = pulls[count]
+                one = scratch.pulls[count]
                 one.weapon, one.shooter = weapon, n
                 one.aimed, one.target = target >= 0, max(target, 0)
                 count += 1

@@ -130,24 +130,15 @@ def burst(impact: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any,
 
 
 @called
-def strike(
-    impacts: Any,
-    flew: int,
-    mechs: Any,
-    tally: Any,
-    paint: Any,
-    pairs: Any,
-    hulls: Any,
-    weapons: Any,
-    solid: Any,
-    rules: Any,
-) -> None:
+def strike(flew: int, scratch: Any, solid: Any, tables: Any) -> None:
     """`shots.strike`."""
+    mechs, paint, pairs, hulls = scratch.records.mechs, scratch.records.paint, scratch.pairs, tables.hulls
+    rules = tables.rules[0]
     for k in range(flew):
-        impact = impacts[k]
-        gun = weapons[impact.weapon]
+        impact = scratch.impacts[k]
+        gun = tables.weapons[impact.weapon]
         if impact.on_mech:
-            tally[impact.shooter].hits[impact.weapon] += ONE
+            scratch.records.tally[impact.shooter].hits[impact.weapon] += ONE
             x, y, height = impact.direction[0], impact.direction[1], impact.point[2]
             harm(impact, x, y, height, mechs, paint, pairs, hulls, gun, rules)
         splashes = rules.first_splashing <= impact.slot < rules.last_splashing
@@ -253,11 +244,10 @@ def nearest_threat(mech: Any, hull: Any, shots: Any, slots: Any, hulls: Any, rul
 
 
 @called
-def intercept(
-    battle: Any, mechs: Any, tally: Any, shots: Any, slots: Any, hulls: Any, weapons: Any, rules: Any
-) -> None:
+def intercept(records: Any, slots: Any, hulls: Any, weapons: Any, rules: Any) -> None:
     """`ams.intercept`."""
-    key = stream_key(battle, rules.ams_stream)
+    mechs, tally, shots = records.mechs, records.tally, records.shots
+    key = stream_key(records.battles[0], rules.ams_stream)
     for n in range(mechs.shape[0]):
         mech, hull = mechs[n], hulls[n]
         if not hull.has_ams or mech.cooldown[rules.ams_timer] != 0 or not is_running(mech, hull):

@@ -50,10 +50,9 @@ def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
 
 
 @called
-def keep(
-    row: int, records: Any, impacts: Any, flew: int, pairs: Any, pulls: Any, fired: int, weapons: Any, log: LogArrays
-) -> None:
+def keep(row: int, flew: int, fired: int, scratch: Any, weapons: Any, log: LogArrays) -> None:
     """Write a substep of a battle that is over down in a row: `flew` impacts, `fired` pulls."""
+    records, impacts, pairs, pulls = scratch.records, scratch.impacts, scratch.pairs, scratch.pulls
     write(row, records, log.states)
     for k in range(flew):
         impact, kept = impacts[k], log.impacts[row, impacts[k].slot]

@@ -100,8 +100,14 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
             lines[-1] = lines[-1][1:]
     names: dict[str, Any] = {"__name__": __name__}
     exec("\n".join(lines), names)
-    loop: Callable[..., None] = called(names["copy"])
-    return loop
+    return called(names["copy"])
+
+
+def picking(kind: Any) -> Callable[..., Any]:
+    """A loop `pick(fields, row)` that makes of the arrays in a `kind`, a NamedTuple, one of a row of each."""
+    names: dict[str, Any] = {"__name__": __name__, "kind": kind}
+    exec(f"def pick(fields, row): return kind({', '.join(f'fields.{name}[row]' for name in kind._fields)})", names)
+    return called(names["pick"])
 
 
 read_battles, read_mechs, read_tally, read_paint, read_shots, read_clouds = (copying(part, True) for part in PARTS)
