@@ -21,14 +21,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.arena.deciders import DeciderMaker, check_policy, is_stackable
+from echelon.arena.deciders import Decider, DeciderMaker, check_policy, decide_all, is_stackable
 from echelon.arena.stacked_policies import (
     SLOTS,
     BatchObservation,
     BatchSlot,
-    PolicySlots,
     SharedTeam,
-    StackedPolicies,
     ValueEstimates,
 )
 from echelon.arena.until_done import run_until_done
@@ -286,7 +284,8 @@ class MatchBatch:
             check_policy(name, policy, self.env)
         others = {name: policy for name, policy in policies.items() if not is_stackable(policy)}
         self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, others.values())) else None
-        self.deciders: list[PolicySlots | StackedPolicies] = []
+        self.deciders: list[Decider] = []
+        self.threads = torch.get_num_threads()
         rows = [size for size in self.sizes for _ in range(count)]
         for name, policy in others.items():
             self.deciders += arena.deciders.alone(name, policy, slots[name], rows)
@@ -354,8 +353,8 @@ class MatchBatch:
             action_mask=None if masks is None else self._rows(masks),
         )
         action = torch.zeros_like(observation.noise)
-        for decider in self.deciders:
-            decided, part = decider.decide(observation), decider.part
+        for decider, decided in zip(self.deciders, decide_all(self.deciders, observation, self.threads), strict=True):
+            part = decider.part
             if part is None:
                 action[decider.rows, : decider.mechs] = decided
             else:
