@@ -21,7 +21,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.arena.deciders import Decider, DeciderMaker, check_policy, decide_all, is_stackable
+from echelon.arena.deciders import Decider, DeciderMaker, check_policy, command_packs, decide_all, is_stackable
 from echelon.arena.stacked_policies import (
     SLOTS,
     BatchObservation,
@@ -160,6 +160,8 @@ class BatchArena:
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
         share of one while it goes on. They add up to the batch."""
+        self.orders: Tensor | None = None
+        """`[K, P, D]` what commanders tell packs in every battle, see `echelon.replay.battle.Battle.commands`."""
         self._env: EchelonEnv | None = None
         self.deciders = DeciderMaker(device, compute, self.compiled)
 
@@ -341,6 +343,8 @@ class MatchBatch:
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         """Write the actions of all teams into `now`."""
+        if self.arena.orders is not None:
+            command_packs(self.env, self.arena.orders, now, decision)
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         telemetry = now.get("telemetry")

@@ -127,6 +127,21 @@ def decide_all(deciders: Sequence[Decider], observation: BatchObservation, threa
     return [decided[id(one)] if id(one) in decided else one.decide(observation) for one in deciders]
 
 
+def command_packs(env: EchelonEnv, orders: Tensor, now: TensorDictBase, decision: Tensor | int) -> None:
+    """Write what recorded commanders say before a decision into `now`.
+
+    Args:
+        orders: `[K, P, D]`, as `BatchArena.orders`.
+        decision: a number, or `[B]`, which decision of the battle it is.
+    """
+    number = torch.as_tensor(decision, device=env.device).expand(env.num_envs) // env.config.command.period
+    silence = torch.zeros_like(orders[:1])
+    told = torch.cat((orders, silence))[number.clamp_max(len(orders))]
+    sizes = [len(packs) for packs in env.command_map.values()]
+    for group, own in zip(env.command_map, told.split(sizes, 1), strict=True):
+        now.set((group, "action"), own[..., : env.action_spec[group, "action"].shape[-1]])
+
+
 def is_shareable(policy: TeamPolicy) -> bool:
     """Whether threads may share the teams of a policy: a scripted commander keeps nothing to itself."""
     return type(policy) is Heuristic and policy.graph_key() is not None
