@@ -23,7 +23,7 @@ import torch
 from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import resolve
 from echelon.command.pace import Pace
-from echelon.command.port import CommandPort
+from echelon.command.port import PORTS, CommandPort, named_over
 from echelon.command.session import MOST_BYTES, Session
 from echelon.datasets.commanded import CommandedGame
 from echelon.datasets.dataset import DatasetWriter
@@ -43,7 +43,6 @@ from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.view.command_page import command_page
 from echelon.view.run_report import replay_page
 
-PORTS = ("stdio", "ws", "human")
 Clock = Literal["step", "real", "fast"]
 MOST_LATE = 1024
 """Lines that are taken in when the battles could go on."""
@@ -174,7 +173,7 @@ class Command(ChosenBattle):
     @property
     def names(self) -> tuple[str, str]:
         """Who commands blue and red, in words."""
-        own = f"{self.kind} over {self.mechs}"
+        own = named_over(self.kind, self.mechs)
         return (own, self.opponent) if self.side == "blue" else (self.opponent, own)
 
     @contextlib.contextmanager

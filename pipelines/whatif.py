@@ -139,7 +139,8 @@ class ForkCommand:
     mech: tuple[Literal["blue", "red"], int] = ("blue", 1)
     """Which mech does otherwise: its team, and its place in it."""
     intervention: Intervention | None = None
-    """What it does or is: hold_still, hold_fire, removed, repaired, or one trigger left alone, such as hold_primary."""
+    """What it does or is: hold_still, hold_fire, removed, repaired, follow_order, or one trigger left alone, such as
+    hold_primary."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """What a mech is at that time, such as "blue 2 hp=150": hp, leg_hp, heat, stability, x, y, z or yaw. Repeatable."""
     out: Path | None = None

@@ -21,14 +21,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.arena.deciders import DeciderMaker, check_policy, is_stackable
+from echelon.arena.deciders import Decider, DeciderMaker, check_policy, command_packs, decide_all, is_stackable
 from echelon.arena.stacked_policies import (
     SLOTS,
     BatchObservation,
     BatchSlot,
-    PolicySlots,
     SharedTeam,
-    StackedPolicies,
     ValueEstimates,
 )
 from echelon.arena.until_done import run_until_done
@@ -162,6 +160,8 @@ class BatchArena:
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
         share of one while it goes on. They add up to the batch."""
+        self.orders: Tensor | None = None
+        """`[K, P, D]` what commanders tell packs in every battle, see `echelon.replay.battle.Battle.commands`."""
         self._env: EchelonEnv | None = None
         self.deciders = DeciderMaker(device, compute, self.compiled)
 
@@ -285,7 +285,8 @@ class MatchBatch:
             check_policy(name, policy, self.env)
         others = {name: policy for name, policy in policies.items() if not is_stackable(policy)}
         self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, others.values())) else None
-        self.deciders: list[PolicySlots | StackedPolicies] = []
+        self.deciders: list[Decider] = []
+        self.threads = torch.get_num_threads()
         rows = [size for size in self.sizes for _ in range(count)]
         for name, policy in others.items():
             self.deciders += arena.deciders.alone(name, policy, slots[name], rows)
@@ -341,6 +342,8 @@ class MatchBatch:
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         """Write the actions of all teams into `now`."""
+        if self.arena.orders is not None:
+            command_packs(self.env, self.arena.orders, now, decision)
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         telemetry = now.get("telemetry")
@@ -353,8 +356,8 @@ class MatchBatch:
             action_mask=None if masks is None else self._rows(masks),
         )
         action = torch.zeros_like(observation.noise)
-        for decider in self.deciders:
-            decided, part = decider.decide(observation), decider.part
+        for decider, decided in zip(self.deciders, decide_all(self.deciders, observation, self.threads), strict=True):
+            part = decider.part
             if part is None:
                 action[decider.rows, : decider.mechs] = decided
             else:

@@ -14,23 +14,29 @@ from torch import Tensor
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, MatchBatch
 from echelon.env.observation.layout import GROUPS, action_width
+from echelon.env.orders.order_stream import destination, way_there
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
+from echelon.rules.orders import OrderField, OrderKind
+from echelon.runtime.geometry import heading, to_body
 from echelon.sim.model import SimModel
+from echelon.state import State
 
 Intervention = Literal[
     "hold_still",
     "hold_fire",
     "removed",
     "repaired",
+    "follow_order",
     "hold_primary",
     "hold_secondary",
     "hold_tertiary",
     "hold_special",
 ]
 """What a mech does, or is, from a moment on: it neither walks, turns nor jumps; it fires nothing; it is dead at once;
-it has all of its hit points once more; it leaves one trigger alone, and so the weapons on it."""
+it has all of its hit points once more; it walks where its pack was ordered to; it leaves one trigger alone, and so the
+weapons on it."""
 ALL_INTERVENTIONS: tuple[Intervention, ...] = get_args(Intervention)
-INTERVENTIONS = ALL_INTERVENTIONS[:4]
+INTERVENTIONS = ALL_INTERVENTIONS[:5]
 """Those that are asked about unless others are named."""
 MOVES = [int(act) for act in (Act.FORWARD, Act.STRAFE, Act.VERTICAL, Act.YAW_RATE)]
 TRIGGERS = {trigger.name.lower(): int(act) for trigger, act in TRIGGER_COLUMNS.items()}
@@ -98,10 +104,12 @@ class WatchedBatch(MatchBatch):
 
 
 class InterventionBatch(MatchBatch):
-    """A batch in which some columns of some mechs' actions, `held [B, N, D]` bool, are `written [B, N, D]`."""
+    """A batch in which some columns of some mechs' actions, `held [B, N, D]` bool, are `written [B, N, D]`, and others
+    walk where they were ordered to, `follows [B, N]` bool; None where nobody does."""
 
     held: Tensor
     written: Tensor
+    follows: Tensor | None
 
     def graph_key(self) -> None:
         """What a battle goes on from is of any decision: these are not captured."""
@@ -110,18 +118,43 @@ class InterventionBatch(MatchBatch):
         """Say for the first battles which mech does what."""
         shape = (self.env.num_envs, sum(self.sizes), action_width(self.env.config.comm_dim))
         held, written = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
+        follows = torch.zeros(shape[:2], dtype=torch.bool)
         for b, (mech, name) in enumerate(interventions):
             columns, value = HELD.get(name or "", ([], 0.0))
             held[b, mech, columns] = True
             written[b, mech, columns] = value
+            follows[b, mech] = name == "follow_order"
+        self.follows = follows.to(self.env.device) if bool(follows.any()) else None
         self.held, self.written = held.to(self.env.device), written.to(self.env.device)
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         super()._decide(now, decision)
         action = torch.cat([now.get((group, "action")) for group in GROUPS], 1)
         action = torch.where(self.held, self.written, action)
+        if self.follows is not None:
+            action = walking(action, self.follows, self.env.state, self.env.game)
         for group, own in zip(GROUPS, action.split(self.sizes, 1), strict=True):
             now.set((group, "action"), own)
+
+
+def walking(action: Tensor, follows: Tensor, state: State, game: SimModel) -> Tensor:
+    """`action [B, N, D]`, in which those that `follows [B, N]` selects and that were sent to a place walk there, around
+    walls; they turn and fire as they did."""
+    sent = destination(state, game)
+    step = to_body(way_there(state, sent, game).step, heading(state.mechs.yaw)).clamp(-1, 1)
+    walk = torch.cat((step, torch.zeros_like(step[..., :1])), -1)
+    columns = slice(Act.FORWARD, Act.VERTICAL + 1)
+    walks = torch.where((follows & sent.is_sent)[..., None], walk, action[..., columns])
+    return torch.cat((action[..., : columns.start], walks, action[..., columns.stop :]), -1)
+
+
+def has_order(moment: Moment) -> bool:
+    """Whether a living mech was told to be somewhere."""
+    heard: Tensor | None = moment.state.get(("state", "orders_heard"), None)
+    if heard is None:
+        return False
+    is_told = (heard[..., OrderField.ISSUED] >= 0) & (heard[..., OrderField.KIND] != int(OrderKind.FREE))
+    return bool((is_told & (moment.state.get(("state", "mechs", "hp")) > 0)).any())
 
 
 class BranchBatch(InterventionBatch):

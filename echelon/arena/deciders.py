@@ -9,16 +9,27 @@ from typing import TypeGuard
 
 import torch
 from tensordict import TensorDictBase
-from torch import nn
+from torch import Tensor, nn
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena.stacked_policies import BatchSlot, PolicySlots, StackedForward, StackedPolicies
+from echelon.arena.stacked_policies import (
+    BatchObservation,
+    BatchSlot,
+    PolicySlots,
+    StackedForward,
+    StackedPolicies,
+)
+from echelon.env.blocks import workers
 from echelon.env.env import EchelonEnv
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.opponents.named import compiled_heuristic
 from echelon.runtime.errors import ConfigError, require
+
+LEAST_TEAMS = 32
+"""Teams of a scripted commander in a share of a thread: fewer take hardly less time."""
+Decider = PolicySlots | StackedPolicies
 
 
 class DeciderMaker:
@@ -56,7 +67,7 @@ class DeciderMaker:
         self, name: str, policy: TeamPolicy, slots: Sequence[BatchSlot], sizes: Sequence[int]
     ) -> list[PolicySlots]:
         """What decides for the teams of a policy that is not stacked, those of different size apart: it is shown no
-        padding.
+        padding. On a CPU the teams of a scripted commander are parted into shares, for `decide_all`.
 
         Args:
             sizes: number of mechs in the team of each row of the batch, `2B` of them.
@@ -67,10 +78,13 @@ class DeciderMaker:
         call, battles = self.call_of(name, policy), len(sizes) // 2
         # A graph decides for one team of every battle, or for both.
         least = 0 if call is policy else battles
-        return [
-            PolicySlots(policy, teams, mechs, self.device, call, least * -(-len(teams) // battles))
-            for mechs, teams in by_size.items()
-        ]
+        made = []
+        for mechs, teams in by_size.items():
+            is_shared = call is policy and is_shareable(policy) and self.device.type == "cpu"
+            shares = max(1, min(torch.get_num_threads(), len(teams) // LEAST_TEAMS)) if is_shared else 1
+            filled = least * -(-len(teams) // battles)
+            made += [PolicySlots(policy, teams[k::shares], mechs, self.device, call, filled) for k in range(shares)]
+        return made
 
     def _forward_of(self, policy: ActorCritic) -> StackedForward:
         if policy.model not in self._forwards:
@@ -95,6 +109,41 @@ class DeciderMaker:
 
             self._scripted[name] = call
         return self._scripted[name]
+
+
+def decide_all(deciders: Sequence[Decider], observation: BatchObservation, threads: int) -> list[Tensor]:
+    """What each of `deciders` decides, in their order: scripted commanders side by side on the threads of a CPU."""
+    shares = [one for one in deciders if isinstance(one, PolicySlots) and is_shareable(one.policy)]
+    if min(threads, len(shares)) < 2 or observation.mask.device.type != "cpu":
+        return [one.decide(observation) for one in deciders]
+
+    # The mode belongs to a thread.
+    @torch.inference_mode()
+    def decide(share: PolicySlots) -> Tensor:
+        return share.decide(observation)
+
+    decided = dict(zip(map(id, shares), workers(threads).map(decide, shares), strict=True))
+    return [decided[id(one)] if id(one) in decided else one.decide(observation) for one in deciders]
+
+
+def command_packs(env: EchelonEnv, orders: Tensor, now: TensorDictBase, decision: Tensor | int) -> None:
+    """Write what recorded commanders say before a decision into `now`.
+
+    Args:
+        orders: `[K, P, D]`, as `BatchArena.orders`.
+        decision: a number, or `[B]`, which decision of the battle it is.
+    """
+    number = torch.as_tensor(decision, device=env.device).expand(env.num_envs) // env.config.command.period
+    silence = torch.zeros_like(orders[:1])
+    told = torch.cat((orders, silence))[number.clamp_max(len(orders))]
+    sizes = [len(packs) for packs in env.command_map.values()]
+    for group, own in zip(env.command_map, told.split(sizes, 1), strict=True):
+        now.set((group, "action"), own[..., : env.action_spec[group, "action"].shape[-1]])
+
+
+def is_shareable(policy: TeamPolicy) -> bool:
+    """Whether threads may share the teams of a policy: a scripted commander keeps nothing to itself."""
+    return type(policy) is Heuristic and policy.graph_key() is not None
 
 
 def is_stackable(policy: TeamPolicy) -> TypeGuard[ActorCritic]:

@@ -14,8 +14,7 @@ import torch
 
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.branches import ALL_INTERVENTIONS, EDITS, Fork, ForkedBatch, Intervention, batches_made_by
-from echelon.arena.resolve import resolve
-from echelon.arena.whatif import BattleSetup, arena_of, check_same, check_time, of_replay
+from echelon.arena.whatif import BattleSetup, arena_of, check_same, check_time, commander_of, of_replay
 from echelon.env.arguments import one_seed, whole_within
 from echelon.replay.battle import Battle as Recorded
 from echelon.replay.battle import Replay
@@ -69,7 +68,7 @@ def fork(
     check_same(known, result)
     check_time(at_s, result, known)
     chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
-    after = Battle(resolve(heirs.blue).id, resolve(heirs.red).id, chance)
+    after = Battle(commander_of(heirs.blue).id, commander_of(heirs.red).id, chance)
     change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
     return with_fork(replay, index, change, record_fork(arena, own, change, known, heirs))
 
@@ -81,6 +80,8 @@ def checked_changes(
     whole_within("mech", mech, Limits(0, config.num_mechs - 1))
     is_known = intervention is None or intervention in ALL_INTERVENTIONS
     require(is_known, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
+    is_told = config.command.enabled or intervention != "follow_order"
+    require(is_told, "intervention", "another where no orders are given", intervention)
     return tuple(checked_edit(config, edit) for edit in changes)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -27,11 +28,13 @@ from echelon.arena.branches import (
     Branch,
     Intervention,
     Moment,
+    has_order,
     moments_of,
     play_branches,
 )
 from echelon.arena.match import Z_95, win_rate_interval
-from echelon.arena.resolve import resolve
+from echelon.arena.resolve import Commander, resolve
+from echelon.command.port import mechs_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.outcome import Winner
 from echelon.replay.battle import DEATHS, Replay
@@ -115,6 +118,8 @@ class BattleSetup:
     seed: int
     end: tuple[str, str, int] | None = None
     """Winner, reason and number of decisions that a replay tells."""
+    commands: np.ndarray | None = None
+    """What packs were told, as a replay keeps it."""
 
 
 def whatif(
@@ -144,7 +149,7 @@ def whatif(
         branches: battles from each moment.
         at_s: seconds after which each mech does otherwise in turn, with the same chance in every turn; by default none
             does.
-        interventions: what the mechs do or are then.
+        interventions: what the mechs do or are then; `follow_order` is left out where none has an order.
         deaths: also count what each death cost its team.
         device, batch: where, by default a GPU if there is one, and battles at once.
         log: a file that keeps who won each branch, so that the same call goes on where another one was killed. What it
@@ -203,13 +208,14 @@ def count_wins(
         check_time(options.at_s, result, known)
     row_of = {moment.decision: row for row, moment in enumerate(moments)}
     mechs = range(0 if at is None else known.config.num_mechs)
+    asked = () if at is None else interventions_at(moments[row_of[at]], options.interventions)
     turns: list[Turn] = [(moment, 0, None) for moment in moments]
     if at is not None:
-        turns += [(moments[row_of[at]], mech, name) for name in options.interventions for mech in mechs]
+        turns += [(moments[row_of[at]], mech, name) for name in asked for mech in mechs]
     turns += [(moments[row_of[decision]], mech, "repaired") for mech, decision in died]
     blue_wins = play_turns(arena, own, turns, options.branches, log, on_progress)
     shares, others, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
-    change = {} if at is None else differences(others - shares[row_of[at]], options.interventions)
+    change = differences(others - shares[row_of[at]], asked) if at is not None and asked else {}
     cost = intervals(spared - shares[[row_of[decision] for _, decision in died]])
     fallen = torch.tensor(died, dtype=torch.int64).view(-1, 2)
     lost = {"mech": fallen[:, 0], "s": fallen[:, 1] * decision_s, **cost}
@@ -227,6 +233,11 @@ def count_wins(
     )
 
 
+def interventions_at(moment: Moment, asked: Sequence[Intervention]) -> tuple[Intervention, ...]:
+    """Those of `asked` that can make a difference from a moment on: none follows an order where none has one."""
+    return tuple(name for name in asked if name != "follow_order" or has_order(moment))
+
+
 def play_turns(
     arena: BatchArena,
     own: Battle,
@@ -240,6 +251,7 @@ def play_turns(
     chances = noise.battle_seeds(own.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
     told = [arena.config.signature(), *own, arena.compute, arena.processor]
+    told += [] if arena.orders is None else [arena.orders.tolist()]
     told += [(one.moment.decision, one.chance, one.mech, one.intervention) for one in plan]
     kept = BranchLog(log, told)
     done = float(len(kept.winners))
@@ -275,11 +287,18 @@ def of_replay(battle: Any, index: int) -> BattleSetup:
     end = outcome["winner"], outcome["reason"], one.decisions
     for name in (one.about["blue"], one.about["red"]):
         try:
-            resolve(name)
+            commander_of(name)
         except FileError as error:
             raise FileError(f"battle {place + 1} cannot be forked, as its commanders play it again: {error}") from None
-    expect(one.orders is None, f"battle {place + 1}", "without orders, which a replay does not give again", "with them")
-    return BattleSetup(env_from_json(replay.about["env"]), one.about["blue"], one.about["red"], one.about["seed"], end)
+        is_told = one.commands is not None or mechs_of(name) == name
+        expect(is_told, f"battle {place + 1}", "with the orders of its commander, to be played again", "none")
+    names = one.about["blue"], one.about["red"]
+    return BattleSetup(env_from_json(replay.about["env"]), *names, one.about["seed"], end, one.commands)
+
+
+def commander_of(name: str) -> Commander:
+    """What plays the mechs of a team that a replay names."""
+    return resolve(mechs_of(name))
 
 
 def arena_of(
@@ -287,9 +306,12 @@ def arena_of(
 ) -> tuple[BatchArena, Battle]:
     """An arena whose policies are the commanders of a battle, and of others; and the battle itself."""
     device = resolve_device("auto" if device is None else device)
-    blue, red, *more = (resolve(name) for each in (known, *others) for name in (each.blue, each.red))
+    blue, red, *more = (commander_of(name) for each in (known, *others) for name in (each.blue, each.red))
     policies = {commander.id: commander.policy(known.config, device) for commander in (blue, red, *more)}
-    return BatchArena(known.config, policies.__getitem__, device, batch), Battle(blue.id, red.id, known.seed)
+    arena = BatchArena(known.config, policies.__getitem__, device, batch)
+    if known.commands is not None:
+        arena.orders = torch.from_numpy(known.commands).to(device)
+    return arena, Battle(blue.id, red.id, known.seed)
 
 
 def check_time(at_s: float, result: BattleResult, known: BattleSetup) -> None:

@@ -16,6 +16,20 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.views.commanders import GROUP, CommandersView
 from echelon.runtime.errors import ConfigError, require
 
+PORTS = ("stdio", "ws", "human")
+"""Who commands packs from outside."""
+
+
+def named_over(port: str, mechs: str) -> str:
+    """The name of a team that one of `PORTS` commands and `mechs` plays."""
+    return f"{port} over {mechs}"
+
+
+def mechs_of(name: str) -> str:
+    """What plays the mechs of a team of a name, whoever commands it."""
+    port, over, mechs = name.partition(" over ")
+    return mechs if over and port in PORTS else name
+
 
 class CommandPort:
     """All battles of a `CommandersView`, commanded by data; a script needs no other process::

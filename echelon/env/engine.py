@@ -45,9 +45,16 @@ class StepObserver(Protocol):
         """A substep was played: the state after it, and what happened in it. Loops tell of the substeps of a decision
         when all are played, with the ground behind the last one."""
 
-    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
-        """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended, with
-        `reward [B, N]` of every mech."""
+    def moment(
+        self,
+        state: State,
+        orders: Orders,
+        shown: Mapping[str, Tensor],
+        outcome: TensorDictBase,
+        commands: Tensor | None,
+    ) -> None:
+        """A decision was played: the state after it, the orders it followed, the verdict on battles it ended, with
+        `reward [B, N]` of every mech, and what commanders told packs, as `Engine.decide` takes it."""
 
 
 class Engine:
@@ -158,7 +165,7 @@ class Engine:
             reward = exact.sum(played.paid, -1)
             verdict = TensorDict({**played.outcome, "reward": reward}, reward.shape[:1], device=self.device)
             orders = self.decode(action, before.focus_slots, self.game.roster, self.game.config.features)
-            observer.moment(played.state, orders, played.streams, verdict)
+            observer.moment(played.state, orders, played.streams, verdict, commands)
         return played
 
     def decide_in_loops(

@@ -11,7 +11,7 @@ from echelon.env.observation.layout import MAX_CONTACTS, STREAMS
 from echelon.replay.battle import NOBODY, OPTIONAL, TABLES, Battle, Condition, Fact, Met, Shown, Switch
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
-from echelon.rules.orders import Discipline, OrderField, OrderKind
+from echelon.rules.orders import Discipline, OrderField, OrderKind, action_width
 from echelon.rules.roster import build_formation
 from echelon.runtime.errors import shown
 from echelon.runtime.files import FileError, expect
@@ -30,7 +30,8 @@ KINDS = {
     **dict.fromkeys(("heat", "facts", "triggers"), ("U16", "uint16")),
     **dict.fromkeys(("paint", "contact_facts", "lines", "ego", "control", "switches"), ("U8", "uint8")),
     **dict.fromkeys(("focus", "contacts", "messages", "moves"), ("I8", "int8")),
-    **dict.fromkeys(("score", "rewards", *OPTIONAL, *TABLES), ("I32", "int32")),
+    **dict.fromkeys(("score", "rewards", "values", "orders", *TABLES), ("I32", "int32")),
+    "commands": ("F32", "float32"),
 }
 """Type of every array, as safetensors calls it and as NumPy does."""
 SHOWN_AS = {"F16": "float16", "F32": "float32", "F64": "float64", "I64": "int64", "BOOL": "bool"}
@@ -52,6 +53,11 @@ class Sizes:
     def ticks(self) -> int:
         """Substeps that were played."""
         return (self.moments - 1) * self.config.rules.decision_repeat
+
+    @property
+    def packs(self) -> int:
+        """Of both teams."""
+        return max(build_formation(self.config).pack) + 1
 
 
 def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
@@ -118,6 +124,8 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
     exact = {key: (sizes.moments, count, *sides) for key, sides in each.items()}
     exact |= dict.fromkeys(("score", "control", "rewards", "values"), (sizes.moments, 2))
     exact["orders"] = (sizes.moments, count, len(OrderField))
+    heard = -(-(sizes.moments - 1) // config.command.period)
+    exact["commands"] = (heard, sizes.packs, action_width(max(len(config.blue), len(config.red))))
     found: dict[str, list[tuple[int | None, int]]] = {
         key: [(side, side) for side in sides] for key, sides in exact.items()
     }
@@ -130,7 +138,7 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
 def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
     """Check that every number of one battle is within its range, so that whoever draws it may use it as an index."""
     config = sizes.config
-    mechs, packs = config.num_mechs, max(build_formation(config).pack) + 1
+    mechs, packs = config.num_mechs, sizes.packs
     bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}
     bits |= {"triggers": 2 ** len(config.catalog.weapons) - 1, "switches": sum(Switch)}
     for key in ("focus", "contacts"):
@@ -139,6 +147,8 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
         check_range(where, key, arrays[key], (0, all_set))
     if "orders" in arrays:
         check_orders(where, arrays["orders"], sizes)
+    if "commands" in arrays:
+        check_range(where, "commands", arrays["commands"], (-1, 1))
     for key, columns in TABLES.items():
         limits = columns_of(key, sizes)
         for number, column in enumerate(columns):

@@ -133,8 +133,9 @@ TABLES = {
     "voxels": VOXELS,
 }
 """The event tables of a battle, int32 [rows, columns] each, ordered by their first column."""
-OPTIONAL = ("values", "orders")
-"""Arrays that a file may lack: values, where no policy has a value head; orders, where packs are given none."""
+OPTIONAL = ("values", "orders", "commands")
+"""Arrays that a file may lack: values, where no policy has a value head; orders, where packs are given none; commands,
+where nobody speaks."""
 ORDER_PLACE = slice(1, 3)
 """Columns of `Battle.orders` that are places, 1/64 vox."""
 
@@ -203,6 +204,9 @@ class Battle:
     orders: np.ndarray | None = None
     """[T + 1, N, K] int32: what each mech was told last, by the columns of `echelon.rules.orders.OrderField`; places in
     1/64 vox, urgency in whole numbers, and -1 for the substep of an order that was never given."""
+    commands: np.ndarray | None = None
+    """[ceil(T / period), P, D] float32 in -1..1: what the commanders of both teams told each pack, in the columns of
+    `echelon.rules.orders`, before the decisions in which they are heard, each `CommandConfig.period`-th."""
     observations: dict[str, np.ndarray] = field(default_factory=dict)
     """Where they were asked for: each stream as every mech observed it, [T + 1, N, ...] float16 or bool."""
 

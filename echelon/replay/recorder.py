@@ -13,6 +13,7 @@ from torch import Tensor
 from echelon.env.arguments import whole_within
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
+from echelon.env.orders.issue import within_bounds
 from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import MARKS, changes, events_of
@@ -53,6 +54,7 @@ class Recorder:
         self._moments: list[dict[str, Tensor]] = []
         self._ticks: list[dict[str, Tensor]] = []
         self._values: list[Tensor] = []
+        self._commands: list[Tensor | None] = []
 
     # What an environment tells its observer
 
@@ -70,7 +72,7 @@ class Recorder:
         verdict = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
         stats = {"stats": unpaid.new_zeros((*state.shape, 2, len(stat_names(game.catalog))))}
         orders = idle(state.shape[0], game.roster, game.config)
-        self._ticks, self._values = [], []
+        self._ticks, self._values, self._commands = [], [], []
         self._moments = [self._keep(state, orders, shown, {**verdict, **stats})]
         self._ground = [self._keep_ground(state)]
 
@@ -99,9 +101,17 @@ class Recorder:
         }
         self._ticks.append({name: value[self._which] for name, value in kept.items()})
 
-    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
+    def moment(
+        self,
+        state: State,
+        orders: Orders,
+        shown: Mapping[str, Tensor],
+        outcome: TensorDictBase,
+        commands: Tensor | None,
+    ) -> None:
         if self._full:
             return
+        self._commands.append(None if commands is None else within_bounds(commands)[self._which])
         self._moments.append(self._keep(state, orders, shown, outcome))
         self._ground.append(self._keep_ground(state))
 
@@ -151,6 +161,7 @@ class Recorder:
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
         shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
+        told, period = commands_of(self._commands), self.game.config.command.period
         maps = self.game.maps
         grounds = {m: map_origin(self.game, m) for m in self._opening["map_id"].tolist()}
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
@@ -172,7 +183,9 @@ class Recorder:
             streams = {name: compact(now[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
             events = {**events_of(now, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
             values = None if expected is None else values_of(expected[:decisions, r])
-            battles.append(Battle(about, **quantised(now, self.game), **events, values=values, observations=streams))
+            said = None if told is None else told[:decisions:period, r]
+            events |= quantised(now, self.game)
+            battles.append(Battle(about, **events, values=values, commands=said, observations=streams))
         return Replay(describe(self.game), battles)
 
 
@@ -188,6 +201,14 @@ def values_of(expected: np.ndarray) -> np.ndarray | None:
     if np.isnan(expected).all():
         return None
     return in_reward_units(np.concatenate((expected, np.full((1, 2), np.nan))))
+
+
+def commands_of(told: list[Tensor | None]) -> np.ndarray | None:
+    """`[T, R, P, D]` what commanders said in each decision, 0 where they said nothing; None where they never did."""
+    said = next((each for each in told if each is not None), None)
+    if said is None:
+        return None
+    return torch.stack([torch.zeros_like(said) if each is None else each for each in told]).cpu().numpy()
 
 
 def compact(stream: np.ndarray) -> np.ndarray:

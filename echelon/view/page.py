@@ -140,7 +140,9 @@ class Payload:
 
 def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of a battle by name, its ground `[Z, Y, X]` uint8, and what was observed, where it was kept."""
-    optional = {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
+    # A page shows what mechs were told, not what commanders said.
+    shown = [name for name in OPTIONAL if name != "commands"]
+    optional = {name: array for name in shown if (array := getattr(battle, name)) is not None}
     observed = observed_arrays(replay, battle, ground)
     return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground, **observed}
 

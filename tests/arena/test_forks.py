@@ -7,16 +7,21 @@ import pytest
 import torch
 from leagues import BRIEF, checkpoint_of
 
+import echelon
 from echelon.arena.fork import fork
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.whatif import whatif
-from echelon.replay.battle import Battle
+from echelon.command.port import CommandPort, named_over
+from echelon.replay.battle import Battle, Replay
 from echelon.replay.file import read, save
+from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
-from echelon.rules.orders import OrderField
+from echelon.rules.orders import CommandConfig, OrderField
+from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.scenarios.scene import config_of_words
 from echelon.scenarios.shipped import scenario_names
+from echelon.view.page import write_page
 
 CPU = torch.device("cpu")
 UNEQUAL = dataclasses.replace(BRIEF, red=BRIEF.red[:3])
@@ -70,20 +75,73 @@ def test_forks_of_networks_are_the_battle(config, tmp_path):
 
 def test_a_replay_whose_commanders_nobody_knows_opens_and_says_so(tmp_path):
     replay = recorded("hard", "easy", BRIEF, 2, seed=1)
-    replay.battles[0].about["blue"] = "human over heuristic:hard"
-    save(replay, tmp_path / "human.echelon")
-    opened = read(tmp_path / "human.echelon")
-    words = r"^battle 1 cannot be forked, as its commanders play it again: human over heuristic:hard: expected a tier"
+    replay.battles[0].about["blue"] = "somebody"
+    save(replay, tmp_path / "somebody.echelon")
+    opened = read(tmp_path / "somebody.echelon")
+    words = r"^battle 1 cannot be forked, as its commanders play it again: somebody: expected a tier"
     with pytest.raises(FileError, match=words):
         fork(opened, at_s=0.0, device="cpu")
     with pytest.raises(FileError, match=words):
         whatif(opened, device="cpu")
-    told = np.zeros((*opened.battles[1].yaw.shape, len(OrderField)), np.int32)
-    opened.battles[1] = dataclasses.replace(opened.battles[1], orders=told)
-    save(opened, tmp_path / "ordered.echelon")
-    assert np.array_equal(read(tmp_path / "ordered.echelon").battles[1].orders, told)
-    with pytest.raises(FileError, match=r"^battle 2 must be without orders, which a replay does not give again"):
+    opened.battles[1].about["red"] = "human over heuristic:easy"
+    with pytest.raises(
+        FileError, match=r"^battle 2 must be with the orders of its commander, to be played again, got "
+    ):
         fork(opened, 1, at_s=0.0, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def commanded(tmp_path_factory):
+    """A battle whose blue packs were commanded from outside every half second, as its file gives it back."""
+    rules = dataclasses.replace(BRIEF.rules, max_episode_s=4.0)
+    orders = CommandConfig(enabled=True, period=2, delay_s=0.75, drill_s=1.0)
+    config, recorder = dataclasses.replace(BRIEF, command=orders, rules=rules), Recorder([1])
+    view = echelon.commanders(config, "heuristic:hard", "heuristic:easy", 2, CPU, 5, side="blue", observer=recorder)
+    port = CommandPort(view)
+    for step in range(8):
+        place, fire = [11.3 + 2 * step, 17.7], ("free", "return", "hold")[step % 3]
+        kind = ("move", "hold", "defend", "free")[step % 4]
+        told = {"battle": 1, "kind": kind, "urgency": step / 9, "fire": fire}
+        assert not port.order([told | ({"place": place} if kind in ("move", "defend") else {})])
+        port.step()
+    path = tmp_path_factory.mktemp("commanded") / "commanded.echelon"
+    save(recorder.finish([named_over("stdio", "heuristic:hard")], ["heuristic:easy"]), path)
+    return path
+
+
+def test_a_battle_under_orders_is_played_again_with_them(commanded, tmp_path):
+    replay = read(commanded)
+    (battle,) = replay.battles
+    assert battle.commands.shape == (8, 2, 18) and battle.commands[:, 0].any() and not battle.commands[:, 1].any()
+    for at_s in (0.0, 1.5):
+        assert_same(*fork(replay, at_s=at_s, device="cpu").battles)
+    was, became = fork(replay, at_s=1.5, red="hard", device="cpu").battles
+    assert became.about["blue"] == was.about["blue"] and became.about["red"] == "heuristic:easy, then hard"
+    # The orders go on: those to blue's packs are given when they were.
+    issued = [each.orders[:, 0, OrderField.ISSUED] for each in (was, became)]
+    assert np.array_equal(*issued) and len(set(issued[0].tolist())) > 4
+    write_page(replay, [rebuild(replay, battle)], tmp_path / "page.html")
+    silent = dataclasses.replace(battle, commands=np.zeros_like(battle.commands))
+    with pytest.raises(FileError, match="played again must be"):
+        fork(Replay(replay.about, [silent]), at_s=3.5, device="cpu")
+
+
+def test_a_mech_may_follow_its_order(commanded):
+    """It walks to the place, by the way that its commander was shown; without an order the column is absent."""
+    was, became = fork(commanded, at_s=1.5, mech=1, intervention="follow_order", device="cpu").battles
+    assert same_until(was, became, 7) and not same_until(was, became)
+    moves = became.moves[7:, 1]
+    assert np.abs(moves[:, :2]).max() > 100 and not moves[:, 2].any()
+    asked = {"every": 16, "branches": 2, "interventions": ("follow_order", "removed"), "device": "cpu"}
+    found = whatif(commanded, at_s=1.5, **asked)
+    assert set(found.mechs.keys()) == {"follow_order", "removed"}
+    assert set(whatif(commanded, at_s=0.0, **asked).mechs.keys()) == {"removed"}
+    with pytest.raises(ConfigError, match=r"^intervention must be another where no orders are given, got "):
+        fork(recorded("hard", "easy", BRIEF, 2, seed=1), at_s=0.0, intervention="follow_order", device="cpu")
+
+
+def same_until(one: Battle, other: Battle, moments: int | None = None) -> bool:
+    return all(np.array_equal(getattr(one, name)[:moments], getattr(other, name)[:moments]) for name in ("pos", "hp"))
 
 
 def test_a_battle_that_differs_before_its_fork_is_refused():

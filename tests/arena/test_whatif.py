@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from pytest import approx
 from tiers import marked_long
 
 import echelon
+from echelon.agents.heuristic import Heuristic
+from echelon.arena import deciders
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.branches import Branch, moments_of, play_branches, state_of
 from echelon.arena.fork import fork
@@ -65,6 +68,32 @@ def test_with_its_own_chance_a_battle_goes_on_as_it_did(config, names):
     assert [one.state_hash for one in again] == [result.state_hash] * 3
     assert [one.state_hash == result.state_hash for one in other] == [False, True, False, True]
     assert {one.decisions for one in (*again, *other)} == {8}, "the clock goes on"
+
+
+@pytest.mark.parametrize("red", ["heuristic:hard", "heuristic:easy"])
+def test_threads_that_share_the_scripted_commanders_change_nothing(red, monkeypatch):
+    monkeypatch.setattr(deciders, "LEAST_TEAMS", 2)
+    forward, threads, before, found = Heuristic.forward, [], torch.get_num_threads(), []
+
+    def told(self, team):
+        threads.append((threading.current_thread().name.split("_")[0], len(team)))
+        return forward(self, team)
+
+    monkeypatch.setattr(Heuristic, "forward", told)
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            threads.clear()
+            arena = BatchArena(BRIEF, lambda name: commander(name, BRIEF, CPU), CPU)
+            battle = Battle("heuristic:hard", red, 5)
+            _, moments = moments_of(arena, battle, lambda decision: decision % 2 == 0)
+            branches = [Branch(moment, 5, mech, "hold_still") for moment in moments for mech in (1, 6)]
+            found.append((play_branches(arena, battle, branches), set(threads)))
+    finally:
+        torch.set_num_threads(before)
+    (alone, one), (shared, two) = found
+    assert alone == shared and len({result.state_hash for result in alone}) == 8
+    assert {name for name, _ in one} == {"MainThread"} and ("echelon-block", 4 if red == "heuristic:easy" else 8) in two
 
 
 def test_a_mech_does_otherwise():

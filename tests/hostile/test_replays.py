@@ -20,7 +20,7 @@ from echelon.pipelines.pictures import Watch
 from echelon.replay import file
 from echelon.replay.battle import OPTIONAL, TABLES
 from echelon.replay.ground import rebuild
-from echelon.rules.orders import OrderField
+from echelon.rules.orders import CommandConfig, OrderField, action_width
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.battle_plan import BattlePlan
@@ -33,6 +33,13 @@ pytestmark = pytest.mark.long
 TENSORS, CLAIMS = taken_apart(KEPT.read_bytes())
 TENSORS["0/values"] = TENSORS["0/rewards"]
 TENSORS["0/orders"] = np.zeros((*TENSORS["0/yaw"].shape, len(OrderField)), np.int32)
+MECHS = CLAIMS["replay"]["mechs"]
+SPOKEN = (
+    -(-(len(TENSORS["0/yaw"]) - 1) // CommandConfig.period),
+    max(mech["pack"] for mech in MECHS) + 1,
+    action_width(max(end - first for first, end in CLAIMS["replay"]["teams"].values())),
+)
+TENSORS["0/commands"] = np.zeros(SPOKEN, np.float32)
 """The scripted commanders of the file have no value head, and nobody gives them orders."""
 GIB = 1 << 30
 IN_ENV = ("replay", "env")
@@ -210,7 +217,8 @@ def test_numbers_out_of_their_range_are_refused_or_can_be_drawn(key, tmp_path):
     place, array, short = tmp_path / "kept.echelon", TENSORS[key], key.removeprefix("0/")
     columns = range(array.shape[1]) if short in VARIES else [None]
     for column, extreme in itertools.product(columns, ("min", "max")):
-        changed, value = array.copy(), getattr(np.iinfo(array.dtype), extreme)
+        limits = np.finfo if array.dtype.kind == "f" else np.iinfo
+        changed, value = array.copy(), getattr(limits(array.dtype), extreme)
         if column is None:
             changed = one_number(array, value)
         else:
@@ -220,6 +228,15 @@ def test_numbers_out_of_their_range_are_refused_or_can_be_drawn(key, tmp_path):
         told = outcome(place)
         if (short, column) not in FREE and short in INDICES and (value < -1 or (value > 0 and array.dtype != np.uint8)):
             assert told is not None, f"{short} column {column}: {value} was taken"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.5])
+def test_what_a_commander_cannot_say_is_refused(value, tmp_path):
+    array = TENSORS["0/commands"]
+    for bad, refused in ((value, True), (-1.0, False)):
+        (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, "0/commands": one_number(array, bad)}, CLAIMS))
+        told = outcome(tmp_path / "kept.echelon")
+        assert ("commands must be -1..1" in str(told)) if refused else told is None
 
 
 EVENTS = ("beams", "flights", "harms", "deaths", "conditions", "clouds", "voxels")

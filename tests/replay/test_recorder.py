@@ -241,10 +241,10 @@ def test_contacts_are_known_as_they_were_sensed():
     env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
     keep, states = recorder.moment, []
 
-    def kept(state, given, shown, outcome):
+    def kept(state, given, *rest):
         states.append(state.clone())
         orders.append(given)
-        keep(state, given, shown, outcome)
+        keep(state, given, *rest)
 
     recorder.moment = kept
     generator, td = torch.Generator().manual_seed(3), env.reset()

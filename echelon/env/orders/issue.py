@@ -78,7 +78,7 @@ def send(state: State, commands: Tensor | None, game: SimModel) -> State:
 
 def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
     """`[B, P, OrderField]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
-    told = torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
+    told = within_bounds(commands)
     wish, kind = told[..., KINDS].max(-1)
     place = (told[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
     stays = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
@@ -97,6 +97,11 @@ def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor
         state.tick.to(torch.float32)[:, None].expand_as(wish),
     ]
     return torch.stack(columns, -1), wish > 0
+
+
+def within_bounds(commands: Tensor) -> Tensor:
+    """What commanders say in numbers that they may say: of others the nearest, and 0 for what is none."""
+    return torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
 
 
 def named_enemy(state: State, wishes: Tensor, game: SimModel) -> Tensor:
