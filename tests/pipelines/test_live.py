@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 import torch
 from graphs import dense_forms, faults, simulate
-from patience import STUCK_S
+from patience import PATIENT, STUCK_S
 from programs import Program
 from runs import TINY, without_clock
 from tiers import usually
@@ -31,7 +31,7 @@ MATERIAL = torch.zeros((2, 4, 4), dtype=torch.uint8).numpy()
 
 
 def viewer(server, **settings):
-    return connect(f"ws://{server.hosts[0]}/ws?token={server.token}", proxy=None, max_size=None, **settings)
+    return connect(f"ws://{server.hosts[0]}/ws?token={server.token}", proxy=None, max_size=None, **PATIENT, **settings)
 
 
 class Watched(Callback):
@@ -223,7 +223,7 @@ def test_a_stranger_watches_nothing():
     with LiveServer("<!doctype html>") as server:
         for token, origin in (("guess", None), (server.token, "http://stranger.example")):
             with pytest.raises(InvalidStatus, match="403"):
-                connect(f"ws://{server.hosts[0]}/ws?token={token}", proxy=None, origin=origin)
+                connect(f"ws://{server.hosts[0]}/ws?token={token}", proxy=None, origin=origin, **PATIENT)
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path):
@@ -243,7 +243,7 @@ def test_a_signal_ends_a_watched_run(tmp_path, number):
             assert process.poll() is None, process.communicate()
             said.seek(0)
             time.sleep(0.05)
-    with connect(f"ws://{found[1]}/ws?token={found[2]}", proxy=None, max_size=None) as looking:
+    with connect(f"ws://{found[1]}/ws?token={found[2]}", proxy=None, max_size=None, **PATIENT) as looking:
         assert json.loads(looking.recv(timeout=STUCK_S))["type"] == "rollout"
         process.send_signal(number)
         with pytest.raises(ConnectionClosed):

@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 import torch
 from host_reads import HostReads
+from patience import STUCK_S
 from tensordict import TensorDictBase
 from tiers import usually
 from tiny_runs import TINY, make_rollout
@@ -249,7 +250,7 @@ def test_gradients_are_the_same_on_any_number_of_threads(rollout, monkeypatch):
     for ppo.threads, ppo.is_shared in ((1, False), (1, True), (2, True), (3, True)):
         ppo.policy.load_state_dict(start)
         computing: set[int] = set()
-        threads = threading.Barrier(ppo.threads if ppo.threads < 3 else 1, timeout=60)
+        threads = threading.Barrier(ppo.threads if ppo.threads < 3 else 1, timeout=STUCK_S)
 
         def observed(part: TensorDictBase, seen=computing, threads=threads) -> TensorDictBase:
             seen.add(threading.get_ident())
