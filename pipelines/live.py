@@ -93,6 +93,8 @@ class LiveServer(PageServer):
     def _attend(self, connection: ServerConnection) -> None:
         from websockets.exceptions import ConnectionClosed
 
+        # One that reads nothing would hold up the end of the run.
+        connection.socket.settimeout(SLOW_S)
         with self._news:
             is_full = self.viewers == MOST_VIEWERS
             self.viewers += not is_full
@@ -100,8 +102,6 @@ class LiveServer(PageServer):
             with contextlib.suppress(ConnectionClosed):
                 connection.close(POLICY_VIOLATION, FULL)
             return
-        # One that reads nothing would hold up the end of the run.
-        connection.socket.settimeout(SLOW_S)
         seen = 0
         try:
             while not self._is_closed and connection.state.name == "OPEN":

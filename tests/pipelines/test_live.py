@@ -178,16 +178,20 @@ def rollout(number: int, size: int = 10) -> LiveRollout:
     return LiveRollout({"iteration": number, "words": "x" * size}, [], {0: MATERIAL})
 
 
-def test_viewers_disturb_nobody():
+def test_viewers_disturb_nobody(monkeypatch):
     """One that reads nothing, one that goes, one that writes, one too many."""
     with LiveServer("<!doctype html>") as server, ExitStack() as held:
         deaf = held.enter_context(socket.create_connection(server.hosts[0].split(":")))
         hello = f"GET /ws?token={server.token} HTTP/1.1\r\nHost: {server.hosts[0]}\r\nUpgrade: websocket\r\n"
         key = "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
         deaf.sendall((hello + key).encode())
+        while not server.viewers:
+            time.sleep(0.01)
+        # Only the deaf one is slow, however busy the machine is.
+        monkeypatch.setattr("echelon.pipelines.live.SLOW_S", STUCK_S)
         with viewer(server):
             pass
-        while server.viewers != 1:  # the deaf one
+        while server.viewers != 1:
             time.sleep(0.01)
         others = [held.enter_context(viewer(server)) for _ in range(MOST_VIEWERS - 1)]
         while server.viewers < MOST_VIEWERS:
