@@ -80,7 +80,7 @@ def save_checkpoint(
     with new_folder(path, draft) if ranks.is_first else contextlib.nullcontext():
         ranks.barrier()
         hashes = {} if run is None else write_run_files(draft, run, ranks)
-        met = gather_provenance(provenance, ranks)
+        merged = gather_provenance(provenance, ranks)
         if ranks.is_first:
             for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
                 hashes[name] = write_hashed(draft / name, weight_bytes(tensors))
@@ -90,7 +90,7 @@ def save_checkpoint(
                 "curriculum": as_json(curriculum or CurriculumState()),
                 **claims_of_run(run, ranks),
                 "files": hashes,
-                PROVENANCE: met.as_json(),
+                PROVENANCE: merged.as_json(),
                 SAVED_AT: round(time.time(), 3),
             }
             write_through(draft / CLAIMS, json_bytes(claims))
@@ -99,9 +99,9 @@ def save_checkpoint(
 
 def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]:
     """Write this process's resume state; returns the sha256 of every process's file by name."""
-    own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
-    everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8, device="cpu"))
-    return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
+    sha256 = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
+    digests = ranks.gather(torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8, device="cpu"))
+    return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(digests)}
 
 
 def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
@@ -157,10 +157,10 @@ def find_checkpoint(path: str | Path) -> Path:
 
 def newest_checkpoint(folder: Path) -> Path:
     """Checkpoint in `folder` with the most iterations."""
-    found = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
-    if not found:
+    checkpoints = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
+    if not checkpoints:
         raise FileError(f"{folder}: expected a checkpoint, found none")
-    return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path
+    return max(checkpoints, key=lambda checkpoint: checkpoint.counters.iterations).path
 
 
 def checkpoint_path(folder: Path, iteration: int) -> Path:
@@ -215,7 +215,7 @@ class CheckpointReport:
 
     @property
     def is_valid(self) -> bool:
-        return all(not found.problem for found in self.files)
+        return all(not file.problem for file in self.files)
 
 
 def inspect_checkpoint(path: Path) -> CheckpointReport:
@@ -223,11 +223,13 @@ def inspect_checkpoint(path: Path) -> CheckpointReport:
     numbers are finite."""
     try:
         path = find_checkpoint(path)
-        found = open_checkpoint(path)
+        checkpoint = open_checkpoint(path)
     except FileError as error:
         return CheckpointReport(str(path), files=[FileReport(CLAIMS, problem=str(error))])
-    files = [inspect_file(found, name) for name in sorted(found.claims["files"])]
-    return CheckpointReport(str(path), found.claims, files, found.versions.as_json(), found.provenance.as_json())
+    files = [inspect_file(checkpoint, name) for name in sorted(checkpoint.claims["files"])]
+    return CheckpointReport(
+        str(path), checkpoint.claims, files, checkpoint.versions.as_json(), checkpoint.provenance.as_json()
+    )
 
 
 def inspect_file(found: Checkpoint, name: str) -> FileReport:

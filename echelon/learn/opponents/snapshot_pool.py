@@ -65,7 +65,7 @@ class SnapshotPool:
         """Weights of all K snapshots, stacked `[K, ...]`, and their names."""
         weights = list(self.snapshots.values())
         return StateDict(
-            {key: torch.stack([own[key] for own in weights]) for key in weights[0]}, {"names": list(self.snapshots)}
+            {key: torch.stack([state[key] for state in weights]) for key in weights[0]}, {"names": list(self.snapshots)}
         )
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -96,8 +96,8 @@ class MixedPool:
         """Shares with sum 1."""
         shares = {} if self.first is None else dict(self.first.shares)
         rest = 1 - sum(shares.values())
-        own = {name: rest * share for name, share in self.past.shares.items()} if rest > ROUNDING else {}
-        return {**own, **shares}
+        past = {name: rest * share for name, share in self.past.shares.items()} if rest > ROUNDING else {}
+        return {**past, **shares}
 
     def weights_of(self, name: str) -> Weights:
         if self.first is not None and name in self.first.shares:
@@ -108,6 +108,6 @@ class MixedPool:
         """What provenance calls an opponent: the sha256 of its weights, which its name is in a league, or `SELF`."""
         if name not in self.identities:
             is_other = self.first is not None and name in self.first.shares and not SHA256.holds(name)
-            own = name if SHA256.holds(name) else SELF
-            self.identities[name] = weight_hash(self.weights_of(name)) if is_other else own
+            identity = name if SHA256.holds(name) else SELF
+            self.identities[name] = weight_hash(self.weights_of(name)) if is_other else identity
         return self.identities[name]
