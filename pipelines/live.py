@@ -91,6 +91,8 @@ class LiveServer(PageServer):
             self._news.notify_all()
 
     def _attend(self, connection: ServerConnection) -> None:
+        # One that reads nothing would hold up the end of the run.
+        connection.socket.settimeout(SLOW_S)
         with self._news:
             is_full = self.viewers == MOST_VIEWERS
             self.viewers += not is_full
@@ -98,8 +100,6 @@ class LiveServer(PageServer):
             with contextlib.suppress(self.closed):
                 connection.close(POLICY_VIOLATION, FULL)
             return
-        # One that reads nothing would hold up the end of the run.
-        connection.socket.settimeout(SLOW_S)
         seen = 0
         try:
             while not self._is_closed and connection.state.name == "OPEN":

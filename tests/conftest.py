@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test with many variants the first is quick.
+    """Of a test with many variants the first is quick; all of them are where the test itself is marked, not its file.
 
     One worker compiles the loops, for half a minute where no earlier run has, while the other is busy without them;
     then come the folders whose files take longest, so that workers end together."""
@@ -53,11 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def first_variants(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The first of each test's variants that is not long."""
+    """The first of each test's variants that is not long; all of them where the test itself is marked as quick."""
     first: dict[str, pytest.Item] = {}
     for item in items:
+        is_marked = any(mark.name == QUICK for mark in item.own_markers)
         if item.get_closest_marker("long") is None:
-            first.setdefault(item.nodeid.split("[")[0], item)
+            first.setdefault(item.nodeid if is_marked else item.nodeid.split("[")[0], item)
     return list(first.values())
 
 

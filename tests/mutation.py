@@ -172,12 +172,20 @@ def try_mutant(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool) -> 
             (tree / "echelon" / file).write_text(text)
 
 
-def is_green(tree: Path, mutant: Mutant, timeout_s: float, known: dict[tuple[object, ...], bool]) -> bool:
-    """Whether its tests pass while no rule is broken; what is `known` is not asked again."""
-    key = (mutant.is_dense, *mutant.tests)
+def is_green(
+    tree: Path, mutant: Mutant, tests: list[str], timeout_s: float, known: dict[tuple[object, ...], bool]
+) -> bool:
+    """Whether these tests pass while no rule is broken; what is `known` is not asked again."""
+    key = (mutant.is_dense, *tests)
     if key not in known:
-        known[key] = run_tests(tree, mutant, timeout_s, its_tests(mutant))[0] == "survived"
+        known[key] = run_tests(tree, mutant, timeout_s, tests)[0] == "survived"
     return known[key]
+
+
+def killer(said: str) -> str:
+    """The test, or the file that could not be imported, which pytest names as the first that failed."""
+    lines = (line.split(" ", 1)[1] for line in said.splitlines() if line.startswith(("FAILED ", "ERROR ")))
+    return next(lines, "").split(" - ")[0]
 
 
 def done_before(log: Path | None) -> set[str]:
@@ -224,13 +232,15 @@ def main() -> int:
             wrong = problems(mutant)
             if wrong:
                 result, said = "stale", "; ".join(wrong)
-            elif not args.quick and not is_green(tree, mutant, args.timeout_s, green):
+            elif not args.quick and not is_green(tree, mutant, its_tests(mutant), args.timeout_s, green):
                 result, said = "red", "its tests fail without it"
             else:
                 result, said = try_mutant(tree, mutant, args.timeout_s, args.quick)
+            by = killer(said)
+            if args.quick and by and not is_green(tree, mutant, [by], args.timeout_s, green):
+                result = "red"
             survived += result == "survived"
             seconds = time.perf_counter() - began
-            by = next((line.split()[1] for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))), "")
             print(f"{number:4d} {result:9s} {seconds:5.0f} s  {mutant.changes[0][0]}: {mutant.rule}  {by}", flush=True)
             if args.show or wrong:
                 print(said[-3000:], flush=True)

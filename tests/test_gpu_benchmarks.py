@@ -58,7 +58,7 @@ def test_a_gpu_that_is_not_here_is_told_in_one_line():
     assert done.returncode == 1 and done.stderr.startswith("error: device must be") and done.stderr.count("\n") == 1
 
 
-def outcome_of(programs, code, limit_s=60.0):
+def outcome_of(programs, code, limit_s=STUCK_S):
     gpu, steps, _ = programs
     return gpu.run_step(steps.Step("made up", ("-c", code), limit_s), limit_s)
 
@@ -87,14 +87,14 @@ def test_a_step_that_fell_back_to_a_simpler_form_says_so(programs):
 @pytest.mark.parametrize(("printed", "status"), [("1 passed in 0.1s", "ok"), ("2 skipped", "ok"), ("", "failed")])
 def test_a_step_of_pytest_that_tells_of_no_test_fails(programs, printed, status):
     gpu, steps, _ = programs
-    found = gpu.run_step(steps.Step("tests", ("-c", f"print({printed!r})"), 60.0), 60.0)
+    found = gpu.run_step(steps.Step("tests", ("-c", f"print({printed!r})"), STUCK_S), STUCK_S)
     assert found.status == status and (status == "ok" or found.reason == "pytest told of no test")
 
 
-def run_all(programs, monkeypatch, tmp_path, *codes):
+def run_all(programs, monkeypatch, tmp_path, *codes, limit_s=STUCK_S, minutes=STUCK_S):
     """The status of the program with steps of Python code, and the file after each."""
     gpu, steps, _ = programs
-    made = [steps.Step(f"step {n}", ("-c", code), 20) for n, code in enumerate(codes)]
+    made = [steps.Step(f"step {n}", ("-c", code), limit_s) for n, code in enumerate(codes)]
     monkeypatch.setattr(gpu, "steps_of", lambda *args: made)
     out, written = tmp_path / "out.json", []
     write = gpu.write_whole
@@ -104,7 +104,7 @@ def run_all(programs, monkeypatch, tmp_path, *codes):
         written.append(json.loads(out.read_text()))
 
     monkeypatch.setattr(gpu, "write_whole", watched)
-    return gpu.main(gpu.Args(device="cpu", minutes=3, out=out)), written
+    return gpu.main(gpu.Args(device="cpu", minutes=minutes, out=out)), written
 
 
 def test_results_are_written_after_every_step(programs, monkeypatch, tmp_path):
@@ -128,7 +128,7 @@ def test_what_a_step_leaves_is_given_to_the_next(programs, monkeypatch, tmp_path
 
     monkeypatch.setattr(gpu, "run_step", run_step)
     monkeypatch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    run_all(programs, monkeypatch, tmp_path, "", "")
+    run_all(programs, monkeypatch, tmp_path, "", "", limit_s=20, minutes=3)
     assert limits == [160, 180], "each step is given 20 s, and all of them three minutes"
 
 

@@ -39,7 +39,7 @@ def brief(monkeypatch):
     monkeypatch.setitem(ENV_PRESETS, "small", lambda: BRIEF)
 
 
-def report_of(first, capsys, work, seconds=60.0):
+def report_of(first, capsys, work, seconds=STUCK_S):
     """The line of one step, and whether it counts as failed."""
     journal = first.Journal(None, time.perf_counter() + seconds)
     journal.step("made up", work)
@@ -92,7 +92,7 @@ def test_decisions_that_cannot_be_captured_are_a_failure(first, brief, monkeypat
 
 
 def test_a_step_is_reported_as_soon_as_it_ends(first, tmp_path, capsys):
-    journal = first.Journal(tmp_path / "out.jsonl", time.perf_counter() + 60)
+    journal = first.Journal(tmp_path / "out.jsonl", time.perf_counter() + STUCK_S)
     for number in range(2):
         journal.step(f"step {number}", lambda number=number: {"value": number})
         lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]

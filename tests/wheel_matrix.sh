@@ -52,6 +52,10 @@ cat > typed.py << 'END'
 import echelon
 env: echelon.EchelonEnv = echelon.EchelonEnv(echelon.EnvConfig.small(), num_envs=2)
 env.rollout(3)
+scene = echelon.Scene()
+scene.place("blue", "medium", at=(8, 8))
+scene.place("red", "heavy", at=(30, 30))
+scene.env(num_envs=2).rollout(3)
 END
 timed library "$bin/python" typed.py
 versions=$("$bin/python" -c "import platform, torch, torchrl, numba

@@ -100,7 +100,7 @@ def typed(hint: Any, value: Any, where: str) -> Any:
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         require(is_number, where, "a number", value)
         return value if type(value) in (int, float) else float(value)
-    elif isinstance(hint, type):
+    elif isinstance(hint, type) and get_origin(hint) is None:  # Python 3.10 calls `Mapping[str, float]` a type
         if hint is str:
             value = path_text(value)
         require(isinstance(value, hint), where, f"a {hint.__name__}", value)

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 import torch
+from patience import STUCK_S
 
 import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
@@ -130,9 +131,9 @@ def test_an_order_that_answers_an_earlier_report_counts_as_late(one_battle):
 def test_lines_too_long_are_cut_and_the_next_one_is_whole():
     stream = io.BytesIO(b"x" * (3 * MOST_BYTES) + b"\n{}\nlast")
     lines = lines_of(stream.read)
-    first = lines.get(timeout=60)
+    first = lines.get(timeout=STUCK_S)
     assert len(first) == MOST_BYTES + 1
-    assert [lines.get(timeout=60) for _ in range(3)] == [b"{}", b"last", None]
+    assert [lines.get(timeout=STUCK_S) for _ in range(3)] == [b"{}", b"last", None]
 
 
 def test_the_clocks_wait_for_a_line_or_for_nobody():

@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from patience import STUCK_S
+from patience import PATIENT, STUCK_S
 from serving import TOKEN, serving, small_port
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -23,7 +23,7 @@ from echelon.runtime.errors import ConfigError
 
 
 def client(server, **settings):
-    return connect(f"ws://{server.hosts[0]}/ws?token={TOKEN}", proxy=None, **settings)
+    return connect(f"ws://{server.hosts[0]}/ws?token={TOKEN}", proxy=None, **PATIENT, **settings)
 
 
 def hear(spoken):
@@ -64,7 +64,7 @@ def test_a_program_commands_over_it():
 @pytest.mark.parametrize("token", ["", "?token=", "?token=guess", "?token=gu%e9ss", f"?token={TOKEN}x"])
 def test_a_wrong_token_is_refused(server, token):
     with pytest.raises(InvalidStatus, match="403"):
-        connect(f"ws://{server.hosts[0]}/ws{token}", proxy=None)
+        connect(f"ws://{server.hosts[0]}/ws{token}", proxy=None, **PATIENT)
     assert fetch(server, f"/{token}")[0] == 403 and not server.has_client
 
 
@@ -259,7 +259,7 @@ def test_the_program_prints_an_address_and_serves_it(who, tmp_path):
         scheme, address = process.stderr.readline().split()[1].split("://")
         assert scheme == {"ws": "ws", "human": "http"}[who]
         host, token = address.split("/")[0], address.split("token=")[1]
-        with connect(f"ws://{host}/ws?token={token}", proxy=None) as spoken:
+        with connect(f"ws://{host}/ws?token={token}", proxy=None, **PATIENT) as spoken:
             assert hear(spoken)["type"] == "begin"
             spoken.send('{"speed": 16, "orders": [{"kind": "hold"}]}')
             assert until(spoken, "result")["won_by"].keys() == {"own", "enemy", "nobody"}

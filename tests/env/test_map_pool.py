@@ -35,6 +35,7 @@ def test_nobody_draws_a_spare():
     assert env.game.maps.shape[0] == 5 and set(env.state.map_id.tolist()) == {0, 1, 2}
 
 
+@pytest.mark.usual
 def test_fresh_maps_take_the_places_of_the_oldest():
     env = env_of()
     before = env.game.maps.clone()
@@ -60,6 +61,7 @@ def test_a_spare_that_is_fought_on_waits():
         assert torch.equal(env.game.maps.material[spare], kept.material[spare])
 
 
+@pytest.mark.usual
 def test_a_battle_does_not_notice():
     """Up to their ends, battles are bit for bit those of an environment whose maps stay."""
     still, renewed = env_of(), env_of()
@@ -85,6 +87,7 @@ def test_what_is_shown_first_is_of_the_fresh_map():
         assert torch.equal(shown["blue", "observation", key], td["blue", "observation", key])
 
 
+@pytest.mark.usual
 def test_renewals_follow_from_the_seed():
     one, other = env_of(), env_of(seed=9)
     for env in (one, other):
@@ -105,6 +108,7 @@ def test_maps_of_others_are_left_alone():
         dataclasses.replace(CONFIG, map_spares=4)
 
 
+@pytest.mark.usual
 def test_weights_say_how_often_a_map_is_drawn():
     env = env_of(num_envs=600)
     slots, opened = env.map_pool.drawn, env.state.map_id

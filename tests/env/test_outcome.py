@@ -58,6 +58,7 @@ def test_twenty_seconds_of_zone_win(blue, red, winner):
     assert verdict(field(), blue, red) == (winner, Reason.ZONE, True, False)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("blue", "red", "winner"),
     [(5.0, 4.0, Winner.BLUE), (4.0, 4.002, Winner.RED), (4.0005, 4.0, Winner.DRAW)],
@@ -126,6 +127,7 @@ def test_what_mechs_suffered_counts_for_the_other_team(name, tally):
     assert counted(s, name) == [12, 3]
 
 
+@pytest.mark.usual
 def test_shots_and_hits_are_told_apart_by_weapon():
     """Blue's laser hits, its shell flies past; its painter, on the shell's trigger, and red's scout paint."""
     s = battle(("medium",), ("scout",)).place(0, 10.5, 20.5).place(1, 16.5, 20.5, yaw=math.pi)
@@ -144,6 +146,7 @@ def test_shots_and_hits_are_told_apart_by_weapon():
         assert counted(s, name) == wanted, name
 
 
+@pytest.mark.usual
 def test_knockdowns_leggings_and_interceptions_are_counted():
     """Blue's gauss slug, 60 * 1.5 in the back, knocks red down; its laser takes red's legs; its AMS takes a missile."""
     s = battle(("heavy",), ("heavy",)).place(0, 10.5, 20.5).place(1, 17.5, 20.5).set(1, stability=85, leg_hp=5)
@@ -155,6 +158,7 @@ def test_knockdowns_leggings_and_interceptions_are_counted():
     assert counted(s, "intercepts") == [1, 0]
 
 
+@pytest.mark.usual
 def test_damage_kills_and_deaths_are_told_apart_by_weapon_and_class():
     """Blue's medium wears red's heavy down with its laser, its autocannon kills it; red's missile bursts on its own."""
     s = battle(("medium",), ("heavy", "scout")).place(0, 10.5, 20.5).place(1, 16.5, 20.5, yaw=math.pi).set(1, hp=20)

@@ -26,6 +26,7 @@ def test_both_put_new_values_in_the_places_of_the_chosen_battles_only():
     assert torch.equal(old, before)
 
 
+@pytest.mark.usual
 def test_both_restore_the_ground_of_the_chosen_battles_only():
     maps, generator = standard_maps(), torch.Generator().manual_seed(1)
     map_id = torch.arange(BATTLES).flip(0)
@@ -61,6 +62,7 @@ def test_gradients_go_on_through_the_memories_of_battles_that_do():
         assert (after[0] == 0).all() and (gradient[0] == 0).all() and (gradient[1] == 2).all()
 
 
+@pytest.mark.usual
 def test_an_environment_restarts_alike_by_row_and_by_mask():
     short = dataclasses.replace(EnvConfig.small(), map_pool=4, rules=RulesConfig(max_episode_s=0.2, decision_repeat=1))
     by_row = EchelonEnv(short, 3, "cpu", 2, backend="eager")

@@ -165,6 +165,7 @@ def test_harm_to_ones_own_pays_nothing():
     assert rewards(td)[0].tolist() == pytest.approx([20 * 0.005, 0, 0, 0])
 
 
+@pytest.mark.usual
 def test_the_reward_is_the_weighted_sum_of_the_terms():
     config = dataclasses.replace(SMALL, map_pool=8, reward=RewardConfig(team_mix_alpha=1.0))
     env = EchelonEnv(config, 8, "cpu", seed=2)
@@ -198,6 +199,7 @@ def test_the_terms_sum_to_the_reward_whatever_the_team_mix(alpha):
         td = following
 
 
+@pytest.mark.usual
 def test_approach_telescopes_along_a_battle():
     """The discounted sum of the shaping is gamma^T phi_T - phi_0, whatever way was walked (Ng et al. 1999)."""
     nothing = dict.fromkeys(TERMS, 0.0)
@@ -285,6 +287,7 @@ def test_time_up_pays_no_terminal_reward():
 # Terms of one's own
 
 
+@pytest.mark.usual
 def test_a_term_of_ones_own_is_paid_with_its_weight():
     config = dataclasses.replace(SMALL, map_pool=1)
     config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=1.0))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import programs
 import pytest
+from patience import STUCK_S
 
 from echelon.pipelines.edit_server import MOST_BYTES, EditServer
 from echelon.rules.scenario import scenario_from_json
@@ -38,7 +39,7 @@ def server(tmp_path):
 
 def ask(server, method, path, body=b"", **headers):
     """Status and body of an answer; by default with the token."""
-    asked = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
+    asked = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=STUCK_S)
     known = {"X-Echelon-Token": server.token, "Content-Length": str(len(body))} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 import torch
 from graphs import dense_forms, faults, simulate
-from patience import STUCK_S
+from patience import PATIENT, STUCK_S
 from programs import Program
 from runs import TINY, without_clock
 from tiers import usually
@@ -31,7 +31,7 @@ MATERIAL = torch.zeros((2, 4, 4), dtype=torch.uint8).numpy()
 
 
 def viewer(server, **settings):
-    return connect(f"ws://{server.hosts[0]}/ws?token={server.token}", proxy=None, max_size=None, **settings)
+    return connect(f"ws://{server.hosts[0]}/ws?token={server.token}", proxy=None, max_size=None, **PATIENT, **settings)
 
 
 class Watched(Callback):
@@ -178,16 +178,20 @@ def rollout(number: int, size: int = 10) -> LiveRollout:
     return LiveRollout({"iteration": number, "words": "x" * size}, [], {0: MATERIAL})
 
 
-def test_viewers_disturb_nobody():
+def test_viewers_disturb_nobody(monkeypatch):
     """One that reads nothing, one that goes, one that writes, one too many."""
     with LiveServer("<!doctype html>") as server, ExitStack() as held:
         deaf = held.enter_context(socket.create_connection(server.hosts[0].split(":")))
         hello = f"GET /ws?token={server.token} HTTP/1.1\r\nHost: {server.hosts[0]}\r\nUpgrade: websocket\r\n"
         key = "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
         deaf.sendall((hello + key).encode())
+        while not server.viewers:
+            time.sleep(0.01)
+        # Only the deaf one is slow, however busy the machine is.
+        monkeypatch.setattr("echelon.pipelines.live.SLOW_S", STUCK_S)
         with viewer(server):
             pass
-        while server.viewers != 1:  # the deaf one
+        while server.viewers != 1:
             time.sleep(0.01)
         others = [held.enter_context(viewer(server)) for _ in range(MOST_VIEWERS - 1)]
         while server.viewers < MOST_VIEWERS:
@@ -223,7 +227,7 @@ def test_a_stranger_watches_nothing():
     with LiveServer("<!doctype html>") as server:
         for token, origin in (("guess", None), (server.token, "http://stranger.example")):
             with pytest.raises(InvalidStatus, match="403"):
-                connect(f"ws://{server.hosts[0]}/ws?token={token}", proxy=None, origin=origin)
+                connect(f"ws://{server.hosts[0]}/ws?token={token}", proxy=None, origin=origin, **PATIENT)
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path):
@@ -243,7 +247,7 @@ def test_a_signal_ends_a_watched_run(tmp_path, number):
             assert process.poll() is None, process.communicate()
             said.seek(0)
             time.sleep(0.05)
-    with connect(f"ws://{found[1]}/ws?token={found[2]}", proxy=None, max_size=None) as looking:
+    with connect(f"ws://{found[1]}/ws?token={found[2]}", proxy=None, max_size=None, **PATIENT) as looking:
         assert json.loads(looking.recv(timeout=STUCK_S))["type"] == "rollout"
         process.send_signal(number)
         with pytest.raises(ConnectionClosed):

@@ -104,6 +104,7 @@ def test_loops_give_the_bits_of_torch(monkeypatch, numbers, name):
     assert torch.equal(looped.view(torch.int32), by_torch.view(torch.int32))
 
 
+@pytest.mark.usual
 def test_pythons_floats_give_the_bits_of_tensors(numbers):
     x, y = numbers[:500].double(), numbers[500:1000].double()
     for i, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
@@ -121,6 +122,7 @@ def test_a_compiled_graph_gives_the_same_bits(numbers):
         assert torch.equal(found.view(torch.int32), FORMS[name](numbers).view(torch.int32)), name
 
 
+@pytest.mark.usual
 @given(st.lists(st.floats(-1e5, 1e5, width=32), min_size=1, max_size=60), st.randoms(use_true_random=False))
 def test_no_order_changes_a_sum(values, random):
     shuffled = random.sample(values, len(values))

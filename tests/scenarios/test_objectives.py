@@ -170,6 +170,7 @@ def test_the_clock_gives_the_battle_to_those_who_hold():
     assert whole[0] >= 20 and whole[1] == 0
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("dead", "inside", "wanted"),
     [

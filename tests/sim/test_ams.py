@@ -21,6 +21,7 @@ def flies(s, mech=0, which=0):
     return s.shot(Weapon.MISSILE, mech, which)[2] > 0
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(("luck", "destroyed"), [(0.0, True), (HITS, True), (MISSES, False), (0.99, False)])
 def test_a_missile_is_destroyed_in_six_of_ten_tries(luck, destroyed):
     s = threatened().wait(ams=luck)
@@ -50,6 +51,7 @@ def test_a_destroyed_missile_does_not_burst():
     assert s.wait(ams=[1.0, 0.0, 1.0]).value("hp", 2) == 60
 
 
+@pytest.mark.usual
 def test_one_try_a_second():
     s = threatened()
     tries = []

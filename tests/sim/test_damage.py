@@ -54,6 +54,7 @@ def test_a_leg_hit_from_behind():
     assert (s.value("hp", 1), s.value("leg_hp", 1)) == (150 - 10.5, 75 - 21)
 
 
+@pytest.mark.usual
 def test_legs_are_lost_once():
     s = duel(7, "medium", "medium").set(1, leg_hp=3)
     s.run(s.orders(LASER), beam_height=0.0)
@@ -74,6 +75,7 @@ def test_damage_counts_up_to_the_hp_removed():
     assert (s.counted("damage", 0), s.counted("kills", 0)) == (10, 1)
 
 
+@pytest.mark.usual
 def test_nobody_is_killed_twice():
     s = duel(7, "medium", "medium").set(1, hp=10)
     s.run(s.orders(LASER), 30)
@@ -173,6 +175,7 @@ def test_a_longer_suppression_is_kept():
 # What a mech remembers of a hit: that it is under fire for a second, and where from
 
 
+@pytest.mark.usual
 def test_a_hit_mech_is_under_fire_for_twenty_substeps():
     s = duel(7, "medium", "medium")
     s.run(s.orders(LASER))
@@ -187,6 +190,7 @@ def test_the_least_harm_alarms():
     assert (s.value("under_fire", 1), s.value("under_fire", 0)) == (20, 0)
 
 
+@pytest.mark.usual
 def test_a_mech_knows_where_it_was_hit_from():
     s = duel(5, "medium", "medium").place(1, 13.5, 24.5, yaw=1.0)  # 3 ahead and 4 to the left of the shooter
     s.run(s.orders(LASER))

@@ -107,6 +107,7 @@ def test_the_dead_and_the_shut_down_sense_a_quarter(state, left):
 # Heat: a scout dissipates 13 a second.
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("hull", "secondary", "heat"),
     [("scout", 0.0, 37), ("scout", 0.5, 40), ("scout", 0.51, 39), ("medium", 0.5, 39)],  # a medium dissipates 11
@@ -117,6 +118,7 @@ def test_one_second_of_ecm_and_eccm(hull, secondary, heat):
     assert s.value("heat", 0) == pytest.approx(heat, abs=1e-3)
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("state", [{"fallen": 60}, {"heat": 120}])
 def test_an_emitter_that_does_not_run_stays_cool(state):
     s = duel(25, "scout", "medium").set(0, heat=50)

@@ -41,6 +41,7 @@ def test_a_laser_hits_at_once():
     assert s.counted("damage", 1) == 0
 
 
+@pytest.mark.usual
 def test_a_laser_fires_every_twelve_substeps():
     s = duel(8, "medium", "medium")
     hp = [s.run(s.orders(LASER)).value("hp", 1) for _ in range(25)]
@@ -139,6 +140,7 @@ def test_an_autocannon_needs_no_target():
     assert s.state.shots.ttl.sum() == 10  # and no other shot flies
 
 
+@pytest.mark.usual
 def test_an_autocannon_fires_every_four_substeps():
     s = duel(25, "medium", "medium")
     shots = [s.run(s.orders(CANNON)).counted("shots", 0) for _ in range(13)]
@@ -243,6 +245,7 @@ def test_a_flamer_alone_does_not_keep_a_heavy_shut_down_for_good():
 # What a mech counts of its own misfortunes
 
 
+@pytest.mark.usual
 def test_overheating_is_counted_once_each_time():
     s = duel(7, "medium", "scout").set(0, heat=95)
     s.run(s.orders(LASER))
@@ -258,6 +261,7 @@ def test_heat_that_the_enemy_adds_shuts_down_too():
     assert s.counted("shutdowns", 1) == 1 and s.counted("shutdowns", 0) == 0
 
 
+@pytest.mark.usual
 def test_shots_are_counted_by_weapon():
     s = duel(7, "medium", "medium")
     s.run(s.orders(LASER, CANNON), 13)

@@ -13,6 +13,7 @@ def alone(**values):
     return duel(25, "medium", "scout").set(0, **values)
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("values", "gain"),
     [
@@ -33,6 +34,7 @@ def test_timers_run_out_before_footing_looks():
     assert scene.run(scene.orders()).value("stability", 0) == 20.5
 
 
+@pytest.mark.usual
 def test_walking_halves_the_return():
     scene = alone(stability=20)
     orders = scene.orders((0, Act.FORWARD, 1.0))
@@ -90,6 +92,7 @@ def test_a_fall_stops_the_mech():
     assert scene.vel(0)[0] == 0 and scene.pos(0)[0] == 10.5
 
 
+@pytest.mark.usual
 def test_gravity_pulls_a_fallen_mech():
     scene = alone(stability=0).place(0, 10.5, 20.5, bottom=3.0)
     scene.run(scene.orders(), 30)

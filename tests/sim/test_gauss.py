@@ -67,6 +67,7 @@ def test_a_slug_falls():
     assert pos == pytest.approx([16.5, 30.5, 10 - 0.05 * FALL - 0.05 * 2 * FALL])
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("range_vox", [6.0, 12.0, 19.0])
 def test_the_lead_makes_up_for_the_fall(range_vox):
     s = fire_at(range_vox)
@@ -81,6 +82,7 @@ def test_a_slug_takes_fifty_hp_and_sixty_of_stability():
     assert (s.counted("hits", 0, Weapon.GAUSS), s.counted("damage", 0)) == (1, 50)
 
 
+@pytest.mark.usual
 def test_two_slugs_knock_a_mech_down():
     s = battle(("heavy", "heavy"), ("heavy",)).place(0, 10.5, 18.5, yaw=0.3).place(1, 10.5, 23.5, yaw=-0.3)
     s.place(2, 18.5, 21.0, yaw=math.pi)

@@ -14,6 +14,7 @@ def standing_in(material, hull="medium", **values):
     return duel(25, hull, "medium", (5, 16, 15, 26, 0, 1, material)).set(0, **values)
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("material", "heat", "hp"),
     [

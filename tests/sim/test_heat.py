@@ -16,6 +16,7 @@ def alone(hull="medium", other="scout"):
     return duel(25, hull, other)
 
 
+@pytest.mark.usual
 def test_a_mech_dissipates():
     scene = alone().set(0, heat=50)
     scene.run(scene.orders(), 20)
@@ -27,6 +28,7 @@ def test_heat_never_falls_below_zero():
     assert scene.run(scene.orders()).value("heat", 0) == 0
 
 
+@pytest.mark.usual
 def test_venting_sheds_three_times_the_heat():
     scene = alone().set(0, heat=50)
     scene.run(scene.orders((0, Act.VENT, 1.0)), 20)

@@ -178,6 +178,7 @@ def test_one_step_of_homing():
     assert ttl == 49
 
 
+@pytest.mark.usual
 def test_a_missile_keeps_its_speed_and_finds_who_walks_aside():
     s = duel(11, "heavy", "scout")
     s.run(s.orders(MISSILE))
@@ -189,6 +190,7 @@ def test_a_missile_keeps_its_speed_and_finds_who_walks_aside():
     assert s.pos(1)[1] > 22 and s.value("hp", 1) == 20
 
 
+@pytest.mark.usual
 def test_a_missile_takes_forty_hp_and_fifteen_of_stability():
     s = duel(11, "heavy", "heavy").set(1, stability=50)
     s.run(s.orders(MISSILE))
@@ -209,6 +211,7 @@ def test_a_missile_flies_on_when_its_target_dies():
     assert pos == pytest.approx([12.5, 20.86, 8.48])
 
 
+@pytest.mark.usual
 def test_a_missile_without_its_target_hits_whom_it_meets():
     s = (
         battle(("heavy",), ("medium", "medium"))

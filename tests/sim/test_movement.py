@@ -28,6 +28,7 @@ def team(*blue):
 # Alone on open ground
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("hull", list(Hull))
 def test_each_class_walks_at_its_speed(hull):
     s = duel(25, hull.name.lower(), "medium")
@@ -56,6 +57,7 @@ def test_legs_gone_means_four_tenths_of_the_speed():
     assert s.vel(0)[0] == pytest.approx(5.5 * 0.4 * DAMPING)
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("hull", list(Hull))
 def test_each_class_turns_at_its_rate(hull):
     s = duel(25, hull.name.lower(), "medium")
@@ -117,12 +119,14 @@ def test_a_mech_without_jets_neither_flies_nor_heats():
     assert s.bottom(0) == 0 and s.value("heat", 0) == 0
 
 
+@pytest.mark.usual
 def test_jets_stop_at_the_ceiling():
     s = duel(25, "scout", "medium").place(0, 10.5, 20.5, bottom=14)
     s.run(s.orders((0, Act.VERTICAL, 1.0)), 20)
     assert s.pos(0)[2] == pytest.approx(16 - 0.9) and s.vel(0)[2] == 0
 
 
+@pytest.mark.usual
 def test_falling_ends_on_the_ground():
     s = duel(25, "medium", "scout").place(0, 10.5, 20.5, bottom=4)
     s.run(s.orders())
@@ -134,6 +138,7 @@ def test_falling_ends_on_the_ground():
 # Terrain
 
 
+@pytest.mark.usual
 def test_a_mech_steps_onto_a_block_one_high():
     s = duel(25, "medium", "scout", (13, 20, 15, 26, 0, 1, Material.SOLID))
     s.run(s.orders(FORWARD), 20)
@@ -155,6 +160,7 @@ def test_a_mech_does_not_step_while_it_falls():
     assert s.pos(0)[0] == 10.5 and s.vel(0)[0] == 0
 
 
+@pytest.mark.usual
 def test_a_block_two_high_stops_a_mech():
     s = duel(25, "medium", "scout", (13, 20, 15, 26, 0, 2, Material.SOLID))
     s.run(s.orders(FORWARD), 20)
@@ -169,6 +175,7 @@ def test_a_wall_is_slid_along():
     assert s.pos(0)[1] == pytest.approx(20.5 + 5.39 * math.sqrt(0.5) * 0.5, abs=1e-4)
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("material", [Material.GLASS, Material.REINFORCED, Material.SOLID_DEBRIS])
 def test_what_is_solid_stops_a_mech(material):
     s = duel(25, "medium", "scout", (13, 14, 15, 26, 0, 3, material))
@@ -176,6 +183,7 @@ def test_what_is_solid_stops_a_mech(material):
     assert s.pos(0)[0] <= 11.75
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("material", [Material.FOLIAGE, Material.DEBRIS_FIELD, Material.LAVA, Material.DIRT])
 def test_what_is_not_solid_is_walked_through(material):
     s = duel(25, "medium", "scout", (13, 14, 15, 26, 0, 3, material))
@@ -183,12 +191,14 @@ def test_what_is_not_solid_is_walked_through(material):
     assert s.pos(0)[0] == pytest.approx(15.89, abs=1e-4)
 
 
+@pytest.mark.usual
 def test_a_step_needs_room_above():
     s = duel(25, "medium", "scout", (13, 20, 15, 26, 0, 1, Material.SOLID), (13, 20, 15, 26, 4, 5, Material.SOLID))
     s.run(s.orders(FORWARD), 20)  # the gap is 3 high from z = 1, the raised hull reaches 4.1
     assert s.pos(0)[0] <= 11.75
 
 
+@pytest.mark.usual
 def test_a_step_ends_below_the_ceiling():
     ground, ledge = (5, 13, 15, 26, 0, 12, Material.SOLID), (13, 20, 15, 26, 0, 13, Material.SOLID)
     s = duel(25, "medium", "scout", ground, ledge).place(0, 10.5, 20.5, bottom=12)  # raised it would reach 16.1 of 16
@@ -196,6 +206,7 @@ def test_a_step_ends_below_the_ceiling():
     assert s.pos(0)[0] <= 11.75
 
 
+@pytest.mark.usual
 def test_a_wide_hull_does_not_fit_a_narrow_gap():
     walls = ((14, 15, 0, 19, 0, 5, Material.SOLID), (14, 15, 22, 40, 0, 5, Material.SOLID))  # a gap of 3
     wide, narrow = duel(25, "heavy", "medium", *walls), duel(25, "medium", "medium", *walls)
@@ -203,6 +214,7 @@ def test_a_wide_hull_does_not_fit_a_narrow_gap():
     assert narrow.run(narrow.orders(FORWARD), 60).pos(0)[0] > 20
 
 
+@pytest.mark.usual
 def test_a_mech_falls_off_a_ledge():
     s = duel(25, "medium", "scout", (5, 13, 15, 26, 0, 4, Material.SOLID)).place(0, 10.5, 20.5, bottom=4)
     s.run(s.orders(FORWARD), 13)  # its rear edge leaves the ledge at x = 14.25, after 0.7 s
@@ -211,6 +223,7 @@ def test_a_mech_falls_off_a_ledge():
     assert s.bottom(0) == pytest.approx(0)
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("x", "y", "yaw", "axis", "edge"),
     [(35, 20, 0, 0, 38.75), (5, 20, math.pi, 0, 1.25), (30, 35, math.pi / 2, 1, 38.75)],
@@ -267,18 +280,21 @@ def test_both_stand_where_both_would_meet_the_other():
     assert [s.pos(n)[0] for n in (0, 1)] == pytest.approx([10.5, 13.1])
 
 
+@pytest.mark.usual
 def test_nobody_climbs_a_comrade():
     s = team("medium", "scout").place(0, 10.5, 20.5).place(1, 12.5, 20.5)
     s.run(s.orders(FORWARD), 20)
     assert s.bottom(0) == pytest.approx(0) and s.pos(0)[0] < 12.5 - 0.6 - 1.25 + 1e-4
 
 
+@pytest.mark.usual
 def test_who_falls_onto_a_hull_stays_above_it():
     s = team("medium", "medium").place(0, 10.5, 20.5, bottom=4.0).place(1, 10.5, 20.5)
     s.run(s.orders(), 40)
     assert 3.0 <= s.bottom(0) < 3.4 and s.vel(0)[2] == 0 and s.bottom(1) == 0
 
 
+@pytest.mark.usual
 def test_the_dead_stand_in_nobodys_way():
     s = team("medium", "medium").place(0, 10.5, 20.5).place(1, 13.5, 20.5).set(1, hp=0)
     s.run(s.orders(FORWARD), 20)

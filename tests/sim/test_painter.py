@@ -76,6 +76,7 @@ def test_a_painter_needs_a_clear_line():
     assert painted(s.run(s.orders((0, PAINT, 1.0))), 1)[0] == 0
 
 
+@pytest.mark.usual
 def test_the_newest_painter_is_remembered():
     s = hunters()
     s.run(s.orders((2, PAINT, 1.0))).wait(9)
@@ -111,6 +112,7 @@ def test_two_packs_paint_one_target_in_one_substep():
 # What it is worth
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("shooter", "painter", "lost"),
     [(0, 2, 15.4), (1, 2, 15.4), (1, 0, 15.4), (0, 0, 14.0)],  # a medium's laser on its own paint is as ever
@@ -189,6 +191,7 @@ def test_a_kill_by_another_pack_is_no_assist():
     assert not s.state.tally.assists.any()
 
 
+@pytest.mark.usual
 def test_a_kill_is_assisted_once():
     s = hunters().paint(3, 2)
     assert kill(s, shooter=1) == [0, 0, 1]
@@ -202,6 +205,7 @@ def test_a_death_on_lava_is_nobodys_assist():
     assert s.value("hp", 1) == 0 and not s.state.tally.assists.any()
 
 
+@pytest.mark.usual
 def test_a_painter_waits_twenty_substeps():
     s = duel(8, "scout", "medium")
     s.run(s.orders((0, PAINT, 1.0)), 20)

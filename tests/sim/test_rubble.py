@@ -139,6 +139,7 @@ def test_a_broken_voxel_opens_the_line_for_lasers_of_that_substep():
     assert s.counted("shots", 0, Weapon.LASER) == 1  # phase 5 comes before phase 6
 
 
+@pytest.mark.usual
 def test_a_broken_voxel_opens_the_way():
     # A scout walks along y = 21, through cells 20 and 21, which a pane of glass bars at z = 1.
     s = duel(25, "scout", "medium", (14, 15, 20, 21, 1, 2, Material.GLASS)).place(0, 12.5, 21.0).place(1, 35.5, 35.5)
@@ -179,6 +180,7 @@ def leaves(s):
     return {(x, y, z) for z, y, x in (s.materials() == int(Material.FOLIAGE)).nonzero().tolist()}
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("weapon", list(SPEED))
 def test_a_passing_shot_tears_the_leaves_on_its_way_and_no_others(weapon):
     s = hedge((12, 18, 19, 22, 1, 4), weapon=weapon)
@@ -224,6 +226,7 @@ def cells_on_the_way(start, end):
     return {cell for cell in samples if samples.count(cell) > 40}
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("weapon", [Weapon.AUTOCANNON, Weapon.GAUSS])
 @pytest.mark.parametrize("course", [(1.0, 0.37, 0.21), (0.61, 1.0, 0.43), (-0.83, 0.71, 0.55), (-1.0, -0.93, 0.87)])
 def test_a_slanting_shot_tears_every_leaf_on_its_way(weapon, course):

@@ -62,6 +62,7 @@ def rays():
     return maps, ends[0], ends[1]
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(("fact", "past_end"), [("opaque", False), ("solid", True)])
 def test_first_hits_are_those_of_a_march(rays, fact, past_end):
     maps, start, end = rays
@@ -195,6 +196,7 @@ def first_hit_in_loops(columns, start, end, reach, past_end):
     return hit
 
 
+@pytest.mark.usual
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 @pytest.mark.parametrize("spread", [1.0, 0.2, 0.03])
 @pytest.mark.parametrize("past_end", [False, True])
@@ -214,6 +216,7 @@ def test_segments_longer_than_the_reach_are_looked_along_as_far(maps, reach):
     assert torch.equal(found, first_hit_in_loops(maps.solid, start, end, reach, past_end=False))
 
 
+@pytest.mark.usual
 def test_whether_and_where_agree_and_nobody_else_is_answered(maps):
     start, end = segments(0.5, 9)
     asked = torch.rand(BATTLES, SEGMENTS, generator=torch.Generator().manual_seed(1)) < 0.5

@@ -40,6 +40,7 @@ def test_a_shot_hits_the_sphere_of_its_target():
     assert (s.state.shots.ttl == 0).all()
 
 
+@pytest.mark.usual
 def test_suppression_lasts_1_2_seconds():
     s = duel(8, "medium", "medium")
     first_hit_at(s, 1)
@@ -57,6 +58,7 @@ def test_a_shot_flies_ten_substeps():
     assert s.wait().shot(Weapon.AUTOCANNON, 0)[2] == 0
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("material", "stops"),
     [(Material.SOLID, True), (Material.GLASS, True), (Material.FOLIAGE, False), (Material.WATER, False)],
@@ -71,6 +73,7 @@ def test_terrain_behind_the_target_does_not_save_it():
     assert first_hit_at(s, 1) == 6
 
 
+@pytest.mark.usual
 def test_a_wall_met_before_the_target_in_one_substep_saves_it():
     # The fifth substep of flight covers x = 15.8 to 17.1: the wall at 16, and the sphere at 17.
     def hit(*boxes):

@@ -40,6 +40,7 @@ def test_every_hull_carries_smoke(hull):
     assert s.shot(Weapon.SMOKE, 0)[0][2] == pytest.approx(2 * s.pos(0)[2])
 
 
+@pytest.mark.usual
 def test_straight_ahead_smoke_flies_to_the_end_of_its_range():
     s = duel(25, "medium", "scout").place(1, 30.5, 5.5)
     s.run(s.orders(SMOKE))
@@ -83,6 +84,7 @@ def test_smoke_bursts_against_a_wall():
     assert s.worn(14, 20, 3) == 0
 
 
+@pytest.mark.usual
 def test_smoke_bursts_against_an_enemy_and_does_not_hurt_it():
     s = duel(8, "medium", "heavy")
     s.run(s.orders(SMOKE))
@@ -111,6 +113,7 @@ def test_a_mech_has_three_clouds_at_most():
     assert max(seen) == 3
 
 
+@pytest.mark.usual
 def test_each_mech_owns_its_clouds():
     s = duel(25, "medium", "scout")
     s.run(s.orders(SMOKE, (1, Act.SPECIAL, 1.0))).wait(30)

@@ -100,6 +100,7 @@ def test_only_air_and_dirt_become_a_wreck(kept, luck):
     assert s.material(10, 20, 0) == kept
 
 
+@pytest.mark.usual
 def test_no_wreck_within_a_living_mech():
     # The scout stands from 12.3 to 13.5: its box has cells 12 and 13 along x, 20 and 21 along y, 0 and 1 up.
     s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
@@ -197,6 +198,7 @@ def test_a_solid_wreck_hides_scouts_alone(luck, hull, clear):
     assert enemy_lines(s.state, s.game, 60.0)[0, 1, 2] == clear
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize("hull", ["scout", "light", "medium", "heavy"])
 def test_any_hull_walks_over_a_solid_wreck(hull):
     s = battle(("heavy", hull), ("medium",)).place(0, 15.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
@@ -206,6 +208,7 @@ def test_any_hull_walks_over_a_solid_wreck(hull):
     assert s.pos(1)[0] > 19 and s.bottom(1) < 1
 
 
+@pytest.mark.usual
 def test_a_burning_wreck_burns_who_stands_in_it():
     s = dead().wait(wreck=1.0).place(1, 10.5, 20.5).set(1, heat=50)
     s.wait(20)
@@ -213,6 +216,7 @@ def test_a_burning_wreck_burns_who_stands_in_it():
     assert s.value("heat", 1) == pytest.approx(50 + 20 - 11, abs=1e-3)
 
 
+@pytest.mark.usual
 def test_who_stands_on_a_solid_wreck_does_not_burn():
     s = dead().wait(wreck=0.0).place(1, 10.5, 20.5, bottom=1.0).set(1, heat=50)
     s.wait(20)
@@ -220,6 +224,7 @@ def test_who_stands_on_a_solid_wreck_does_not_burn():
     assert s.bottom(1) == pytest.approx(1.0, abs=0.03)
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 4)])  # half of it: it strikes the legs
 def test_a_solid_wreck_stops_shots(luck, lost):
     s = battle(("heavy", "medium"), ("heavy",)).place(0, 15.5, 20.5).set(0, hp=0)

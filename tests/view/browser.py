@@ -53,12 +53,12 @@ class Browser:
         os.close(self.from_browser)
         self.process.terminate()
         self.process.wait()
-        for _attempt in range(20):  # its helpers write to the folder until they are gone
+        for _ in range(int(STUCK_S / LOOK_S)):  # its helpers write to the folder until they are gone
             try:
                 self.home.cleanup()
                 return
             except OSError:
-                time.sleep(0.1)
+                time.sleep(LOOK_S)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a command and wait for its answer; what else comes is kept in `events`."""

@@ -8,7 +8,7 @@ import pytest
 import serving
 import torch
 from browser import CHROMIUM, Browser
-from patience import STUCK_S
+from patience import PATIENT, STUCK_S
 
 pytestmark = [
     pytest.mark.browser,
@@ -89,7 +89,7 @@ def test_a_click_moves_a_pack_in_the_battle(chromium, served):
 def test_a_second_tab_is_refused(chromium, served):
     from websockets.sync.client import connect
 
-    with connect(f"ws://{served.server.hosts[0]}/ws?token={serving.TOKEN}", proxy=None) as first:
+    with connect(f"ws://{served.server.hosts[0]}/ws?token={serving.TOKEN}", proxy=None, **PATIENT) as first:
         first.recv(timeout=STUCK_S)
         load(chromium, served)
         chromium.wait("document.getElementById('said').textContent.includes('commands these battles already')")

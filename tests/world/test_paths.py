@@ -67,6 +67,7 @@ def dijkstra(cost: dict, levels: dict | None, shape: tuple[int, int]) -> dict:
     return cost
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("seed", "biomes"),
     [
@@ -118,6 +119,7 @@ def test_each_step_pays_for_itself_and_the_zone_rests():
     assert torch.allclose(saved[~inside], paid[~inside], atol=1e-4)
 
 
+@pytest.mark.usual
 def test_nobody_is_led_through_lava():
     for seed in range(6):
         config, maps = crowded_map(seed, ("volcanic_ridge",), (48, 48, 10))

@@ -53,6 +53,7 @@ def test_hulls_stand_free_and_apart(name: str):
         assert (apart > 0).all()
 
 
+@pytest.mark.usual
 def test_teams_stand_point_symmetric_in_opposite_corners():
     config, _, maps = built("standard", 32)
     size = torch.tensor([config.world.size_x, config.world.size_y])

@@ -38,6 +38,7 @@ def test_battles_of_two_splits_draw_other_numbers_at_every_place(a, b, tick, str
     assert (drawn[0] != drawn[1]).all()
 
 
+@pytest.mark.usual
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1), st.integers(0, 1000), st.integers(0, 1000))
 def test_pools_of_two_splits_have_no_map_in_common(a, b, renewal, other_renewal):
     config = dataclasses.replace(EnvConfig.small(), map_pool=16, map_spares=4)

@@ -30,6 +30,7 @@ def test_the_zone_is_level_ground_inside_the_map(config: EnvConfig):
         assert (material[1:, inside] == Material.AIR).all()
 
 
+@pytest.mark.usual
 def test_the_zone_holds_no_spawn_where_there_is_room():
     config = EnvConfig.standard()
     maps = make_maps(config, build_roster(config, CPU), torch.arange(24))
@@ -48,6 +49,7 @@ def test_both_teams_walk_as_far():
     assert (unfair / walk.mean(1)).max() < 0.15
 
 
+@pytest.mark.usual
 def test_the_direct_lane_is_the_straight_way():
     """The choice among candidates trusts this: walking to the centre costs what open ground costs."""
     config, seeds = EnvConfig.standard(), torch.arange(12)

@@ -143,8 +143,15 @@ class Loops:
 
 KEPT = 4
 """Arrays kept of one name: what is shown, what was shown before, and what a caller still holds of both."""
-UNUSED = sys.getrefcount(np.empty(0)) + 2
-"""References to an array that only a list and the one who asks hold."""
+
+
+def references(arrays: list[np.ndarray]) -> list[int]:
+    """How many references Python counts to each; from 3.14 on it counts none for what is passed to a function."""
+    return [sys.getrefcount(array) for array in arrays]
+
+
+UNUSED = references([np.empty(0)])[0]
+"""References to an array that only a list holds, counted as those of others are."""
 
 
 class Recycled:
@@ -164,8 +171,8 @@ class Recycled:
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array with arbitrary values. Those of one name are expected to have one shape and type at a time."""
         kept = self._kept.setdefault(name, [])
-        for known in kept:
-            if sys.getrefcount(known) == UNUSED and known.shape == shape and known.dtype == dtype:
+        for known, held in zip(kept, references(kept), strict=True):
+            if held == UNUSED and known.shape == shape and known.dtype == dtype:
                 return known
         fresh = np.empty(shape, dtype)
         self._kept[name] = [fresh, *kept[: KEPT - 1]]

@@ -39,6 +39,7 @@ def raised(s, mech=0, *orders):
 # Oneself
 
 
+@pytest.mark.usual
 def test_ego_of_a_fresh_mech():
     s = duel(25, "medium", "scout").set(0, yaw=math.pi / 2)
     assert ego(s, "hull") == [0, 0, 1, 0] and ego(s, "alive") == [1]
@@ -100,6 +101,7 @@ def test_flags_of_ones_own_state(values, flags):
     assert raised(duel(25, "medium", "scout").set(0, **values)) == flags
 
 
+@pytest.mark.usual
 def test_painted_is_by_any_enemy_pack():
     s = team(("medium",), ("light",) * 6).place(0, 5, 20).paint(0, painter=6)  # of red's second pack
     assert raised(s) == {"painted"}
@@ -107,6 +109,7 @@ def test_painted_is_by_any_enemy_pack():
     assert raised(s) == set()
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("value", "flags"), [(-1.0, set()), (0.0, set()), (0.01, {"ecm"}), (0.5, {"ecm"}), (0.51, {"eccm"}), (1, {"eccm"})]
 )
@@ -117,6 +120,7 @@ def test_a_scouts_secondary_chooses_its_emission(value, flags):
     assert raised(s.set(0, fallen=5), 0, emits(0, value)) == set()
 
 
+@pytest.mark.usual
 def test_incoming_is_a_missile_in_flight_at_oneself():
     s = team(("medium", "medium"), ("heavy",)).place(0, 5, 5).place(1, 5, 10).place(2, 35, 35)
     assert raised(s) == raised(s, 1) == set()
@@ -146,6 +150,7 @@ def test_comrades_and_the_dead_target_nobody():
     assert ego(s.set(2, hp=0), "targeted") == [0]
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("yaw", "where"), [(0, (1, 0)), (math.pi / 2, (0, -1)), (math.pi, (-1, 0)), (-math.pi / 2, (0, 1))]
 )

@@ -68,6 +68,7 @@ def test_a_policy_that_plays_is_less_random_than_one_that_learns():
         dataclasses.replace(TINY, eval_std_scale=0.0)
 
 
+@pytest.mark.usual
 def test_without_an_lstm_a_mech_remembers_nothing():
     rollout = make_rollout(model_with("mlp", TINY))
     batch = rollout.collect()

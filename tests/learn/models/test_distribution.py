@@ -120,6 +120,7 @@ def test_gradients_of_an_action_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(lambda loc, scale: ActionDistribution(loc, scale).log_probs(u), (loc, scale))
 
 
+@pytest.mark.usual
 def test_the_policy_gradient_of_triggers_has_the_same_mean_and_less_noise():
     """Score functions, weighted by a reward of the trigger alone, over 100,000 draws of one mech."""
     loc = torch.full((1, CONTROLS + 8), 0.2, dtype=torch.float64, requires_grad=True)

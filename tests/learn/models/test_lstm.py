@@ -5,6 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.learn.models.lstm import FORGET_BIAS, LSTM, LSTMUnroll, gate_activations, tanh
+from echelon.runtime import jit
 
 pytestmark = pytest.mark.quick
 
@@ -99,6 +100,7 @@ class Counted(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_one_pass_takes_fewer_operations_than_stepping():
     lstm, features, h, c, keep = scene(16, 80, 128, 128)
 

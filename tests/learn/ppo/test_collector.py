@@ -29,7 +29,6 @@ def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor,
     return distribution.log_prob(data["pre_tanh"]), value, data
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("critic", ["local", "central"])
 def test_sequences_replay_exactly_across_battle_ends_and_iterations(critic):
     rollout = make_rollout(dataclasses.replace(TINY, critic=critic))
@@ -71,7 +70,6 @@ def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
     return told
 
 
-@pytest.mark.quick
 def test_next_values_are_those_of_the_true_next_states():
     rollout = make_rollout(decisions=32)
     told = next_values(rollout)
@@ -146,7 +144,6 @@ def test_returns_are_what_each_term_paid_until_the_end(rollout):
     assert abs(ended["returns"].sum().item() - expected) < 1e-4
 
 
-@pytest.mark.quick
 def test_weights_and_mix_of_the_reward_are_data():
     plain, scaled, shared = (make_rollout(decisions=8) for _ in range(3))
     scaled.scale[TERMS.index("approach")] = 0.0

@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 import torch
 from host_reads import HostReads
+from patience import STUCK_S
 from tensordict import TensorDictBase
 from tiers import usually
 from tiny_runs import TINY, make_rollout
@@ -117,6 +118,7 @@ def test_agrees_with_torchrls_loss_where_nobody_is_dead(kind, functional):
         torch.testing.assert_close(theirs_of.grad, ours_of, atol=1e-5, rtol=1e-4, msg=name)
 
 
+@pytest.mark.usual
 def test_an_update_by_torchrls_loss_is_ours_where_nobody_is_dead():
     weights = []
     for use_torchrls in (False, True):
@@ -166,6 +168,7 @@ def test_clipped_values_count_the_worse_error(rollout):
 KINDS, CHANGES = ("lstm", "gru", "mlp"), ({}, {"std": "fixed"}, {"critic": "central"})
 
 
+@pytest.mark.usual
 @pytest.mark.parametrize(
     ("kind", "changes"), usually(product(KINDS, CHANGES), *zip(KINDS, CHANGES, strict=True)), ids=str
 )
@@ -177,6 +180,7 @@ def test_gradients_reach_every_parameter(kind, changes):
     assert silent == []
 
 
+@pytest.mark.usual
 def test_update_after_an_inference_mode_rollout_learns_and_shares_weights(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-2, 1e-2))
     assert not batch["pre_tanh_log_prob"].requires_grad and not batch.is_locked
@@ -224,6 +228,7 @@ def test_minibatches_are_whole_sequences_each_drawn_once(rollout):
     assert torch.equal(one["memory", "h"][0, 0], memory["h"][2, 1])
 
 
+@pytest.mark.usual
 def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
     data = everything(batch, memory)
@@ -239,6 +244,7 @@ def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
         torch.testing.assert_close(parts[name], whole[name], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.usual
 def test_gradients_are_the_same_on_any_number_of_threads(rollout, monkeypatch):
     """Parts are added in their order, so that a resumed run may have other threads: as one part after another, bit by
     bit."""
@@ -249,7 +255,7 @@ def test_gradients_are_the_same_on_any_number_of_threads(rollout, monkeypatch):
     for ppo.threads, ppo.is_shared in ((1, False), (1, True), (2, True), (3, True)):
         ppo.policy.load_state_dict(start)
         computing: set[int] = set()
-        threads = threading.Barrier(ppo.threads if ppo.threads < 3 else 1, timeout=60)
+        threads = threading.Barrier(ppo.threads if ppo.threads < 3 else 1, timeout=STUCK_S)
 
         def observed(part: TensorDictBase, seen=computing, threads=threads) -> TensorDictBase:
             seen.add(threading.get_ident())
@@ -269,6 +275,7 @@ def test_gradients_are_the_same_on_any_number_of_threads(rollout, monkeypatch):
         assert all(torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
 
 
+@pytest.mark.usual
 def test_a_cpu_learns_and_collects_on_one_thread_an_operation(rollout, monkeypatch):
     """Operations on all of them would wait for each other, busily, wherever other programs run."""
     ppo, batch, memory = prepared(rollout)
