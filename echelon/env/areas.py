@@ -41,6 +41,6 @@ def draw_places(state: State, game: SimModel) -> State:
         meets = overlap(places, torch.stack(placed, 1), half_size, half_size[mech, None]).any(-1)
         is_clear = places[..., 0].isfinite() & (~meets | fixed[:, mech, None])
         order = noise.bits(state.seed, mech, Stream.PLACE, len(number)) * len(number) + number  # no two are equal
-        chosen = torch.where(is_clear, order, -1).argmax(1)
-        placed[mech] = places.gather(1, chosen[:, None, None].expand(-1, 1, 3))[:, 0]
+        choice = torch.where(is_clear, order, -1).argmax(1)
+        placed[mech] = places.gather(1, choice[:, None, None].expand(-1, 1, 3))[:, 0]
     return state.replace(mechs=state.mechs.replace(pos=torch.stack(placed, 1)))

@@ -157,15 +157,15 @@ class Engine:
         else:
 
             def play(battles: slice) -> Played:
-                out = None if buffers is None else {name: kept[battles] for name, kept in buffers.items()}
+                out = None if buffers is None else {name: buffer[battles] for name, buffer in buffers.items()}
                 return self.decide_dense(before[battles], action[battles], observer, out)
 
             played = decision.concat_blocks(self.blocks.play(play), before.terrain)
         if observer is not None:
             reward = exact.sum(played.paid, -1)
-            verdict = TensorDict({**played.outcome, "reward": reward}, reward.shape[:1], device=self.device)
+            summary = TensorDict({**played.outcome, "reward": reward}, reward.shape[:1], device=self.device)
             orders = self.decode(action, before.focus_slots, self.game.roster, self.game.config.features)
-            observer.moment(played.state, orders, played.streams, verdict, commands)
+            observer.moment(played.state, orders, played.streams, summary, commands)
         return played
 
     def decide_in_loops(
@@ -174,12 +174,12 @@ class Engine:
         """`decide` of all battles in loops."""
         with ordinary_tensors():
             with part("play"):
-                after, streams = loops.play(before, action, None if observer is None else observer.tick)
+                state, streams = loops.play(before, action, None if observer is None else observer.tick)
             if buffers is not None:
                 streams = write_streams(streams, buffers)
             with part("judge"):
                 return decision.judge_and_reward(
-                    before, after, streams, self.game, self.extra_rewards, loops.statistics
+                    before, state, streams, self.game, self.extra_rewards, loops.statistics
                 )
 
     def decide_dense(

@@ -168,8 +168,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         )
         self.observation_spec, self.action_spec = specs.observation(), specs.action()
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
-        told = self.observation_spec.keys(include_nested=True, leaves_only=True)
-        keys = [(key,) if isinstance(key, str) else key for key in told]
+        observation_keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
+        keys = [(key,) if isinstance(key, str) else key for key in observation_keys]
         self._renewed = [key for key in keys if key != ("is_init",) and "memory" not in key[:2]]
         """Entries of a tensordict that a restart renews, beside flags and memories."""
 
@@ -265,12 +265,12 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         restarts = reset_mask(tensordict, self.batch_size)
         if restarts is not None:
             return self._restart(restarts, self.observed())
-        everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        begun = self._restart(everyone, self._empty())
+        all_battles = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        first = self._restart(all_battles, self._empty())
         if self.observer is not None:
             shown = self.engine.first_shown(self.state, self.map_pool.openings)
             self.observer.opening(self.game, self.state, shown)
-        return begun
+        return first
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
@@ -279,34 +279,34 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
-        which, ground = restarts[:, 0], self.state.terrain
+        mask, terrain = restarts[:, 0], self.state.terrain
         # On a CPU the host may ask which: not while somebody traces the environment, nor in a GPU's form.
         may_ask = self.device.type == "cpu" and self.form != "graph" and not torch.compiler.is_compiling()
-        chosen = ByRow.where(which) if may_ask and self.restarts_by_row else None
+        chosen = ByRow.where(mask) if may_ask and self.restarts_by_row else None
         if chosen is not None and not len(chosen.rows):
             return self._flagged(td, restarts)
-        there = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)
+        arguments = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)
         with ordinary_tensors():
             if chosen is not None:
-                begun = begin(chosen, *there)
-                chosen.restore(ground, begun.fresh.terrain)
+                begun = begin(chosen, *arguments)
+                chosen.restore(terrain, begun.fresh.terrain)
             else:
-                begun = self.engine.begin_by_mask(which, *there)
-                restore_ground(ground, which, begun.state.map_id, self.game.maps)
-            begun = self.engine.observe_restarts(begun, chosen or ByMask(which))
+                begun = self.engine.begin_by_mask(mask, *arguments)
+                restore_ground(terrain, mask, begun.state.map_id, self.game.maps)
+            begun = self.engine.observe_restarts(begun, chosen or ByMask(mask))
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.shown.items():
             td.set(key, value)
         for group in self.group_map:
             for key in self._memory_keys(group):
                 # Gradients go on through the memories of battles that do.
-                td.set(key, cleared(td.get(key), which))
+                td.set(key, cleared(td.get(key), mask))
         return self._flagged(td, restarts)
 
     def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:
         """`td` with the flags of battles that go on or began anew, kept as what was last observed."""
-        begun = td.get("is_init", None)
-        td.set("is_init", restarts.clone() if begun is None else begun | restarts)
+        is_init = td.get("is_init", None)
+        td.set("is_init", restarts.clone() if is_init is None else is_init | restarts)
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
         self.show(td)
@@ -352,16 +352,16 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             mask = state.mechs.alive[:, span]
-            own = {name: played.streams[name][:, span] for name in (*STREAMS, ORDER_STREAM) if name in played.streams}
-            seen = TensorDict(own, mask.shape, device=self.device)
-            team = TensorDict({"observation": seen, "mask": mask}, mask.shape, device=self.device)
+            obs = {name: played.streams[name][:, span] for name in (*STREAMS, ORDER_STREAM) if name in played.streams}
+            observation = TensorDict(obs, mask.shape, device=self.device)
+            team = TensorDict({"observation": observation, "mask": mask}, mask.shape, device=self.device)
             team.set("reward", exact.sum(paid[:, span], -1, keepdim=True))
             if self.info:
                 team.set("reward_terms", paid[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):
-                written = tensordict.get(("next", *leaf), None)
-                out.set(leaf, self._remembered(tensordict, leaf) if written is None else written)
+                next_memory = tensordict.get(("next", *leaf), None)
+                out.set(leaf, self._remembered(tensordict, leaf) if next_memory is None else next_memory)
         if self.command_map:
             out.update(commander_groups(self.engine.command_view(state, self.game), exact.sum(paid, -1), self.game))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
@@ -394,7 +394,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             empty.set(("outcome", "winner"), torch.full_like(winner, int(Winner.RUNNING)))
         # Parts of tensors of all mechs, as a step shows them: of other strides another graph would be compiled.
         for name in {key[1:] for key in self._renewed if key[0] in self.teams}:
-            whole = torch.cat([empty.get((group, *name)) for group in self.teams], 1)
+            both_teams = torch.cat([empty.get((group, *name)) for group in self.teams], 1)
             for group, span in self.teams.items():
-                empty.set((group, *name), whole[:, span])
+                empty.set((group, *name), both_teams[:, span])
         return empty

@@ -74,13 +74,13 @@ def contact(n: int, other: int, scratch: Any, tables: Any, views: Any, row: Any,
 @called
 def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
     """`squad.readiness` of one mech; `carries [W]`."""
-    carried, idle = ZERO, ZERO
+    carried, ready = ZERO, ZERO
     for weapon in range(weapons.shape[0]):
         if carries[weapon]:
             carried += ONE
             if mech.cooldown[weapons[weapon].timer] == 0:
-                idle += ONE
-    return (idle if is_running(mech, hull) else ZERO) / max(carried, ONE)
+                ready += ONE
+    return (ready if is_running(mech, hull) else ZERO) / max(carried, ONE)
 
 
 @called
@@ -112,10 +112,10 @@ def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, 
 @called
 def is_missiles_target(n: int, shots: Any, slots: Any, weapons: Any) -> Any:
     """`ego.is_missiles_target` of one mech."""
-    found = False
+    result = False
     for slot in range(shots.shape[0]):
-        found = found or (shots[slot].ttl > 0 and shots[slot].target == n and weapons[slots[slot].weapon].is_homing)
-    return found
+        result = result or (shots[slot].ttl > 0 and shots[slot].target == n and weapons[slots[slot].weapon].is_homing)
+    return result
 
 
 @called
