@@ -164,8 +164,8 @@ class Gunner(nn.Module):
 
     def man(self, view: View) -> Battery:
         range_vox, arc_cos, speed, homes, cost, ceiling, cycle_heat = view.of_hull(self.facts).unbind(-1)
-        waits = torch.stack([view.cooldown[..., int(trigger)] > 0 for trigger in self.triggers], -1)
-        return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, waits)
+        on_cooldown = torch.stack([view.cooldown[..., int(trigger)] > 0 for trigger in self.triggers], -1)
+        return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, on_cooldown)
 
     def reaches(self, view: View, target: Target, battery: Battery) -> Tensor:
         """`[B, A, G]` bool: the target is in range; homing guns count by their sight lock."""
@@ -190,14 +190,14 @@ class Gunner(nn.Module):
         in_sight = contacts.clear[..., None, :] & (~homes | (distance <= self.sight_lock_vox))
         locked = in_sight | (homes & contacts.painted[..., None, :])
         in_range = distance <= battery.range_vox[..., None]
-        somebody = (contacts.hostile[..., None, :] & in_range & in_arc & locked).any(-1)
+        meets_hostile = (contacts.hostile[..., None, :] & in_range & in_arc & locked).any(-1)
 
         tolerance = exact.sine_64(KINETIC_AIM_FOCUS_RAD, 0.0) * length(target.offset[..., :2])
         is_ahead = (target.offset[..., 0] > 0) & (target.offset[..., 1].abs() <= tolerance)
         shootable = (target.exists & target.clear & is_ahead)[..., None] & (
             target.distance[..., None] <= battery.range_vox
         )
-        return torch.where(battery.straight, shootable & self.arrives(target, battery), somebody)
+        return torch.where(battery.straight, shootable & self.arrives(target, battery), meets_hostile)
 
     def arrives(self, target: Target, battery: Battery) -> Tensor:
         """`[B, A, G]` bool: the target will not have walked out of the way of a shot at it."""

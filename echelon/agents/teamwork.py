@@ -138,8 +138,8 @@ class Spotter(nn.Module):
 
 def spare_launchers(loadout: Loadout) -> dict[Trigger, WeaponSpec]:
     """What a class can leave clouds with, by trigger, unless a gun of it waits for the same timer."""
-    waits = {gun.timer for gun in loadout.guns.values()}
-    return {trigger: weapon for trigger, weapon in loadout.launchers.items() if weapon.timer not in waits}
+    used_timers = {gun.timer for gun in loadout.guns.values()}
+    return {trigger: weapon for trigger, weapon in loadout.launchers.items() if weapon.timer not in used_timers}
 
 
 def count_calls(places: Tensor, calls: Calls) -> Tensor:

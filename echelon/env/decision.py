@@ -62,10 +62,10 @@ def judge_and_reward(
     after = outcome.note_events(before, after, game)
     ending = outcome.judge(after, game)
     terms_by_name = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
-    paid = reward.weighted(terms_by_name, game.config.reward, game, extra)
+    rewards = reward.weighted(terms_by_name, game.config.reward, game, extra)
 
     flags, result = verdict(after, ending, game, final_statistics)
-    return Played(after, streams, paid, flags, result)
+    return Played(after, streams, rewards, flags, result)
 
 
 def verdict(

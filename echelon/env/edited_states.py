@@ -32,10 +32,10 @@ def fingerprint(saved: TensorDictBase) -> Tensor:
     total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
     keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]
     keys = [key for key in keys if not set(key) & set(left_out) and not is_off(key[-1], saved.get(key))]
-    for number, key in enumerate(sorted(keys)):
+    for i, key in enumerate(sorted(keys)):
         leaf = saved.get(key)
         bits = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)  # `clone` of a TensorDict makes 0.0 of -0.0
-        seed = torch.tensor([number], device=bits.device)
+        seed = torch.tensor([i], device=bits.device)
         # Odd weights: no single change is lost, whatever it is; sums of integers wrap alike on every device.
         total += (bits * (noise.bits(seed, 0, 0, bits.shape[1]) * 2 + 1)).cumsum(1)[:, -1]
     return total
@@ -141,9 +141,9 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
     stranger = (mechs.paint > 0) & (game.roster.pack[mechs.painter] != packs)
     refuse("mechs.painter", stranger, "a mech of the pack whose paint it is")
     living = mechs.alive[:, :, None] & mechs.alive[:, None] & ~torch.eye(len(names), dtype=torch.bool).to(packs.device)
-    meets = overlap(mechs.pos, mechs.pos, game.roster.half_size) & living
-    other_name = names[int(meets.nonzero()[0, 2])] if meets.any() else ""
-    refuse("mechs.pos", meets.any(-1), f"clear of the hull of {other_name}")
+    overlaps = overlap(mechs.pos, mechs.pos, game.roster.half_size) & living
+    other_name = names[int(overlaps.nonzero()[0, 2])] if overlaps.any() else ""
+    refuse("mechs.pos", overlaps.any(-1), f"clear of the hull of {other_name}")
     inside = hits_terrain(terrain.solid, mechs.pos, game.roster.half_size, mechs.alive)
     refuse("mechs.pos", inside, "clear of solid terrain")
     for name in ("solid", "opaque"):
@@ -160,16 +160,16 @@ def check_room(game: SimModel, names: list[str]) -> None:
     maps, half_size = game.maps, game.roster.half_size
     if not has_areas(maps):
         return
-    for number, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
+    for battle, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
         for mech, area in enumerate(places):
             earlier = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
             if fixed[mech] or not earlier:
                 continue
             areas, half = places[earlier], half_size[earlier].repeat_interleave(len(area), 0)
-            meets = overlap(area[None], areas.flatten(0, 1)[None], half, half_size[mech, None])
-            taken = sum(meets[0].view(len(area), len(earlier), -1).count_nonzero(0).amax(-1).tolist())
+            overlaps = overlap(area[None], areas.flatten(0, 1)[None], half, half_size[mech, None])
+            taken = sum(overlaps[0].view(len(area), len(earlier), -1).count_nonzero(0).amax(-1).tolist())
             room, limit = int(area[:, 0].isfinite().count_nonzero()), "larger: of more places than others may take"
-            require(taken < room, f"scenario: area of {names[mech]} in battle {number}", limit, room)
+            require(taken < room, f"scenario: area of {names[mech]} in battle {battle}", limit, room)
 
 
 def check_begun(game: SimModel) -> None:

@@ -162,8 +162,8 @@ class MapPool:
 
 def draw_map(seed: Tensor, drawn: Tensor) -> Tensor:
     """`[B]` int64 map index of each battle, from its seed `[B]` and the maps `drawn [D]`."""
-    number = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
-    return drawn[number % drawn.shape[0]]
+    draw = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
+    return drawn[draw % drawn.shape[0]]
 
 
 def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:

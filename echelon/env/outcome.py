@@ -53,8 +53,8 @@ def stat_names(catalog: Catalog) -> tuple[str, ...]:
     laid; by class, all but deaths is told by who did it, deaths by who died. A kill by weapon is the weapon's that
     took most in the substep of the death. `assist_hp`, `paint_damage` and `intercepted_damage` are those of `Tally`.
     """
-    by_weapon = (f"{what}_{weapon}" for what in BY_WEAPON for weapon in catalog.weapons)
-    by_hull = (f"{what}_{hull.name.lower()}" for what in (*BY_HULL, "deaths") for hull in Hull)
+    by_weapon = (f"{statistic}_{weapon}" for statistic in BY_WEAPON for weapon in catalog.weapons)
+    by_hull = (f"{statistic}_{hull.name.lower()}" for statistic in (*BY_HULL, "deaths") for hull in Hull)
     return (*OWN, *OF_THE_TEAM, *by_weapon, *by_hull)
 
 

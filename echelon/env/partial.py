@@ -38,8 +38,8 @@ class PartialEnv(EnvBase):
         return super()._reset_proc_data(tensordict, tensordict_reset)
 
     def _skip_tensordict(self, tensordict: TensorDictBase) -> TensorDictBase:
-        nobody = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return self._step(tensordict.copy().set(STEP, nobody))
+        mask = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        return self._step(tensordict.copy().set(STEP, mask))
 
 
 def fill_missing(tensordict: TensorDictBase, source: TensorDictBase) -> None:

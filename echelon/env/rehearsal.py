@@ -82,10 +82,10 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
     """
     began, next_seed, requested = time.perf_counter(), env.next_seed, env.form
     action = _actions(env)
-    played: State | None = None
+    final: State | None = None
     if env.form == "graph":
         try:
-            played = _play_compared(env, action, captures)
+            final = _play_compared(env, action, captures)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -95,7 +95,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
             fall_back(f"the simulation runs eager instead of {requested}: {cause_of(error)}")
     if captures:
         env.open_battles(next_seed)
-        captures = _captures(env, action, next_seed, played if env.form == requested else None)
+        captures = _captures(env, action, next_seed, final if env.form == requested else None)
     env.open_battles(next_seed)
     seconds = time.perf_counter() - began
     forms = [env.form] + ["captured decisions"] * captures
@@ -192,7 +192,7 @@ def _actions(env: EchelonEnv) -> Tensor:
 
 def _crowded(env: EchelonEnv) -> TensorDictBase:
     """Begin battles of teams that stand close and face each other, some of which end: what is shown first."""
-    shown = env.reset()
+    tensordict = env.reset()
     mechs, rules = env.state.mechs, env.config.rules
     centre = exact.mean(mechs.pos, 1)[:, None]
     mechs.pos[..., :2] = (centre + CROWDED * (mechs.pos - centre))[..., :2]
@@ -201,7 +201,7 @@ def _crowded(env: EchelonEnv) -> TensorDictBase:
         mechs.yaw[:, span] = exact.atan2(direction[:, 1], direction[:, 0])[:, None]
     mechs.hp[:, ::3] *= 0.02
     env.state.tick[::4] = max(0, rules.max_decisions - DECISIONS // 2) * rules.decision_repeat
-    return shown
+    return tensordict
 
 
 def _write(shown: TensorDictBase, env: EchelonEnv, told: Tensor) -> TensorDictBase:
@@ -229,13 +229,13 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
     try:
         for name, (dense, batched) in COMPARED.items():
             setattr(env.engine, name, comparison.beside(name, functions[name], dense, batched))
-        shown = _crowded(env)
+        tensordict = _crowded(env)
         if into_buffers:
             env.stream_buffers = {
-                name: torch.cat([shown.get((group, "observation", name)) for group in env.teams], 1)
+                name: torch.cat([tensordict.get((group, "observation", name)) for group in env.teams], 1)
                 for name in layout.STREAMS
             }
-        _play(env, shown, told)
+        _play(env, tensordict, told)
     finally:
         env.stream_buffers = None
         for name, function in functions.items():

@@ -136,9 +136,9 @@ def with_first_observations(
         teams: where each team sits on the mech axis.
     """
     first = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
-    shown = {key: chosen.replaced(old, first[key]) if key in first else old for key, old in begun.shown.items()}
+    observed = {key: chosen.replaced(old, first[key]) if key in first else old for key, old in begun.shown.items()}
     slots = chosen.replaced(begun.state.focus_slots, fresh.focus_slots)
-    return begun._replace(state=begun.state.replace(focus_slots=slots), shown=shown)
+    return begun._replace(state=begun.state.replace(focus_slots=slots), shown=observed)
 
 
 def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:

@@ -75,7 +75,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     side = torch.where(roster.is_red, int(Winner.RED), int(Winner.BLUE))
     won = ending.winner[:, None] == side
     lost = (ending.winner[:, None] > 0) & ~won
-    paid = ending.terminated[:, None]
+    is_terminated = ending.terminated[:, None]
     return {
         "approach": alive * (path_length(before, game) - cfg.gamma * path_length(after, game)),
         "zone": is_inside(after, game) * roster.of_own_team(after.control),
@@ -83,7 +83,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
         "kill": offence * (after.tally.kills - before.tally.kills),
         "assist": offence * (after.tally.assists - before.tally.assists),
         "death": died * either(contested, cfg.contested_death, 1.0),
-        "terminal": paid * (won.float() - lost.float()),
+        "terminal": is_terminated * (won.float() - lost.float()),
     }
 
 

@@ -111,9 +111,9 @@ class StaticBattles:
         env, mask = self.env, after.get("done")[:, 0]
         if remembered is None:
             remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
-        shown = {key: after.get(key) for key in self.buffers.shown}
+        following = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
-            env.engine.begin_into_buffers(mask, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
+            env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._maps_drawn)
             restore_ground(self.state.terrain, mask, self.state.map_id, env.game.maps)
             self._show_openings(mask, env.map_pool.openings)
         self._return()

@@ -275,8 +275,8 @@ class TrainConfig:
         may = self.env.split != "test" or self.allow_test
         require(may, "--split", "train or validation: test is to be judged on, unless --allow-test", self.env.split)
         opponents = (self.opponent, *self.curriculum.opponents, *self.evaluation.tiers)
-        judges = [] if self.allow_test else [name for name in opponents if held_out(name)]
-        require(not judges, "opponents of a training", JUDGES, ", ".join(judges))
+        held_out_names = [] if self.allow_test else [name for name in opponents if held_out(name)]
+        require(not held_out_names, "opponents of a training", JUDGES, ", ".join(held_out_names))
         require(self.run_dir != "", "TrainConfig.run_dir", "a folder", self.run_dir)
         require(self.opponent not in ("", LEAGUE), "TrainConfig.opponent", "a commander, or several", self.opponent)
         self._check_battles()
@@ -318,8 +318,8 @@ class TrainConfig:
     @property
     def past_battles(self) -> int:
         """Number of battles against frozen policies: earlier snapshots, or those of a league."""
-        everywhere = self.opponent == PAST or (self.league != "" and self.past_share == 0)
-        return round(self.num_envs * (1.0 - self.self_share if everywhere else self.past_share))
+        is_only = self.opponent == PAST or (self.league != "" and self.past_share == 0)
+        return round(self.num_envs * (1.0 - self.self_share if is_only else self.past_share))
 
     @property
     def league(self) -> str:
@@ -362,8 +362,8 @@ class TrainConfig:
     @classmethod
     def quick_gru(cls) -> TrainConfig:
         """`quick` with gated recurrent units in place of the LSTM, as many."""
-        quick = cls.quick()
-        return replace(quick, model=model_with("gru", quick.model))
+        config = cls.quick()
+        return replace(config, model=model_with("gru", config.model))
 
     @classmethod
     def standard(cls) -> TrainConfig:

@@ -131,14 +131,14 @@ def stages_of(config: TrainConfig) -> list[Stage]:
     )
     stages = [
         Stage(
-            number=number,
-            opponent=opponents[min(number, len(opponents) - 1)],
-            weapon_use=curriculum.weapon_use[min(number, len(curriculum.weapon_use) - 1)],
-            difficulty=entry(curriculum.difficulty, number),
-            team_size=entry(curriculum.team_size, number),
-            enemies=entry(curriculum.enemies, number),
+            number=i,
+            opponent=opponents[min(i, len(opponents) - 1)],
+            weapon_use=curriculum.weapon_use[min(i, len(curriculum.weapon_use) - 1)],
+            difficulty=entry(curriculum.difficulty, i),
+            team_size=entry(curriculum.team_size, i),
+            enemies=entry(curriculum.enemies, i),
         )
-        for number in range(max(len(values) for values in lists))
+        for i in range(max(len(values) for values in lists))
     ]
     for stage in stages:
         limit = f"1 in a stage against {stage.opponent}, which is no scripted commander"

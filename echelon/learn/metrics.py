@@ -253,7 +253,7 @@ def summarise(
         return amount / battles if battles > 0 else None
 
     battles = value["battles"]
-    returns = {f"return_{term}": mean(paid, battles) for term, paid in zip(terms, report["returns"], strict=True)}
+    returns = {f"return_{term}": mean(sums, battles) for term, sums in zip(terms, report["returns"], strict=True)}
     unchanged = (*REPORTED, "epochs", "skipped", "battles", "dead_share", "target_mean", "target_std")
     return {
         **{COLUMN_OF.get(name, name): value[name] for name in (*unchanged, "explained_variance")},

@@ -364,9 +364,9 @@ class Trainer:
 
     def _battle_seeds(self) -> Tensor:
         """`[B]` int64 seeds of new battles: K processes of B battles split those of a single process with K * B."""
-        number, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
+        num_envs, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
         seed = self.config.seed + self.counters.iterations
-        return noise.battle_seeds(seed, number * self.ranks.size, self.device)[first : first + number]
+        return noise.battle_seeds(seed, num_envs * self.ranks.size, self.device)[first : first + num_envs]
 
     def _anneal(self) -> dict[str, float | None]:
         """Apply schedules and curriculum to this iteration; returns their values."""

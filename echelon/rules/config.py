@@ -228,10 +228,10 @@ class EnvConfig:
         spares = 0 if self.positions else self.map_spares
         require(self.map_spares == spares, "EnvConfig.map_spares", "0 where battles begin as written", self.map_spares)
         teams = {"blue": self.blue, "red": self.red}
-        for number, position in enumerate(self.positions):
+        for i, position in enumerate(self.positions):
             position.check(self.world.size, self.catalog, self.rules.max_episode_s)
             for team, roster in position.rosters.items():
-                where = f"{team} of EnvConfig.positions[{number}]"
+                where = f"{team} of EnvConfig.positions[{i}]"
                 require(roster == teams[team], where, f"the {', '.join(teams[team])} of the battle", ", ".join(roster))
 
     @classmethod

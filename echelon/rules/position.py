@@ -127,7 +127,7 @@ class Position:
     def named(self) -> list[tuple[str, Unit]]:
         """The units by the names of their mechs, blue first: `blue_0`, `blue_1`, ..."""
         teams = [[unit for unit in self.units if unit.team == team] for team in TEAMS]
-        return [(f"{unit.team}_{number}", unit) for team in teams for number, unit in enumerate(team)]
+        return [(f"{unit.team}_{i}", unit) for team in teams for i, unit in enumerate(team)]
 
     @property
     def present(self) -> list[str]:
@@ -136,7 +136,7 @@ class Position:
 
     def of_sizes(self, blue: int, red: int) -> Position:
         """The position with the first mechs of either team alone; the others are absent."""
-        present = {f"{team}_{number}" for team, size in (("blue", blue), ("red", red)) for number in range(size)}
+        present = {f"{team}_{i}" for team, size in (("blue", blue), ("red", red)) for i in range(size)}
         units = tuple(unit if name in present else replace(unit, hp=0.0) for name, unit in self.named)
         return replace(self, units=units)
 

@@ -147,11 +147,11 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
     require(len(shares) == len(scenarios), "weights", f"{len(scenarios)} numbers, one a scenario", shares)
     first = scenarios[0]
     first_values = as_json(first.settings, whole=True) | first.position.rosters
-    for number, other in enumerate(scenarios[1:], 1):
+    for i, other in enumerate(scenarios[1:], 1):
         other_values = as_json(other.settings, whole=True) | other.position.rosters
         difference = first_difference({**first_values, **NO_POOL}, {**other_values, **NO_POOL}, "settings")
         if difference:
-            raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {number}")
+            raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {i}")
     position_lists = [s.positions for s in scenarios]
     total = lcm(*map(len, position_lists))
     positions = tuple(

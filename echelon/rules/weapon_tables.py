@@ -96,9 +96,9 @@ def shown_timers(hull: str, catalog: Catalog) -> list[int]:
 def longest_cooldowns(hull: str, config: EnvConfig) -> list[int]:
     """Substeps that each of a hull's timers is set to at most, 0 where it has no use for it."""
     catalog = config.catalog
-    waits = [[w.cooldown_s for w in catalog.carried(hull).values() if w.timer == name] for name in catalog.timer_names]
-    waits.append([catalog.ams_cooldown_s] if catalog.hulls[hull].ams else [])
-    return [max((config.rules.substeps(wait) for wait in cooldowns), default=0) for cooldowns in waits]
+    times = [[w.cooldown_s for w in catalog.carried(hull).values() if w.timer == name] for name in catalog.timer_names]
+    times.append([catalog.ams_cooldown_s] if catalog.hulls[hull].ams else [])
+    return [max((config.rules.substeps(time) for time in cooldowns), default=0) for cooldowns in times]
 
 
 def flags(values: list[bool], device: torch.device) -> Tensor:

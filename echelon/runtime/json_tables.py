@@ -61,8 +61,8 @@ def read_tables(
             rows = text.value(f"{name}: {key}", LONGEST_ROW)
             raise FileError(f"{name}: {key} must be a list, got {type(rows).__name__}")
         yield key, None, []
-        for number, _ in enumerate(text.members("[", "]")):
-            yield key, number, text.value(f"{name}: {key}[{number}]", LONGEST_ROW)
+        for i, _ in enumerate(text.members("[", "]")):
+            yield key, i, text.value(f"{name}: {key}[{i}]", LONGEST_ROW)
     if text.peek():
         raise text.invalid("expected the end of the file")
 

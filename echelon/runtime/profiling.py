@@ -134,8 +134,8 @@ def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> 
             while open_calls and open_calls[-1][0] <= event["ts"]:
                 open_calls.pop()
             if open_calls:
-                _, caller, number = open_calls[-1]
-                durations[caller][number] -= duration
+                _, caller, index = open_calls[-1]
+                durations[caller][index] -= duration
             open_calls.append((event["ts"] + event["dur"], name, len(durations[name])))
             durations[name].append(duration)
     return dict(durations)
@@ -145,10 +145,10 @@ def table(title: str, rows: dict[str, list[float]]) -> Table:
     result = Table("name", "ms", "share", "calls", title=title)
     for column in result.columns[1:]:
         column.justify = "right"
-    everything = sum(map(sum, rows.values()))
+    total_ms = sum(map(sum, rows.values()))
     for name, calls in sorted(rows.items(), key=lambda row: -sum(row[1]))[:ROWS]:
         total = sum(calls)
-        result.add_row(name[:80], f"{total:.1f}", f"{total / everything:.0%}", str(len(calls)))
+        result.add_row(name[:80], f"{total:.1f}", f"{total / total_ms:.0%}", str(len(calls)))
     return result
 
 

@@ -114,14 +114,14 @@ class RayTasks:
         try:
             while True:
                 # All at once, `ray.wait` would look at each of them for every one that ends.
-                for number, (name, item) in itertools.islice(waiting, max(AHEAD * self.slots - len(running), 0)):
-                    running[task.options(name=name).remote(SOFTWARE, threads, shared, *item)] = number
+                for index, (name, item) in itertools.islice(waiting, max(AHEAD * self.slots - len(running), 0)):
+                    running[task.options(name=name).remote(SOFTWARE, threads, shared, *item)] = index
                 if not running:
                     return
                 with self._told_where_none_fits():
                     (done,), _ = self.ray.wait(list(running), num_returns=1)
-                number = running.pop(done)
-                yield number, self._result(done)
+                index = running.pop(done)
+                yield index, self._result(done)
         finally:
             for item in running:
                 # Workers in the middle of a task are ended: nobody waits for it.

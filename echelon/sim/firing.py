@@ -198,9 +198,9 @@ def pay(state: State, fired: Tensor, game: SimModel) -> State:
     for weapon, (spec, timer) in enumerate(zip(game.roster.weapons, game.roster.timers, strict=True)):
         shot = fired[:, weapon]
         heat = heat + shot.float() * spec.self_heat
-        wait = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
+        cooldown_substeps = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
         # Weapons that share a timer and fire together set it to the longer cooldown.
-        cooldown[timer] = cooldown[timer].maximum(wait.to(torch.int32))
+        cooldown[timer] = cooldown[timer].maximum(cooldown_substeps.to(torch.int32))
     return state.replace(
         mechs=mechs.replace(heat=bounded(mechs.heat + heat, game), cooldown=torch.stack(cooldown, -1)),
         tally=state.tally.replace(shots=state.tally.shots + fired.transpose(1, 2)),

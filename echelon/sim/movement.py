@@ -72,7 +72,7 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
     roster, alive, solid = game.roster, state.mechs.alive, state.terrain.solid
     flat, stopped = within_map(axis, pos, vel, game)
     blocked = hits_terrain(solid, flat, roster.half_size, torch.ones_like(alive))
-    chosen = torch.where(blocked[..., None], pos, flat)
+    new_pos = torch.where(blocked[..., None], pos, flat)
     stopped = stopped | blocked
     if axis < 2:
         raised = stepped_up(flat, game)
@@ -80,11 +80,11 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
         is_below_ceiling = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
         tries = blocked & level & is_below_ceiling
         climbs = tries & ~hits_terrain(solid, raised, roster.half_size, tries)
-        chosen = torch.where(climbs[..., None], raised, chosen)
+        new_pos = torch.where(climbs[..., None], raised, new_pos)
         stopped = stopped & ~climbs
 
-    yields = hits_hull(pos, chosen, priority, alive, roster.half_size)
-    pos = torch.where((yields | ~alive)[..., None], pos, chosen)
+    yields = hits_hull(pos, new_pos, priority, alive, roster.half_size)
+    pos = torch.where((yields | ~alive)[..., None], pos, new_pos)
     is_axis = torch.arange(3, device=pos.device) == axis
     vel = torch.where((stopped | yields)[..., None] & is_axis, 0.0, vel)
     return pos, vel
@@ -117,8 +117,8 @@ def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
     is_higher, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
     outranked = is_higher | (level & (index < index[:, None]))
     is_other = alive[:, None] & (index != index[:, None])
-    meets = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
-    return (is_other & meets).any(-1)
+    overlaps = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
+    return (is_other & overlaps).any(-1)
 
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor, half_a: Tensor | None = None) -> Tensor:

@@ -169,8 +169,8 @@ def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
 
 def next_wreck(mechs: Mechs, priority: Tensor) -> tuple[Tensor, Tensor]:
     """`[B, 1]` bool, whether a destroyed mech has no wreck yet, and `[B, 1]` int64, the one of highest priority."""
-    waits = ~mechs.alive & ~mechs.wrecked
-    rank, index = torch.where(waits, priority, -1.0).max(1, keepdim=True)
+    is_due = ~mechs.alive & ~mechs.wrecked
+    rank, index = torch.where(is_due, priority, -1.0).max(1, keepdim=True)
     return rank >= 0, index
 
 

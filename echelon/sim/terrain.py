@@ -130,8 +130,8 @@ def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     grid = (*cells.shape[:2], WIDEST_CELLS, WIDEST_CELLS)
     x = cells[..., 0, None, :].expand(grid)
     y = cells[..., 1, :, None].expand(grid)
-    both = touched[..., 0, None, :] & touched[..., 1, :, None]
-    return x.flatten(2), y.flatten(2), both.flatten(2)
+    is_touched = touched[..., 0, None, :] & touched[..., 1, :, None]
+    return x.flatten(2), y.flatten(2), is_touched.flatten(2)
 
 
 def hits_terrain(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:

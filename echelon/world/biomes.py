@@ -215,8 +215,8 @@ def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) 
         voxels, columns, own_seeds = material[maps], mask[maps], seeds[maps]
         if name in BIOMES:
             first = Draw.STAMP + STAMPS_A_BIOME * BIOME_NAMES.index(name)
-            for number, stamp in enumerate(BIOMES[name]):
-                paint(voxels, stamp, columns, own_seeds, first + number, world)
+            for i, stamp in enumerate(BIOMES[name]):
+                paint(voxels, stamp, columns, own_seeds, first + i, world)
         else:
             paint_registered(name, voxels, columns, own_seeds, world)
         material[maps] = voxels

@@ -135,10 +135,10 @@ def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor
 
 def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
     """`least_costs` in a loop."""
-    least, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
-    queue, waits = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
-    lower_costs(least.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, waits)
-    return least
+    result, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
+    queue, is_queued = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
+    lower_costs(result.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, is_queued)
+    return result
 
 
 def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:

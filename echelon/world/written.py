@@ -48,8 +48,8 @@ def write_maps(config: EnvConfig) -> Maps:
         maps.get(f"spawn_{name}").copy_(shares * full)
     maps.spawn_places = padded(spots)
     maps.spawn_cooldown.copy_(on_cpu([[cooldowns_of(unit, config) for unit in row] for row in units]))
-    for number, position in enumerate(positions):
-        set_objective(maps[number : number + 1], position, config)
+    for i, position in enumerate(positions):
+        set_objective(maps[i : i + 1], position, config)
     return maps
 
 

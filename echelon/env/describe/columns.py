@@ -294,8 +294,8 @@ class Columns:
         return {
             "action": self.streams["action"],
             "action_mask": tuple(
-                Column(one.name, "flag", 0, 1, of_action_mask(one.triggers, self.config), "it can be carried out now")
-                for one in ACTIONS
+                Column(a.name, "flag", 0, 1, of_action_mask(a.triggers, self.config), "it can be carried out now")
+                for a in ACTIONS
             ),
             "mask": (Column("alive", "flag", 0, 1, (), "when observed"),),
             "reward": (Column("reward", "reward", meaning="sum of the terms, after the mix within the team"),),

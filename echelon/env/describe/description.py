@@ -148,9 +148,9 @@ def layout_of(leaf: Leaf) -> str:
 def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
     """The cells of each column's row, in the order of `HEADINGS`."""
     numbered = leaf.axes[-1] == "column"
-    for number, column in enumerate(leaf.columns):
+    for i, column in enumerate(leaf.columns):
         switches = ", ".join(column.switches)
-        yield (str(number) if numbered else "", column.name, range_of(column), column.unit, switches, column.meaning)
+        yield (str(i) if numbered else "", column.name, range_of(column), column.unit, switches, column.meaning)
 
 
 def range_of(column: Column) -> str:

@@ -30,8 +30,8 @@ def listen(n: int, cockpit: Any, messages: Any, comms: Any) -> None:
     for seat in range(cockpit.pack_slot.shape[0]):
         mate = cockpit.pack_slot[seat]
         if mate < messages.shape[0] and mate != n:
-            for number in range(messages.shape[1]):
-                comms[seat, number] = messages[mate, number]
+            for i in range(messages.shape[1]):
+                comms[seat, i] = messages[mate, i]
 
 
 @called

@@ -72,6 +72,6 @@ def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, 
 def pass_messages(actions: Any, mechs: Any, messages: Any, at: Any, rules: Any) -> None:
     """What the living say, after the substeps: `messages [N, comm_dim]`."""
     for n in range(mechs.shape[0]):
-        for number in range(messages.shape[1]):
-            message = clipped(actions[n, at.num_controls + number]) * (ONE if rules.comms else ZERO)
-            messages[n, number] = message * (ONE if mechs[n].hp > ZERO else ZERO)
+        for i in range(messages.shape[1]):
+            message = clipped(actions[n, at.num_controls + i]) * (ONE if rules.comms else ZERO)
+            messages[n, i] = message * (ONE if mechs[n].hp > ZERO else ZERO)

@@ -55,11 +55,11 @@ class Loops:
         """
         rows = 0 if watch is None else self.game.rules.decision_repeat * state.shape[0]
         log = empty_log(fields_of(state), len(self.game.roster.weapons), rows)
-        played = self._run(state, array(action), self.game.maps, self.blocks.spans, log, plays=True)
+        result = self._run(state, array(action), self.game.maps, self.blocks.spans, log, plays=True)
         if watch is not None:
             for substep in substeps_of(log, state, self.game):
                 watch(*substep)
-        return played
+        return result
 
     def observe(self, state: State, maps: Maps) -> tuple[State, Observation]:
         """What is shown of battles on other `maps`, in which nobody was told anything."""
@@ -168,12 +168,12 @@ class Recycled:
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array with arbitrary values. Those of one name are expected to have one shape and type at a time."""
-        kept = self._kept.setdefault(name, [])
-        for known, held in zip(kept, references(kept), strict=True):
-            if held == UNUSED and known.shape == shape and known.dtype == dtype:
-                return known
+        arrays = self._kept.setdefault(name, [])
+        for candidate, count in zip(arrays, references(arrays), strict=True):
+            if count == UNUSED and candidate.shape == shape and candidate.dtype == dtype:
+                return candidate
         fresh = np.empty(shape, dtype)
-        self._kept[name] = [fresh, *kept[: KEPT - 1]]
+        self._kept[name] = [fresh, *arrays[: KEPT - 1]]
         return fresh
 
     def empty_like(self, name: str, values: np.ndarray) -> np.ndarray:

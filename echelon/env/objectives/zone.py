@@ -56,8 +56,8 @@ def control(inside: Tensor, game: SimModel) -> Tensor:
     tonnage = game.roster.by_team(inside * game.roster.tonnage)  # [B, 2]
     enemy = tonnage.flip(1)
     margin = (tonnage - enemy) / (tonnage + enemy).clamp_min(1.0)
-    least = game.rules.contested_share
-    shared = least + (1 - least) * margin.clamp_min(0.0)
+    minimum = game.rules.contested_share
+    shared = minimum + (1 - minimum) * margin.clamp_min(0.0)
     present, contested = tonnage > 0, (tonnage > 0) & (enemy > 0)
     return torch.where(contested, shared, present.to(tonnage.dtype))
 

@@ -63,8 +63,8 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
 def comms(state: State, game: SimModel) -> Tensor:
     """`[B, N, 5, comm_dim]` what each packmate said in the last decision; one's own row and the dead are zero."""
     messages, roster = state.messages, game.roster
-    nobody = torch.zeros_like(messages[:, :1])
-    received = torch.cat((messages, nobody), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
+    silence = torch.zeros_like(messages[:, :1])
+    received = torch.cat((messages, silence), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
     is_self = roster.pack_slot == torch.arange(roster.num_mechs, device=messages.device)[:, None]
     listens = state.mechs.alive[:, :, None] & ~is_self
     return torch.where(listens[..., None], received, 0.0)

@@ -41,17 +41,17 @@ def command_view(state: State, game: SimModel) -> dict[tuple[str, ...], Tensor]:
     is_known, at_pack = known_enemies(state, game), middle(state, game)
     reports, lives = pack_reports(state, at_pack, game)
     view: dict[tuple[str, ...], Tensor] = {}
-    for number, (team, group) in enumerate(layout.COMMAND.items()):
+    for index, (team, group) in enumerate(layout.COMMAND.items()):
         own_packs, enemy = slice(*pack_span(game)[team]), game.roster.teams["red" if team == "blue" else "blue"]
         count = own_packs.stop - own_packs.start
         indices = torch.arange(count, device=reports.device)
         order = (indices[:, None] + indices) % count
-        mask = is_known[:, None, number, enemy].expand(-1, count, -1)
+        mask = is_known[:, None, index, enemy].expand(-1, count, -1)
         streams = {
             "packs": reports[:, own_packs][:, order],
             "tracks": tracks(state, enemy, at_pack[:, own_packs], mask, game),
             "tracks_mask": mask,
-            "situation": situation(state, number, game)[:, None].expand(-1, count, -1),
+            "situation": situation(state, index, game)[:, None].expand(-1, count, -1),
         }
         view |= {(group, "observation", name): value for name, value in streams.items()}
         view[group, "mask"] = lives[:, own_packs]
@@ -113,7 +113,7 @@ def situation(state: State, team: int, game: SimModel) -> Tensor:
     """`[B, F]` a row of `layout.SITUATION` for the commanders of `team`, 0 blue and 1 red."""
     rules, maps = game.rules, game.maps
     score = exact.divide(state.score, rules.zone_score_to_win_s).clamp_max(1.0)
-    everybody = torch.ones_like(state.seed, dtype=torch.bool)
+    mask = torch.ones_like(state.seed, dtype=torch.bool)
     values = {
         "zone": maps.zone_center[state.map_id] / game.size[:2],
         "zone_radius": exact.divide(maps.zone_radius[state.map_id], game.config.world.longest_side),
@@ -123,7 +123,7 @@ def situation(state: State, team: int, game: SimModel) -> Tensor:
         "time": exact.divide(state.tick.float(), rules.max_decisions * rules.decision_repeat),
         "is_heard": state.tick % (game.config.command.period * rules.decision_repeat) == 0,
     }
-    return layout.pack(layout.SITUATION, values, everybody)
+    return layout.pack(layout.SITUATION, values, mask)
 
 
 def team_rewards(paid: Tensor, game: SimModel) -> dict[tuple[str, ...], Tensor]:
@@ -131,8 +131,8 @@ def team_rewards(paid: Tensor, game: SimModel) -> dict[tuple[str, ...], Tensor]:
     means = game.roster.team_mean(paid)
     spans = pack_span(game)
     return {
-        (group, "reward"): means[:, number, None, None].expand(-1, spans[team][1] - spans[team][0], -1)
-        for number, (team, group) in enumerate(layout.COMMAND.items())
+        (group, "reward"): means[:, index, None, None].expand(-1, spans[team][1] - spans[team][0], -1)
+        for index, (team, group) in enumerate(layout.COMMAND.items())
     }
 
 

@@ -80,17 +80,17 @@ def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor
     """`[B, P, OrderField]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
     command = within_bounds(commands)
     preference, kind = command[..., KINDS].max(-1)
-    place = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
+    position = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
     is_stationary = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
-    place = torch.where(is_stationary[..., None], middle(state, game), place)
+    position = torch.where(is_stationary[..., None], middle(state, game), position)
 
     target = named_enemy(state, command[..., TARGETS:], game)  # [B, P]
     attacks = (kind == int(OrderKind.ATTACK)) & (target != NO_MECH)
     target_pos = state.mechs.pos[..., :2].gather(1, target.clamp_min(0)[..., None].expand(-1, -1, 2))
-    place = torch.where(attacks[..., None], target_pos, place)
+    position = torch.where(attacks[..., None], target_pos, position)
     columns = [
         kind.to(torch.float32),
-        *place.unbind(-1),
+        *position.unbind(-1),
         torch.where(attacks, target, NO_MECH).to(torch.float32),
         (command[..., OrderAction.URGENCY] + 1) * 0.5,
         command[..., DISCIPLINES].argmax(-1).to(torch.float32),
@@ -109,11 +109,11 @@ def named_enemy(state: State, wishes: Tensor, game: SimModel) -> Tensor:
     roster, is_known = game.roster, known_enemies(state, game)
     first = {"blue": roster.num_blue, "red": 0}
     targets = []
-    for number, team in enumerate(roster.teams):
+    for team_index, team in enumerate(roster.teams):
         packs = slice(*pack_span(game)[team])
         count = roster.num_mechs - roster.num_blue if team == "blue" else roster.num_blue
         rows = wishes[:, packs, :count]
-        is_visible = is_known[:, None, number, first[team] : first[team] + count]
+        is_visible = is_known[:, None, team_index, first[team] : first[team] + count]
         best, index = torch.where(is_visible, rows, 0.0).max(-1)
         targets.append(torch.where(best > 0, index + first[team], NO_MECH))
     return torch.cat(targets, 1)
@@ -151,10 +151,10 @@ def hear(state: State, orders: actions.Orders, game: SimModel) -> State:
     listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, game).jam <= command.jam_limit)
     delay = round(command.delay_s / game.rules.dt_s)
     heard = state.orders_heard
-    for sent in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, the oldest first
-        issued = sent[..., OrderField.ISSUED]
+    for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, the oldest first
+        issued = order[..., OrderField.ISSUED]
         is_new = (issued > heard[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
-        heard = torch.where((is_new & listens)[..., None], sent, heard)
+        heard = torch.where((is_new & listens)[..., None], order, heard)
     return state.replace(orders_heard=heard)
 
 

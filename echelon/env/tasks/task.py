@@ -110,10 +110,10 @@ class Task:
     def successor(self) -> Task:
         """The next version of the task: its battles under the rules and the map maker of this Echelon, where a setting
         that had the default of the task's rules takes today's. A task of one's own may be registered by it."""
-        name, _, number = self.name.rpartition("-v")
+        name, _, version = self.name.rpartition("-v")
         return dataclasses.replace(
             self,
-            name=f"{name}-v{int(number) + 1}",
+            name=f"{name}-v{int(version) + 1}",
             config=self._today(self.config),
             rules_version=current_versions().rules,
             map_maker=current_versions().map_maker,
@@ -210,8 +210,8 @@ def latest(name: str) -> str:
     """
     newest: dict[str, int] = {}
     for task in tasks():
-        base, _, number = task.rpartition("-v")
-        newest[base] = max(newest.get(base, 0), int(number))
+        stem, _, version = task.rpartition("-v")
+        newest[stem] = max(newest.get(stem, 0), int(version))
     require(isinstance(name, str) and name in newest, "latest", f"one of {', '.join(newest)}", name)
     return f"{name}-v{newest[name]}"
 

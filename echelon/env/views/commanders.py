@@ -66,7 +66,7 @@ class CommandersView(EnvInfo, PartialEnv):
         """Called with every decision as `EchelonEnv.step` returns it, with the actions of mechs and commanders."""
         self.own = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
-        self.group_map = {GROUP: [f"pack_{number}" for number in range(len(names))]}
+        self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
         self.memories = self._first_memories()
         self._make_specs()
 
@@ -161,12 +161,12 @@ class CommandersView(EnvInfo, PartialEnv):
             raise ConfigError(f"{key} must have shape {tuple(expected)}, got {actual}: docs/COMMAND.md")
         orders: Tensor | None = real_action(key, action)
         total: TensorDict | None = None
-        for number in range(self.config.command.period):
+        for i in range(self.config.command.period):
             result = self.decide(orders)
             reward = self.own.gather(*(result.get((COMMAND[team], "reward")) for team in GROUPS))
             current, orders = self._shown(result), None
             current.set((GROUP, "reward"), reward)
-            total = current if total is None else self._gone_on(total, current, self.config.reward.gamma**number)
+            total = current if total is None else self._gone_on(total, current, self.config.reward.gamma**i)
         assert total is not None
         return total
 

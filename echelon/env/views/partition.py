@@ -49,7 +49,7 @@ def team_members(config: EnvConfig, side: Side, names: Sequence[str], team: str 
     }
     sides = GROUPS if side == "both" else (side,)
     classes = [[formation.classes[n].name.lower() for n in of_team[group]] for group in sides]
-    class_names = [" or ".join(dict.fromkeys(both)) for both in zip(*classes, strict=True)]
+    class_names = [" or ".join(dict.fromkeys(pair)) for pair in zip(*classes, strict=True)]
     packs = [formation.pack[n] - formation.pack[of_team[sides[0]][0]] for n in of_team[sides[0]]]
     return [Member(name, team, kind, pack) for name, kind, pack in zip(names, class_names, packs, strict=True)]
 

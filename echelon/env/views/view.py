@@ -118,9 +118,9 @@ class View(EnvInfo, PartialEnv):
         self._masks = ActionMasks(self.env.game) if any_discrete else None
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
-        own, other = self._team_sizes()
-        self._opponent_memory = first_memory(self.opponent, self.env, other)
-        self._partner_memory = first_memory(self.partner, self.env, own)
+        own_size, other_size = self._team_sizes()
+        self._opponent_memory = first_memory(self.opponent, self.env, other_size)
+        self._partner_memory = first_memory(self.partner, self.env, own_size)
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
         specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
@@ -289,11 +289,11 @@ class View(EnvInfo, PartialEnv):
             self._partner_memory = moves.replaced(partner_memory, self._partner_memory)
         self._remember(tensordict, moves)
         result = self.env._step(actions)
-        shown = self._show(result)
+        output = self._show(result)
         reward = self.commanded.gather(*(result.get((group, "reward")) for group in GROUPS))
         for group, index in self._index.items():
-            shown.set(self._key(group, "reward"), reward[:, index])
-        return shown
+            output.set(self._key(group, "reward"), reward[:, index])
+        return output
 
     def _decide(self, who: str, policy: TeamPolicy, memory: TensorDictBase) -> tuple[Tensor, TensorDictBase]:
         """What a policy inside does for its whole team, `[B, A, D]`, and what it remembers next."""
@@ -342,7 +342,7 @@ class View(EnvInfo, PartialEnv):
         if self._masks is not None:
             masks = self._masks(self.env.state)
             entries["action_mask"] = gather(*(masks[:, span] for span in self.env.teams.values()))
-        shown = TensorDict({}, self.batch_size, device=self.device)
+        output = TensorDict({}, self.batch_size, device=self.device)
         for group, form in self.forms.items():
             index = self._index[group]
             left_out = () if form.is_discrete else ("action_mask",)
@@ -350,14 +350,14 @@ class View(EnvInfo, PartialEnv):
             team["observation"] = (structured if flat is None or not form.is_flat else flat)[:, index]
             if form.has_memory:
                 team["memory"] = self._memory_of(group)
-            self._set_group(shown, group, TensorDict(team, team["mask"].shape, device=self.device))
+            self._set_group(output, group, TensorDict(team, team["mask"].shape, device=self.device))
         for name in ("telemetry", "is_init", *DONE_KEYS):
-            self._set_root(shown, name, seen.get(name))
+            self._set_root(output, name, seen.get(name))
         if self.has_state:
-            self._set_root(shown, "state", self._state(seen))
+            self._set_root(output, "state", self._state(seen))
         if self.info:
-            self._set_root(shown, "outcome", self._outcome(seen.get("outcome")))
-        return shown
+            self._set_root(output, "outcome", self._outcome(seen.get("outcome")))
+        return output
 
     def _memory_of(self, group: str) -> TensorDictBase:
         if group not in self._remembered:

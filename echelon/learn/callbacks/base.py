@@ -192,7 +192,7 @@ class CallbackList:
         """Share errors and requests between all processes, in one all-reduce; either may end the run, saved."""
         requests = trainer.requests
         maxima = trainer.ranks.maxima([error is not None, trainer.pending_signal(), requests.stop, requests.checkpoint])
-        failed, signal, stop, checkpoint = (int(number) for number in maxima)
+        failed, signal, stop, checkpoint = (int(value) for value in maxima)
         trainer.requests, trainer.stopped = Requests(bool(stop), bool(checkpoint)), bool(stop)
         if failed:
             # The error itself may be that of a full disk, or of `on_checkpoint`.

@@ -58,8 +58,8 @@ class ThreadChoice(Callback):
         if trainer.device.type != "cpu":
             return
         self._look_for_load(trainer)
-        number = self.trial or self.number
-        self.rates.setdefault(number, deque(maxlen=TRIAL)).append(metrics["agent_steps_per_s"] or 0.0)
+        threads = self.trial or self.number
+        self.rates.setdefault(threads, deque(maxlen=TRIAL)).append(metrics["agent_steps_per_s"] or 0.0)
         self.waited += 1
         if self.trial and self.waited == TRIAL:
             self._judge(trainer)

@@ -76,14 +76,14 @@ def save_checkpoint(
     Raises:
         FileError: a file cannot be written; then there is no folder.
     """
-    draft = path.parent / f".{path.name}.draft"
-    with new_folder(path, draft) if ranks.is_first else contextlib.nullcontext():
+    temporary = path.parent / f".{path.name}.draft"
+    with new_folder(path, temporary) if ranks.is_first else contextlib.nullcontext():
         ranks.barrier()
-        hashes = {} if run is None else write_run_files(draft, run, ranks)
+        hashes = {} if run is None else write_run_files(temporary, run, ranks)
         merged = gather_provenance(provenance, ranks)
         if ranks.is_first:
             for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
-                hashes[name] = write_hashed(draft / name, weight_bytes(tensors))
+                hashes[name] = write_hashed(temporary / name, weight_bytes(tensors))
             claims = {
                 **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
                 "counters": as_json(counters),
@@ -93,7 +93,7 @@ def save_checkpoint(
                 PROVENANCE: merged.as_json(),
                 SAVED_AT: round(time.time(), 3),
             }
-            write_through(draft / CLAIMS, json_bytes(claims))
+            write_through(temporary / CLAIMS, json_bytes(claims))
     ranks.barrier()
 
 
@@ -175,10 +175,10 @@ def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
     drafts of killed processes are deleted too.
     """
     root = folder / "checkpoints"
-    kept = set() if best is None else {checkpoint_path(folder, best)}
+    keep = set() if best is None else {checkpoint_path(folder, best)}
     numbered = [path for path in checkpoints_in(root) if re.fullmatch(r"iteration_\d+", path.name)]
     for path in sorted(numbered, key=lambda path: int(path.name[len("iteration_") :]))[: max(0, len(numbered) - last)]:
-        if path not in kept:
+        if path not in keep:
             with writing_to(path):
                 path.rename(path.parent / f".{path.name}.gone")
     with writing_to(root):

@@ -78,12 +78,12 @@ def _retreat(
             slopes_i[j], slopes_f[j] = at_c * g * i * (ONE - i), at_c * before_c[row, j] * f * (ONE - f)
             slopes_g[j], slopes_o[j] = at_c * i * (ONE - g * g), at_h * squashed * o * (ONE - o)
         # Not in the same loop: LLVM could not tell that what one writes the others do not.
-        for number, slopes in enumerate((slopes_i, slopes_f, slopes_g, slopes_o)):
+        for gate, slopes in enumerate((slopes_i, slopes_f, slopes_g, slopes_o)):
             for j in range(width):
                 if is_half:
-                    to_gates[row, number * width + j] = halved(slopes[j])
+                    to_gates[row, gate * width + j] = halved(slopes[j])
                 else:
-                    to_gates[row, number * width + j] = slopes[j]
+                    to_gates[row, gate * width + j] = slopes[j]
 
 
 def retreat(

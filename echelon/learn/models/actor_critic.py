@@ -98,8 +98,8 @@ def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: obj
 
     if base.memory.supports_vmap:
         return torch.vmap(single)(weights, *inputs)
-    number = len(next(iter(weights.values())))
-    outputs = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(number)]
+    n = len(next(iter(weights.values())))
+    outputs = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(n)]
     return tree_map(lambda *leaves: torch.stack(leaves), *outputs)
 
 

@@ -122,10 +122,10 @@ class GridEncoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels, 1, **new_layer()))
         corners = range(0, cells - 2, 2)
         kernels = torch.zeros(9, len(corners), len(corners), cells, cells, **new_layer())
-        for number in range(9):
+        for offset in range(9):
             for row, y in enumerate(corners):
                 for column, x in enumerate(corners):
-                    kernels[number, row, column, y + number // 3, x + number % 3] = 1.0
+                    kernels[offset, row, column, y + offset // 3, x + offset % 3] = 1.0
         self.register_buffer("places", kernels.flatten(1), persistent=False)
         self.cells = cells
         self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width, **new_layer()))

@@ -118,6 +118,6 @@ def export_onnx(
         ) from None
     assert program is not None
     program.model.metadata_props.update(about or {})
-    with replacing(path) as draft:
-        program.save(draft, external_data=False)
+    with replacing(path) as temporary:
+        program.save(temporary, external_data=False)
     return step

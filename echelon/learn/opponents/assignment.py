@@ -240,4 +240,4 @@ def count_readers(memory: TensorDictBase, blocks: int, slots: int) -> Tensor:
         memory: memory of the teams that the opponents command, batch `[B, A]`.
     """
     slot = memory.get(SLOT)[:, 0, 0].view(blocks, -1)
-    return torch.stack([(slot == number + 1).sum(1) for number in range(slots)], 1)
+    return torch.stack([(slot == i + 1).sum(1) for i in range(slots)], 1)

@@ -100,7 +100,7 @@ class FrozenOpponents:
 
     def _least_wanted(self, block: int) -> int:
         """The first slot whose opponent has left the pool, or else the one filled longest ago."""
-        by_age = [(self.newest[block] + number) % self.num_slots for number in range(1, self.num_slots + 1)]
+        by_age = [(self.newest[block] + i) % self.num_slots for i in range(1, self.num_slots + 1)]
         return next((slot for slot in by_age if self.names[block][slot] not in self.shares), by_age[0])
 
     @torch.no_grad()
@@ -109,9 +109,9 @@ class FrozenOpponents:
         resampling), so that few slots hold many opponents."""
         self.names[block][slot] = ""
         counts, total = Counter(name for row in self.names for name in row), self.blocks * self.num_slots
-        lacks = [max(total * share - counts[name], 0.0) for name, share in self.shares.items()]
-        whole = [int(lack + ROUNDING) for lack in lacks]
-        name = random.Random(f"{self.seed} {self.draws}").choices(list(self.shares), whole if any(whole) else lacks)[0]
+        gaps = [max(total * share - counts[name], 0.0) for name, share in self.shares.items()]
+        whole = [int(gap + ROUNDING) for gap in gaps]
+        name = random.Random(f"{self.seed} {self.draws}").choices(list(self.shares), whole if any(whole) else gaps)[0]
         self.draws += 1
         weights = self.pool.weights_of(name)
         for key, stack in self.weights.items():
@@ -130,7 +130,7 @@ class FrozenOpponents:
             weights = [self.shares.get(name, 0.0) / counts[name] for name in row]
             # Where all have left the pool, they are met until one of them can be replaced.
             weights = weights if sum(weights) > 0 else [float(name != "") for name in row]
-            rows.append([sum(weights[: number + 1]) / sum(weights) for number in range(self.num_slots - 1)])
+            rows.append([sum(weights[: i + 1]) / sum(weights) for i in range(self.num_slots - 1)])
         self.edges.copy_(torch.tensor(rows, dtype=torch.float32, device="cpu"))
 
     def state_dict(self) -> StateDict:

@@ -70,11 +70,11 @@ class SnapshotPool:
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes."""
-        names, newest = state_dict.row("names", str), list(self.snapshots.values())[-1]
+        names, reference = state_dict.row("names", str), list(self.snapshots.values())[-1]
         if not names:
             raise FileError(f"{state_dict.name}.names must name at least one, got none")
-        state_dict.check({key: value.expand(len(names), *value.shape) for key, value in newest.items()})
-        stacks = {key: stack.to(newest[key].device) for key, stack in state_dict.tensors.items()}
+        state_dict.check({key: value.expand(len(names), *value.shape) for key, value in reference.items()})
+        stacks = {key: stack.to(reference[key].device) for key, stack in state_dict.tensors.items()}
         self.snapshots = {name: {k: stack[i] for k, stack in stacks.items()} for i, name in enumerate(names)}
         self._drop_oldest()
 

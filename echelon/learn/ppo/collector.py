@@ -304,9 +304,9 @@ class TeamCollector(BaseCollector):
         if self.final_views is None:
             return
         truncated = self.buffer.get(("next", "truncated"))
-        number = truncated.cumsum(0) - 1
+        index = truncated.cumsum(0) - 1
         for slot, stored in enumerate(self.final_views.views.unbind(0)):
-            is_stored = truncated & (number == slot)
+            is_stored = truncated & (index == slot)
             following.copy_(torch.where(is_stored[..., None], self.views.value_of(stored), following))
 
     def _count(self, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:

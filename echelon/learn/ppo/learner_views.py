@@ -133,12 +133,12 @@ class FinalViews:
 
     def store(self, truncated: Tensor, pieces: Sequence[TensorDictBase]) -> None:
         """Keep the view of each team whose battle was `truncated [G]`; `pieces` make up a view, one after the other."""
-        for number, stored in enumerate(self.views.unbind(0)):
-            mask, start = truncated & (self.taken == number), 0
-            for piece in pieces:
-                rows = slice(start, start + len(piece))
-                targets = [stored.get(key)[rows] for key in piece.keys(True, True)]
-                replace_rows(mask[rows], None, targets, list(piece.values(True, True)))
+        for slot, stored in enumerate(self.views.unbind(0)):
+            mask, start = truncated & (self.taken == slot), 0
+            for view in pieces:
+                rows = slice(start, start + len(view))
+                targets = [stored.get(key)[rows] for key in view.keys(True, True)]
+                replace_rows(mask[rows], None, targets, list(view.values(True, True)))
                 start = rows.stop
         self.taken += truncated
 

@@ -246,8 +246,8 @@ class PPO:
     def _in_turn(self, parts: Sequence[TensorDictBase]) -> list[dict[str, Tensor]]:
         """Add the gradients of all `parts` to the weights' and return the report of each."""
         reports, size = [], self.ranks.size
-        for number, chunk in enumerate(parts):
-            with self._gradient_sync(is_last=number + 1 == len(parts)), PROGRESS.calling(LOSS):
+        for i, chunk in enumerate(parts):
+            with self._gradient_sync(is_last=i + 1 == len(parts)), PROGRESS.calling(LOSS):
                 losses = dict(self.loss(chunk).items())
                 # DistributedDataParallel averages over processes, but the losses are already divided by global counts.
                 (total(losses) * size).backward()
@@ -285,8 +285,8 @@ class PPO:
         may_choose = self.config.accumulate == 0 and mask.device.type == "cpu" and LIVING in self.objective.in_keys
         if not may_choose:
             return max(self.config.accumulate, 1)
-        fewest = 1 if mask.numel() <= CPU_WHOLE else 2
-        return min(max(math.ceil(mask.numel() / CPU_PART), fewest), len(mask))
+        minimum = 1 if mask.numel() <= CPU_WHOLE else 2
+        return min(max(math.ceil(mask.numel() / CPU_PART), minimum), len(mask))
 
     def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
         """Context that synchronises gradients between processes only for the last part of a minibatch."""

@@ -196,11 +196,11 @@ def launch(one: Any, gun: Any, mechs: Any, hulls: Any, shot: Any, rules: Any) ->
 @called
 def mark(one: Any, paint: Any, hulls: Any, rules: Any) -> None:
     """`firing.paint` of one beam: of several of a pack and weapon the first counts."""
-    spot = paint[one.target, hulls[one.shooter].pack]
-    if spot.weapon != one.weapon:
-        spot.weapon = one.weapon
-        spot.left = rules.paint_substeps
-        spot.by = one.shooter
+    paint_mark = paint[one.target, hulls[one.shooter].pack]
+    if paint_mark.weapon != one.weapon:
+        paint_mark.weapon = one.weapon
+        paint_mark.left = rules.paint_substeps
+        paint_mark.by = one.shooter
 
 
 @called
