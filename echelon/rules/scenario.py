@@ -26,7 +26,7 @@ FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "
 """Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
 SIZES = ("blue_sizes", "red_sizes")
 OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective", *SIZES)
-FIELDS = (*OWN, *(each.name for each in dataclasses.fields(EnvConfig) if each.name not in FROM_UNITS))
+FIELDS = (*OWN, *(f.name for f in dataclasses.fields(EnvConfig) if f.name not in FROM_UNITS))
 """What a scenario's file may hold."""
 NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
 """Settings of generated maps, in which scenarios of one batch may differ."""

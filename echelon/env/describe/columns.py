@@ -26,7 +26,7 @@ from echelon.rules.catalog import Catalog, Hull, Trigger
 from echelon.rules.config import EnvConfig, FeaturesConfig
 from echelon.rules.specs import WeaponSpec
 
-SWITCH = SimpleNamespace(**{one.name: one.name for one in fields(FeaturesConfig)})
+SWITCH = SimpleNamespace(**{f.name: f.name for f in fields(FeaturesConfig)})
 """Names of the switches."""
 Switches = tuple[str, ...]
 
