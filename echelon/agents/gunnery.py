@@ -46,8 +46,8 @@ class Loadout:
 
     def has_better(self, trigger: Trigger) -> bool:
         """Whether another of its guns makes much more damage of the heat."""
-        own = worth(self.guns[trigger])
-        return own > 0 and any(worth(gun) > BETTER * own for gun in self.guns.values())
+        current = worth(self.guns[trigger])
+        return current > 0 and any(worth(gun) > BETTER * current for gun in self.guns.values())
 
 
 def loadouts(config: EnvConfig) -> dict[Hull, Loadout]:
@@ -140,10 +140,10 @@ class Gunner(nn.Module):
         decision_s = config.rules.decision_s
         tables = {
             "facts": hull_table(
-                {h: [gun_facts(one, t, decision_s) for t in self.triggers] for h, one in loadouts.items()}
+                {h: [gun_facts(kit, t, decision_s) for t in self.triggers] for h, kit in loadouts.items()}
             ),
-            "radius": hull_table({h: max(one.hull.size) / 2 for h, one in loadouts.items()}),
-            "streams": hull_table({h: float(is_stream(one.guns.get(Trigger.PRIMARY))) for h, one in loadouts.items()}),
+            "radius": hull_table({h: max(kit.hull.size) / 2 for h, kit in loadouts.items()}),
+            "streams": hull_table({h: float(is_stream(kit.guns.get(Trigger.PRIMARY))) for h, kit in loadouts.items()}),
             "is_used": torch.tensor([trigger in tier.triggers for trigger in used], device="cpu"),
             "is_secondary": torch.tensor([trigger == Trigger.SECONDARY for trigger in used], device="cpu"),
             "is_tertiary": torch.tensor([trigger == Trigger.TERTIARY for trigger in used], device="cpu"),
@@ -164,40 +164,40 @@ class Gunner(nn.Module):
 
     def man(self, view: View) -> Battery:
         range_vox, arc_cos, speed, homes, cost, ceiling, cycle_heat = view.of_hull(self.facts).unbind(-1)
-        waits = torch.stack([view.cooldown[..., int(trigger)] > 0 for trigger in self.triggers], -1)
-        return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, waits)
+        on_cooldown = torch.stack([view.cooldown[..., int(trigger)] > 0 for trigger in self.triggers], -1)
+        return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, on_cooldown)
 
     def reaches(self, view: View, target: Target, battery: Battery) -> Tensor:
         """`[B, A, G]` bool: the target is in range; homing guns count by their sight lock."""
         sight_lock = battery.range_vox.clamp_max(self.sight_lock_vox)
-        reach = torch.where(battery.homes, sight_lock, battery.range_vox)
-        wanted = target.exists[..., None] & (target.distance[..., None] <= reach)
+        range_vox = torch.where(battery.homes, sight_lock, battery.range_vox)
+        in_reach = target.exists[..., None] & (target.distance[..., None] <= range_vox)
         if self.tier.shares_paint:
-            wanted = wanted | (battery.homes & (target.exists & target.painted)[..., None])
+            in_reach = in_reach | (battery.homes & (target.exists & target.painted)[..., None])
         if self.tier.lines_up:
             # Guns that take no aim, and all on the third trigger, are fired straight ahead, also into walls.
             lined_up = target.clear & (target.offset[..., 0] > LINED_UP * length(target.offset[..., :2]))
-            wanted = wanted & (lined_up[..., None] | ~(self.is_tertiary | battery.straight))
-        return wanted
+            in_reach = in_reach & (lined_up[..., None] | ~(self.is_tertiary | battery.straight))
+        return in_reach
 
     def will_hit(self, view: View, target: Target, battery: Battery) -> Tensor:
         """`[B, A, G]` bool: the shot will meet its target; aimed weapons take any hostile for that."""
         contacts = view.contacts
-        ground = length(contacts.offset[..., :2])
+        ground_distance = length(contacts.offset[..., :2])
         distance = contacts.distance[..., None, :]
-        in_arc = contacts.offset[..., None, :, 0] >= battery.arc_cos[..., None] * ground[..., None, :]
+        in_arc = contacts.offset[..., None, :, 0] >= battery.arc_cos[..., None] * ground_distance[..., None, :]
         homes = battery.homes[..., None]
         in_sight = contacts.clear[..., None, :] & (~homes | (distance <= self.sight_lock_vox))
         locked = in_sight | (homes & contacts.painted[..., None, :])
         in_range = distance <= battery.range_vox[..., None]
-        somebody = (contacts.hostile[..., None, :] & in_range & in_arc & locked).any(-1)
+        meets_hostile = (contacts.hostile[..., None, :] & in_range & in_arc & locked).any(-1)
 
-        aside = exact.sine_64(KINETIC_AIM_FOCUS_RAD, 0.0) * length(target.offset[..., :2])
-        ahead = (target.offset[..., 0] > 0) & (target.offset[..., 1].abs() <= aside)
-        shootable = (target.exists & target.clear & ahead)[..., None] & (
+        tolerance = exact.sine_64(KINETIC_AIM_FOCUS_RAD, 0.0) * length(target.offset[..., :2])
+        is_ahead = (target.offset[..., 0] > 0) & (target.offset[..., 1].abs() <= tolerance)
+        shootable = (target.exists & target.clear & is_ahead)[..., None] & (
             target.distance[..., None] <= battery.range_vox
         )
-        return torch.where(battery.straight, shootable & self.arrives(target, battery), somebody)
+        return torch.where(battery.straight, shootable & self.arrives(target, battery), meets_hostile)
 
     def arrives(self, target: Target, battery: Battery) -> Tensor:
         """`[B, A, G]` bool: the target will not have walked out of the way of a shot at it."""
@@ -221,14 +221,14 @@ def cycle(view: View, battery: Battery, wanted: Tensor) -> Fire:
     A warm mech holds no trigger whose gun reloads: it vents meanwhile, at three times the cooling.
     """
     warm = view.heat[..., None] > battery.cycle_heat
-    able = wanted & ~(battery.waits & warm)
-    heat, held = view.heat, []
+    can_fire = wanted & ~(battery.waits & warm)
+    heat, fired = view.heat, []
     for gun in range(wanted.shape[-1]):
-        after = heat + battery.cost[..., gun]
-        fires = able[..., gun] & (after < battery.ceiling[..., gun])
-        heat = torch.where(fires, after, heat)
-        held.append(fires)
-    guns = torch.stack(held, -1)
+        heat_after = heat + battery.cost[..., gun]
+        fires = can_fire[..., gun] & (heat_after < battery.ceiling[..., gun])
+        heat = torch.where(fires, heat_after, heat)
+        fired.append(fires)
+    guns = torch.stack(fired, -1)
     return Fire(guns, ~guns.any(-1) & (view.heat > COOL_HEAT))
 
 

@@ -63,9 +63,9 @@ class Heuristic(TensorDictModuleBase):
         size = torch.tensor([config.world.size_x, config.world.size_y], dtype=torch.float32, device="cpu")
         self.register_buffer("size", size, persistent=False)
         armed = loadouts(config)
-        top_speed = hull_table({kind: one.hull.max_speed_vox_per_s for kind, one in armed.items()})
+        top_speed = hull_table({kind: loadout.hull.max_speed_vox_per_s for kind, loadout in armed.items()})
         self.register_buffer("top_speed", top_speed, persistent=False)
-        emits = hull_table({kind: float(one.hull.ewar) for kind, one in armed.items()})
+        emits = hull_table({kind: float(loadout.hull.ewar) for kind, loadout in armed.items()})
         self.register_buffer("emits", emits, persistent=False)
         self.radio = Radio(size, self.comm_dim)
         self.spotter = Spotter(self.tier, armed, config)
@@ -101,13 +101,13 @@ class Heuristic(TensorDictModuleBase):
         self.pull(action, self.gunner(view, target), self.spotter.smokes(view, target), may_fire)
         self.signal(action, view, target, target_at, jammed_s)
         team.set("action", action)
-        new = {
+        outputs = {
             "stuck_s": stuck_s[..., None],
             "target_at": target_at,
             "jammed_s": jammed_s[..., None],
             "shots_due": shots_due - may_fire[..., None].float(),
         }
-        for name, value in new.items():
+        for name, value in outputs.items():
             team.set(("next", "memory", name), value)
         return team
 
@@ -147,10 +147,10 @@ class Heuristic(TensorDictModuleBase):
 
     def pull(self, action: Tensor, fire: Fire, smokes: Tensor, may_fire: Tensor) -> None:
         """Write the triggers and the vent into `action [B, A, D]`."""
-        held = [*zip(self.gunner.triggers, fire.guns.unbind(-1), strict=True)]
-        held += zip(self.spotter.triggers, smokes.unbind(-1), strict=True)
+        presses = [*zip(self.gunner.triggers, fire.guns.unbind(-1), strict=True)]
+        presses += zip(self.spotter.triggers, smokes.unbind(-1), strict=True)
         for trigger, column in TRIGGER_COLUMNS.items():
-            fires = [sign(holds & may_fire) for one, holds in held if one == trigger]
+            fires = [sign(pressed & may_fire) for t, pressed in presses if t == trigger]
             if fires:
                 action[..., column] = torch.stack(fires).amax(0)
         action[..., Act.VENT] = sign(fire.vents)

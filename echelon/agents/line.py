@@ -86,10 +86,10 @@ class LineCommander(TensorDictModuleBase):
         }
         longest = max(len(line) for line in lines)
         # Steps that a shorter line lacks never hold.
-        whole = [(*line, *[Step(until_s=0.0)] * (longest - len(line))) for line in lines]
-        for name, fact in FACTS.items():
-            tables[f"step_{name}"] = float_table([[fact(step) for step in line] for line in whole])
-        fires = [[fired(step, hull, config) for step in line] for line, hull in zip(whole, hulls, strict=True)]
+        padded = [(*line, *[Step(until_s=0.0)] * (longest - len(line))) for line in lines]
+        for name, read in FACTS.items():
+            tables[f"step_{name}"] = float_table([[read(step) for step in line] for line in padded])
+        fires = [[fired(step, hull, config) for step in line] for line, hull in zip(padded, hulls, strict=True)]
         tables["step_fire"] = float_table(fires)
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
@@ -131,15 +131,15 @@ class LineCommander(TensorDictModuleBase):
         """`[..., A, S]` int64 the contact slot of the nearest hostile that each step may mean, and whether there is
         one."""
         contacts, mechs = view.contacts, view.heat.shape[-1]
-        known, clear, painted = contacts.hostile, contacts.clear, contacts.painted
-        is_so = torch.stack((known, known, known & clear, known & painted), -2)  # [..., A, 4, K]
-        wanted = self.facts("step_target_is", mechs).long()[..., None]
-        wanted = wanted.expand(*is_so.shape[:-2], wanted.shape[-2], is_so.shape[-1])
+        hostile, clear, painted = contacts.hostile, contacts.clear, contacts.painted
+        candidates = torch.stack((hostile, hostile, hostile & clear, hostile & painted), -2)  # [..., A, 4, K]
+        kinds = self.facts("step_target_is", mechs).long()[..., None]
+        kinds = kinds.expand(*candidates.shape[:-2], kinds.shape[-2], candidates.shape[-1])
         classes = self.facts("step_target", mechs)  # [A, S, 4]
         is_of_class = exact.sum(classes[..., :, None, :] * contacts.hull[..., None, :, :], -1) > 0
-        meant = is_so.gather(-2, wanted) & is_of_class  # [..., A, S, K]
-        nearness = torch.where(meant, -contacts.distance[..., None, :], NOBODY)
-        return nearness.argmax(-1), meant.any(-1)
+        matches = candidates.gather(-2, kinds) & is_of_class  # [..., A, S, K]
+        nearness = torch.where(matches, -contacts.distance[..., None, :], NOBODY)
+        return nearness.argmax(-1), matches.any(-1)
 
     def step_of(self, view: View, time_s: Tensor, slots: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
         """`[..., A]` the first step whose conditions hold, and whether there is one."""
@@ -149,12 +149,12 @@ class LineCommander(TensorDictModuleBase):
             return self.facts(f"step_{name}", mechs)
 
         distance = torch.where(found, view.contacts.distance.gather(-1, slots), FAR_VOX)
-        circle, heat, now = fact("inside"), view.heat[..., None], time_s[..., None] + SOON_S
-        away = length(view.position[..., None, :] - circle[..., :2])
-        holds = (now >= fact("from_s")) & (now < fact("until_s"))
+        circle, heat, time = fact("inside"), view.heat[..., None], time_s[..., None] + SOON_S
+        to_center = length(view.position[..., None, :] - circle[..., :2])
+        holds = (time >= fact("from_s")) & (time < fact("until_s"))
         holds = holds & (heat >= fact("heat_above")) & (heat <= fact("heat_below"))
         holds = holds & (distance >= fact("range_above")) & (distance <= fact("range_below"))
-        holds = holds & ((fact("target_is") == 0) | found) & (away <= circle[..., 2])
+        holds = holds & ((fact("target_is") == 0) | found) & (to_center <= circle[..., 2])
         return holds.long().argmax(-1), holds.any(-1)
 
     def act(self, view: View, target: Target, known: Tensor, which: Tensor, holds: Tensor) -> Tensor:
@@ -166,9 +166,9 @@ class LineCommander(TensorDictModuleBase):
         rate = self.facts("yaw_rate", which.shape[-1]).clamp_min(TINY) * self.decision_s
         action[..., Act.YAW_RATE] = (bearing / rate).clamp(-1, 1)
         waits_for_aim = self.facts("straight", which.shape[-1]) > 0
-        held = (self.fact_of("fire", which) > 0) & (~waits_for_aim | is_faced[..., None])
+        pressed = (self.fact_of("fire", which) > 0) & (~waits_for_aim | is_faced[..., None])
         for trigger, act in TRIGGER_COLUMNS.items():
-            action[..., act] = sign(held[..., int(trigger)])
+            action[..., act] = sign(pressed[..., int(trigger)])
         emits = self.facts("has_emitter", which.shape[-1]) > 0
         action[..., Act.SECONDARY] = torch.where(emits, self.fact_of("emit", which), action[..., Act.SECONDARY])
         action[..., Act.VENT] = sign(self.fact_of("vent", which) > 0)
@@ -181,16 +181,16 @@ class LineCommander(TensorDictModuleBase):
         """`[..., A, 2]` share of the top speed, ahead and to the left."""
         to = to_body(self.fact_of("to", which) - view.position, view.heading)
         keep = self.fact_of("keep", which)[..., None]
-        apart = target.offset[..., :2]
-        away = length(apart).clamp_min(TINY)[..., None]
-        beyond = apart * (1 - keep / away)
+        offset = target.offset[..., :2]
+        distance = length(offset).clamp_min(TINY)[..., None]
+        beyond = offset * (1 - keep / distance)
         # Around the target to its back: `round` is positive to the left of where it faces.
-        outwards = -apart / away
+        outwards = -offset / distance
         round_by = target.facing[..., :1] * outwards[..., 1:] - target.facing[..., 1:] * outwards[..., :1]
         behind = exact.sum(target.facing * outwards, -1)[..., None]
         rest = torch.where(behind > 0, 1.0, round_by.abs())
         left = torch.stack((-outwards[..., 1], outwards[..., 0]), -1)
-        around = beyond + torch.where(round_by < 0, -left, left) * rest * away * (behind > -0.98)
+        around = beyond + torch.where(round_by < 0, -left, left) * rest * distance * (behind > -0.98)
         follow = torch.where(self.fact_of("rear", which)[..., None] > 0, around, beyond)
         follow = follow * ((keep >= 0) & known[..., None])
         goal = torch.where(self.fact_of("walks", which)[..., None] > 0, to, follow)
@@ -203,20 +203,20 @@ class LineCommander(TensorDictModuleBase):
         point = to_body(self.fact_of("face", which) - view.position, view.heading)
         ahead, left = torch.where(at_point[..., None], point, target.offset[..., :2]).unbind(-1)
         bearing = exact.atan2(left.contiguous(), ahead.contiguous()) * (at_point | known)
-        near = torch.where(at_point, POINT_RAD, AIMED_RAD)
-        return bearing, (bearing.abs() < near) & (at_point | known)
+        tolerance = torch.where(at_point, POINT_RAD, AIMED_RAD)
+        return bearing, (bearing.abs() < tolerance) & (at_point | known)
 
 
 def waits(hull: str, trigger: Trigger, config: EnvConfig) -> float:
     """1 where a weapon on the trigger of a hull fires whether or not somebody stands there."""
-    hung = [weapon for on, weapon in weapons_on(hull, config).values() if on == trigger]
-    return float(any(not weapon.needs for weapon in hung))
+    weapons = [weapon for mount, weapon in weapons_on(hull, config).values() if mount == trigger]
+    return float(any(not weapon.needs for weapon in weapons))
 
 
 def fired(step: Step, hull: str, config: EnvConfig) -> list[float]:
     """By trigger 1 where the step holds it."""
-    held = {trigger for name, (trigger, _) in weapons_on(hull, config).items() if name in step.fire}
-    return [float(trigger in held) for trigger in Trigger]
+    pressed = {trigger for name, (trigger, _) in weapons_on(hull, config).items() if name in step.fire}
+    return [float(trigger in pressed) for trigger in Trigger]
 
 
 def line_of(piece: Piece, config: EnvConfig) -> LineCommander:

@@ -39,21 +39,21 @@ def strangers() -> dict[str, Stranger]:
 
 def names_in(population: Split, role: str) -> tuple[str, ...]:
     """Names of a population's opponents or partners, in the order of the table."""
-    return tuple(one.name for one in strangers().values() if one.population == population and role in one.roles)
+    return tuple(s.name for s in strangers().values() if s.population == population and role in s.roles)
 
 
 def held_out(name: str, digest: str = "") -> bool:
     """Whether a commander is of the test population, by its name or by the sha256 of its weights."""
-    own = full_name(name)
-    return any(one.population == "test" and (own == one.name or digest == one.sha256) for one in strangers().values())
+    full = full_name(name)
+    return any(s.population == "test" and (full == s.name or digest == s.sha256) for s in strangers().values())
 
 
 def scripted_hash(name: str) -> str | None:
     """sha256 of the abilities of a scripted commander; None for any other."""
     full = full_name(name)
-    kind, _, own = full.partition(":")
-    known = TIERS if is_scripted(full) else STYLES if kind == STYLE else {}
-    tier: Tier | None = known.get(own)
+    kind, _, name_in_table = full.partition(":")
+    table = TIERS if is_scripted(full) else STYLES if kind == STYLE else {}
+    tier: Tier | None = table.get(name_in_table)
     if tier is None:
         return None
     # Those that it has: an ability that comes later, which it lacks, leaves its hash alone.

@@ -53,11 +53,11 @@ class Helm(nn.Module):
     def __init__(self, tier: Tier) -> None:
         super().__init__()
         self.tier = tier
-        usual = BATTLE_RANGE_VOX if tier.seeks_battle else CLOSE_RANGE_VOX
-        ranges = dict(zip(Hull, tier.range_vox, strict=True)) if tier.range_vox else usual
-        places = float_table([(x * vox, y * vox) for vox in COVER_VOX for x, y in COVER_WAYS])
+        default = BATTLE_RANGE_VOX if tier.seeks_battle else CLOSE_RANGE_VOX
+        ranges = dict(zip(Hull, tier.range_vox, strict=True)) if tier.range_vox else default
+        offsets = float_table([(x * vox, y * vox) for vox in COVER_VOX for x, y in COVER_WAYS])
         self.register_buffer("range_vox", hull_table(ranges), persistent=False)
-        self.register_buffer("places", places, persistent=False)
+        self.register_buffer("places", offsets, persistent=False)
         self.register_buffer("depths", float_table(COVER_DEPTH_VOX), persistent=False)
 
     def forward(self, view: View, target: Target) -> Tensor:
@@ -84,13 +84,13 @@ class Helm(nn.Module):
 
     def seek_battle(self, view: View, target: Target) -> Tensor:
         """To the zone; near it to where the target can be fought, the zone pulling."""
-        away = length(view.to_zone)
-        depth = exact.divide(away - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
+        distance = length(view.to_zone)
+        depth = exact.divide(distance - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
         pull = depth[..., None] * unit(view.to_zone)
         walk = torch.where(view.in_zone[..., None], pull, view.path)
         fight = self.engage(view, target) + self.tier.pull * pull
         fight = fight / length(fight).clamp_min(1.0)[..., None]
-        is_near = away < view.zone_radius + self.tier.leash_vox
+        is_near = distance < view.zone_radius + self.tier.leash_vox
         fights = is_near & target.exists & (target.distance < self.tier.notice_vox)
         return torch.where(fights[..., None], fight, walk)
 
@@ -113,13 +113,13 @@ class Helm(nn.Module):
     def cover(self, view: View, target: Target) -> Tensor:
         """To the nearest place that a wall hides from the target, for those who are under fire and too hot to reply."""
         hard_pressed = view.under_fire & target.clear & (view.heat > TOO_HOT)
-        places = self.places.expand(*hard_pressed.shape, -1, 2)
-        towards = unit(target.offset[..., None, :2] - places)
-        walls = places[..., None, :] + towards[..., None, :] * self.depths[:, None]  # [B, A, P, 3, 2]
+        points = self.places.expand(*hard_pressed.shape, -1, 2)
+        towards = unit(target.offset[..., None, :2] - points)
+        walls = points[..., None, :] + towards[..., None, :] * self.depths[:, None]  # [B, A, P, 3, 2]
         walled = solid_at(view.local_map, walls.flatten(-3, -2)).unflatten(-1, walls.shape[-3:-1]).any(-1)
-        hidden = walled & ~solid_at(view.local_map, places)
+        hidden = walled & ~solid_at(view.local_map, points)
         nearest = hidden & (hidden.cumsum(-1) == 1)
-        return unit(exact.sum(nearest[..., None] * places, -2)) * hard_pressed[..., None]
+        return unit(exact.sum(nearest[..., None] * points, -2)) * hard_pressed[..., None]
 
 
 def solid_at(local_map: Tensor, points: Tensor) -> Tensor:
@@ -138,8 +138,8 @@ def flank(target: Target) -> Tensor:
 
 def circle(view: View, target: Target) -> Tensor:
     """Across the line to a target in sight, on as it goes, and back before it leaves the zone."""
-    along = unit(target.offset[..., :2])
-    across = torch.stack((-along[..., 1], along[..., 0]), -1)
+    direction = unit(target.offset[..., :2])
+    across = torch.stack((-direction[..., 1], direction[..., 0]), -1)
     inwards = dot(across.unbind(-1), view.to_zone.unbind(-1)) / view.zone_radius.clamp_min(1.0)
     onwards = dot(across.unbind(-1), unit(view.velocity).unbind(-1))
     side = sign(inwards + CIRCLE_ON * onwards >= 0)

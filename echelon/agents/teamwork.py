@@ -73,11 +73,11 @@ class Radio(nn.Module):
 
     def say(self, target: Target, target_at: Tensor) -> Tensor:
         """`[B, A, width]` the message of mechs whose targets stand at `target_at [B, A, 2]`."""
-        place = target_at / self.size * 2 - 1
-        words = torch.cat((sign(target.exists)[..., None], place), -1).clamp(-1, 1)
+        position = target_at / self.size * 2 - 1
+        message = torch.cat((sign(target.exists)[..., None], position), -1).clamp(-1, 1)
         if self.width < self.WORDS:
-            return words.new_zeros((*words.shape[:-1], self.width))
-        return pad(words, (0, self.width - self.WORDS))
+            return message.new_zeros((*message.shape[:-1], self.width))
+        return pad(message, (0, self.width - self.WORDS))
 
 
 class Spotter(nn.Module):
@@ -90,12 +90,12 @@ class Spotter(nn.Module):
         super().__init__()
         self.tier = tier
         self.cloud_vox = config.catalog.cloud_vox
-        self.triggers = tuple(t for t in Trigger if any(t in one.launchers for one in loadouts.values()))
+        self.triggers = tuple(t for t in Trigger if any(t in loadout.launchers for loadout in loadouts.values()))
         """K triggers that clouds of smoke hang on."""
-        spare = {kind: spare_launchers(one) for kind, one in loadouts.items()}
-        ranges = {kind: [own[t].range_vox if t in own else -1.0 for t in self.triggers] for kind, own in spare.items()}
+        spare = {kind: spare_launchers(loadout) for kind, loadout in loadouts.items()}
+        ranges = {kind: [row[t].range_vox if t in row else -1.0 for t in self.triggers] for kind, row in spare.items()}
         tables = {
-            "reach": hull_table({kind: one.reach_vox for kind, one in loadouts.items()}),
+            "reach": hull_table({kind: loadout.reach_vox for kind, loadout in loadouts.items()}),
             "smoke_vox": hull_table(ranges).view(len(Hull), len(self.triggers)),
         }
         for name, table in tables.items():
@@ -111,14 +111,14 @@ class Spotter(nn.Module):
         if not self.tier.picks_target:
             return torch.zeros_like(view.heat, dtype=torch.int64)
         in_reach = contacts.clear & (contacts.distance < view.of_hull(self.reach)[..., None])
-        ahead = contacts.offset[..., 0] / length(contacts.offset[..., :2]).clamp_min(TINY)
+        cos_ahead = contacts.offset[..., 0] / length(contacts.offset[..., :2]).clamp_min(TINY)
         clear = contacts.clear.float()
         worth = IN_SIGHT * clear + IN_REACH * in_reach.float() + HURT * (1 - contacts.hp) * clear
-        worth = worth + PAINTED * contacts.painted.float() + AHEAD * ahead - contacts.distance / WORTH_VOX
+        worth = worth + PAINTED * contacts.painted.float() + AHEAD * cos_ahead - contacts.distance / WORTH_VOX
         if self.tier.talks:
-            places = on_map(view, contacts.offset[..., :2])
-            worth = worth + CALLED * count_calls(places, calls).float()
-            worth = worth + KEPT * (length(places - kept[..., None, :]) < SAME_VOX).float()
+            positions = on_map(view, contacts.offset[..., :2])
+            worth = worth + CALLED * count_calls(positions, calls).float()
+            worth = worth + KEPT * (length(positions - kept[..., None, :]) < SAME_VOX).float()
         worth = torch.where(contacts.hostile, worth, NOBODY)
         slots = torch.arange(worth.shape[-1], device=worth.device)
         return torch.where(worth == worth.amax(-1, keepdim=True), slots, worth.shape[-1]).amin(-1)
@@ -132,20 +132,20 @@ class Spotter(nn.Module):
         in_range = (target.distance[..., None] <= view.of_hull(self.smoke_vox)) & ahead
         loaded = torch.stack([view.cooldown[..., int(trigger)] == 0 for trigger in self.triggers], -1)
         pressed = (view.under_fire & (out_of_reach | hides)) | self.tier.screens
-        lays = pressed & target.exists & target.clear & self.tier.uses_smoke
-        return lays[..., None] & in_range & loaded
+        wants_smoke = pressed & target.exists & target.clear & self.tier.uses_smoke
+        return wants_smoke[..., None] & in_range & loaded
 
 
 def spare_launchers(loadout: Loadout) -> dict[Trigger, WeaponSpec]:
     """What a class can leave clouds with, by trigger, unless a gun of it waits for the same timer."""
-    waits = {gun.timer for gun in loadout.guns.values()}
-    return {trigger: one for trigger, one in loadout.launchers.items() if one.timer not in waits}
+    used_timers = {gun.timer for gun in loadout.guns.values()}
+    return {trigger: weapon for trigger, weapon in loadout.launchers.items() if weapon.timer not in used_timers}
 
 
 def count_calls(places: Tensor, calls: Calls) -> Tensor:
     """`[B, A, K]` how many packmates fight what stands at `places [B, A, K, 2]` on the map."""
-    apart = length(places[..., None, :] - calls.target[..., None, :, :])  # [B, A, K, 5]
-    return exact.sum((apart < SAME_VOX) & calls.engaged[..., None, :], -1)
+    distance = length(places[..., None, :] - calls.target[..., None, :, :])  # [B, A, K, 5]
+    return exact.sum((distance < SAME_VOX) & calls.engaged[..., None, :], -1)
 
 
 def on_map(view: View, offset: Tensor) -> Tensor:

@@ -166,9 +166,9 @@ def aim_at(contacts: Contacts, slot: Tensor) -> Target:
     """The contact in `slot [B, A]` int64 as target, if it is a hostile."""
 
     def of_slot(values: Tensor) -> Tensor:
-        at, rest = slot.dim(), values.shape[slot.dim() + 1 :]
+        dim, rest = slot.dim(), values.shape[slot.dim() + 1 :]
         index = slot.view(*slot.shape, 1, *[1] * len(rest)).expand(*slot.shape, 1, *rest)
-        return values.gather(at, index).squeeze(at)
+        return values.gather(dim, index).squeeze(dim)
 
     return Target(**{name: of_slot(getattr(contacts, name)) for name in Contacts.__dataclass_fields__}, slot=slot)
 

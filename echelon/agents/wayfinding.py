@@ -71,7 +71,7 @@ class Wayfinder(nn.Module):
             "ring_place": places(list(RING)),
             "floor_place": places([(math.floor(dx / 2), math.floor(dy / 2)) for dx, dy in RING]),
             "ceil_place": places([(math.ceil(dx / 2), math.ceil(dy / 2)) for dx, dy in RING]),
-            "half_vox": hull_table({hull: max(one.hull.size[:2]) / 2 for hull, one in loadouts.items()}),
+            "half_vox": hull_table({hull: max(loadout.hull.size[:2]) / 2 for hull, loadout in loadouts.items()}),
         }
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
@@ -84,12 +84,12 @@ class Wayfinder(nn.Module):
         entry = entry.flatten(-2)
         midway = 0.5 * (entry[..., self.floor_place] + entry[..., self.ceil_place])
         onwards = dot(self.ring.unbind(-1), unit(view.velocity)[..., None, :].unbind(-1))
-        ways = cost[..., self.ring_place] + midway + self.ring_vox - KEEP_ON * onwards  # [B, A, 16]
-        cheapest = ways == ways.amin(-1, keepdim=True)
+        costs = cost[..., self.ring_place] + midway + self.ring_vox - KEEP_ON * onwards  # [B, A, 16]
+        cheapest = costs == costs.amin(-1, keepdim=True)
         first = cheapest & (cheapest.cumsum(-1) == 1)
-        found = exact.sum(first[..., None] * self.ring, -2)
-        agrees = dot(found.unbind(-1), straight.unbind(-1))[..., None] > ALIKE
-        return torch.where(agrees, straight, found) * length(direction)[..., None]
+        detour = exact.sum(first[..., None] * self.ring, -2)
+        agrees = dot(detour.unbind(-1), straight.unbind(-1))[..., None] > ALIKE
+        return torch.where(agrees, straight, detour) * length(direction)[..., None]
 
     def way_cost(self, entry: Tensor, goal: Tensor) -> Tensor:
         """`[B, A, 11, 11]` vox from every cell to the edge, then straight on to `goal [B, A, 2]`, detours included."""
@@ -97,9 +97,9 @@ class Wayfinder(nn.Module):
         cost = entry + torch.where(self.is_edge, beyond, UNREACHED)
         for _ in range(SWEEPS):
             padded = pad(cost, (1, 1, 1, 1), value=UNREACHED)
-            beside = torch.minimum(padded[..., :-2], padded[..., 2:])  # [B, A, 13, 11]
-            straight = torch.minimum(beside[..., 1:-1, :], torch.minimum(padded[..., :-2, 1:-1], padded[..., 2:, 1:-1]))
-            diagonal = torch.minimum(beside[..., :-2, :], beside[..., 2:, :])
+            sides = torch.minimum(padded[..., :-2], padded[..., 2:])  # [B, A, 13, 11]
+            straight = torch.minimum(sides[..., 1:-1, :], torch.minimum(padded[..., :-2, 1:-1], padded[..., 2:, 1:-1]))
+            diagonal = torch.minimum(sides[..., :-2, :], sides[..., 2:, :])
             step = torch.minimum(straight + 1, diagonal + DIAGONAL)
             cost = torch.minimum(cost, entry + step)
         return cost
@@ -107,14 +107,14 @@ class Wayfinder(nn.Module):
     def entry_cost(self, view: View) -> Tensor:
         """`[B, A, 11, 11]` vox of detour worth taking around each cell."""
         own_half = view.of_hull(self.half_vox)
-        beside = spread(view.local_map)
-        grazes = torch.where((own_half > BROAD_VOX)[..., None, None], spread(beside), beside)
+        near_wall = spread(view.local_map)
+        grazes = torch.where((own_half > BROAD_VOX)[..., None, None], spread(near_wall), near_wall)
 
-        others = torch.cat((view.comrades, view.contacts.offset[..., :2]), -2)  # [B, A, K, 2]
+        mechs = torch.cat((view.comrades, view.contacts.offset[..., :2]), -2)  # [B, A, K, 2]
         half = by_hull(torch.cat((view.comrade_hull, view.contacts.hull), -2), self.half_vox)
         clearance = torch.where(half > 0, half + own_half[..., None] + ELBOW_VOX, 0.0)
-        taken = self.taken(view.heading, others, clearance)
-        return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * taken.float()
+        is_taken = self.taken(view.heading, mechs, clearance)
+        return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * is_taken.float()
 
     def taken(self, heading: Tensor, others: Tensor, clearance: Tensor) -> Tensor:
         """`[B, A, 11, 11]` bool: its hull would meet one of `others [B, A, K, 2]` there, nearer than `clearance`."""
@@ -122,12 +122,12 @@ class Wayfinder(nn.Module):
         frame = heading[..., None, :]
         x, y = to_world(self.cells.flatten(0, 1).expand(*heading.shape[:-1], -1, 2), frame).unbind(-1)  # [B, A, 121]
         other_x, other_y = to_world(others, frame.expand_as(others)).unbind(-1)
-        met = torch.zeros_like(x, dtype=torch.bool)
+        is_taken = torch.zeros_like(x, dtype=torch.bool)
         for k in range(others.shape[-2]):
             near_x = (x - other_x[..., k, None]).abs() < clearance[..., k, None]
             near_y = (y - other_y[..., k, None]).abs() < clearance[..., k, None]
-            met = met | (near_x & near_y)
-        return met.unflatten(-1, (LOCAL_MAP_CELLS, LOCAL_MAP_CELLS))
+            is_taken = is_taken | (near_x & near_y)
+        return is_taken.unflatten(-1, (LOCAL_MAP_CELLS, LOCAL_MAP_CELLS))
 
 
 def spread(grid: Tensor) -> Tensor:

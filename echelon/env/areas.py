@@ -35,12 +35,12 @@ def draw_places(state: State, game: SimModel) -> State:
         return state
     fixed = has_one_place(maps)[state.map_id]
     placed = list(torch.where(fixed[..., None], state.mechs.pos, math.inf).unbind(1))
-    number = torch.arange(maps.spawn_places.shape[2], device=fixed.device)
+    index = torch.arange(maps.spawn_places.shape[2], device=fixed.device)
     for mech in range(len(placed)):
         places = maps.spawn_places[state.map_id, mech]  # [B, K, 3]
-        meets = overlap(places, torch.stack(placed, 1), half_size, half_size[mech, None]).any(-1)
-        is_clear = places[..., 0].isfinite() & (~meets | fixed[:, mech, None])
-        order = noise.bits(state.seed, mech, Stream.PLACE, len(number)) * len(number) + number  # no two are equal
-        chosen = torch.where(is_clear, order, -1).argmax(1)
-        placed[mech] = places.gather(1, chosen[:, None, None].expand(-1, 1, 3))[:, 0]
+        overlaps = overlap(places, torch.stack(placed, 1), half_size, half_size[mech, None]).any(-1)
+        is_clear = places[..., 0].isfinite() & (~overlaps | fixed[:, mech, None])
+        order = noise.bits(state.seed, mech, Stream.PLACE, len(index)) * len(index) + index  # no two are equal
+        choice = torch.where(is_clear, order, -1).argmax(1)
+        placed[mech] = places.gather(1, choice[:, None, None].expand(-1, 1, 3))[:, 0]
     return state.replace(mechs=state.mechs.replace(pos=torch.stack(placed, 1)))

@@ -59,40 +59,40 @@ def seed_or_seeds(seed: Any, num_envs: int) -> int | Tensor:
         require(is_number, "seed", limit, seed)
         return one_seed(seed)
     if seed.shape != (num_envs,) or seed.dtype != torch.int64 or seed.is_meta:
-        got = f"{seed.dtype} of shape {tuple(seed.shape)}{' without values' if seed.is_meta else ''}"
-        raise ConfigError(f"seed must be int64 of shape ({num_envs},), got {got}")
+        actual = f"{seed.dtype} of shape {tuple(seed.shape)}{' without values' if seed.is_meta else ''}"
+        raise ConfigError(f"seed must be int64 of shape ({num_envs},), got {actual}")
     return seed
 
 
 def real_action(key: Any, action: Any) -> Tensor:
     """An action as float32, from a tensor of any real numbers."""
     if not isinstance(action, Tensor) or action.is_complex():
-        got = action.dtype if isinstance(action, Tensor) else type(action).__name__
-        raise ConfigError(f"{key} must be a float32 tensor, got {got}")
+        actual = action.dtype if isinstance(action, Tensor) else type(action).__name__
+        raise ConfigError(f"{key} must be a float32 tensor, got {actual}")
     return action.to(torch.float32)
 
 
 def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
     """The rows of `table [K, D]` that discrete actions name. On a GPU their range is left to it."""
     count, is_tensor = len(table), isinstance(action, Tensor)
-    fits = is_tensor and not (action.is_floating_point() or action.is_complex() or action.dtype == torch.bool)
-    if not fits:
-        got = action.dtype if is_tensor else type(action).__name__
-        raise ConfigError(f"{key} must be int64, an index of {count} actions, got {got}")
+    is_integer = is_tensor and not (action.is_floating_point() or action.is_complex() or action.dtype == torch.bool)
+    if not is_integer:
+        actual = action.dtype if is_tensor else type(action).__name__
+        raise ConfigError(f"{key} must be int64, an index of {count} actions, got {actual}")
     index = action.long()
     try:
         # An index below 0 would count from the end.
         return table[torch.where(index < 0, count, index)]
     except IndexError:
-        low, high = (int(edge) for edge in index.aminmax())
-        raise ConfigError(f"{key} must be 0..{count - 1}, an index of an action, got {low}..{high}") from None
+        lowest, highest = (int(edge) for edge in index.aminmax())
+        raise ConfigError(f"{key} must be 0..{count - 1}, an index of an action, got {lowest}..{highest}") from None
 
 
 def joined_actions(
     tensordict: TensorDictBase, group_map: Mapping[str, Sequence[str]], batch_size: torch.Size, comm_dim: int
 ) -> Tensor:
     """`[B, N, D]` what the mechs of all groups do."""
-    parts = []
+    actions_of_groups = []
     for group, names in group_map.items():
         action = tensordict.get((group, "action"), None)
         if action is None:
@@ -106,9 +106,9 @@ def joined_actions(
             raise ConfigError(
                 f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
             )
-        parts.append(real_action((group, "action"), action))
+        actions_of_groups.append(real_action((group, "action"), action))
     with ordinary_tensors():
-        return torch.cat(parts, 1)
+        return torch.cat(actions_of_groups, 1)
 
 
 def joined_commands(
@@ -119,13 +119,13 @@ def joined_commands(
     if all(tensordict.get(key, None) is None for key in keys):
         return None
     shapes = {key: action_spec[key].shape for key in keys}
-    width, parts = max(shape[-1] for shape in shapes.values()), []
+    width, padded = max(shape[-1] for shape in shapes.values()), []
     for key, shape in shapes.items():
         action = tensordict.get(key, None)
         if action is None:
             action = torch.zeros(shape, dtype=torch.float32, device=tensordict.device)
         if getattr(action, "shape", None) != shape:
             raise ConfigError(f"{key} must have shape {tuple(shape)}, got {tuple(action.shape)}: docs/COMMAND.md")
-        parts.append(torch.nn.functional.pad(real_action(key, action), (0, width - shape[-1])))
+        padded.append(torch.nn.functional.pad(real_action(key, action), (0, width - shape[-1])))
     with ordinary_tensors():
-        return torch.cat(parts, 1)
+        return torch.cat(padded, 1)

@@ -117,21 +117,21 @@ class BattleStatesEnv(PartialEnv):
         check_finite(saved.get(STATE))
         with ordinary_tensors():
             chosen, new = ByRow(index), saved.get(STATE).copy().set("map_id", self._find_maps(saved.get(MAP_SEED)))
-            parts = {name: part_of(getattr(self.state, name), new.get(name)) for name in new.keys()}
-            seen = saved.get(SHOWN)
+            fields = {name: part_of(getattr(self.state, name), new.get(name)) for name in new.keys()}
+            shown = saved.get(SHOWN)
             edited = rows_where(fingerprint(saved) != saved.get(FINGERPRINT))
             if len(edited):
-                state = State(**parts, batch_size=saved.shape)[edited]
+                state = State(**fields, batch_size=saved.shape)[edited]
                 check_edited(state, edited.tolist(), self.agent_names, self.game)
-                state, anew = look(state, seen[edited], self.game)
-                parts["focus_slots"] = parts["focus_slots"].index_copy(0, edited, state.focus_slots)
-                seen = seen.apply(lambda old, new: old.index_copy(0, edited, new), anew)
-            chosen.restore(self.state.terrain, parts.pop("terrain"))
+                state, observation = look(state, shown[edited], self.game)
+                fields["focus_slots"] = fields["focus_slots"].index_copy(0, edited, state.focus_slots)
+                shown = shown.apply(lambda old, new: old.index_copy(0, edited, new), observation)
+            chosen.restore(self.state.terrain, fields.pop("terrain"))
             self.state = self.state.replace(
-                **{name: chosen.replaced(getattr(self.state, name), part) for name, part in parts.items()}
+                **{name: chosen.replaced(getattr(self.state, name), leaves) for name, leaves in fields.items()}
             )
             self.next_seed = chosen.replaced(self.next_seed, saved.get(NEXT_SEED))
-            self._observed = self.observed().apply(chosen.replaced, seen)
+            self._observed = self.observed().apply(chosen.replaced, shown)
         return self.observed()
 
     def fork(self, row: int, times: int) -> BattleStatesEnv:
@@ -172,18 +172,18 @@ class BattleStatesEnv(PartialEnv):
         is_list = isinstance(rows, Sequence | Tensor | np.ndarray) and not isinstance(rows, str | bytes)
         is_list = is_list and not (isinstance(rows, Tensor) and rows.is_meta) and np.ndim(rows) == 1
         require(is_list, "rows", "a list of places, or a tensor [R]", rows)
-        given = list(rows) if isinstance(rows, Sequence) else rows.tolist()
-        places = [whole_within("rows", row, Limits(0, self.num_envs - 1)) for row in given]
-        require(len(places) > 0 and len(set(places)) == len(places), "rows", "places, each once", given)
-        return torch.tensor(places, device=self.device)
+        requested = list(rows) if isinstance(rows, Sequence) else rows.tolist()
+        indices = [whole_within("rows", row, Limits(0, self.num_envs - 1)) for row in requested]
+        require(len(indices) > 0 and len(set(indices)) == len(indices), "rows", "places, each once", requested)
+        return torch.tensor(indices, device=self.device)
 
     def _find_maps(self, seeds: Tensor) -> Tensor:
         """`[R]` int64 indices of the maps with these seeds `[R]` in the pool."""
-        same = seeds[:, None] == self.game.maps.seed
-        missing = seeds[~same.any(1)].unique().tolist()
+        matches = seeds[:, None] == self.game.maps.seed
+        missing = seeds[~matches.any(1)].unique().tolist()
         limit = "battles on maps of this environment, which `maps=` gives it"
         require(not missing, "saved", limit, f"maps of the seeds {missing}")
-        return same.int().argmax(1)
+        return matches.int().argmax(1)
 
 
 def part_of(like: Any, value: Any) -> Any:
@@ -201,12 +201,12 @@ def check_battles(saved: TensorDictBase, shape: torch.Size) -> None:
 
 def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:
     """Raise `ConfigError` unless the entries are those expected, each of the same dtype and shape a battle."""
-    ours = {key: value for key, value in expected.items(True, True)}
-    theirs = {key: value for key, value in saved.items(True, True)}
-    for key in ours.keys() | theirs.keys():
+    expected_leaves = {key: value for key, value in expected.items(True, True)}
+    saved_leaves = {key: value for key, value in saved.items(True, True)}
+    for key in expected_leaves.keys() | saved_leaves.keys():
         kinds = [
             (str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape[1:])) if isinstance(leaf, Tensor) else "nothing"
-            for leaf in (ours.get(key), theirs.get(key))
+            for leaf in (expected_leaves.get(key), saved_leaves.get(key))
         ]
         if kinds[0] != kinds[1]:
             raise ConfigError(f"saved: {key} must hold {kinds[0]} a battle, got {kinds[1]}: of another config?")
@@ -228,8 +228,8 @@ def check_indices(saved: TensorDictBase, config: EnvConfig) -> None:
     limits = {(STATE, *name.split(".")): limit for name, limit in index_limits(config.num_mechs).items()}
     limits[STATE, "seed"] = seed_range(config.split)
     for key, (low, high) in {**limits, (NEXT_SEED,): (0, 2**63 - 1)}.items():
-        least, most = (int(bound) for bound in saved.get(key).aminmax())
-        require(low <= least and most <= high, f"saved: {'.'.join(key)}", f"{low}..{high}", f"{least}..{most}")
+        lowest, highest = (int(bound) for bound in saved.get(key).aminmax())
+        require(low <= lowest and highest <= high, f"saved: {'.'.join(key)}", f"{low}..{high}", f"{lowest}..{highest}")
 
 
 def check_finite(state: TensorDictBase) -> None:
@@ -237,8 +237,8 @@ def check_finite(state: TensorDictBase) -> None:
     leaves = {key: leaf.isfinite().all() for key, leaf in state.items(True, True) if leaf.is_floating_point()}
     are_finite = torch.stack(list(leaves.values())).tolist()
     names = [".".join((key,) if isinstance(key, str) else key) for key in leaves]
-    bad = [name for name, is_finite in zip(names, are_finite, strict=True) if not is_finite]
-    require(not bad, "saved: the state", "of finite numbers", f"others in {', '.join(bad)}")
+    not_finite = [name for name, is_finite in zip(names, are_finite, strict=True) if not is_finite]
+    require(not not_finite, "saved: the state", "of finite numbers", f"others in {', '.join(not_finite)}")
 
 
 def require_whole_battles(name: str, mask: Tensor) -> None:

@@ -39,12 +39,12 @@ def one_thread(device: torch.device) -> Iterator[None]:
     if device.type != "cpu":
         yield
         return
-    before = torch.get_num_threads()
+    previous = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)
 
 
 class Blocks:
@@ -70,7 +70,7 @@ class Blocks:
         """Share the battles out to so many threads, if they are not played as one block."""
         self.threads = 1 if self.is_whole else threads
         size = self.num_envs if self.is_whole else block_size(self.num_envs, threads, self.most)
-        self.spans = [slice(begin, begin + size) for begin in range(0, self.num_envs, size)]
+        self.spans = [slice(start, start + size) for start in range(0, self.num_envs, size)]
 
     def play(self, run: Callable[[slice], Played], spans: list[slice] | None = None) -> list[Played]:
         """`run` on every block, or on other `spans`, in their order. What it makes are ordinary tensors in any mode."""
@@ -97,7 +97,7 @@ def block_size(num_envs: int, threads: int, most: int) -> int:
 @functools.cache
 def workers(count: int) -> ThreadPoolExecutor:
     """Threads that share battles, each working alone: torch does not split their tensors further."""
-    mine, ready = torch.get_num_threads(), threading.Barrier(count)
+    num_threads, ready = torch.get_num_threads(), threading.Barrier(count)
     pool = ThreadPoolExecutor(count, "echelon-block")
 
     def settle_in() -> None:
@@ -108,7 +108,7 @@ def workers(count: int) -> ThreadPoolExecutor:
 
     for started in [pool.submit(settle_in) for _ in range(count)]:
         started.result()
-    torch.set_num_threads(mine)
+    torch.set_num_threads(num_threads)
     return pool
 
 

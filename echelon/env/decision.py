@@ -61,11 +61,11 @@ def judge_and_reward(
     """Judge and pay, once teams have scored."""
     after = outcome.note_events(before, after, game)
     ending = outcome.judge(after, game)
-    named = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
-    paid = reward.weighted(named, game.config.reward, game, extra)
+    terms_by_name = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
+    rewards = reward.weighted(terms_by_name, game.config.reward, game, extra)
 
-    flags, told = verdict(after, ending, game, final_statistics)
-    return Played(after, streams, paid, flags, told)
+    flags, result = verdict(after, ending, game, final_statistics)
+    return Played(after, streams, rewards, flags, result)
 
 
 def verdict(
@@ -75,7 +75,7 @@ def verdict(
     done = ending.done[:, None]
     winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
     decisions = after.tick[:, None] // game.rules.decision_repeat
-    told = {
+    result = {
         "winner": winner,
         "reason": ending.reason[:, None],
         "score": after.score * done,
@@ -84,24 +84,24 @@ def verdict(
         "stats": final_statistics(after, ending.done, game),
     }
     flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}
-    return flags, told
+    return flags, result
 
 
 def concat_blocks(parts: list[Played], terrain: Terrain) -> Played:
     """What consecutive blocks left behind, as one; `terrain` is the ground of all, which each changed in place."""
     if len(parts) == 1:
         return parts[0]
-    states = [part.state for part in parts]
+    states = [block.state for block in parts]
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     leaves = {name: torch.cat([getattr(state, name) for state in states]) for name in names}
 
     def each(name: str) -> dict[str, Tensor]:
-        return {key: torch.cat([getattr(part, name)[key] for part in parts]) for key in getattr(parts[0], name)}
+        return {key: torch.cat([getattr(block, name)[key] for block in parts]) for key in getattr(parts[0], name)}
 
     return Played(
         state=State(**leaves, terrain=terrain, batch_size=leaves["seed"].shape),
         streams=each("streams"),
-        paid=torch.cat([part.paid for part in parts]),
+        paid=torch.cat([block.paid for block in parts]),
         flags=each("flags"),
         outcome=each("outcome"),
     )

@@ -32,12 +32,12 @@ def fingerprint(saved: TensorDictBase) -> Tensor:
     total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
     keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]
     keys = [key for key in keys if not set(key) & set(left_out) and not is_off(key[-1], saved.get(key))]
-    for number, key in enumerate(sorted(keys)):
+    for i, key in enumerate(sorted(keys)):
         leaf = saved.get(key)
-        words = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)  # `clone` of a TensorDict makes 0.0 of -0.0
-        seed = torch.tensor([number], device=words.device)
+        bits = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)  # `clone` of a TensorDict makes 0.0 of -0.0
+        seed = torch.tensor([i], device=bits.device)
         # Odd weights: no single change is lost, whatever it is; sums of integers wrap alike on every device.
-        total += (words * (noise.bits(seed, 0, 0, words.shape[1]) * 2 + 1)).cumsum(1)[:, -1]
+        total += (bits * (noise.bits(seed, 0, 0, bits.shape[1]) * 2 + 1)).cumsum(1)[:, -1]
     return total
 
 
@@ -63,10 +63,10 @@ def look(state: State, seen: TensorDictBase, game: SimModel) -> tuple[State, Ten
         seen.set((group, "mask"), state.mechs.alive[:, span])
         if "reward_terms" in seen.get(group).keys():
             seen.get((group, "reward_terms")).zero_()
-    flags, told = verdict(state, outcome.judge(state, game), game)
+    flags, result = verdict(state, outcome.judge(state, game), game)
     seen.set("telemetry", game.maps.telemetry[state.map_id]).update(flags)
     if "outcome" in seen.keys():
-        seen.get("outcome").update(told)
+        seen.get("outcome").update(result)
     return state, seen
 
 
@@ -118,9 +118,9 @@ def refuse_where(
     if not bad.any():
         return
     leaves, at = leaves_of(state), bad.nonzero()[0].tolist()
-    whose = f" of {names[at[1]]}" if bad.dim() > 1 and bad.shape[1] == len(names) else f" {at[1:]}" if at[1:] else ""
-    got = leaves[name][tuple(at)].tolist() if name in leaves else True
-    raise ConfigError(f"{what}: state.{name}{whose} in battle {places[at[0]]} must be {limit}, got {shown(got)}")
+    suffix = f" of {names[at[1]]}" if bad.dim() > 1 and bad.shape[1] == len(names) else f" {at[1:]}" if at[1:] else ""
+    actual = leaves[name][tuple(at)].tolist() if name in leaves else True
+    raise ConfigError(f"{what}: state.{name}{suffix} in battle {places[at[0]]} must be {limit}, got {shown(actual)}")
 
 
 def check_edited(state: State, places: list[int], names: list[str], game: SimModel, what: str = "saved") -> None:
@@ -128,11 +128,11 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
     leaves, refuse = leaves_of(state), functools.partial(refuse_where, state, places, names, what)
     for name, (low, high) in limits(game).items():
         leaf = leaves[name]
-        bad = (leaf < low) | (leaf > high)
-        if bad.any():
-            at = tuple(bad.nonzero()[0].tolist())
-            edges = [torch.as_tensor(edge).expand(leaf.shape[1:])[at[1:]].item() for edge in (low, high)]
-            refuse(name, bad, f"{edges[0]:g}..{edges[1]:g}")
+        out_of_range = (leaf < low) | (leaf > high)
+        if out_of_range.any():
+            index = tuple(out_of_range.nonzero()[0].tolist())
+            edges = [torch.as_tensor(edge).expand(leaf.shape[1:])[index[1:]].item() for edge in (low, high)]
+            refuse(name, out_of_range, f"{edges[0]:g}..{edges[1]:g}")
     mechs, terrain = state.mechs, state.terrain
     refuse("tick", state.tick % game.rules.decision_repeat != 0, f"a multiple of {game.rules.decision_repeat}")
     refuse("last_event", state.last_event > state.tick, "no later than tick")
@@ -141,9 +141,9 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
     stranger = (mechs.paint > 0) & (game.roster.pack[mechs.painter] != packs)
     refuse("mechs.painter", stranger, "a mech of the pack whose paint it is")
     living = mechs.alive[:, :, None] & mechs.alive[:, None] & ~torch.eye(len(names), dtype=torch.bool).to(packs.device)
-    meets = overlap(mechs.pos, mechs.pos, game.roster.half_size) & living
-    other = names[int(meets.nonzero()[0, 2])] if meets.any() else ""
-    refuse("mechs.pos", meets.any(-1), f"clear of the hull of {other}")
+    overlaps = overlap(mechs.pos, mechs.pos, game.roster.half_size) & living
+    other_name = names[int(overlaps.nonzero()[0, 2])] if overlaps.any() else ""
+    refuse("mechs.pos", overlaps.any(-1), f"clear of the hull of {other_name}")
     inside = hits_terrain(terrain.solid, mechs.pos, game.roster.half_size, mechs.alive)
     refuse("mechs.pos", inside, "clear of solid terrain")
     for name in ("solid", "opaque"):
@@ -160,16 +160,16 @@ def check_room(game: SimModel, names: list[str]) -> None:
     maps, half_size = game.maps, game.roster.half_size
     if not has_areas(maps):
         return
-    for number, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
-        for mech, own in enumerate(places):
-            before = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
-            if fixed[mech] or not before:
+    for battle, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
+        for mech, area in enumerate(places):
+            earlier = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
+            if fixed[mech] or not earlier:
                 continue
-            others, half = places[before], half_size[before].repeat_interleave(len(own), 0)
-            meets = overlap(own[None], others.flatten(0, 1)[None], half, half_size[mech, None])
-            taken = sum(meets[0].view(len(own), len(before), -1).count_nonzero(0).amax(-1).tolist())
-            room, limit = int(own[:, 0].isfinite().count_nonzero()), "larger: of more places than others may take"
-            require(taken < room, f"scenario: area of {names[mech]} in battle {number}", limit, room)
+            areas, half = places[earlier], half_size[earlier].repeat_interleave(len(area), 0)
+            overlaps = overlap(area[None], areas.flatten(0, 1)[None], half, half_size[mech, None])
+            taken = sum(overlaps[0].view(len(area), len(earlier), -1).count_nonzero(0).amax(-1).tolist())
+            room, limit = int(area[:, 0].isfinite().count_nonzero()), "larger: of more places than others may take"
+            require(taken < room, f"scenario: area of {names[mech]} in battle {battle}", limit, room)
 
 
 def check_begun(game: SimModel) -> None:
@@ -181,8 +181,8 @@ def check_begun(game: SimModel) -> None:
     maps, config = game.maps, game.config
     count = len(config.positions)
     require(maps.shape[0] == count, "maps", f"{count}, one for each position of the config", maps.shape[0])
-    each = torch.arange(count, device=maps.seed.device)
+    index = torch.arange(count, device=maps.seed.device)
     names = [name for name, _ in config.positions[0].named]
     check_room(game, names)
-    state = draw_places(open_battle(each, each, maps, game.roster, config), game)
+    state = draw_places(open_battle(index, index, maps, game.roster, config), game)
     check_edited(state, list(range(count)), names, game, "scenario")

@@ -153,20 +153,20 @@ class Engine:
                 before, action = self.give(before, action, commands, self.game)
         # Not in loops while somebody traces the environment.
         if self.loops is not None and not torch.compiler.is_compiling():
-            played = self.decide_in_loops(self.loops, before, action, observer, buffers)
+            result = self.decide_in_loops(self.loops, before, action, observer, buffers)
         else:
 
             def play(battles: slice) -> Played:
-                out = None if buffers is None else {name: kept[battles] for name, kept in buffers.items()}
+                out = None if buffers is None else {name: buffer[battles] for name, buffer in buffers.items()}
                 return self.decide_dense(before[battles], action[battles], observer, out)
 
-            played = decision.concat_blocks(self.blocks.play(play), before.terrain)
+            result = decision.concat_blocks(self.blocks.play(play), before.terrain)
         if observer is not None:
-            reward = exact.sum(played.paid, -1)
-            verdict = TensorDict({**played.outcome, "reward": reward}, reward.shape[:1], device=self.device)
+            reward = exact.sum(result.paid, -1)
+            summary = TensorDict({**result.outcome, "reward": reward}, reward.shape[:1], device=self.device)
             orders = self.decode(action, before.focus_slots, self.game.roster, self.game.config.features)
-            observer.moment(played.state, orders, played.streams, verdict, commands)
-        return played
+            observer.moment(result.state, orders, result.streams, summary, commands)
+        return result
 
     def decide_in_loops(
         self, loops: Loops, before: State, action: Tensor, observer: StepObserver | None, buffers: Observation | None
@@ -174,12 +174,12 @@ class Engine:
         """`decide` of all battles in loops."""
         with ordinary_tensors():
             with part("play"):
-                after, streams = loops.play(before, action, None if observer is None else observer.tick)
+                state, streams = loops.play(before, action, None if observer is None else observer.tick)
             if buffers is not None:
                 streams = write_streams(streams, buffers)
             with part("judge"):
                 return decision.judge_and_reward(
-                    before, after, streams, self.game, self.extra_rewards, loops.statistics
+                    before, state, streams, self.game, self.extra_rewards, loops.statistics
                 )
 
     def decide_dense(
@@ -199,5 +199,5 @@ class Engine:
         with part("substeps"):
             after = step.decide(before, orders, game, self.play if observer is None else watched)
         with part("conclude"):
-            played: Played = self.conclude(before, after, orders, game, self.extra_rewards, buffers)
-        return played
+            result: Played = self.conclude(before, after, orders, game, self.extra_rewards, buffers)
+        return result

@@ -168,8 +168,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         )
         self.observation_spec, self.action_spec = specs.observation(), specs.action()
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
-        told = self.observation_spec.keys(include_nested=True, leaves_only=True)
-        keys = [(key,) if isinstance(key, str) else key for key in told]
+        observation_keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
+        keys = [(key,) if isinstance(key, str) else key for key in observation_keys]
         self._renewed = [key for key in keys if key != ("is_init",) and "memory" not in key[:2]]
         """Entries of a tensordict that a restart renews, beside flags and memories."""
 
@@ -265,12 +265,12 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         restarts = reset_mask(tensordict, self.batch_size)
         if restarts is not None:
             return self._restart(restarts, self.observed())
-        everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        begun = self._restart(everyone, self._empty())
+        all_battles = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        first = self._restart(all_battles, self._empty())
         if self.observer is not None:
-            shown = self.engine.first_shown(self.state, self.map_pool.openings)
-            self.observer.opening(self.game, self.state, shown)
-        return begun
+            observation = self.engine.first_shown(self.state, self.map_pool.openings)
+            self.observer.opening(self.game, self.state, observation)
+        return first
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
@@ -279,34 +279,34 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
-        which, ground = restarts[:, 0], self.state.terrain
+        mask, terrain = restarts[:, 0], self.state.terrain
         # On a CPU the host may ask which: not while somebody traces the environment, nor in a GPU's form.
         may_ask = self.device.type == "cpu" and self.form != "graph" and not torch.compiler.is_compiling()
-        chosen = ByRow.where(which) if may_ask and self.restarts_by_row else None
-        if chosen is not None and not len(chosen.rows):
+        selection = ByRow.where(mask) if may_ask and self.restarts_by_row else None
+        if selection is not None and not len(selection.rows):
             return self._flagged(td, restarts)
-        there = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)
+        arguments = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)
         with ordinary_tensors():
-            if chosen is not None:
-                begun = begin(chosen, *there)
-                chosen.restore(ground, begun.fresh.terrain)
+            if selection is not None:
+                begun = begin(selection, *arguments)
+                selection.restore(terrain, begun.fresh.terrain)
             else:
-                begun = self.engine.begin_by_mask(which, *there)
-                restore_ground(ground, which, begun.state.map_id, self.game.maps)
-            begun = self.engine.observe_restarts(begun, chosen or ByMask(which))
+                begun = self.engine.begin_by_mask(mask, *arguments)
+                restore_ground(terrain, mask, begun.state.map_id, self.game.maps)
+            begun = self.engine.observe_restarts(begun, selection or ByMask(mask))
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.shown.items():
             td.set(key, value)
         for group in self.group_map:
             for key in self._memory_keys(group):
                 # Gradients go on through the memories of battles that do.
-                td.set(key, cleared(td.get(key), which))
+                td.set(key, cleared(td.get(key), mask))
         return self._flagged(td, restarts)
 
     def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:
         """`td` with the flags of battles that go on or began anew, kept as what was last observed."""
-        begun = td.get("is_init", None)
-        td.set("is_init", restarts.clone() if begun is None else begun | restarts)
+        is_init = td.get("is_init", None)
+        td.set("is_init", restarts.clone() if is_init is None else is_init | restarts)
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
         self.show(td)
@@ -318,52 +318,52 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def _partial_step(self, tensordict: TensorDictBase, moves: Tensor) -> TensorDictBase:
         """A step of the battles `moves [B, 1]`; the others are played too, and put back."""
-        shown, before = self.observed(), self.state
+        observed, before = self.observed(), self.state
         if self.observer is not None:
-            are_over = bool((moves | shown.get("done")).all())
+            are_over = bool((moves | observed.get("done")).all())
             require(are_over, STEP, "True for battles that go on, while they are recorded", moves)
         for group in self.group_map:
             for leaf in self._memory_keys(group):
-                shown.set(leaf, self._remembered(tensordict, leaf))
+                observed.set(leaf, self._remembered(tensordict, leaf))
         with ordinary_tensors():
             before = before.replace(terrain=before.terrain.clone())
-        played = self._decided(tensordict)
+        output = self._decided(tensordict)
         with ordinary_tensors():
             self.state = held_state(moves, before, self.state)
-        paid = [(group, name) for group in self.group_map for name in ("reward", "reward_terms")]
-        paid += [(group, "reward") for group in self.command_map]
-        hold(moves, played, shown, [key for key in paid if self.info or key[1] == "reward"])
-        self.show(played)
-        return played
+        reward_keys = [(group, name) for group in self.group_map for name in ("reward", "reward_terms")]
+        reward_keys += [(group, "reward") for group in self.command_map]
+        hold(moves, output, observed, [key for key in reward_keys if self.info or key[1] == "reward"])
+        self.show(output)
+        return output
 
     def _decided(self, tensordict: TensorDictBase) -> TensorDictBase:
         """A step of all battles."""
         action = joined_actions(tensordict, self.group_map, self.batch_size, self.config.comm_dim)
         commands = joined_commands(tensordict, self.action_spec, self.command_map)
-        played = self.engine.decide(self.state, action, self.observer, self.stream_buffers, commands)
-        self.state = played.state
-        shown = self._tell(played, tensordict)
-        self.show(shown)
-        return shown
+        result = self.engine.decide(self.state, action, self.observer, self.stream_buffers, commands)
+        self.state = result.state
+        output = self._tell(result, tensordict)
+        self.show(output)
+        return output
 
     def _tell(self, played: Played, tensordict: TensorDictBase) -> TensorDict:
         """A decision as TorchRL has it, memories passed on."""
-        state, paid = played.state, played.paid
+        state, rewards = played.state, played.paid
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             mask = state.mechs.alive[:, span]
-            own = {name: played.streams[name][:, span] for name in (*STREAMS, ORDER_STREAM) if name in played.streams}
-            seen = TensorDict(own, mask.shape, device=self.device)
-            team = TensorDict({"observation": seen, "mask": mask}, mask.shape, device=self.device)
-            team.set("reward", exact.sum(paid[:, span], -1, keepdim=True))
+            obs = {name: played.streams[name][:, span] for name in (*STREAMS, ORDER_STREAM) if name in played.streams}
+            observation = TensorDict(obs, mask.shape, device=self.device)
+            team = TensorDict({"observation": observation, "mask": mask}, mask.shape, device=self.device)
+            team.set("reward", exact.sum(rewards[:, span], -1, keepdim=True))
             if self.info:
-                team.set("reward_terms", paid[:, span])
+                team.set("reward_terms", rewards[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):
-                written = tensordict.get(("next", *leaf), None)
-                out.set(leaf, self._remembered(tensordict, leaf) if written is None else written)
+                next_memory = tensordict.get(("next", *leaf), None)
+                out.set(leaf, self._remembered(tensordict, leaf) if next_memory is None else next_memory)
         if self.command_map:
-            out.update(commander_groups(self.engine.command_view(state, self.game), exact.sum(paid, -1), self.game))
+            out.update(commander_groups(self.engine.command_view(state, self.game), exact.sum(rewards, -1), self.game))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         if self.info:
@@ -394,7 +394,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             empty.set(("outcome", "winner"), torch.full_like(winner, int(Winner.RUNNING)))
         # Parts of tensors of all mechs, as a step shows them: of other strides another graph would be compiled.
         for name in {key[1:] for key in self._renewed if key[0] in self.teams}:
-            whole = torch.cat([empty.get((group, *name)) for group in self.teams], 1)
+            both_teams = torch.cat([empty.get((group, *name)) for group in self.teams], 1)
             for group, span in self.teams.items():
-                empty.set((group, *name), whole[:, span])
+                empty.set((group, *name), both_teams[:, span])
         return empty

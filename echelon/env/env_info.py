@@ -101,8 +101,8 @@ class EnvInfo:
         # A program that asks for no picture needs no Pillow.
         from echelon.env.render import render
 
-        chosen = battle if env_index is None else env_index
+        index = battle if env_index is None else env_index
         require(mode == "rgb_array", "mode", "'rgb_array'", mode)
-        require(chosen in range(self.num_envs), "battle", f"0..{self.num_envs - 1}", chosen)
+        require(index in range(self.num_envs), "battle", f"0..{self.num_envs - 1}", index)
         require(side_px in range(32, 4097), "side_px", "32..4096 px", side_px)
-        return render(self.state, self.game, int(chosen), int(side_px))
+        return render(self.state, self.game, int(index), int(side_px))

@@ -61,15 +61,15 @@ def footprint_of(config: EnvConfig) -> Footprint:
     state = open_battle(zero, zero, maps, roster, config)
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, cpu, has_commanders=True)
-    seen, ground = specs.observation().zero(), bytes_of(state.terrain.values())
+    observation, terrain = specs.observation().zero(), bytes_of(state.terrain.values())
     step = (
         bytes_of(leaves(state.to_tensordict()))
-        - ground
-        + bytes_of(leaves(seen))
+        - terrain
+        + bytes_of(leaves(observation))
         + bytes_of(leaves(specs.action().zero()))
     )
-    opening = sum(bytes_of(leaves(seen.get((group, "observation")))) for group in sizes)
-    return Footprint(ground, step, bytes_of(maps.values()), opening)
+    opening = sum(bytes_of(leaves(observation.get((group, "observation")))) for group in sizes)
+    return Footprint(terrain, step, bytes_of(maps.values()), opening)
 
 
 def empty_map(config: EnvConfig) -> Maps:
@@ -80,12 +80,12 @@ def empty_map(config: EnvConfig) -> Maps:
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device="cpu")
 
-    drawn = {"spawn_places": zeros(1, mechs, MOST_PLACES, 3)} if have_areas(config.positions) else {}
+    areas = {"spawn_places": zeros(1, mechs, MOST_PLACES, 3)} if have_areas(config.positions) else {}
     return Maps(
         seed=zeros(1, dtype=torch.int64),
         material=zeros(1, world.size_z, *plane[1:], dtype=torch.uint8),
         **{name: zeros(*plane, dtype=torch.int32) for name in ("solid", "opaque", "hazard")},
-        **{**begun_whole(zeros(1, mechs, 3), build_roster(config, torch.device("cpu"))), **drawn},
+        **{**begun_whole(zeros(1, mechs, 3), build_roster(config, torch.device("cpu"))), **areas},
         spawn_yaw=zeros(1, mechs),
         zone_center=zeros(1, 2),
         zone_radius=zeros(1),
@@ -114,10 +114,10 @@ def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_m
         device: where they are; a GPU makes all maps at once.
         makes_maps: whether the pool of maps is made for them, and not shared.
     """
-    each = footprint_of(config)
+    footprint = footprint_of(config)
     maps = config.num_maps
-    pool = each.pool(maps, BLOCK if device.type == "cpu" else maps) if makes_maps else 0
-    return num_envs * (each.battle + kept * each.step) + pool
+    pool = footprint.pool(maps, BLOCK if device.type == "cpu" else maps) if makes_maps else 0
+    return num_envs * (footprint.battle + kept * footprint.step) + pool
 
 
 def require_memory(
@@ -128,16 +128,16 @@ def require_memory(
     Args:
         config, num_envs, device, makes_maps, kept: as in `needed_bytes`.
     """
-    need, have = needed_bytes(config, num_envs, device, makes_maps, kept), total_memory(device)
-    if need <= have:
+    need, total = needed_bytes(config, num_envs, device, makes_maps, kept), total_memory(device)
+    if need <= total:
         return
     of_battles = needed_bytes(config, num_envs, device, makes_maps=False, kept=kept)
-    maps, where = config.num_maps, "this machine" if device.type == "cpu" else str(device)
-    what = f"{num_envs:,} battles of {config.title}" if 2 * of_battles >= need else f"{maps:,} maps of {config.title}"
+    maps, machine = config.num_maps, "this machine" if device.type == "cpu" else str(device)
+    text = f"{num_envs:,} battles of {config.title}" if 2 * of_battles >= need else f"{maps:,} maps of {config.title}"
     less = "num_envs" if 2 * of_battles >= need else "EnvConfig.positions" if config.positions else "EnvConfig.map_pool"
     rollout = f" and rollouts of {kept:,} decisions" if kept else ""
-    told = f"{what}{rollout} need about {amount(need)}, {where} has {amount(have)}"
-    raise ConfigError(f"{told}: fewer {less}, or a smaller map")
+    message = f"{text}{rollout} need about {amount(need)}, {machine} has {amount(total)}"
+    raise ConfigError(f"{message}: fewer {less}, or a smaller map")
 
 
 def amount(size: float) -> str:

@@ -70,13 +70,13 @@ class MapPool:
         Raises:
             ConfigError: they are not `[M]` finite numbers from 0 on, or 0 for all maps but spares.
         """
-        given, count = torch.as_tensor(weights, dtype=torch.float32), self.game.maps.shape[0]
-        require(given.shape == (count,), "weights", f"[{count}] numbers, one a map", tuple(given.shape))
-        fits = bool((given.isfinite() & (given >= 0)).all())
-        require(fits, "weights", "finite and >= 0", given.tolist())
-        own = given.to(self.active.device)[self.active]
-        require(bool((own > 0).any()), "weights", "> 0 for a map that is no spare", given.tolist())
-        self.assign_slots(own)
+        tensor, count = torch.as_tensor(weights, dtype=torch.float32), self.game.maps.shape[0]
+        require(tensor.shape == (count,), "weights", f"[{count}] numbers, one a map", tuple(tensor.shape))
+        is_valid = bool((tensor.isfinite() & (tensor >= 0)).all())
+        require(is_valid, "weights", "finite and >= 0", tensor.tolist())
+        active_weights = tensor.to(self.active.device)[self.active]
+        require(bool((active_weights > 0).any()), "weights", "> 0 for a map that is no spare", tensor.tolist())
+        self.assign_slots(active_weights)
 
     def assign_slots(self, weights: Tensor, offset: float = 0.5) -> None:
         """`set_weights` by `[T]` weights of the active maps, in their order, without a look at them or at the host.
@@ -87,8 +87,8 @@ class MapPool:
         """
         slots = self.drawn.shape[0]
         ends = (weights.double() / weights.double().amax() * PARTS).long().cumsum(0)  # [T]
-        asked = (torch.arange(slots, dtype=torch.float64, device=ends.device) + offset) / slots
-        self.drawn.copy_(self.active[torch.searchsorted(ends, (asked * ends[-1]).long(), right=True)])
+        quantiles = (torch.arange(slots, dtype=torch.float64, device=ends.device) + offset) / slots
+        self.drawn.copy_(self.active[torch.searchsorted(ends, (quantiles * ends[-1]).long(), right=True)])
         self.is_weighted = True
 
     def renew(self, in_use: Tensor) -> int:
@@ -111,18 +111,18 @@ class MapPool:
         self._generate(torch.tensor(free, device=device), seeds)
         active = self.active.tolist()
         for spare in free:
-            old, active[self.oldest] = active[self.oldest], spare
-            self.spares[self.spares.index(spare)] = old
-            self.drawn.masked_fill_(self.drawn == old, spare)
+            retired, active[self.oldest] = active[self.oldest], spare
+            self.spares[self.spares.index(spare)] = retired
+            self.drawn.masked_fill_(self.drawn == retired, spare)
             self.oldest = (self.oldest + 1) % len(active)
         self.active.copy_(torch.tensor(active, device="cpu"))
         return len(free)
 
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
         """Overwrite the maps `index [K]` with maps generated from `seeds [K]`."""
-        fresh = make_maps(self.game.config, self.game.roster, seeds)
-        for stored, new in ((self.game.maps, fresh), (self.openings, first_observations(self.game, fresh, self.loops))):
-            for name, value in new.items():
+        maps = make_maps(self.game.config, self.game.roster, seeds)
+        for stored, data in ((self.game.maps, maps), (self.openings, first_observations(self.game, maps, self.loops))):
+            for name, value in data.items():
                 stored.get(name)[index] = value
 
     def restore(
@@ -143,9 +143,9 @@ class MapPool:
         is_written = len(self.game.config.positions) > 0
         is_same = not is_written or torch.equal(seeds.cpu(), self.game.maps.seed.cpu())
         require(is_same, "map_seeds", "those of positions that are written down", seeds.tolist())
-        other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
-        if len(other) > 0:
-            self._generate(other, seeds.to(self.drawn.device)[other])
+        differing = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
+        if len(differing) > 0:
+            self._generate(differing, seeds.to(self.drawn.device)[differing])
         slots = weighted or active * (self.drawn.shape[0] // len(active))
         self.active.copy_(torch.tensor(active, device="cpu"))
         self.drawn.copy_(torch.tensor(slots, device="cpu"))
@@ -162,8 +162,8 @@ class MapPool:
 
 def draw_map(seed: Tensor, drawn: Tensor) -> Tensor:
     """`[B]` int64 map index of each battle, from its seed `[B]` and the maps `drawn [D]`."""
-    number = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
-    return drawn[number % drawn.shape[0]]
+    draw = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
+    return drawn[draw % drawn.shape[0]]
 
 
 def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:

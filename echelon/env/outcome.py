@@ -53,8 +53,8 @@ def stat_names(catalog: Catalog) -> tuple[str, ...]:
     laid; by class, all but deaths is told by who did it, deaths by who died. A kill by weapon is the weapon's that
     took most in the substep of the death. `assist_hp`, `paint_damage` and `intercepted_damage` are those of `Tally`.
     """
-    by_weapon = (f"{what}_{weapon}" for what in BY_WEAPON for weapon in catalog.weapons)
-    by_hull = (f"{what}_{hull.name.lower()}" for what in (*BY_HULL, "deaths") for hull in Hull)
+    by_weapon = (f"{statistic}_{weapon}" for statistic in BY_WEAPON for weapon in catalog.weapons)
+    by_hull = (f"{statistic}_{hull.name.lower()}" for statistic in (*BY_HULL, "deaths") for hull in Hull)
     return (*OWN, *OF_THE_TEAM, *by_weapon, *by_hull)
 
 
@@ -136,15 +136,15 @@ def statistics(state: State, game: SimModel) -> Tensor:
     """`[B, 2, K]` `stat_names`: what each team did since its battle began."""
     tally, roster = state.tally, game.roster
     died = (~state.mechs.alive & (game.maps.spawn_hp[state.map_id] > 0)).float()
-    own = roster.by_team(torch.stack([*(getattr(tally, name) for name in OWN), died], -1))
+    team_sums = roster.by_team(torch.stack([*(getattr(tally, name) for name in OWN), died], -1))
     # Only enemies shake a mech's stability or hit its legs, so what one team suffered the other one did.
     inflicted = roster.by_team(torch.stack((tally.falls, tally.legs_lost), -1)).flip(1)
     shots, hits = roster.by_team(tally.shots), roster.by_team(tally.hits)
     paints = exact.sum(torch.where(roster.paints, hits, 0.0), -1, keepdim=True)
     by_weapon = roster.by_team(torch.cat((tally.taken, tally.killed_by), -1)).flip(1)
-    did = torch.stack([*(getattr(tally, name) for name in BY_HULL), died], -1)  # [B, N, 6]
-    by_hull = roster.by_team(did[..., None] * roster.hull_one_hot[:, None]).flatten(2)
-    return torch.cat((own, inflicted, paints, shots, hits, by_weapon, by_hull), -1)
+    by_mech = torch.stack([*(getattr(tally, name) for name in BY_HULL), died], -1)  # [B, N, 6]
+    by_hull = roster.by_team(by_mech[..., None] * roster.hull_one_hot[:, None]).flatten(2)
+    return torch.cat((team_sums, inflicted, paints, shots, hits, by_weapon, by_hull), -1)
 
 
 def final_statistics(state: State, done: Tensor, game: SimModel) -> Tensor:

@@ -38,18 +38,18 @@ class PartialEnv(EnvBase):
         return super()._reset_proc_data(tensordict, tensordict_reset)
 
     def _skip_tensordict(self, tensordict: TensorDictBase) -> TensorDictBase:
-        nobody = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        return self._step(tensordict.copy().set(STEP, nobody))
+        mask = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        return self._step(tensordict.copy().set(STEP, mask))
 
 
 def fill_missing(tensordict: TensorDictBase, source: TensorDictBase) -> None:
     """Add the entries of `source` that `tensordict` lacks."""
     for name, value in source.items():
-        own = tensordict.get(name, None)
-        if own is None:
+        existing = tensordict.get(name, None)
+        if existing is None:
             tensordict.set(name, value.clone(recurse=False) if isinstance(value, TensorDictBase) else value)
-        elif isinstance(own, TensorDictBase):
-            fill_missing(own, value)
+        elif isinstance(existing, TensorDictBase):
+            fill_missing(existing, value)
 
 
 def mask_of(tensordict: TensorDictBase | None, name: str, batch_size: torch.Size) -> Tensor | None:
@@ -73,17 +73,17 @@ def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Ten
 
 def held_state(moves: Tensor, before: State, after: State) -> State:
     """`after`, and `before` for battles that do not move, `moves [B, 1]`. The ground of `after` is changed in place."""
-    chosen = ByMask(moves[:, 0])
+    rows = ByMask(moves[:, 0])
     for name, ground in after.terrain.items():
-        ground.copy_(chosen.replaced(before.terrain.get(name), ground))
+        ground.copy_(rows.replaced(before.terrain.get(name), ground))
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
-    return after.replace(**{name: chosen.replaced(getattr(before, name), getattr(after, name)) for name in names})
+    return after.replace(**{name: rows.replaced(getattr(before, name), getattr(after, name)) for name in names})
 
 
 def hold(moves: Tensor, played: TensorDictBase, shown: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
     """Write into `played` what battles that do not move, `moves [B, 1]`, show: what was `shown`, and nothing `paid`."""
-    which = moves[:, 0]
+    mask = moves[:, 0]
     for key in shown.keys(include_nested=True, leaves_only=True):
-        played.set(key, select(which, played.get(key), shown.get(key)))
+        played.set(key, select(mask, played.get(key), shown.get(key)))
     for key in paid:
-        played.set(key, cleared(played.get(key), ~which))
+        played.set(key, cleared(played.get(key), ~mask))

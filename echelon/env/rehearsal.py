@@ -80,26 +80,26 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
     Args:
         captures: whether decisions will be captured as CUDA graphs.
     """
-    began, next_seed, wanted = time.perf_counter(), env.next_seed, env.form
-    told = _actions(env)
-    played: State | None = None
+    began, next_seed, requested = time.perf_counter(), env.next_seed, env.form
+    action = _actions(env)
+    final: State | None = None
     if env.form == "graph":
         try:
-            played = _play_compared(env, told, captures)
+            final = _play_compared(env, action, captures)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
             # Whatever compilers raise, and it is no reason not to fight.
             _require_alive(env.device, error)
             env.run_eagerly()
-            fall_back(f"the simulation runs eager instead of {wanted}: {cause_of(error)}")
+            fall_back(f"the simulation runs eager instead of {requested}: {cause_of(error)}")
     if captures:
         env.open_battles(next_seed)
-        captures = _captures(env, told, next_seed, played if env.form == wanted else None)
+        captures = _captures(env, action, next_seed, final if env.form == requested else None)
     env.open_battles(next_seed)
     seconds = time.perf_counter() - began
-    ways = [env.form] + ["captured decisions"] * captures
-    return Rehearsed(captures, f"rehearsed {DECISIONS} decisions in {seconds:.1f} s: {', '.join(ways)}")
+    forms = [env.form] + ["captured decisions"] * captures
+    return Rehearsed(captures, f"rehearsed {DECISIONS} decisions in {seconds:.1f} s: {', '.join(forms)}")
 
 
 class Parted(Exception):
@@ -120,7 +120,7 @@ class Comparison:
 
         def call(*arguments: Any) -> Any:
             # Before, for the ground is changed in place.
-            rows = [first_rows(each) for each in arguments[:batched]]
+            rows = [first_rows(argument) for argument in arguments[:batched]]
             result = function(*arguments)
             self.compare(name, result, dense(*rows, *arguments[batched:]))
             return result
@@ -129,17 +129,17 @@ class Comparison:
 
     def compare(self, name: str, result: Any, expected: Any) -> None:
         """Compare the first battles of a result with what is expected of them."""
-        others = dict(leaves(expected))
-        apart = {
-            leaf: differs(value[: len(others[leaf])], others[leaf])[..., None].flatten(1).any(1)
+        expected_leaves = dict(leaves(expected))
+        differences = {
+            leaf: differs(value[: len(expected_leaves[leaf])], expected_leaves[leaf])[..., None].flatten(1).any(1)
             for leaf, value in leaves(result)
         }
-        rows = torch.stack(list(apart.values()))
-        now, *each = torch.cat([rows.any(0)[None], rows]).count_nonzero(1).tolist()
+        rows = torch.stack(list(differences.values()))
+        differing, *counts = torch.cat([rows.any(0)[None], rows]).count_nonzero(1).tolist()
         parted, compared = self.counts.get(name, (0, 0))
-        self.counts[name] = parted, compared = parted + now, compared + rows.shape[1]
+        self.counts[name] = parted, compared = parted + differing, compared + rows.shape[1]
         if parted > MOST_PARTED * max(compared, BATTLES * DECISIONS):
-            worst = max(zip(each, apart, strict=True))
+            worst = max(zip(counts, differences, strict=True))
             raise Parted(f"{name} differs in {parted} of {compared} battles, in {worst[1]} of {worst[0]} at last")
 
 
@@ -160,14 +160,14 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, State):
         value = value.to_tensordict()
     if is_tensor_collection(value):
-        parts: Mapping[Any, Any] = dict(value.items(True, True))
+        items: Mapping[Any, Any] = dict(value.items(True, True))
     elif isinstance(value, Mapping):
-        parts = value
+        items = value
     else:
-        parts = value._asdict() if hasattr(value, "_asdict") else vars(value)
-    for key, part in parts.items():
-        own = ".".join(key) if isinstance(key, tuple) else key
-        yield from leaves(part, f"{name}.{own}" if name else own)
+        items = value._asdict() if hasattr(value, "_asdict") else vars(value)
+    for key, item in items.items():
+        key_name = ".".join(key) if isinstance(key, tuple) else key
+        yield from leaves(item, f"{name}.{key_name}" if name else key_name)
 
 
 def differs(value: Tensor, other: Tensor) -> Tensor:
@@ -182,26 +182,26 @@ def _actions(env: EchelonEnv) -> Tensor:
     """`[decisions, B, N, D]` -1..1 at random, but that all keep their heading and fire."""
     shape = env.num_envs, env.config.num_mechs, layout.action_width(env.config.comm_dim)
     count = shape[1] * shape[2]
-    drawn = [noise.uniform(env.next_seed, at, Stream.ACTION, count).view(shape) for at in range(DECISIONS)]
-    told = 2 * torch.stack(drawn) - 1
-    told[..., Act.YAW_RATE] *= 0.1
-    told[..., list(TRIGGER_COLUMNS.values())] += 0.8
-    told[..., Act.SPECIAL] -= 1.6
-    return told.clamp(-1, 1)
+    draws = [noise.uniform(env.next_seed, tick, Stream.ACTION, count).view(shape) for tick in range(DECISIONS)]
+    action = 2 * torch.stack(draws) - 1
+    action[..., Act.YAW_RATE] *= 0.1
+    action[..., list(TRIGGER_COLUMNS.values())] += 0.8
+    action[..., Act.SPECIAL] -= 1.6
+    return action.clamp(-1, 1)
 
 
 def _crowded(env: EchelonEnv) -> TensorDictBase:
     """Begin battles of teams that stand close and face each other, some of which end: what is shown first."""
-    shown = env.reset()
+    tensordict = env.reset()
     mechs, rules = env.state.mechs, env.config.rules
     centre = exact.mean(mechs.pos, 1)[:, None]
     mechs.pos[..., :2] = (centre + CROWDED * (mechs.pos - centre))[..., :2]
     blue, red = (exact.mean(mechs.pos[:, span], 1) for span in env.teams.values())
-    for span, way in zip(env.teams.values(), (red - blue, blue - red), strict=True):
-        mechs.yaw[:, span] = exact.atan2(way[:, 1], way[:, 0])[:, None]
+    for span, direction in zip(env.teams.values(), (red - blue, blue - red), strict=True):
+        mechs.yaw[:, span] = exact.atan2(direction[:, 1], direction[:, 0])[:, None]
     mechs.hp[:, ::3] *= 0.02
     env.state.tick[::4] = max(0, rules.max_decisions - DECISIONS // 2) * rules.decision_repeat
-    return shown
+    return tensordict
 
 
 def _write(shown: TensorDictBase, env: EchelonEnv, told: Tensor) -> TensorDictBase:
@@ -213,8 +213,8 @@ def _write(shown: TensorDictBase, env: EchelonEnv, told: Tensor) -> TensorDictBa
 
 def _play(env: EchelonEnv, shown: TensorDictBase, told: Tensor) -> None:
     """Play the decisions of actions `[T, B, N, D]`, from what is `shown` on."""
-    for each in told:
-        shown = env.step_and_maybe_reset(_write(shown, env, each))[1]
+    for action in told:
+        shown = env.step_and_maybe_reset(_write(shown, env, action))[1]
 
 
 def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
@@ -225,20 +225,20 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
         into_buffers: whether streams are written to tensors that stay where they are, as captured decisions do: another
             graph, which takes as long to compile.
     """
-    comparison, own = Comparison(), {name: getattr(env.engine, name) for name in COMPARED}
+    comparison, functions = Comparison(), {name: getattr(env.engine, name) for name in COMPARED}
     try:
         for name, (dense, batched) in COMPARED.items():
-            setattr(env.engine, name, comparison.beside(name, own[name], dense, batched))
-        shown = _crowded(env)
+            setattr(env.engine, name, comparison.beside(name, functions[name], dense, batched))
+        tensordict = _crowded(env)
         if into_buffers:
             env.stream_buffers = {
-                name: torch.cat([shown.get((group, "observation", name)) for group in env.teams], 1)
+                name: torch.cat([tensordict.get((group, "observation", name)) for group in env.teams], 1)
                 for name in layout.STREAMS
             }
-        _play(env, shown, told)
+        _play(env, tensordict, told)
     finally:
         env.stream_buffers = None
-        for name, function in own.items():
+        for name, function in functions.items():
             setattr(env.engine, name, function)
     return env.state
 
@@ -250,14 +250,14 @@ def _captures(env: EchelonEnv, told: Tensor, next_seed: Tensor, played: State | 
         played = env.state
         env.open_battles(next_seed)
     try:
-        static, now = StaticBattles(env, _crowded(env)), torch.empty_like(told[0])
+        static, inputs = StaticBattles(env, _crowded(env)), torch.empty_like(told[0])
 
         def decide() -> None:
-            static.restart(static.step(_write(static.shown.copy(), env, now)))
+            static.restart(static.step(_write(static.shown.copy(), env, inputs)))
 
         graphed = GraphedFunction(decide, env.device, "a rehearsed decision")
-        for each in told:
-            now.copy_(each)
+        for action in told:
+            inputs.copy_(action)
             graphed("rehearsal")
         if graphed.is_graphed:
             Comparison().compare("a replay", env.state, first_rows(played))
@@ -277,5 +277,5 @@ def _require_alive(device: torch.device, problem: Exception) -> None:
     try:
         torch.cuda.synchronize(device)
     except RuntimeError:
-        what = f"{device} cannot be used any more by this process: {cause_of(problem)}"
-        raise ConfigError(f"{what}; start again with ECHELON_BACKEND=eager") from problem
+        message = f"{device} cannot be used any more by this process: {cause_of(problem)}"
+        raise ConfigError(f"{message}; start again with ECHELON_BACKEND=eager") from problem

@@ -50,15 +50,15 @@ def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarra
     Returns:
         `[H, W, 3]` uint8, H and W even; the top is +y.
     """
-    now = state[battle].cpu()
-    ground = game.maps[int(now.map_id)].cpu()
-    field = draw_field(now, ground, game, side_px)
+    current = state[battle].cpu()
+    ground = game.maps[int(current.map_id)].cpu()
+    field = draw_field(current, ground, game, side_px)
     if field.width < CAPTIONED_PX:
         return np.array(field)
     picture = Image.new("RGB", (field.width, field.height + CAPTION), PAPER)
     picture.paste(field, (0, CAPTION))
-    seconds, win_s = int(now.tick) * game.rules.dt_s, game.rules.zone_score_to_win_s
-    draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, team_captions(now, game), win_s)
+    seconds, win_s = int(current.tick) * game.rules.dt_s, game.rules.zone_score_to_win_s
+    draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, team_captions(current, game), win_s)
     return np.array(picture)
 
 
@@ -130,12 +130,12 @@ def position_before(pos: list[float], vel: list[float], seconds: float) -> Point
 
 def visible_clouds(now: State, game: SimModel) -> list[Cloud]:
     """Smoke of the battle `now []`, at the size it has grown to."""
-    found = []
+    clouds = []
     for (x, y, _), ttl in zip(now.clouds.pos.tolist(), now.clouds.ttl.tolist(), strict=True):
         age_s = game.catalog.cloud_s - ttl * game.rules.dt_s
         if ttl > 0:
-            found.append(((x, y), game.catalog.cloud_vox * min(age_s / CLOUD_GROWTH_S, 1.0)))
-    return found
+            clouds.append(((x, y), game.catalog.cloud_vox * min(age_s / CLOUD_GROWTH_S, 1.0)))
+    return clouds
 
 
 def team_captions(now: State, game: SimModel) -> list[TeamCaption]:

@@ -135,10 +135,10 @@ def with_first_observations(
         fresh, streams: of the chosen battles, as `observe` returns them.
         teams: where each team sits on the mech axis.
     """
-    found = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
-    shown = {key: chosen.replaced(old, found[key]) if key in found else old for key, old in begun.shown.items()}
+    first = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
+    observed = {key: chosen.replaced(old, first[key]) if key in first else old for key, old in begun.shown.items()}
     slots = chosen.replaced(begun.state.focus_slots, fresh.focus_slots)
-    return begun._replace(state=begun.state.replace(focus_slots=slots), shown=shown)
+    return begun._replace(state=begun.state.replace(focus_slots=slots), shown=observed)
 
 
 def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
@@ -155,8 +155,8 @@ def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) 
         map_id: `[B]` int64 the map of each.
         maps: the maps.
     """
-    ground = [terrain.solid, terrain.opaque, terrain.rubble, terrain.damage]
-    replace_rows(which, map_id, ground, [maps.solid, maps.opaque, None, None])
+    targets = [terrain.solid, terrain.opaque, terrain.rubble, terrain.damage]
+    replace_rows(which, map_id, targets, [maps.solid, maps.opaque, None, None])
 
 
 @dataclass(frozen=True)
@@ -208,11 +208,11 @@ def begin_into_buffers(
     """
     begun = begin_by_mask(which, buffers.next_seed, state, shown, game, drawn, openings)
     buffers.next_seed.copy_(begun.next_seed)
-    new = leaves_of(begun.state)
-    for name, kept in leaves_of(buffers.state).items():
-        kept.copy_(new[name])
-    for key, kept in buffers.shown.items():
-        kept.copy_(begun.shown[key])
+    values = leaves_of(begun.state)
+    for name, buffer in leaves_of(buffers.state).items():
+        buffer.copy_(values[name])
+    for key, buffer in buffers.shown.items():
+        buffer.copy_(begun.shown[key])
     buffers.is_init.copy_(which[:, None])
     for key, start, value in remembered:
         battles = slice(start, start + len(value))
@@ -221,12 +221,12 @@ def begin_into_buffers(
 
 def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor], wanted: Collection[object]) -> Leaves:
     """Observations, masks and telemetry of battles at their first moment, those with a key in `wanted`."""
-    shown: Leaves = {TELEMETRY: game.maps.telemetry[fresh.map_id]}
+    leaves: Leaves = {TELEMETRY: game.maps.telemetry[fresh.map_id]}
     for group, span in game.roster.teams.items():
         keys = {(group, "observation", name): name for name in STREAMS}
-        shown |= {key: openings[name][fresh.map_id][:, span] for key, name in keys.items() if key in wanted}
-        shown[group, "mask"] = fresh.mechs.alive[:, span]
-    return shown | command_view(fresh, game) if game.config.command.enabled else shown
+        leaves |= {key: openings[name][fresh.map_id][:, span] for key, name in keys.items() if key in wanted}
+        leaves[group, "mask"] = fresh.mechs.alive[:, span]
+    return leaves | command_view(fresh, game) if game.config.command.enabled else leaves
 
 
 def open_on_map(
@@ -270,5 +270,5 @@ def replace_rows(
         if source is None:
             target.mul_(~which.view(-1, *[1] * (target.dim() - 1)))
         else:
-            fresh = source if rows is None else source[rows]
-            target.copy_(select(which, fresh.to(target.dtype), target))
+            values = source if rows is None else source[rows]
+            target.copy_(select(which, values.to(target.dtype), target))

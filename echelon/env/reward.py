@@ -75,7 +75,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     side = torch.where(roster.is_red, int(Winner.RED), int(Winner.BLUE))
     won = ending.winner[:, None] == side
     lost = (ending.winner[:, None] > 0) & ~won
-    paid = ending.terminated[:, None]
+    is_terminated = ending.terminated[:, None]
     return {
         "approach": alive * (path_length(before, game) - cfg.gamma * path_length(after, game)),
         "zone": is_inside(after, game) * roster.of_own_team(after.control),
@@ -83,7 +83,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
         "kill": offence * (after.tally.kills - before.tally.kills),
         "assist": offence * (after.tally.assists - before.tally.assists),
         "death": died * either(contested, cfg.contested_death, 1.0),
-        "terminal": paid * (won.float() - lost.float()),
+        "terminal": is_terminated * (won.float() - lost.float()),
     }
 
 
@@ -95,15 +95,15 @@ def extra_terms(
     Raises:
         ConfigError: a function returns another shape.
     """
-    named = {}
+    result = {}
     for name, term in extra.items():
         value = term.function(before, after, ending, game)
         shape = tuple(after.mechs.hp.shape)
         is_real = isinstance(value, Tensor) and not value.is_complex()
         require(is_real, f"extra_rewards[{name!r}]", "a tensor of real numbers", value)
         require(tuple(value.shape) == shape, f"extra_rewards[{name!r}]", f"of shape {shape}", tuple(value.shape))
-        named[name] = value.to(torch.float32)
-    return named
+        result[name] = value.to(torch.float32)
+    return result
 
 
 def term_weights(cfg: RewardConfig, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS) -> dict[str, float]:
@@ -118,6 +118,6 @@ def weighted(
 
     Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`.
     """
-    own = torch.stack([weight * named[name] for name, weight in term_weights(cfg, extra).items()], -1)
-    team = game.roster.of_own_team(game.roster.team_mean(own))
-    return cfg.team_mix_alpha * own + (1 - cfg.team_mix_alpha) * team
+    individual = torch.stack([weight * named[name] for name, weight in term_weights(cfg, extra).items()], -1)
+    team = game.roster.of_own_team(game.roster.team_mean(individual))
+    return cfg.team_mix_alpha * individual + (1 - cfg.team_mix_alpha) * team

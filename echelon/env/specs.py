@@ -137,6 +137,6 @@ class Specs:
     def bounded(
         self, low: Tensor | float, high: Tensor | float, *shape: int, dtype: torch.dtype = torch.float32
     ) -> Bounded:
-        whole = (self.num_envs, *shape)
-        low, high = (torch.as_tensor(x, dtype=torch.float32, device=self.device).expand(whole) for x in (low, high))
-        return Bounded(low, high, whole, device=self.device, dtype=dtype)
+        size = (self.num_envs, *shape)
+        low, high = (torch.as_tensor(x, dtype=torch.float32, device=self.device).expand(size) for x in (low, high))
+        return Bounded(low, high, size, device=self.device, dtype=dtype)

@@ -32,8 +32,8 @@ class CalledBattles:
 
     def step(self, decided: TensorDictBase) -> TensorDictBase:
         """`env.step_and_maybe_reset`, whose second result is shown after `restart`; returns what is under `next`."""
-        played, self._following = self.env.step_and_maybe_reset(decided)
-        return played.get("next")
+        result, self._following = self.env.step_and_maybe_reset(decided)
+        return result.get("next")
 
     def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
         """Show what the next decision is made from; arguments as of `StaticBattles`."""
@@ -108,27 +108,27 @@ class StaticBattles:
             after: what `step` returned.
             remembered: what policies remember next, by default what `after` has; battles that begin forget it.
         """
-        env, which = self.env, after.get("done")[:, 0]
+        env, mask = self.env, after.get("done")[:, 0]
         if remembered is None:
             remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
-        shown = {key: after.get(key) for key in self.buffers.shown}
+        following = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
-            env.engine.begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
-            restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
-            self._show_openings(which, env.map_pool.openings)
+            env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._maps_drawn)
+            restore_ground(self.state.terrain, mask, self.state.map_id, env.game.maps)
+            self._show_openings(mask, env.map_pool.openings)
         self._return()
 
     def _played(self) -> State:
         """The state that the step left behind; where that has not changed, the same tensors."""
-        kept, state = leaves_of(self.state), self.env.state
-        found = {name: kept[name] if is_same(kept[name], new) else new for name, new in leaves_of(state).items()}
-        return with_leaves(state, found)
+        old, state = leaves_of(self.state), self.env.state
+        leaves = {name: old[name] if is_same(old[name], new) else new for name, new in leaves_of(state).items()}
+        return with_leaves(state, leaves)
 
     def _show_openings(self, which: Tensor, openings: Mapping[str, Tensor]) -> None:
         """Show the first observations of battles that began."""
         rows: Tensor | None = self.state.map_id
         if has_areas(self.env.game.maps):
-            fresh, openings = self.env.engine.first_look(self.state)
-            replace_rows(which, None, [self.state.focus_slots], [fresh.focus_slots])
+            opened, openings = self.env.engine.first_look(self.state)
+            replace_rows(which, None, [self.state.focus_slots], [opened.focus_slots])
             rows = None
         replace_rows(which, rows, list(self.streams.values()), [openings[name] for name in STREAMS])

@@ -74,11 +74,11 @@ class PPOConfig:
     def __post_init__(self) -> None:
         check_settings(self)
         rate = self.learning_rate
-        fits = rate.lowest > 0 and max(rate.first, rate.last) <= FASTEST
-        require(fits, "PPOConfig.learning_rate", f"> 0 and <= {FASTEST} throughout", rate)
-        whole = self.rollout_decisions % self.chunk_decisions == 0
+        is_valid = rate.lowest > 0 and max(rate.first, rate.last) <= FASTEST
+        require(is_valid, "PPOConfig.learning_rate", f"> 0 and <= {FASTEST} throughout", rate)
+        is_divisible = self.rollout_decisions % self.chunk_decisions == 0
         limit = f"a divisor of rollout_decisions ({self.rollout_decisions})"
-        require(whole, "PPOConfig.chunk_decisions", limit, self.chunk_decisions)
+        require(is_divisible, "PPOConfig.chunk_decisions", limit, self.chunk_decisions)
 
     @property
     def chunks(self) -> int:
@@ -274,9 +274,9 @@ class TrainConfig:
             return
         may = self.env.split != "test" or self.allow_test
         require(may, "--split", "train or validation: test is to be judged on, unless --allow-test", self.env.split)
-        named = (self.opponent, *self.curriculum.opponents, *self.evaluation.tiers)
-        judges = [] if self.allow_test else [name for name in named if held_out(name)]
-        require(not judges, "opponents of a training", JUDGES, ", ".join(judges))
+        opponents = (self.opponent, *self.curriculum.opponents, *self.evaluation.tiers)
+        held_out_names = [] if self.allow_test else [name for name in opponents if held_out(name)]
+        require(not held_out_names, "opponents of a training", JUDGES, ", ".join(held_out_names))
         require(self.run_dir != "", "TrainConfig.run_dir", "a folder", self.run_dir)
         require(self.opponent not in ("", LEAGUE), "TrainConfig.opponent", "a commander, or several", self.opponent)
         self._check_battles()
@@ -284,12 +284,12 @@ class TrainConfig:
         ppo = self.ppo
         sequences = self.num_envs * ppo.chunks
         limit = f"<= {sequences} (one sequence a team of the learner and chunk)"
-        parts = ppo.minibatches * max(ppo.accumulate, 1)
-        require(parts <= sequences, "PPOConfig.minibatches * PPOConfig.accumulate", limit, parts)
+        chunks = ppo.minibatches * max(ppo.accumulate, 1)
+        require(chunks <= sequences, "PPOConfig.minibatches * PPOConfig.accumulate", limit, chunks)
         spares = self.renew_maps_every == 0 or self.env.map_spares > 0
         require(spares, "TrainConfig.env.map_spares", ">= 1 to renew maps", self.env.map_spares)
-        few = 0 <= self.replay_battles <= self.evaluation.final_battles
-        require(few, "TrainConfig.replay_battles", "0..EvalConfig.final_battles", self.replay_battles)
+        is_within = 0 <= self.replay_battles <= self.evaluation.final_battles
+        require(is_within, "TrainConfig.replay_battles", "0..EvalConfig.final_battles", self.replay_battles)
 
     def _check_battles(self) -> None:
         both = self.side == "both" or self.self_battles > 0
@@ -303,11 +303,11 @@ class TrainConfig:
         require(judged, "CurriculumConfig.levels", limit, self.curriculum.levels)
         require(self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
         require(self.self_share + self.past_share <= 1, "TrainConfig.self_share", "<= 1 - past_share", self.self_share)
-        for name, battles, step, why in (
+        for name, battles, step, suffix in (
             ("self_share", self.self_battles, 2, ""),
             ("past_share", self.past_battles, 2 * self.past_blocks, " (2 * past_blocks)"),
         ):
-            limit = f"a share of num_envs ({self.num_envs}) that is a multiple of {step}{why} battles"
+            limit = f"a share of num_envs ({self.num_envs}) that is a multiple of {step}{suffix} battles"
             require(battles % step == 0, f"TrainConfig.{name}", limit, f"{battles} battles")
 
     @property
@@ -318,8 +318,8 @@ class TrainConfig:
     @property
     def past_battles(self) -> int:
         """Number of battles against frozen policies: earlier snapshots, or those of a league."""
-        everywhere = self.opponent == PAST or (self.league != "" and self.past_share == 0)
-        return round(self.num_envs * (1.0 - self.self_share if everywhere else self.past_share))
+        is_only = self.opponent == PAST or (self.league != "" and self.past_share == 0)
+        return round(self.num_envs * (1.0 - self.self_share if is_only else self.past_share))
 
     @property
     def league(self) -> str:
@@ -362,8 +362,8 @@ class TrainConfig:
     @classmethod
     def quick_gru(cls) -> TrainConfig:
         """`quick` with gated recurrent units in place of the LSTM, as many."""
-        quick = cls.quick()
-        return replace(quick, model=model_with("gru", quick.model))
+        config = cls.quick()
+        return replace(config, model=model_with("gru", config.model))
 
     @classmethod
     def standard(cls) -> TrainConfig:

@@ -102,14 +102,14 @@ class Curriculum:
 
     def record(self, battles: float, won: float) -> bool:
         """Count finished battles of this stage; returns whether the next stage begins."""
-        now = dataclasses.replace(self.state, battles=self.state.battles + battles, won=self.state.won + won)
-        is_full = now.battles >= self.config.window
-        if is_full and now.stage + 1 < len(self.stages) and now.won >= self.config.step_up * now.battles:
-            self.state = CurriculumState(stage=now.stage + 1)
+        state = dataclasses.replace(self.state, battles=self.state.battles + battles, won=self.state.won + won)
+        is_full = state.battles >= self.config.window
+        if is_full and state.stage + 1 < len(self.stages) and state.won >= self.config.step_up * state.battles:
+            self.state = CurriculumState(stage=state.stage + 1)
             return True
         if is_full:
-            now = dataclasses.replace(now, battles=now.battles * FADE, won=now.won * FADE)
-        self.state = now
+            state = dataclasses.replace(state, battles=state.battles * FADE, won=state.won * FADE)
+        self.state = state
         return False
 
     def reward_scale(self, progress: float, terms: Sequence[str]) -> list[float]:
@@ -131,19 +131,19 @@ def stages_of(config: TrainConfig) -> list[Stage]:
     )
     stages = [
         Stage(
-            number=number,
-            opponent=opponents[min(number, len(opponents) - 1)],
-            weapon_use=curriculum.weapon_use[min(number, len(curriculum.weapon_use) - 1)],
-            difficulty=entry(curriculum.difficulty, number),
-            team_size=entry(curriculum.team_size, number),
-            enemies=entry(curriculum.enemies, number),
+            number=i,
+            opponent=opponents[min(i, len(opponents) - 1)],
+            weapon_use=curriculum.weapon_use[min(i, len(curriculum.weapon_use) - 1)],
+            difficulty=entry(curriculum.difficulty, i),
+            team_size=entry(curriculum.team_size, i),
+            enemies=entry(curriculum.enemies, i),
         )
-        for number in range(max(len(values) for values in lists))
+        for i in range(max(len(values) for values in lists))
     ]
     for stage in stages:
         limit = f"1 in a stage against {stage.opponent}, which is no scripted commander"
-        fits = is_scripted(stage.opponent) or stage.weapon_use == 1
-        require(fits, "CurriculumConfig.weapon_use", limit, stage.weapon_use)
+        is_valid = is_scripted(stage.opponent) or stage.weapon_use == 1
+        require(is_valid, "CurriculumConfig.weapon_use", limit, stage.weapon_use)
     return stages
 
 

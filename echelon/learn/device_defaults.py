@@ -72,8 +72,8 @@ def kept_settings(config: TrainConfig, device: torch.device, stored: Mapping[str
         stored: `TrainConfig` as JSON; a setting that it lacks stays open.
     """
     wrote = str(stored.get("device", AUTO)).partition(":")[0]
-    stays = device.type == "cuda" and wrote in (AUTO, "cuda")
-    open_settings = [name for name in OF_DEVICE if stays and getattr(config, name) == AUTO]
+    same_device = device.type == "cuda" and wrote in (AUTO, "cuda")
+    open_settings = [name for name in OF_DEVICE if same_device and getattr(config, name) == AUTO]
     open_settings += ["num_envs"] if config.num_envs == 0 else []
     return {name: stored[name] for name in open_settings if name in stored}
 
@@ -93,18 +93,18 @@ def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig]
     for candidate in candidates:
         if need(candidate) <= (1 - SPARE) * free:
             return candidate
-    fewest = candidates[-1]
-    what = f"{fewest.num_envs:,} battles of {fewest.env.title} and what learns from them need about"
-    raise ConfigError(f"{what} {amount(need(fewest))}, {fewest.device} has {amount(free)} left: choose num_envs")
+    smallest = candidates[-1]
+    message = f"{smallest.num_envs:,} battles of {smallest.env.title} and what learns from them need about"
+    raise ConfigError(f"{message} {amount(need(smallest))}, {smallest.device} has {amount(free)} left: choose num_envs")
 
 
 def describe_settings(config: TrainConfig, device: torch.device) -> str:
     """Battles, memory, precision and compilation of a run with resolved settings on a GPU, as one line."""
-    need, have = (size / GIB for size in (training_bytes(config, device), total_memory(device)))
+    need, total = (size / GIB for size in (training_bytes(config, device), total_memory(device)))
     compiles = can_compile(device)
     graphs = {"off": "networks not compiled", "act": "acting compiled", "all": "acting and learning compiled"}
     networks = graphs[config.compile_policy if compiles else "off"]
     simulation = "simulation compiled" if form_of(device, config.backend) == "graph" else "simulation not compiled"
-    sizes = f"{config.num_envs:,} battles ({need:.1f} of {have:.1f} GiB)"
+    sizes = f"{config.num_envs:,} battles ({need:.1f} of {total:.1f} GiB)"
     captured = ", CUDA graphs" if config.cuda_graphs == "on" else ""
     return f"{device}: {sizes}, {config.precision}, {simulation}, {networks}{captured}"

@@ -54,8 +54,8 @@ def parse_extra_reward(text: str) -> ExtraReward:
     function, equals, weights = text.partition("=")
     first, dots, last = weights.partition(DOTS)
     numbers = [as_number(number) for number in ((first, last) if dots else (first,))]
-    fits = OBJECT_NAME.fullmatch(function) is not None and equals and None not in numbers
-    require(bool(fits), "--extra-reward", FORM, text)
+    is_valid = OBJECT_NAME.fullmatch(function) is not None and equals and None not in numbers
+    require(bool(is_valid), "--extra-reward", FORM, text)
     finite = [number for number in numbers if number is not None]
     return ExtraReward(function, finite[0], finite[-1])
 
@@ -103,8 +103,8 @@ def call_checked(
     name: str, function: RewardFunction, before: State, after: State, ending: Ending, game: SimModel
 ) -> Tensor:
     """What a reward term returns."""
-    kept = before.clone(), after.clone()
+    copies = before.clone(), after.clone()
     value = function(before, after, ending, game)
-    is_same = all(bool((old == new).all()) for old, new in zip(kept, (before, after), strict=True))
+    is_same = all(bool((copy == current).all()) for copy, current in zip(copies, (before, after), strict=True))
     require(is_same, f"reward term {name}", "a function that writes into neither state", "one that changed a tensor")
     return value

@@ -43,8 +43,8 @@ def check_arguments(
     """The run folder and the callbacks of a `Trainer`, whose other arguments are of their types."""
     require(isinstance(folder, str | os.PathLike), "folder", "the path of a run folder", folder)
     check_text("folder", os.fspath(folder))
-    for name, given in (("start", start), ("init", init)):
-        require(given is None or isinstance(given, Checkpoint), name, "what open_checkpoint returns, or None", given)
+    for name, value in (("start", start), ("init", init)):
+        require(value is None or isinstance(value, Checkpoint), name, "what open_checkpoint returns, or None", value)
     is_pool = opponent_pool is None or hasattr(opponent_pool, "weights_of")
     require(is_pool, "opponent_pool", "an OpponentPool or None", opponent_pool)
     require(isinstance(ranks, Ranks), "ranks", "the Ranks of init_ranks", ranks)

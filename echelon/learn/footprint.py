@@ -100,30 +100,30 @@ def minibatch_of(policy: ActorCritic, env: EnvConfig, length: int, mechs: int) -
 
 def kept_by(policy: ActorCritic, minibatch: TensorDictBase) -> int:
     """Bytes that the loss of a minibatch keeps for its backward pass, beside weights and the minibatch itself."""
-    known = {leaf.untyped_storage().data_ptr() for leaf in (*policy.parameters(), *leaves(minibatch))}
-    found: dict[int, int] = {}
+    skipped = {leaf.untyped_storage().data_ptr() for leaf in (*policy.parameters(), *leaves(minibatch))}
+    sizes: dict[int, int] = {}
     alive: list[Tensor] = []  # so that no address is that of two
 
     def pack(tensor: Tensor) -> Tensor:
         address = tensor.untyped_storage().data_ptr()
-        if address not in known:
+        if address not in skipped:
             alive.append(tensor)
-            found[address] = tensor.untyped_storage().nbytes()
+            sizes[address] = tensor.untyped_storage().nbytes()
         return tensor
 
     loss = RecurrentPPOLoss(policy.get_policy_operator(), policy.get_value_head())
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        kept = loss(minibatch)  # what it returns holds the graph
-    del kept
-    return sum(found.values())
+        losses = loss(minibatch)  # what it returns holds the graph
+    del losses
+    return sum(sizes.values())
 
 
 def kept_bytes(config: TrainConfig, device: torch.device) -> int:
     """Memory of what a run keeps between minibatches: battles and maps, one rollout, networks."""
-    each, ppo = footprint_of_learning(config), config.ppo
-    rollout = _teams(config) * (ppo.rollout_decisions * each.row + ppo.chunks * each.memory)
+    footprint, ppo = footprint_of_learning(config), config.ppo
+    rollout = _teams(config) * (ppo.rollout_decisions * footprint.row + ppo.chunks * footprint.memory)
     frozen = config.past_blocks * config.past_slots if config.past_battles > 0 else 0
-    networks = each.policy * (COPIES_OF_WEIGHTS + frozen + config.past_kept)
+    networks = footprint.policy * (COPIES_OF_WEIGHTS + frozen + config.past_kept)
     return needed_bytes(config.env, config.num_envs, device) + rollout + networks
 
 
@@ -137,10 +137,10 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
     Args:
         config, device: as in `kept_bytes`.
     """
-    each, ppo, teams = footprint_of_learning(config), config.ppo, _teams(config)
+    footprint, ppo, teams = footprint_of_learning(config), config.ppo, _teams(config)
     minibatch = teams * ppo.rollout_decisions / ppo.minibatches
-    learning = minibatch * (each.row + BACKWARD * each.kept / max(ppo.accumulate, 1))
-    acting = (teams + config.past_slots * config.past_battles) * (each.row + each.kept)
+    learning = minibatch * (footprint.row + BACKWARD * footprint.kept / max(ppo.accumulate, 1))
+    acting = (teams + config.past_slots * config.past_battles) * (footprint.row + footprint.kept)
     at_once = learning + acting if config.cuda_graphs == "on" else max(learning, acting)
     judged = config.evaluation.battles * (len(config.evaluation.tiers) + 1)
     return kept_bytes(config, device) + needed_bytes(config.env, judged, device) + int(at_once)
@@ -153,10 +153,10 @@ def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.d
     require_memory(env, config.num_envs, device, kept=decisions)
     if device.type == "cpu":
         return
-    need, have = kept_bytes(replace(config, env=env), device), total_memory(device)
-    what = f"{config.num_envs:,} battles of {env.title} and rollouts of {config.ppo.rollout_decisions:,} decisions"
-    if need > have:
-        raise ConfigError(f"{what} need about {amount(need)}, {device} has {amount(have)}: fewer num_envs")
+    need, total = kept_bytes(replace(config, env=env), device), total_memory(device)
+    message = f"{config.num_envs:,} battles of {env.title} and rollouts of {config.ppo.rollout_decisions:,} decisions"
+    if need > total:
+        raise ConfigError(f"{message} need about {amount(need)}, {device} has {amount(total)}: fewer num_envs")
 
 
 @contextlib.contextmanager
@@ -167,14 +167,14 @@ def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        asked = str(error).partition("\n")[0].partition(" GPU ")[0].rstrip(".")
-        taken = f", torch had {amount(torch.cuda.memory_reserved(device))}" if device.type == "cuda" else ""
-        what = f"{asked or 'out of memory'} ({amount(training_bytes(config, device))} estimated{taken})"
+        detail = str(error).partition("\n")[0].partition(" GPU ")[0].rstrip(".")
+        reserved = f", torch had {amount(torch.cuda.memory_reserved(device))}" if device.type == "cuda" else ""
+        message = f"{detail or 'out of memory'} ({amount(training_bytes(config, device))} estimated{reserved})"
         ppo = config.ppo
         lower = f"lower --num-envs ({config.num_envs})"
         lower += f" or --past-slots ({config.past_slots})" if config.past_battles > 0 else ""
         raise ConfigError(
-            f"{device}: {what}: {lower}, or raise --ppo.minibatches ({ppo.minibatches}) or --ppo.accumulate"
+            f"{device}: {message}: {lower}, or raise --ppo.minibatches ({ppo.minibatches}) or --ppo.accumulate"
             f" ({max(ppo.accumulate, 1)})"
         ) from error
 

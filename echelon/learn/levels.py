@@ -96,8 +96,8 @@ class LevelScores:
         """Restore `tensors` from a checkpoint."""
         stored.check(self.tensors)
         battles, won = stored.tensors["kept"]
-        fits = bool(((won >= 0) & (won <= battles)).all() and (stored.tensors["idle"] >= 0).all())
-        expect(fits, f"{stored.name}.kept and .idle", ">= 0, and not more wins than battles", fits)
+        is_valid = bool(((won >= 0) & (won <= battles)).all() and (stored.tensors["idle"] >= 0).all())
+        expect(is_valid, f"{stored.name}.kept and .idle", ">= 0, and not more wins than battles", is_valid)
         for name, value in stored.tensors.items():
             self.tensors[name].copy_(value)
 

@@ -88,8 +88,8 @@ class CsvTable:
     def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
         self.path = path
         rows = [row for row in read_table(path) if number_in(path, row, ITERATION) <= after_iteration]
-        found = read_columns(path) if rows else []
-        self.columns = [*found, *(name for name in columns if name not in found)]
+        stored = read_columns(path) if rows else []
+        self.columns = [*stored, *(name for name in columns if name not in stored)]
         self._rewrite(rows)
 
     def _rewrite(self, rows: Sequence[Mapping[str, str]]) -> None:
@@ -106,8 +106,8 @@ class CsvTable:
         Raises:
             FileError: the row cannot be written; then the file is as it was.
         """
-        if new := [name for name in values if name not in self.columns]:
-            self.columns += new
+        if added := [name for name in values if name not in self.columns]:
+            self.columns += added
             self._rewrite(read_table(self.path))
         text = io.StringIO()
         csv.DictWriter(text, self.columns, restval="").writerow(values)
@@ -145,8 +145,8 @@ class MetricsLog:
     def write(self, values: Mapping[str, float | None]) -> None:
         """Append a row of `COLUMNS` and any others; None for an empty cell."""
         for name, value in values.items():
-            fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-            require(fits, f"metrics[{name!r}]", "a number or None (of a tensor: value.item())", value)
+            is_number = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+            require(is_number, f"metrics[{name!r}]", "a number or None (of a tensor: value.item())", value)
         self.table.write(values)
         if self.board is not None:
             for name, value in values.items():
@@ -189,13 +189,13 @@ def read_table(path: Path) -> list[dict[str, str]]:
         return []
     try:
         # A spreadsheet program marks its UTF-8 at the beginning.
-        whole = read_file(path, LONGEST_TABLE).decode("utf-8-sig").rpartition("\n")[0]
-        rows = list(csv.DictReader(io.StringIO(whole)))
+        text = read_file(path, LONGEST_TABLE).decode("utf-8-sig").rpartition("\n")[0]
+        rows = list(csv.DictReader(io.StringIO(text)))
     except (csv.Error, UnicodeDecodeError) as error:
         raise FileError(f"{path}: expected a table, got what is none: {error}") from None
-    head = whole.partition("\n")[0]
-    if "," not in head and (found := [mark for mark in (";", "\t") if mark in head]):
-        saved = f"{found[0]!r}, as a spreadsheet program saves it: save it with commas and points, or move it away"
+    head = text.partition("\n")[0]
+    if "," not in head and (delimiters := [mark for mark in (";", "\t") if mark in head]):
+        saved = f"{delimiters[0]!r}, as a spreadsheet program saves it: save it with commas and points, or move it away"
         raise FileError(f"{path}: expected commas between the columns, got {saved}")
     for number, row in enumerate(rows, 1):
         if None in row:
@@ -253,10 +253,10 @@ def summarise(
         return amount / battles if battles > 0 else None
 
     battles = value["battles"]
-    returns = {f"return_{term}": mean(paid, battles) for term, paid in zip(terms, report["returns"], strict=True)}
-    plain = (*REPORTED, "epochs", "skipped", "battles", "dead_share", "target_mean", "target_std")
+    returns = {f"return_{term}": mean(sums, battles) for term, sums in zip(terms, report["returns"], strict=True)}
+    unchanged = (*REPORTED, "epochs", "skipped", "battles", "dead_share", "target_mean", "target_std")
     return {
-        **{COLUMN_OF.get(name, name): value[name] for name in (*plain, "explained_variance")},
+        **{COLUMN_OF.get(name, name): value[name] for name in (*unchanged, "explained_variance")},
         "win_rate": mean(value["won"], battles),
         "loss_rate": mean(value["lost"], battles),
         "battle_decisions": mean(value["decisions"], battles),

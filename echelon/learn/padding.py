@@ -23,8 +23,8 @@ def pad_mechs(leaf: Tensor, mechs: int) -> Tensor:
 
 def pad_team(team: TensorDictBase, mechs: int) -> TensorDictBase:
     """A team of batch `[R, mechs]` from batch `[R, A]`, as `pad_mechs`."""
-    rows, own = team.batch_size
-    return team if own == mechs else team.apply(lambda leaf: pad_mechs(leaf, mechs), batch_size=[rows, mechs])
+    rows, team_size = team.batch_size
+    return team if team_size == mechs else team.apply(lambda leaf: pad_mechs(leaf, mechs), batch_size=[rows, mechs])
 
 
 def without_padding(value: Tensor, exists: Tensor | None) -> Tensor:

@@ -178,8 +178,8 @@ class Trainer:
         )
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
         captured = self._rehearse() if rehearsal.is_due(self.env) else config.cuda_graphs == "on"
-        asked = {"cuda_graph": captured, "scores_levels": config.curriculum.levels == "plr"}
-        self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, **asked)
+        options = {"cuda_graph": captured, "scores_levels": config.curriculum.levels == "plr"}
+        self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, **options)
         roster = self.env.game.roster
         hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
         self.advantage = NormalizedGAE(
@@ -262,17 +262,17 @@ class Trainer:
         watch.lap("learn")
         ended = all_reduce_sums(self.collector.episode_stats, self.ranks)
         dead = self.ranks.mean(1 - mean_of_existing(batch.get("mask").float(), batch.get(EXISTS, None)))
-        told = {**learnt, **ended, **self.advantage.diagnostics, "dead_share": dead, "longest": self.ppo.longest}
-        report = read({**told, **self.opponents.readers(self.collector.now)})
-        spent = watch.read()
+        diagnostics = {**learnt, **ended, **self.advantage.diagnostics, "dead_share": dead, "longest": self.ppo.longest}
+        report = read({**diagnostics, **self.opponents.readers(self.collector.now)})
+        times = watch.read()
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
 
         # A coarse clock may not have moved.
-        seconds = max(self.ranks.max(sum(spent.values())), 1e-9)
+        seconds = max(self.ranks.max(sum(times.values())), 1e-9)
         steps = self.collector.frames_per_batch * self.ranks.size
-        before = self.counters
-        self.counters = Counters(before.iterations + 1, before.agent_steps + steps, before.seconds + seconds)
+        previous = self.counters
+        self.counters = Counters(previous.iterations + 1, previous.agent_steps + steps, previous.seconds + seconds)
         metrics = {
             **summarise(report, self.env.reward_terms, stat_names(self.env.config.catalog), PAST),
             "stage_win_rate": self.curriculum.win_rate,
@@ -282,7 +282,7 @@ class Trainer:
             "seconds": round(self.counters.seconds, 3),
             "agent_steps_per_s": round(steps / seconds, 1),
             # Within a CUDA graph nobody knows.
-            **{f"{name}_s": round(spent[name], 4) if name in spent else None for name in ("env", "act", "learn")},
+            **{f"{name}_s": round(times[name], 4) if name in times else None for name in ("env", "act", "learn")},
         }
         self._after_update(report)
         return metrics
@@ -307,10 +307,10 @@ class Trainer:
             return path
         learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
-        parts = {name: part.state_dict() for name, part in self._parts().items()}
-        own = {each.name: each.state_dict() for each in self.callbacks.all if self.ranks.is_first}
-        own = {name: state for name, state in own.items() if state.tensors or state.facts}
-        run = RunState(settings, self._battles(), {**parts, **own}, self.extra_weights)
+        states = {name: part.state_dict() for name, part in self._parts().items()}
+        extra = {c.name: c.state_dict() for c in self.callbacks.all if self.ranks.is_first}
+        extra = {name: state for name, state in extra.items() if state.tensors or state.facts}
+        run = RunState(settings, self._battles(), {**states, **extra}, self.extra_weights)
         env, stage = self.config.env, self.curriculum.state
         save_checkpoint(path, self.policy, self.norm, env, self.counters, learner, stage, run, self.ranks, self.met)
         if self.ranks.is_first:
@@ -364,9 +364,9 @@ class Trainer:
 
     def _battle_seeds(self) -> Tensor:
         """`[B]` int64 seeds of new battles: K processes of B battles split those of a single process with K * B."""
-        number, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
+        num_envs, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
         seed = self.config.seed + self.counters.iterations
-        return noise.battle_seeds(seed, number * self.ranks.size, self.device)[first : first + number]
+        return noise.battle_seeds(seed, num_envs * self.ranks.size, self.device)[first : first + num_envs]
 
     def _anneal(self) -> dict[str, float | None]:
         """Apply schedules and curriculum to this iteration; returns their values."""
@@ -381,7 +381,7 @@ class Trainer:
     def _after_update(self, report: dict[str, list[float]]) -> None:
         """Refresh opponents, advance the curriculum, renew maps."""
         self.opponents.refresh(report)
-        iterations, every = self.counters.iterations, self.config.renew_maps_every
+        iterations, period = self.counters.iterations, self.config.renew_maps_every
         if iterations % self.config.past_every == 0:
             self.past.add(f"iteration {iterations}", self.policy)
         if self.curriculum.record(*self.opponents.judged(report)):
@@ -389,5 +389,5 @@ class Trainer:
             if self.curriculum.stage.env(self.config.env, self.config.side) != self.env.config:
                 self._enter_stage()
             self.opponents.set_opponent(self.curriculum.stage)
-        if every > 0 and iterations % every == 0:
+        if period > 0 and iterations % period == 0:
             self.env.renew_maps()

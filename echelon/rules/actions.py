@@ -130,10 +130,10 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
 
 def weapons_fired(act: Tensor, roster: Roster, features: FeaturesConfig) -> Tensor:
     """`[B, W, N]` bool: the trigger of weapon w of mech n is held; `act [B, N, D]` are finite numbers in -1..1."""
-    held = torch.stack([act[..., column] > 0 for column in TRIGGER_COLUMNS.values()], -1)  # [B, N, 4]
+    pressed = torch.stack([act[..., column] > 0 for column in TRIGGER_COLUMNS.values()], -1)  # [B, N, 4]
     # A gather along a static table: weapon w of mech n reads the trigger it hangs on.
-    which = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
-    fire = held.transpose(1, 2).gather(1, which) & (roster.trigger >= 0)
+    trigger = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
+    fire = pressed.transpose(1, 2).gather(1, trigger) & (roster.trigger >= 0)
     if not features.smoke:
         fire = fire & ~roster.leaves_cloud[:, None]
     return fire
@@ -146,9 +146,9 @@ def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> 
         act: `[B, N, D]` finite numbers in -1..1.
         focus_slots: `[B, N, PREFERENCES]` as in `decode`.
     """
-    wish = act[..., Act.PREFER_0 : Act.SORT_CLOSEST] * features.target_preference
-    wish = torch.where(focus_slots == NO_MECH, -torch.inf, wish)
-    best, slot = wish.max(-1, keepdim=True)
+    preference = act[..., Act.PREFER_0 : Act.SORT_CLOSEST] * features.target_preference
+    preference = torch.where(focus_slots == NO_MECH, -torch.inf, preference)
+    best, slot = preference.max(-1, keepdim=True)
     return torch.where(best > 0, focus_slots.gather(-1, slot), NO_MECH).squeeze(-1)
 
 
@@ -156,6 +156,6 @@ def idle(batch: int, roster: Roster, config: EnvConfig) -> Orders:
     """The orders of mechs that were told nothing: what the first observation of a battle is built with."""
     shape = (batch, roster.num_mechs)
     device = roster.hull.device
-    nothing = torch.zeros((*shape, CONTROLS + config.comm_dim), dtype=torch.float32, device=device)
+    action = torch.zeros((*shape, CONTROLS + config.comm_dim), dtype=torch.float32, device=device)
     no_focus = torch.full((*shape, PREFERENCES), NO_MECH, dtype=torch.int64, device=device)
-    return decode(nothing, no_focus, roster, config.features)
+    return decode(action, no_focus, roster, config.features)

@@ -265,9 +265,9 @@ class Catalog:
             "suites": SUITES,
             "materials": MATERIALS,
         }
-        for table, known in orders.items():
+        for table, order in orders.items():
             rows = getattr(self, table)
-            names = [*(name for name in known if name in rows), *sorted(name for name in rows if name not in known)]
+            names = [*(name for name in order if name in rows), *sorted(name for name in rows if name not in order)]
             object.__setattr__(self, table, Table({name: rows[name] for name in names}))
         check_catalog(self, tuple(SUITES), MATERIALS)
 

@@ -74,8 +74,8 @@ def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[
 
 def check_name(where: str, name: Any) -> None:
     """Require a name that can stand in a column of statistics, a flag and a page."""
-    good = isinstance(name, str) and NAME.fullmatch(name) is not None
-    require(good, where, "named by small letters, digits and _, at most 32", name)
+    is_valid = isinstance(name, str) and NAME.fullmatch(name) is not None
+    require(is_valid, where, "named by small letters, digits and _, at most 32", name)
 
 
 def check_limits(spec: Any, where: str) -> None:
@@ -93,12 +93,12 @@ def check_materials(catalog: Catalog, laid: Mapping[str, MaterialSpec]) -> None:
     require(set(names) == set(laid), "catalog.materials", f"of the rows {tuple(laid)}", names)
     for name, spec in catalog.materials.items():
         where = f"catalog.materials.{name}"
-        for fact in ("solid", "opaque"):
-            as_made = getattr(laid[name], fact)
-            require(getattr(spec, fact) == as_made, f"{where}.{fact}", f"{as_made}, as maps are made", not as_made)
+        for field in ("solid", "opaque"):
+            as_made = getattr(laid[name], field)
+            require(getattr(spec, field) == as_made, f"{where}.{field}", f"{as_made}, as maps are made", not as_made)
         is_number = type(spec.hp) in (int, float)
-        fits = is_number and (spec.hp == math.inf or 0 < spec.hp <= MAX_POINTS)
-        require(fits, f"{where}.hp", f"in (0, {MAX_POINTS:g}], or null for ever", spec.hp)
+        is_valid = is_number and (spec.hp == math.inf or 0 < spec.hp <= MAX_POINTS)
+        require(is_valid, f"{where}.hp", f"in (0, {MAX_POINTS:g}], or null for ever", spec.hp)
 
 
 def check_hull(where: str, hull: HullSpec, suites: tuple[str, ...]) -> None:
@@ -116,24 +116,24 @@ def check_weapon(where: str, weapon: WeaponSpec, catalog: Catalog) -> None:
     require(weapon.effect in EFFECTS, f"{where}.effect", f"one of {EFFECTS}", weapon.effect)
     require(set(weapon.needs) <= set(NEEDS), f"{where}.needs", f"chosen from {NEEDS}", weapon.needs)
     require(weapon.look in ("", *LOOKS), f"{where}.look", f"one of {LOOKS}", weapon.look)
-    good = weapon.colour == "" or COLOUR.fullmatch(weapon.colour) is not None
-    require(good, f"{where}.colour", "#rrggbb in small letters", weapon.colour)
+    is_colour = weapon.colour == "" or COLOUR.fullmatch(weapon.colour) is not None
+    require(is_colour, f"{where}.colour", "#rrggbb in small letters", weapon.colour)
 
     aimed = "target" in weapon.needs or weapon.guidance in ("ballistic", "linear")
     require(aimed, f"{where}.needs", 'with "target": a beam and a homing shot go to one', weapon.needs)
     flies, speed = not weapon.is_beam, weapon.speed_vox_per_s
     limit = f"{MIN_SHOT_SPEED:g}..{MAX_SHOT_SPEED:g} vox/s" if flies else "0 for a beam"
     is_number = type(speed) in (int, float)
-    right = is_number and (MIN_SHOT_SPEED <= speed <= MAX_SHOT_SPEED if flies else speed == 0)
-    require(right, f"{where}.speed_vox_per_s", limit, speed)
-    whole = weapon.is_beam or float(weapon.damage).is_integer()
-    require(whole, f"{where}.damage", "a whole number: voxels lose whole points to shots", weapon.damage)
+    is_valid = is_number and (MIN_SHOT_SPEED <= speed <= MAX_SHOT_SPEED if flies else speed == 0)
+    require(is_valid, f"{where}.speed_vox_per_s", limit, speed)
+    is_integral = weapon.is_beam or float(weapon.damage).is_integer()
+    require(is_integral, f"{where}.damage", "a whole number: voxels lose whole points to shots", weapon.damage)
     splashes = weapon.splash_vox == 0 or (flies and weapon.effect != "cloud")
     require(splashes, f"{where}.splash_vox", "0 for beams and for clouds", weapon.splash_vox)
     guided = not weapon.interceptable or weapon.guidance == "homing"
     require(guided, f"{where}.interceptable", "false: an AMS destroys homing shots only", weapon.interceptable)
-    fits = {"paint": weapon.is_beam, "cloud": weapon.guidance == "linear"}.get(weapon.effect, True)
-    require(fits, f"{where}.effect", "paint for beams and cloud for linear fire only", weapon.effect)
+    is_allowed = {"paint": weapon.is_beam, "cloud": weapon.guidance == "linear"}.get(weapon.effect, True)
+    require(is_allowed, f"{where}.effect", "paint for beams and cloud for linear fire only", weapon.effect)
     for hull, trigger in weapon.mounts.items():
         require(hull in catalog.hulls, f"{where}.mounts", f"on hulls of {tuple(catalog.hulls)}", hull)
         require(trigger in TRIGGERS, f"{where}.mounts.{hull}", f"one of {TRIGGERS}", trigger)
@@ -148,9 +148,9 @@ def check_mounts(hull: str, catalog: Catalog) -> None:
     for paints in (False, True):
         alike = {name: spec.mounts[hull] for name, spec in carried.items() if (spec.effect == "paint") == paints}
         for trigger in TRIGGERS:
-            found = [name for name, own in alike.items() if own == trigger]
-            where = f"catalog.weapons.{found[-1] if found else ''}.mounts.{hull}"
-            require(len(found) <= 1, where, f"a trigger of its own: {' and '.join(found)} share one", trigger)
+            names = [name for name, mount in alike.items() if mount == trigger]
+            where = f"catalog.weapons.{names[-1] if names else ''}.mounts.{hull}"
+            require(len(names) <= 1, where, f"a trigger of its own: {' and '.join(names)} share one", trigger)
     clouds = [name for name, spec in carried.items() if spec.effect == "cloud"]
     require(len(clouds) <= 1, f"catalog.hulls.{hull}", "with one weapon that leaves clouds at most", clouds)
     emitters = [name for name, spec in carried.items() if spec.mounts[hull] == "secondary"]

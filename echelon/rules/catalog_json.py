@@ -38,17 +38,17 @@ def catalog_from_json(values: Any, where: str = "catalog", over: Catalog | None 
         over: the catalog that `values` adds to or changes; by default `values` tells every row and field.
     """
     require(isinstance(values, dict), where, "an object", values)
-    is_whole = over is None
-    given = fields_from_json(Catalog, values, where, over, is_whole, apart=SPECS)
+    is_complete = over is None
+    fields = fields_from_json(Catalog, values, where, over, is_complete, apart=SPECS)
     for table, kind in SPECS.items():
         rows = values.get(table, {})
         require(isinstance(rows, dict), f"{where}.{table}", "an object of rows by name", rows)
-        known = {} if over is None else dict(getattr(over, table))
+        specs = {} if over is None else dict(getattr(over, table))
         for name, row in rows.items():
             spot = f"{where}.{table}.{name}"
-            known[name] = kind(**fields_from_json(kind, row, spot, known.get(name), is_whole))
-        given[table] = known
-    return Catalog(**given)
+            specs[name] = kind(**fields_from_json(kind, row, spot, specs.get(name), is_complete))
+        fields[table] = specs
+    return Catalog(**fields)
 
 
 def fields_from_json(
@@ -59,32 +59,32 @@ def fields_from_json(
     require(isinstance(values, dict), where, "an object", values)
     values = completed(kind, values) if is_whole else values
     fields, hints = {f.name: f for f in dataclasses.fields(kind)}, hints_of(kind)
-    given = {} if over is None else {name: getattr(over, name) for name in fields}
+    result = {} if over is None else {name: getattr(over, name) for name in fields}
     for name, value in values.items():
         require(name in fields, f"{where}.{name}", f"one of {', '.join(fields)}", name)
         if name not in apart:
-            given[name] = typed(hints[name], value, f"{where}.{name}")
+            result[name] = typed(hints[name], value, f"{where}.{name}")
     needed = [name for name, f in fields.items() if is_whole or f.default is dataclasses.MISSING]
-    missing = [name for name in needed if name not in (*given, *apart)]
+    missing = [name for name in needed if name not in (*result, *apart)]
     require(not missing, where, f"whole: this {kind.__name__} lacks {', '.join(missing)}", values)
-    return given
+    return result
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:
     """A field as its type `hint` says: a number, a word, a list of them, or these by name."""
     kind = get_origin(hint) or hint
     if hint is float:
-        is_whole = type(value) is int and abs(value) <= 2**53
-        value = math.inf if value is None else float(value) if is_whole else value
+        is_integer = type(value) is int and abs(value) <= 2**53
+        value = math.inf if value is None else float(value) if is_integer else value
     if kind is tuple:
         require(isinstance(value, list), where, "a list", value)
-        return tuple(typed(get_args(hint)[0], one, where) for one in value)
+        return tuple(typed(get_args(hint)[0], v, where) for v in value)
     if kind is Mapping:
         kind = get_args(hint)[1]
-        what = "words" if kind is str else "numbers"
-        is_table = isinstance(value, dict) and (kind is not str or all(isinstance(one, str) for one in value.values()))
-        require(is_table, where, f"an object of {what} by name", value)
-        return {name: typed(kind, one, f"{where}.{name}") for name, one in value.items()}
-    wanted = str if kind is Literal else kind
-    require(type(value) is wanted, where, f"a {wanted.__name__}", value)
+        kinds = "words" if kind is str else "numbers"
+        is_table = isinstance(value, dict) and (kind is not str or all(isinstance(v, str) for v in value.values()))
+        require(is_table, where, f"an object of {kinds} by name", value)
+        return {name: typed(kind, v, f"{where}.{name}") for name, v in value.items()}
+    expected = str if kind is Literal else kind
+    require(type(value) is expected, where, f"a {expected.__name__}", value)
     return value

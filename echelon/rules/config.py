@@ -51,10 +51,10 @@ NO_EXTRA_REWARDS: Mapping[str, float] = MappingProxyType({})
 
 def require_biome(name: str) -> None:
     """Refuse the name of a biome that nobody can paint. It may stand in a stranger's file, so it imports nothing."""
-    known = (*BIOME_NAMES, *REGISTERED_BIOMES)
+    names = (*BIOME_NAMES, *REGISTERED_BIOMES)
     hint = "; one of your own is registered first, by echelon.register_biome(name, paint) in a module of --allow-module"
     hint += " or at the top of your script's module, and so in every process that plays on its maps"
-    require(name in known, "WorldConfig.biomes", f"chosen from {known}{hint}", name)
+    require(name in names, "WorldConfig.biomes", f"chosen from {names}{hint}", name)
 
 
 @dataclass(frozen=True)
@@ -220,19 +220,19 @@ class EnvConfig:
                 )
         check_flight(self.catalog, self.rules, (*self.blue, *self.red))
         self.command.queue(self.rules.decision_s)
-        few = 0 <= self.map_spares <= self.map_pool
-        require(few, "EnvConfig.map_spares", "0..map_pool", self.map_spares)
+        is_within = 0 <= self.map_spares <= self.map_pool
+        require(is_within, "EnvConfig.map_spares", "0..map_pool", self.map_spares)
         self._check_positions()
 
     def _check_positions(self) -> None:
         spares = 0 if self.positions else self.map_spares
         require(self.map_spares == spares, "EnvConfig.map_spares", "0 where battles begin as written", self.map_spares)
-        ours = {"blue": self.blue, "red": self.red}
-        for number, position in enumerate(self.positions):
+        teams = {"blue": self.blue, "red": self.red}
+        for i, position in enumerate(self.positions):
             position.check(self.world.size, self.catalog, self.rules.max_episode_s)
             for team, roster in position.rosters.items():
-                where = f"{team} of EnvConfig.positions[{number}]"
-                require(roster == ours[team], where, f"the {', '.join(ours[team])} of the battle", ", ".join(roster))
+                where = f"{team} of EnvConfig.positions[{i}]"
+                require(roster == teams[team], where, f"the {', '.join(teams[team])} of the battle", ", ".join(roster))
 
     @classmethod
     def small(cls) -> EnvConfig:
@@ -303,7 +303,7 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     it keeps nothing: their functions are in no file, and battles do not depend on them.
     """
     stored_versions(values, "env")
-    parts = {
+    kinds = {
         "world": WorldConfig,
         "rules": RulesConfig,
         "reward": RewardConfig,
@@ -312,11 +312,11 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     }
     values = completed(EnvConfig, values)
     nested: dict[str, Any] = {}
-    for name, kind in parts.items():
-        told = values.get(name)
-        if name == "reward" and isinstance(told, dict):
-            told = {term: weight for term, weight in told.items() if term != EXTRA}
-        nested[name] = from_json(kind, told, f"env.{name}")
+    for name, kind in kinds.items():
+        section = values.get(name)
+        if name == "reward" and isinstance(section, dict):
+            section = {term: weight for term, weight in section.items() if term != EXTRA}
+        nested[name] = from_json(kind, section, f"env.{name}")
     nested["catalog"] = catalog_from_json(values.get("catalog"), "env.catalog")
     nested["positions"] = positions_from_json(values.get("positions", []), "env.positions")
     flat = {name: value for name, value in values.items() if name not in (*nested, RULES, MAP_MAKER)}

@@ -22,14 +22,14 @@ def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None 
         require(name in names, f"{where}.{name}", "absent: this version of Echelon has no such setting", values[name])
     ready: dict[str, Any] = {}
     for name in names:
-        wanted, value = type(getattr(default, name)), values.get(name)
-        if wanted is tuple and isinstance(value, list):
+        expected, value = type(getattr(default, name)), values.get(name)
+        if expected is tuple and isinstance(value, list):
             value = tuple(value)
-        if wanted is float and type(value) is int and abs(value) <= 2**53:
+        if expected is float and type(value) is int and abs(value) <= 2**53:
             value = float(value)
-        if wanted is type(None) and isinstance(value, str):
-            wanted = str  # a word, or none
-        require(type(value) is wanted, f"{where}.{name}", f"a {wanted.__name__}", value)
+        if expected is type(None) and isinstance(value, str):
+            expected = str  # a word, or none
+        require(type(value) is expected, f"{where}.{name}", f"a {expected.__name__}", value)
         ready[name] = value
     return kind(**ready, **nested)
 
@@ -38,14 +38,14 @@ def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
     """The dotted name of the first setting in which two JSON descriptions differ, with both values."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in [*ours, *(name for name in theirs if name not in ours)]:
-            found = first_difference(ours.get(name), theirs.get(name), f"{where}.{name}")
-            if found:
-                return found
+            difference = first_difference(ours.get(name), theirs.get(name), f"{where}.{name}")
+            if difference:
+                return difference
         return None
     are_rows = all(isinstance(rows, list) and rows and isinstance(rows[0], dict) for rows in (ours, theirs))
     if are_rows and len(ours) == len(theirs):
         pairs = enumerate(zip(ours, theirs, strict=True))
-        return next((found for at, pair in pairs if (found := first_difference(*pair, f"{where}[{at}]"))), None)
+        return next((difference for i, pair in pairs if (difference := first_difference(*pair, f"{where}[{i}]"))), None)
     if are_rows or (where.endswith(".positions") and ours != theirs):
         return f"{where} are {len(ours or ())} here and {len(theirs or ())} there"
     return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
@@ -65,9 +65,9 @@ def as_json(config: Any, whole: bool = False) -> dict[str, Any]:
             values = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
             return values if whole else without_added(type(value), values)
         if isinstance(value, Mapping):
-            return {name: plain(one) for name, one in value.items()}
+            return {name: plain(entry) for name, entry in value.items()}
         if isinstance(value, float) and math.isinf(value):
             return None  # JSON has no infinity.
-        return [plain(one) for one in value] if isinstance(value, tuple) else value
+        return [plain(entry) for entry in value] if isinstance(value, tuple) else value
 
     return plain(config)

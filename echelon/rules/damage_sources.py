@@ -40,8 +40,8 @@ class DamageSources:
 
     def by_shooter(self, per_row: Tensor) -> Tensor:
         """Sum `[B, R, ...]` over each mech's own rows: `[B, N, ...]`, in a fixed order."""
-        nothing = per_row.new_zeros((per_row.shape[0], 1, *per_row.shape[2:]))
-        return exact.sum(torch.cat((per_row, nothing), 1)[:, self.rows_of], 2).to(per_row.dtype)
+        zero_row = per_row.new_zeros((per_row.shape[0], 1, *per_row.shape[2:]))
+        return exact.sum(torch.cat((per_row, zero_row), 1)[:, self.rows_of], 2).to(per_row.dtype)
 
     def by_weapon(self, per_row: Tensor) -> Tensor:
         """Sum `[B, R, ...]` over each weapon's rows: `[B, W, ...]`."""
@@ -87,7 +87,7 @@ def build_damage_sources(
 ) -> DamageSources:
     """Rows for (weapon, shooter) pairs, those of a weapon one after the other."""
     rows = [[r for r, (_, owner) in enumerate(sources) if owner == n] for n in range(count)]
-    widest = max(1, *(len(own) for own in rows))
+    widest = max(1, *(len(row) for row in rows))
     weapons = tuple(config.catalog.weapons.values())
     specs = [weapons[w] for w, _ in sources]
     runs = {w: [r for r, (v, _) in enumerate(sources) if v == w] or [0, -1] for w in range(len(weapons))}
@@ -99,7 +99,7 @@ def build_damage_sources(
         weapon=column([float(w == v) for w, _ in sources for v in runs]).view(-1, len(weapons)),
         span=tuple(slice(run[0], run[-1] + 1) for run in runs.values()),
         shooter=column([n for _, n in sources], torch.int64),
-        rows_of=torch.tensor([padded(own, widest, len(sources)) for own in rows], device=device),
+        rows_of=torch.tensor([padded(row, widest, len(sources)) for row in rows], device=device),
         suppress=column([config.rules.substeps(s.suppress_s) for s in specs]),
         **{name: column([getattr(spec, name) for spec in specs]) for name in SAME},
     )
@@ -108,7 +108,7 @@ def build_damage_sources(
 def build_aim_table(config: EnvConfig, owners: list[list[int]], hostile: Tensor) -> AimTable:
     """How the weapons are aimed of the mechs that carry them, `owners` by weapon; `hostile [N, N]` bool."""
     device, specs = hostile.device, tuple(config.catalog.weapons.values())
-    carried = torch.tensor([[n in own for n in range(len(hostile))] for own in owners], device=device)
+    carried = torch.tensor([[n in mechs for n in range(len(hostile))] for mechs in owners], device=device)
     reach_vox = torch.tensor([spec.range_vox for spec in specs], dtype=torch.float32, device=device)[:, None, None]
 
     def each(fact: Callable[[WeaponSpec], float], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -120,10 +120,10 @@ def build_aim_table(config: EnvConfig, owners: list[list[int]], hostile: Tensor)
     def arc(bearing_rad: float) -> Tensor:
         return each(lambda spec: spec.arc_cos if spec.needs else exact.sine_64(bearing_rad, 0.5))
 
-    locks = any("lock" in spec.needs and own for spec, own in zip(specs, owners, strict=True))
-    sighted = [spec.range_vox for spec, own in zip(specs, owners, strict=True) if "line" in spec.needs and own]
+    locks = any("lock" in spec.needs and mechs for spec, mechs in zip(specs, owners, strict=True))
+    sighted = [spec.range_vox for spec, mechs in zip(specs, owners, strict=True) if "line" in spec.needs and mechs]
     return AimTable(
-        carriers=tuple(torch.tensor(own, dtype=torch.int64, device=device) for own in owners),
+        carriers=tuple(torch.tensor(mechs, dtype=torch.int64, device=device) for mechs in owners),
         reach_vox=torch.where(carried[..., None] & hostile, reach_vox, -1.0),
         arc_cos=arc(KINETIC_AIM_RAD),
         focus_arc_cos=arc(KINETIC_AIM_FOCUS_RAD),

@@ -52,24 +52,24 @@ def boxes_of(layer: Layer, legend: Mapping[str, Mark], where: str) -> list[Box]:
     require(1 <= len(layer.rows) <= LARGEST_MAP_VOX, f"{where}.rows", f"1..{LARGEST_MAP_VOX} rows", len(layer.rows))
     width, marks = len(layer.rows[0]), {**LEGEND, **legend}
     runs: dict[tuple[int, int, str], list[int]] = {}
-    found = []
-    for at, row in enumerate(layer.rows):
-        spot, y, begin = f"{where}.rows[{at}]", layer.low[1] + len(layer.rows) - 1 - at, layer.low[0]
+    boxes = []
+    for i, row in enumerate(layer.rows):
+        spot, y, start = f"{where}.rows[{i}]", layer.low[1] + len(layer.rows) - 1 - i, layer.low[0]
         require(len(row) == width, spot, f"{width} characters long, as the first row", len(row))
         above, runs = runs, {}
-        for char, same in groupby(row):
-            run = (begin, begin + len(list(same)), char)
-            begin = run[1]
+        for char, group in groupby(row):
+            run = (start, start + len(list(group)), char)
+            start = run[1]
             if char in marks:
                 runs[run] = rows = above.get(run, [y, y])
                 if rows[0] == y:
-                    found.append((run, rows))
+                    boxes.append((run, rows))
                 rows[0] = y
             else:
                 require(char in NOTHING, spot, f"of {''.join(sorted({*marks, *NOTHING}))!r}", char)
     return [
         Box((x0, y0, layer.bottom), (x1, y1 + 1, layer.bottom + marks[char].height), marks[char].material)
-        for (x0, x1, char), (y0, y1) in found
+        for (x0, x1, char), (y0, y1) in boxes
     ]
 
 
@@ -90,8 +90,8 @@ def boxes_from_json(layers: Any, legend: Any, where: str) -> tuple[Box, ...]:
         require(len(char) == 1, f"{where}.legend", "by single characters", char)
         marks[char] = Mark(**fields_from_json(Mark, mark, f"{where}.legend.{char}", Mark(), False))
     boxes: list[Box] = []
-    for at, row in enumerate(layers):
-        spot = f"{where}.layers[{at}]"
+    for i, row in enumerate(layers):
+        spot = f"{where}.layers[{i}]"
         layer = Layer(**fields_from_json(Layer, row, spot, None, False))
         try:
             boxes += boxes_of(layer, marks, spot)

@@ -86,8 +86,8 @@ class Objective(Settings):
             require(self.mechs <= count, "Objective.mechs", f"1..{count} mechs of {self.attackers}", self.mechs)
         if self.kind == "king_of_two":
             check_circle("Objective.second_zone", self.second_zone, size)
-        longest = f"at most {longest_s:g} s, the longest battle"
-        require(self.seconds <= longest_s, "Objective.seconds", longest, self.seconds)
+        limit = f"at most {longest_s:g} s, the longest battle"
+        require(self.seconds <= longest_s, "Objective.seconds", limit, self.seconds)
 
 
 def whole_columns(circle: tuple[float, ...]) -> tuple[int, int, float]:

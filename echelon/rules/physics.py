@@ -103,10 +103,10 @@ class RulesConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        one = f">= {self.decision_s:g} s (one decision)"
-        require(self.max_decisions >= 1, "RulesConfig.max_episode_s", one, self.max_episode_s)
-        substeps, most = self.substeps(self.max_episode_s), limits.LONGEST_BATTLE_SUBSTEPS
-        require(substeps <= most, "RulesConfig.max_episode_s / dt_s", f"<= {most} substeps", substeps)
+        limit = f">= {self.decision_s:g} s (one decision)"
+        require(self.max_decisions >= 1, "RulesConfig.max_episode_s", limit, self.max_episode_s)
+        substeps, longest = self.substeps(self.max_episode_s), limits.LONGEST_BATTLE_SUBSTEPS
+        require(substeps <= longest, "RulesConfig.max_episode_s / dt_s", f"<= {longest} substeps", substeps)
         lowest, highest = self.blind_quality, self.best_quality
         require(lowest <= highest, "RulesConfig.blind_quality", f"<= best_quality, {highest:g}", lowest)
 

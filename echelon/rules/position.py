@@ -127,7 +127,7 @@ class Position:
     def named(self) -> list[tuple[str, Unit]]:
         """The units by the names of their mechs, blue first: `blue_0`, `blue_1`, ..."""
         teams = [[unit for unit in self.units if unit.team == team] for team in TEAMS]
-        return [(f"{unit.team}_{number}", unit) for team in teams for number, unit in enumerate(team)]
+        return [(f"{unit.team}_{i}", unit) for team in teams for i, unit in enumerate(team)]
 
     @property
     def present(self) -> list[str]:
@@ -136,8 +136,8 @@ class Position:
 
     def of_sizes(self, blue: int, red: int) -> Position:
         """The position with the first mechs of either team alone; the others are absent."""
-        kept = {f"{team}_{number}" for team, size in (("blue", blue), ("red", red)) for number in range(size)}
-        units = tuple(unit if name in kept else replace(unit, hp=0.0) for name, unit in self.named)
+        present = {f"{team}_{i}" for team, size in (("blue", blue), ("red", red)) for i in range(size)}
+        units = tuple(unit if name in present else replace(unit, hp=0.0) for name, unit in self.named)
         return replace(self, units=units)
 
     @property
@@ -176,8 +176,8 @@ class Position:
 def timers_of(hull: str, catalog: Catalog) -> dict[str, tuple[int, float]]:
     """By name of what a hull fires its timer, and for how many seconds that is set at most."""
     names, spec = catalog.timer_names, catalog.hulls[hull]
-    found = {name: (names.index(one.timer), one.cooldown_s) for name, one in catalog.carried(hull).items()}
-    return found | ({"ams": (len(names), catalog.ams_cooldown_s)} if spec.ams else {})
+    timers = {name: (names.index(weapon.timer), weapon.cooldown_s) for name, weapon in catalog.carried(hull).items()}
+    return timers | ({"ams": (len(names), catalog.ams_cooldown_s)} if spec.ams else {})
 
 
 def check_cooldowns(name: str, unit: Unit, catalog: Catalog) -> None:
@@ -187,8 +187,8 @@ def check_cooldowns(name: str, unit: Unit, catalog: Catalog) -> None:
         where = f"cooldown_s of {name}"
         require(weapon in timers, where, f"of {', '.join(timers)}, those of a {unit.hull}", weapon)
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        fits = is_number and 0 <= seconds <= timers[weapon][1]
-        require(fits, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
+        is_valid = is_number and 0 <= seconds <= timers[weapon][1]
+        require(is_valid, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
 
 
 def have_areas(positions: tuple[Position, ...]) -> bool:
@@ -198,14 +198,14 @@ def have_areas(positions: tuple[Position, ...]) -> bool:
 
 def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
     """Indices of positions, each as many times as battles draw it among so many."""
-    common = gcd(*(position.weight for position in positions))
-    return [index for index, position in enumerate(positions) for _ in range(position.weight // common)]
+    divisor = gcd(*(position.weight for position in positions))
+    return [index for index, position in enumerate(positions) for _ in range(position.weight // divisor)]
 
 
 def entries_from_json(kind: Callable[..., Any], values: Any, where: str) -> tuple[Any, ...]:
     """Units or boxes from a list of JSON objects."""
     require(isinstance(values, list), where, "a list", values)
-    return tuple(entry_from_json(kind, row, f"{where}[{at}]") for at, row in enumerate(values))
+    return tuple(entry_from_json(kind, row, f"{where}[{i}]") for i, row in enumerate(values))
 
 
 def entry_from_json(kind: Callable[..., Any], values: Any, where: str) -> Any:
@@ -230,11 +230,11 @@ def positions_from_json(rows: Any, where: str) -> tuple[Position, ...]:
     """
     require(isinstance(rows, list), where, "a list", rows)
     positions = []
-    for at, row in enumerate(rows):
-        spot = f"{where}[{at}]"
-        parts = {"units": Unit, "boxes": Box}
-        values = fields_from_json(Position, row, spot, None, False, apart=(*parts, "objective"))
+    for i, row in enumerate(rows):
+        spot = f"{where}[{i}]"
+        kinds = {"units": Unit, "boxes": Box}
+        values = fields_from_json(Position, row, spot, None, False, apart=(*kinds, "objective"))
         values["objective"] = objective_from_json(row.get("objective", {}), f"{spot}.objective")
-        entries = {key: entries_from_json(kind, row.get(key, []), f"{spot}.{key}") for key, kind in parts.items()}
+        entries = {key: entries_from_json(kind, row.get(key, []), f"{spot}.{key}") for key, kind in kinds.items()}
         positions.append(Position(**{**values, **entries}))
     return tuple(positions)

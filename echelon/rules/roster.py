@@ -41,8 +41,8 @@ class Pairs:
 
     def matrix(self, facts: Tensor) -> Tensor:
         """`[B, N, N]` bool, symmetric, from one fact a pair `[B, P]`; false for no pair."""
-        nothing = torch.zeros_like(facts[:, :1])
-        return materialize(torch.cat((facts, nothing), 1)[:, self.place])
+        padding = torch.zeros_like(facts[:, :1])
+        return materialize(torch.cat((facts, padding), 1)[:, self.place])
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         timers=tuple(timers.index(spec.timer) for spec in catalog.weapons.values()),
         ams_timer=len(timers),
         num_blue=formation.num_blue,
-        packs=tuple(slice(own[0], own[-1] + 1) for own in dict.fromkeys(map(tuple, formation.packmates))),
+        packs=tuple(slice(pack[0], pack[-1] + 1) for pack in dict.fromkeys(map(tuple, formation.packmates))),
         cockpits=build_cockpits(suites, device),
         **teams,
         **hull_tables(formation, catalog, device),
@@ -300,8 +300,8 @@ def hull_tables(formation: Formation, catalog: Catalog, device: torch.device) ->
     half_size = floats([[x / 2 for x in s.size] for s in specs], device)
     up = floats([0.0, 0.0, 1.0], device)
     units = {"max_speed": "max_speed_vox_per_s", "yaw_rate": "yaw_rate_rad_per_s", "jet": "jet_vox_per_s2"}
-    same = ("hp", "leg_hp", "heat_cap", "heat_sink_per_s", "tonnage", "noise_factor", "wreck_chance")
-    columns = units | {name: name for name in same}
+    unchanged = ("hp", "leg_hp", "heat_cap", "heat_sink_per_s", "tonnage", "noise_factor", "wreck_chance")
+    columns = units | {name: name for name in unchanged}
     return {
         "hull": hull,
         "hull_one_hot": torch.nn.functional.one_hot(hull, len(Hull)).float(),
@@ -315,9 +315,9 @@ def hull_tables(formation: Formation, catalog: Catalog, device: torch.device) ->
 def build_pairs(wanted: Tensor) -> Pairs:
     """The pairs that `wanted [N, N]` bool holds above its diagonal."""
     first, second = wanted.triu(1).nonzero().unbind(1)
-    place = torch.full_like(wanted, first.shape[0], dtype=torch.int64)
-    place[first, second] = place[second, first] = torch.arange(first.shape[0], device=wanted.device)
-    return Pairs(first, second, place)
+    index = torch.full_like(wanted, first.shape[0], dtype=torch.int64)
+    index[first, second] = index[second, first] = torch.arange(first.shape[0], device=wanted.device)
+    return Pairs(first, second, index)
 
 
 def suite_of(mech: int, formation: Formation, config: EnvConfig) -> tuple[Suite | None, SuiteSpec]:
@@ -339,9 +339,9 @@ def build_cockpits(suites: list[tuple[Suite | None, SuiteSpec]], device: torch.d
     """Tables of what each mech's suite shows."""
 
     kinds = {int: integers, float: floats, bool: flags}
-    shown = {name: kind for name, kind in hints_of(SuiteSpec).items() if name in Cockpits.__dataclass_fields__}
+    fields = {name: kind for name, kind in hints_of(SuiteSpec).items() if name in Cockpits.__dataclass_fields__}
     return Cockpits(
-        **{name: kinds[kind]([getattr(spec, name) for _, spec in suites], device) for name, kind in shown.items()},
+        **{name: kinds[kind]([getattr(spec, name) for _, spec in suites], device) for name, kind in fields.items()},
         descriptor=floats([descriptor(*suite) for suite in suites], device),
     )
 
@@ -351,7 +351,7 @@ def descriptor(suite: Suite | None, spec: SuiteSpec) -> list[float]:
     if suite is None:
         return [0.0] * SUITE_DESCRIPTOR
     return [
-        *(float(suite == one) for one in Suite),
+        *(float(suite == other) for other in Suite),
         spec.visual_slots / 20,
         (spec.sensor_factor - 0.8) / 0.7,
         spec.fidelity,

@@ -26,7 +26,7 @@ FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "
 """Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
 SIZES = ("blue_sizes", "red_sizes")
 OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective", *SIZES)
-FIELDS = (*OWN, *(each.name for each in dataclasses.fields(EnvConfig) if each.name not in FROM_UNITS))
+FIELDS = (*OWN, *(f.name for f in dataclasses.fields(EnvConfig) if f.name not in FROM_UNITS))
 """What a scenario's file may hold."""
 NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
 """Settings of generated maps, in which scenarios of one batch may differ."""
@@ -62,7 +62,7 @@ class Scenario:
     def __post_init__(self) -> None:
         check_settings(self, {"zone": PLACE, **dict.fromkeys(SIZES, Limits(1, MOST_MECHS))})
         for kind, entries in ((Unit, self.units), (Box, self.boxes)):
-            require(all(isinstance(each, kind) for each in entries), f"Scenario of {kind.__name__}", "these", entries)
+            require(all(isinstance(entry, kind) for entry in entries), f"Scenario of {kind.__name__}", "these", entries)
         settings = self.settings
         for position in self.positions:
             position.check(settings.world.size, settings.catalog, settings.rules.max_episode_s)
@@ -78,11 +78,11 @@ class Scenario:
         ranges = []
         for team, roster in self.position.rosters.items():
             count, sizes = len(roster), getattr(self, f"{team}_sizes")
-            fits = not sizes or (len(sizes) == 2 and sizes[0] <= sizes[1] <= count)
-            require(fits, f"Scenario.{team}_sizes", f"least and most mechs, at most {count}", sizes)
+            is_valid = not sizes or (len(sizes) == 2 and sizes[0] <= sizes[1] <= count)
+            require(is_valid, f"Scenario.{team}_sizes", f"least and most mechs, at most {count}", sizes)
             ranges.append(range(sizes[0], sizes[1] + 1) if sizes else [count])
-        is_whole = not self.blue_sizes and not self.red_sizes
-        return [self.position] if is_whole else [self.position.of_sizes(*sizes) for sizes in product(*ranges)]
+        is_fixed = not self.blue_sizes and not self.red_sizes
+        return [self.position] if is_fixed else [self.position.of_sizes(*sizes) for sizes in product(*ranges)]
 
     @property
     def config(self) -> EnvConfig:
@@ -101,14 +101,14 @@ class Scenario:
         require(is_newest, "catalog of a scenario's file", "the newest one", "one of your own")
 
         def without_defaults(each: Unit | Box | Objective) -> dict[str, Any]:
-            defaults = {one.name: one.default for one in dataclasses.fields(each)}
+            defaults = {f.name: f.default for f in dataclasses.fields(each)}
             return {key: value for key, value in as_json(each).items() if getattr(each, key) != defaults[key]}
 
-        units, boxes = ([without_defaults(each) for each in part] for part in (self.units, self.boxes))
+        units, boxes = ([without_defaults(each) for each in entries] for entries in (self.units, self.boxes))
         objective = {"objective": own} if (own := without_defaults(self.objective)) else {}
         sizes = {name: list(own) for name in SIZES if (own := getattr(self, name))}
-        ground = {"zone": list(self.zone), **objective, **sizes, "boxes": boxes}
-        return {"preset": name, **by_preset[name], **ground, "units": units}
+        layout = {"zone": list(self.zone), **objective, **sizes, "boxes": boxes}
+        return {"preset": name, **by_preset[name], **layout, "units": units}
 
     def save(self, path: Path | str) -> None:
         """Write a JSON file.
@@ -142,22 +142,22 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
         ConfigError: naming the first setting in which a scenario differs from the first one.
     """
     is_list = isinstance(scenarios, Sequence) and len(scenarios) > 0
-    require(is_list and all(isinstance(one, Scenario) for one in scenarios), "scenarios", "Scenarios", scenarios)
+    require(is_list and all(isinstance(s, Scenario) for s in scenarios), "scenarios", "Scenarios", scenarios)
     shares = [1] * len(scenarios) if weights is None else list(weights)
     require(len(shares) == len(scenarios), "weights", f"{len(scenarios)} numbers, one a scenario", shares)
     first = scenarios[0]
-    ours = as_json(first.settings, whole=True) | first.position.rosters
-    for number, other in enumerate(scenarios[1:], 1):
-        theirs = as_json(other.settings, whole=True) | other.position.rosters
-        difference = first_difference({**ours, **NO_POOL}, {**theirs, **NO_POOL}, "settings")
+    first_values = as_json(first.settings, whole=True) | first.position.rosters
+    for i, other in enumerate(scenarios[1:], 1):
+        other_values = as_json(other.settings, whole=True) | other.position.rosters
+        difference = first_difference({**first_values, **NO_POOL}, {**other_values, **NO_POOL}, "settings")
         if difference:
-            raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {number}")
-    each = [one.positions for one in scenarios]
-    common = lcm(*map(len, each))
+            raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {i}")
+    position_lists = [s.positions for s in scenarios]
+    total = lcm(*map(len, position_lists))
     positions = tuple(
-        replace(position, weight=share * common // len(own))
-        for own, share in zip(each, shares, strict=True)
-        for position in own
+        replace(position, weight=share * total // len(group))
+        for group, share in zip(position_lists, shares, strict=True)
+        for position in group
     )
     rosters = first.position.rosters
     battle = replace(first.settings, blue=rosters["blue"], red=rosters["red"], map_spares=0, positions=())
@@ -177,13 +177,13 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     for key in rest:
         require(key in FIELDS, f"{where}.{key}", f"one of {', '.join(FIELDS)}", key)
     name = rest.pop("preset", "small")
-    known = isinstance(name, str) and name in ENV_PRESETS
-    require(known, f"{where}.preset", f"one of {', '.join(ENV_PRESETS)}", name)
+    is_known = isinstance(name, str) and name in ENV_PRESETS
+    require(is_known, f"{where}.preset", f"one of {', '.join(ENV_PRESETS)}", name)
 
     units, boxes = (
         entries_from_json(kind, rest.pop(key, []), f"{where}.{key}") for key, kind in (("units", Unit), ("boxes", Box))
     )
-    drawn = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where)
+    layer_boxes = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where)
     zone = typed(tuple[float, ...], rest.pop("zone", []), f"{where}.zone")
     sizes = {name: typed(tuple[int, ...], rest.pop(name, []), f"{where}.{name}") for name in SIZES}
     objective = objective_from_json(rest.pop("objective", {}), f"{where}.objective")
@@ -194,7 +194,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     }
     flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
     settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
-    return Scenario(units, (*drawn, *boxes), zone, settings, objective, **sizes)
+    return Scenario(units, (*layer_boxes, *boxes), zone, settings, objective, **sizes)
 
 
 def whole_numbers(values: Any) -> Any:
@@ -203,8 +203,8 @@ def whole_numbers(values: Any) -> Any:
         return {name: whole_numbers(value) for name, value in values.items()}
     if isinstance(values, list):
         return [whole_numbers(value) for value in values]
-    is_whole = isinstance(values, float) and values.is_integer() and abs(values) <= 2**53
-    return int(values) if is_whole else values
+    is_integral = isinstance(values, float) and values.is_integer() and abs(values) <= 2**53
+    return int(values) if is_integral else values
 
 
 def read_scenario(path: Path | str) -> Scenario:

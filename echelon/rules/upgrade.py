@@ -20,9 +20,9 @@ def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
     values, today = {**current_versions().as_json(), **as_json(recorded, whole=True)}, as_json(EnvConfig(), whole=True)
     for path, default in earlier_defaults(stored_versions(signature, "env").rules).items():
         *parents, name = path.split(".")
-        here, there = part_of(values, parents), part_of(today, parents)
-        if name in there and here.get(name) == default:
-            here[name] = there[name]
+        stored, current = part_of(values, parents), part_of(today, parents)
+        if name in current and stored.get(name) == default:
+            stored[name] = current[name]
     return env_from_json(values)
 
 

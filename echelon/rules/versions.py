@@ -111,18 +111,18 @@ def stored_versions(values: Mapping[str, Any], where: str) -> Versions:
     if rules is None or (type(rules) is int and 1 <= rules < FIRST_RULES):
         hint = "files from before the first release are not read, make it anew with this Echelon"
         raise ConfigError(f"{where}.{RULES} must be {FIRST_RULES} or later, got {rules or 'none'}: {hint}")
-    for name, ours in current_versions().as_json().items():
+    for name, current in current_versions().as_json().items():
         version: Any = values.get(name)
         require(type(version) is int and version >= 1, f"{where}.{name}", "an integer >= 1", version)
-        if version > ours:
-            raise ConfigError(f"{where}.{name} must be at most {ours}, got {version}: use a newer Echelon")
+        if version > current:
+            raise ConfigError(f"{where}.{name} must be at most {current}, got {version}: use a newer Echelon")
     return Versions(values[RULES], values[MAP_MAKER])
 
 
 def earlier_defaults(version: int) -> dict[str, Any]:
     """Default under version `version` of the rules of each setting whose default has changed since, by dotted name."""
-    found: dict[str, Any] = {}
-    for later in sorted(CHANGES, reverse=True):
-        if later > version:
-            found |= CHANGES[later].defaults
-    return found
+    defaults: dict[str, Any] = {}
+    for changed in sorted(CHANGES, reverse=True):
+        if changed > version:
+            defaults |= CHANGES[changed].defaults
+    return defaults

@@ -79,26 +79,26 @@ def run_of(facts: list[bool]) -> slice:
 def slug_speed(hull: str, catalog: Catalog) -> float:
     """Speed of a hull's own falling shot, else of the catalog's first, infinite without any, vox/s."""
     falling = {name: spec for name, spec in catalog.weapons.items() if spec.guidance == "ballistic"}
-    own = [spec for spec in falling.values() if hull in spec.mounts]
-    return next((spec.speed_vox_per_s for spec in (*own, *falling.values())), math.inf)
+    mounted = [spec for spec in falling.values() if hull in spec.mounts]
+    return next((spec.speed_vox_per_s for spec in (*mounted, *falling.values())), math.inf)
 
 
 def shown_timers(hull: str, catalog: Catalog) -> list[int]:
     """The timer of what hangs on each trigger of a hull, a painter's only where it hangs alone, and that of its AMS;
     the number of timers where there is nothing."""
     names, carried = catalog.timer_names, catalog.carried(hull).values()
-    shown = {trigger: len(names) + 1 for trigger in Trigger}
+    timers = {trigger: len(names) + 1 for trigger in Trigger}
     for weapon in sorted(carried, key=lambda weapon: weapon.effect != "paint"):
-        shown[Trigger[weapon.mounts[hull].upper()]] = names.index(weapon.timer)
-    return [*shown.values(), len(names) + (not catalog.hulls[hull].ams)]
+        timers[Trigger[weapon.mounts[hull].upper()]] = names.index(weapon.timer)
+    return [*timers.values(), len(names) + (not catalog.hulls[hull].ams)]
 
 
 def longest_cooldowns(hull: str, config: EnvConfig) -> list[int]:
     """Substeps that each of a hull's timers is set to at most, 0 where it has no use for it."""
     catalog = config.catalog
-    waits = [[w.cooldown_s for w in catalog.carried(hull).values() if w.timer == name] for name in catalog.timer_names]
-    waits.append([catalog.ams_cooldown_s] if catalog.hulls[hull].ams else [])
-    return [max((config.rules.substeps(wait) for wait in own), default=0) for own in waits]
+    times = [[w.cooldown_s for w in catalog.carried(hull).values() if w.timer == name] for name in catalog.timer_names]
+    times.append([catalog.ams_cooldown_s] if catalog.hulls[hull].ams else [])
+    return [max((config.rules.substeps(time) for time in cooldowns), default=0) for cooldowns in times]
 
 
 def flags(values: list[bool], device: torch.device) -> Tensor:

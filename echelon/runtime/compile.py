@@ -53,31 +53,31 @@ class Progress:
     @contextlib.contextmanager
     def calling(self, name: str) -> Iterator[None]:
         """Within, what this thread compiles is the function of this name."""
-        before = getattr(self._thread, "name", None)
+        previous = getattr(self._thread, "name", None)
         self._thread.name = name
         try:
             yield
         finally:
-            self._thread.name = before
+            self._thread.name = previous
 
     def _start(self, *_: Any) -> None:
         name = getattr(self._thread, "name", None)
         if name is None:
             return
         self._began = time.monotonic()
-        number, most = len(set(self.compiled)) + 1, len(self.expected)
+        number, total = len(set(self.compiled)) + 1, len(self.expected)
         # For other shapes or dtypes, or the way back of a loss.
-        which = "again" if name in self.compiled else f"({number} of at most {most})"
-        logger.info("compiling %s %s, %.0f s so far", name, which, self.seconds)
+        position = "again" if name in self.compiled else f"({number} of at most {total})"
+        logger.info("compiling %s %s, %.0f s so far", name, position, self.seconds)
 
     def _end(self, *_: Any) -> None:
         name = getattr(self._thread, "name", None)
         if name is None:
             return
-        spent = time.monotonic() - self._began
-        self.seconds += spent
+        seconds = time.monotonic() - self._began
+        self.seconds += seconds
         self.compiled.append(name)
-        logger.info("compiled %s in %.0f s", name, spent)
+        logger.info("compiled %s in %.0f s", name, seconds)
 
 
 PROGRESS = Progress()
@@ -165,15 +165,15 @@ def fused(
     on_device, added = (on_cpu or {}, EXACT) if device.type == "cpu" else (ON_GPU, EXACT_ON_GPU)
     options = {**on_device, **(added if exact else {}), "guard_filter_fn": needed_guards}
     graph = torch.compile(function, fullgraph=True, dynamic=False, options=options, **keep_graphs())
-    shown = name or function.__qualname__
-    PROGRESS.expect(shown)
+    label = name or function.__qualname__
+    PROGRESS.expect(label)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         # Who traces the environment as a whole has its own graph.
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
-        with PROGRESS.calling(shown):
+        with PROGRESS.calling(label):
             return graph(*args, **kwargs)
 
     return call

@@ -85,15 +85,15 @@ class GraphedFunction:
         """Call the function on another stream, as `torch.cuda.graph` will."""
         if self.device not in side_streams:
             side_streams[self.device] = torch.cuda.Stream(self.device)
-        here, side = torch.cuda.current_stream(self.device), side_streams[self.device]
-        side.wait_stream(here)
+        current, side = torch.cuda.current_stream(self.device), side_streams[self.device]
+        side.wait_stream(current)
         with torch.cuda.stream(side):
             self.function()
-        here.wait_stream(side)
+        current.wait_stream(side)
 
     def _capture(self, key: Hashable) -> bool:
         """Capture the function, which runs nothing yet; returns whether that succeeded."""
-        graph, here = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         cause: BaseException | None = None
         try:
@@ -106,7 +106,7 @@ class GraphedFunction:
                     raise
         except BaseException as error:
             cause = cause or error
-            self._abandon(graph, here)
+            self._abandon(graph, current)
             if not isinstance(cause, Exception):
                 raise cause from None
             fall_back(f"{self.name} runs without a CUDA graph: it cannot be captured ({cause_of(cause)})")
@@ -130,8 +130,8 @@ class GraphedFunction:
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
         # Graphs that draw do so from the state they were captured with, which is not the generator's any more.
-        for each in self.instances:
-            each.forget()
+        for instance in self.instances:
+            instance.forget()
         self.is_graphed, self.pool = False, None
 
 

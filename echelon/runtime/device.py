@@ -30,16 +30,16 @@ def resolve_device(name: torch.device | str | int) -> torch.device:
         ConfigError: it is none, or not of this machine.
     """
     if name == "auto":
-        why = unusable_gpu()
-        if why:
-            fall_back(f"the CPU in place of a GPU: {why}")
+        reason = unusable_gpu()
+        if reason:
+            fall_back(f"the CPU in place of a GPU: {reason}")
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     text = f"cuda:{name}" if type(name) is int else str(name)
     kind, colon, index = text.partition(":")
     is_index = index.isascii() and index.isdecimal() and len(index) < 6
-    known = kind == "cuda" or (kind == "cpu" and index in ("", "0"))
+    is_known = kind == "cuda" or (kind == "cpu" and index in ("", "0"))
     is_name = isinstance(name, torch.device | str) or type(name) is int
-    require(is_name and known and (is_index or not colon), "device", "auto, cpu, cuda or cuda:N", name)
+    require(is_name and is_known and (is_index or not colon), "device", "auto, cpu, cuda or cuda:N", name)
     gpus = torch.cuda.device_count()
     if kind == "cuda":
         require(int(index or 0) < gpus, "device", f"one of this machine's {gpus} CUDA GPUs", text)
@@ -57,10 +57,10 @@ def unusable_gpu() -> str:
         return f"a driver is here, but torch {torch.__version__} is built without CUDA; {todo}" if has_driver else ""
     try:
         torch.cuda.init()
-        why = "torch sees none"
+        reason = "torch sees none"
     except (RuntimeError, AssertionError) as problem:
-        why = cause_of(problem).partition(". ")[0]
-    return f"{why} (torch {torch.__version__}); see that nvidia-smi lists it, or choose the device cpu"
+        reason = cause_of(problem).partition(". ")[0]
+    return f"{reason} (torch {torch.__version__}); see that nvidia-smi lists it, or choose the device cpu"
 
 
 def processor_name(device: torch.device) -> str:
@@ -72,13 +72,13 @@ def total_memory(device: torch.device) -> int:
     """Bytes of memory of a GPU, or of this machine; less, where the system lets this process have no more."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     limits = [] if soft == resource.RLIM_INFINITY else [soft]
     for path in CGROUP_LIMITS:
         text = path.read_text().strip() if path.is_file() else ""
         limits += [int(text)] if text.isdecimal() else []
-    return min(whole, *limits) if limits else whole
+    return min(physical, *limits) if limits else physical
 
 
 def free_memory(device: torch.device) -> int:
@@ -101,9 +101,9 @@ def use_device(device: torch.device) -> torch.device:
     """
     if device.type != "cuda":
         return device
-    own = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
-    torch.cuda.set_device(own)
-    return own
+    current = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+    torch.cuda.set_device(current)
+    return current
 
 
 def can_compile(device: torch.device) -> bool:
@@ -118,9 +118,9 @@ def compiling_lacks(device: torch.device) -> list[str]:
     """What torch.compile needs for a device and does not find: a compiler, Python's headers, and Triton for a GPU."""
     kind, names = ("C++", ("CXX", "g++", "clang++")) if device.type == "cpu" else ("C", ("CC", "gcc", "clang"))
     compilers = (os.environ.get(names[0], ""), *names[1:])
-    needs = {
+    requirements = {
         f"a {kind} compiler": any(name and shutil.which(name) for name in compilers),
         "Python's headers": (Path(sysconfig.get_paths()["include"]) / "Python.h").exists(),
         "Triton": device.type == "cpu" or importlib.util.find_spec("triton") is not None,
     }
-    return [name for name, exists in needs.items() if not exists]
+    return [name for name, exists in requirements.items() if not exists]

@@ -72,8 +72,8 @@ class Ranks:
         """Maximum of each value over all processes, in one all-reduce. Syncs with the device."""
         if self.is_alone:
             return [float(value) for value in values]
-        wanted = torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu")
-        return self._all_reduce(wanted, dist.ReduceOp.MAX).tolist()
+        tensor = torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu")
+        return self._all_reduce(tensor, dist.ReduceOp.MAX).tolist()
 
     def _all_reduce(self, value: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
         # Inference tensors of a rollout cannot be modified outside inference mode.
@@ -86,9 +86,9 @@ class Ranks:
         """Tensors of all processes, by rank. They must be on the CPU and of equal shape."""
         if self.is_alone:
             return [value]
-        every = [torch.empty_like(value) for _ in range(self.size)]
-        dist.all_gather(every, value)
-        return every
+        gathered = [torch.empty_like(value) for _ in range(self.size)]
+        dist.all_gather(gathered, value)
+        return gathered
 
     def broadcast_text(self, text: str) -> str:
         """Broadcast a string from rank 0; the argument of other ranks is ignored."""
@@ -101,8 +101,8 @@ class Ranks:
         lengths = [int(length) for length in self.gather(torch.tensor(len(encoded), device="cpu"))]
         padded = torch.zeros(max(lengths), dtype=torch.uint8, device="cpu")
         padded[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8) if encoded else 0
-        found = zip(self.gather(padded), lengths, strict=True)
-        return [value[:length].numpy().tobytes().decode(errors="surrogatepass") for value, length in found]
+        pairs = zip(self.gather(padded), lengths, strict=True)
+        return [value[:length].numpy().tobytes().decode(errors="surrogatepass") for value, length in pairs]
 
     def barrier(self) -> None:
         """Wait until all processes have reached this call."""
@@ -121,19 +121,19 @@ class Ranks:
         if self.is_first:
             mark.touch()
         self.barrier()
-        own, trouble = mark.with_name(f"{mark.name}.{self.rank}"), "does not see it"
+        own_mark, problem = mark.with_name(f"{mark.name}.{self.rank}"), "does not see it"
         if mark.exists():
             try:
-                own.touch()
-                own.unlink()
-                trouble = ""
+                own_mark.touch()
+                own_mark.unlink()
+                problem = ""
             except OSError as error:
-                trouble = f"cannot write to it ({error.strerror})"
-        told = self.gather_texts(trouble and f"{socket.gethostname()} {trouble}")
+                problem = f"cannot write to it ({error.strerror})"
+        messages = self.gather_texts(problem and f"{socket.gethostname()} {problem}")
         if self.is_first:
             mark.unlink()
-        found = ", ".join(f"rank {rank} on {each}" for rank, each in enumerate(told) if each)
-        require(not found, name, f"a folder that all machines share: {found}", str(folder))
+        failures = ", ".join(f"rank {rank} on {text}" for rank, text in enumerate(messages) if text)
+        require(not failures, name, f"a folder that all machines share: {failures}", str(folder))
 
     def place(self, device: torch.device) -> torch.device:
         """Device of this process, made the current one: of several processes each uses the GPU of its local rank."""
@@ -152,14 +152,14 @@ class Ranks:
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
             return None
         deadline = time.monotonic() + GONE_WITHIN_S
-        gone: list[int] = []
+        ended: list[int] = []
         # Of other machines nothing can be seen, and their launchers wait for this process.
         is_visible = any(self.pids[: self.rank] + self.pids[self.rank + 1 :])
-        while is_visible and not gone and time.monotonic() < deadline:
-            gone = [rank for rank, pid in enumerate(self.pids) if pid and has_ended(pid)]
+        while is_visible and not ended and time.monotonic() < deadline:
+            ended = [rank for rank, pid in enumerate(self.pids) if pid and has_ended(pid)]
             time.sleep(0.02)
         reason = (
-            " and ".join(f"rank {rank}" for rank in gone) + " is gone" if gone else "another process does not answer"
+            " and ".join(f"rank {rank}" for rank in ended) + " is gone" if ended else "another process does not answer"
         )
         return ConfigError(self.with_rank(f"{reason}, so the run ends here; {hint}"))
 
@@ -176,9 +176,9 @@ def init_ranks() -> Ranks:
         environment_number("RANK", 0, size - 1), size, environment_number("LOCAL_RANK", 0, size - 1, default="0")
     )
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    place = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
-    others = f"all {size} processes" if ranks.is_first else "rank 0"
-    line = ranks.with_rank(f"waiting for {others} at {place}, {PATIENCE_S // 60} minutes at most")
+    address = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
+    awaited = f"all {size} processes" if ranks.is_first else "rank 0"
+    line = ranks.with_rank(f"waiting for {awaited} at {address}, {PATIENCE_S // 60} minutes at most")
     try:
         with told_after(TELLS_AFTER_S, line):
             dist.init_process_group(backend, timeout=datetime.timedelta(seconds=PATIENCE_S))
@@ -186,18 +186,18 @@ def init_ranks() -> Ranks:
         reason = str(error).partition("\n")[0]
         raise ConfigError(ranks.with_rank(f"cannot join the other processes of torchrun: {reason}")) from None
     machine = int.from_bytes(hashlib.sha256(where_pids_hold().encode()).digest()[:7], "little")
-    everyone = [each.tolist() for each in ranks.gather(torch.tensor([os.getpid(), machine], device="cpu"))]
-    ranks.pids = [pid if where == machine else 0 for pid, where in everyone]
+    processes = [row.tolist() for row in ranks.gather(torch.tensor([os.getpid(), machine], device="cpu"))]
+    ranks.pids = [pid if host == machine else 0 for pid, host in processes]
     return ranks
 
 
 def where_pids_hold() -> str:
     """Names the system, or the container of it, in which a process id means what it means here. Names of hosts need not
     differ."""
-    parts = [socket.gethostname()]
+    names = [socket.gethostname()]
     with contextlib.suppress(OSError):
-        parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
-    return "\n".join(parts)
+        names += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
+    return "\n".join(names)
 
 
 @contextlib.contextmanager

@@ -72,10 +72,10 @@ def rounded(value: float, digits: int) -> float:
 
 def short_repr(self: Any) -> str:
     """A dataclass as code that makes it again: `RulesConfig(dt_s=0.1)`, without the fields that have their defaults."""
-    shown = []
-    for one in fields(self):
-        value = getattr(self, one.name)
-        default = one.default if one.default_factory is MISSING else one.default_factory()
+    arguments = []
+    for field in fields(self):
+        value = getattr(self, field.name)
+        default = field.default if field.default_factory is MISSING else field.default_factory()
         if default is MISSING or value != default:
-            shown.append(f"{one.name}={value!r}")
-    return f"{type(self).__name__}({', '.join(shown)})"
+            arguments.append(f"{field.name}={value!r}")
+    return f"{type(self).__name__}({', '.join(arguments)})"

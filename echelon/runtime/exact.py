@@ -86,7 +86,7 @@ def atan2_64(y: Float64, x: Float64) -> Float64:
 
     A polynomial of degree 23 stands for the arc tangent of the smaller over the larger side. Both must be finite.
     """
-    steep, left, below = (abs(y) > abs(x)) * 1.0, (x < 0) * 1.0, (y < 0) * 1.0
+    steep, is_left, below = (abs(y) > abs(x)) * 1.0, (x < 0) * 1.0, (y < 0) * 1.0
     # Sums with 0 and 1 choose without a branch: whatever is multiplied by 0 adds nothing.
     longer = steep * abs(y) + (1 - steep) * abs(x)
     t = (steep * abs(x) + (1 - steep) * abs(y)) / (longer + (longer == 0))
@@ -96,7 +96,7 @@ def atan2_64(y: Float64, x: Float64) -> Float64:
         p = p * s + coefficient
     angle = t + t * s * p
     angle = steep * (HALF_PI - angle) + (1 - steep) * angle
-    angle = left * (PI - angle) + (1 - left) * angle
+    angle = is_left * (PI - angle) + (1 - is_left) * angle
     return (1 - 2 * below) * angle
 
 
@@ -105,14 +105,14 @@ def log_64(mantissa: Float64, exponent: Float64) -> Float64:
 
     A polynomial in (m - 1) / (m + 1), with m within sqrt(1/2) .. sqrt(2).
     """
-    low = (mantissa < SQRT_HALF) * 1.0
-    m = mantissa + low * mantissa
+    is_low = (mantissa < SQRT_HALF) * 1.0
+    m = mantissa + is_low * mantissa
     z = (m - 1) / (m + 1)
     s = z * z
     p = 0.233316144718435 * s + 0.28550778633191964
     p = p * s + 0.4000012221181065
     p = p * s + 0.6666666655404201
-    return (exponent - low) * LN_2 + (2 * z + z * s * p)
+    return (exponent - is_low) * LN_2 + (2 * z + z * s * p)
 
 
 if HAS_NUMBA:
@@ -179,21 +179,21 @@ def _has_loops(values: Tensor) -> bool:
 def _each(loop: Any, *values: Tensor, width: tuple[int, ...] = ()) -> Tensor:
     """`[..., *width]` what a loop makes of each of `values [...]`."""
     shape = (*values[0].shape, *width)
-    into = np.empty(shape, np.float32)
-    loop(*(value.detach().numpy().reshape(-1) for value in values), into.reshape(-1))
-    return torch.from_numpy(into)
+    out = np.empty(shape, np.float32)
+    loop(*(value.detach().numpy().reshape(-1) for value in values), out.reshape(-1))
+    return torch.from_numpy(out)
 
 
 def _sum_in_loops(values: Tensor, dim: int) -> Tensor:
     dim %= values.dim()
-    before, after = values.shape[:dim], values.shape[dim + 1 :]
-    into = np.empty((*before, *after), np.float32)
-    rows = values.detach().numpy().reshape(before.numel(), values.shape[dim], after.numel())
-    if after.numel() == 1:
-        _sum_items(rows[..., 0], into.reshape(-1))
+    outer, inner = values.shape[:dim], values.shape[dim + 1 :]
+    out = np.empty((*outer, *inner), np.float32)
+    rows = values.detach().numpy().reshape(outer.numel(), values.shape[dim], inner.numel())
+    if inner.numel() == 1:
+        _sum_items(rows[..., 0], out.reshape(-1))
     else:
-        _sum_rows(rows, np.empty(after.numel()), into.reshape(rows.shape[0], -1))
-    return torch.from_numpy(into)
+        _sum_rows(rows, np.empty(inner.numel()), out.reshape(rows.shape[0], -1))
+    return torch.from_numpy(out)
 
 
 def sqrt(values: Tensor) -> Tensor:

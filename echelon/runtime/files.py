@@ -61,14 +61,14 @@ def open_file(path: Path, limit: int) -> BinaryIO:
         # A pipe would let the reader wait for ever, a link would lead it elsewhere.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise FileError(f"{path.name}: cannot be read: {why}") from None
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FileError(f"{path.name}: cannot be read: {reason}") from None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         os.close(handle)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise FileError(f"{path.name}: expected a regular file")
-        raise FileError(f"{path.name}: expected at most {limit} bytes, got {found.st_size}")
+        raise FileError(f"{path.name}: expected at most {limit} bytes, got {status.st_size}")
     return open(handle, "rb")
 
 
@@ -97,12 +97,12 @@ class StrictDecoder(json.JSONDecoder):
         )
 
     def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        result = dict(pairs)
+        if len(result) != len(pairs):
             seen: set[str] = set()
             twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
             raise FileError(f"{self.where}: key {twice!r} stands there twice, expected once")
-        return found
+        return result
 
     def _finite(self, text: str) -> float:
         value = float(text)
@@ -133,8 +133,8 @@ def check_depth(name: str, document: Any) -> None:
     """Refuse JSON nested so deeply that code which calls itself for each level could not go through it."""
     level = [document] if isinstance(document, dict | list) else []
     for _ in range(MAX_DEPTH):
-        nested = (part.values() if isinstance(part, dict) else part for part in level)
-        level = [part for parts in nested for part in parts if isinstance(part, dict | list)]
+        nested = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for values in nested for value in values if isinstance(value, dict | list)]
         if not level:
             return
     raise FileError(f"{name}: expected JSON nested at most {MAX_DEPTH} levels deep, got more")
@@ -163,26 +163,26 @@ def replacing(path: Path) -> Iterator[Path]:
         FileError: it cannot be written, or the file of before is a database, which holds a league; then that file is
             as it was, and no draft stays behind.
     """
-    draft = path.parent / f".{path.name}.{os.getpid()}"
+    temporary = path.parent / f".{path.name}.{os.getpid()}"
     check_no_database(path)
     with writing_to(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            yield draft
-            with open(draft, "rb") as file:
+            yield temporary
+            with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
-            draft.rename(path)
+            temporary.rename(path)
             sync_folder(path.parent)
         except BaseException:
             with contextlib.suppress(OSError):
-                draft.unlink()
+                temporary.unlink()
             raise
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file of this content, as `replacing` does."""
-    with replacing(path) as draft:
-        draft.write_bytes(data)
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 @contextlib.contextmanager
@@ -325,13 +325,13 @@ def lock(path: Path) -> BinaryIO:
 
 def lives(holder: str) -> bool:
     """Whether the process that `hold` wrote down runs on this machine; another machine's is taken to."""
-    words = holder.split()
-    if len(words) != 4 or not words[1].isdigit():
+    fields = holder.split()
+    if len(fields) != 4 or not fields[1].isdigit():
         return False
-    if words[3] != socket.gethostname():
+    if fields[3] != socket.gethostname():
         return True
     try:
-        os.kill(int(words[1]), 0)
+        os.kill(int(fields[1]), 0)
     except ProcessLookupError:
         return False
     except OSError:

@@ -68,8 +68,8 @@ def dot(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
 
 
 def length_sq(vector: Tensor) -> Tensor:
-    parts = vector.unbind(-1)
-    return dot(parts, parts)
+    components = vector.unbind(-1)
+    return dot(components, components)
 
 
 def length(vector: Tensor) -> Tensor:

@@ -48,19 +48,19 @@ def import_object(name: str) -> Callable[..., Any]:
     require(OBJECT_NAME.fullmatch(name) is not None, "an imported name", "of the form package.module:name", name)
     module_name, _, attribute = name.partition(":")
     module = import_module(module_name, name)
-    found = getattr(module, attribute, None)
-    if not callable(found):
-        raise ConfigError(f"{name}: {module_name} must have a class or function {attribute}, got {found!r}")
-    return found
+    value = getattr(module, attribute, None)
+    if not callable(value):
+        raise ConfigError(f"{name}: {module_name} must have a class or function {attribute}, got {value!r}")
+    return value
 
 
 def is_redefined(old: Any, new: Any) -> bool:
     """Whether two functions or classes are one definition that was run twice; a lambda's text must be the same."""
     if old is new:
         return True
-    places = [(getattr(each, "__module__", None), getattr(each, "__qualname__", None)) for each in (old, new)]
-    is_named = None not in places[0] and "<lambda>" not in str(places[0][1])
-    return places[0] == places[1] and (is_named or getattr(old, "__code__", 0) == getattr(new, "__code__", 1))
+    names = [(getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)) for obj in (old, new)]
+    is_named = None not in names[0] and "<lambda>" not in str(names[0][1])
+    return names[0] == names[1] and (is_named or getattr(old, "__code__", 0) == getattr(new, "__code__", 1))
 
 
 @contextmanager
@@ -74,8 +74,8 @@ def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iter
     except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
         line = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-        why = " ".join(str(error).split())
-        raise ConfigError(f"{expected}, got {type(error).__name__}: {why:.300}{line}") from error
+        message = " ".join(str(error).split())
+        raise ConfigError(f"{expected}, got {type(error).__name__}: {message:.300}{line}") from error
 
 
 def is_users(filename: str) -> bool:

@@ -46,13 +46,13 @@ def check_current_folder() -> None:
 
 def is_program(words: Sequence[str]) -> bool:
     """Whether a command line, that of the interpreter, runs a program of this package: no `train.py` of a user's."""
-    place = next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0)
-    program = words[place]
-    if words[place - 1] == "-m":
+    index = next((i for i, word in enumerate(words) if i and not word.startswith("-")), 0)
+    program = words[index]
+    if words[index - 1] == "-m":
         return program.partition(".")[0] == "echelon"
-    if words[place - 1] in ("-c", "-"):
+    if words[index - 1] in ("-c", "-"):
         return False
-    return place > 0 and (Path(program).name in SCRIPTS or Path(program).absolute().parent == PIPELINES)
+    return index > 0 and (Path(program).name in SCRIPTS or Path(program).absolute().parent == PIPELINES)
 
 
 def handle_as_usual() -> None:

@@ -43,8 +43,8 @@ def text(longest: int = 1 << 16) -> Rule:
 
 def matching(pattern: str, limit: str) -> Rule:
     """A text of a form."""
-    form = re.compile(pattern)
-    return Rule(limit, lambda value: isinstance(value, str) and form.fullmatch(value) is not None)
+    regex = re.compile(pattern)
+    return Rule(limit, lambda value: isinstance(value, str) and regex.fullmatch(value) is not None)
 
 
 def one_of(values: Collection[Any]) -> Rule:
@@ -72,8 +72,8 @@ def listed(entry: Check, least: int, most: int) -> Check:
     def check(where: str, value: Any) -> None:
         count = f"{least}" if least == most else f"{least}..{most}"
         expect(isinstance(value, list) and least <= len(value) <= most, where, f"a list of {count}", value)
-        for i, one in enumerate(value):
-            entry(f"{where}[{i}]", one)
+        for i, item in enumerate(value):
+            entry(f"{where}[{i}]", item)
 
     return check
 
@@ -83,8 +83,8 @@ def row(*entries: Check) -> Check:
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, list) and len(value) == len(entries), where, f"a list of {len(entries)}", value)
-        for i, (entry, one) in enumerate(zip(entries, value, strict=True)):
-            entry(f"{where}[{i}]", one)
+        for i, (entry, item) in enumerate(zip(entries, value, strict=True)):
+            entry(f"{where}[{i}]", item)
 
     return check
 
@@ -94,9 +94,9 @@ def table(entry: Check, most: int, name: Check) -> Check:
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, dict) and len(value) <= most, where, f"an object of at most {most}", value)
-        for key, one in value.items():
+        for key, item in value.items():
             name(f"a name of {where}", key)
-            entry(f"{where}.{key}", one)
+            entry(f"{where}.{key}", item)
 
     return check
 
@@ -110,7 +110,7 @@ def record(fields: Mapping[str, Check]) -> Check:
             raise FileError(f"{where}.{name} is missing")
         for name in [name for name in value if name not in fields]:
             raise FileError(f"{where}.{name} must be absent: this version of Echelon knows no such entry")
-        for name, holds in fields.items():
-            holds(f"{where}.{name}", value[name])
+        for name, rule in fields.items():
+            rule(f"{where}.{name}", value[name])
 
     return check

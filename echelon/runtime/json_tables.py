@@ -44,7 +44,7 @@ def read_tables(
     if text.peek() != "{":
         raise FileError(f"{name}: expected an object, got {type(text.value(name, MAX_JSON_BYTES)).__name__}")
     seen: set[str] = set()
-    left = MAX_JSON_BYTES
+    budget = MAX_JSON_BYTES
     for _ in text.members("{", "}"):
         key = text.key()
         if key in seen:
@@ -53,16 +53,16 @@ def read_tables(
         if len(seen) > MOST_KEYS:
             raise FileError(f"{name}: expected at most {MOST_KEYS} keys, got more")
         if key not in tables:
-            before = text.position
-            yield key, None, text.value(f"{name}: {key}", left)
-            left -= text.position - before
+            start = text.position
+            yield key, None, text.value(f"{name}: {key}", budget)
+            budget -= text.position - start
             continue
         if text.peek() != "[":
-            found = text.value(f"{name}: {key}", LONGEST_ROW)
-            raise FileError(f"{name}: {key} must be a list, got {type(found).__name__}")
+            rows = text.value(f"{name}: {key}", LONGEST_ROW)
+            raise FileError(f"{name}: {key} must be a list, got {type(rows).__name__}")
         yield key, None, []
-        for number, _ in enumerate(text.members("[", "]")):
-            yield key, number, text.value(f"{name}: {key}[{number}]", LONGEST_ROW)
+        for i, _ in enumerate(text.members("[", "]")):
+            yield key, i, text.value(f"{name}: {key}[{i}]", LONGEST_ROW)
     if text.peek():
         raise text.invalid("expected the end of the file")
 
@@ -88,27 +88,27 @@ class JsonText:
 
     def invalid(self, why: str, at: int | None = None) -> FileError:
         """The error that says what is wrong at a letter, by default the next one."""
-        place = self.position if at is None else at
-        return FileError(f"{self.name}: not valid JSON: {why} at letter {place}")
+        position = self.position if at is None else at
+        return FileError(f"{self.name}: not valid JSON: {why} at letter {position}")
 
     def peek(self) -> str:
         """The next letter that is no white space, or nothing at the end of the file; it is not passed."""
         while True:
-            found = INK.search(self.text, self.at)
-            if found is not None:
-                self.at = found.start()
-                return found[0]
+            match = INK.search(self.text, self.at)
+            if match is not None:
+                self.at = match.start()
+                return match[0]
             self.at = len(self.text)
             if not self._read_on(CHUNK_BYTES):
                 return ""
 
     def pass_one(self, *expected: str) -> str:
         """Pass the next letter that is no white space."""
-        found = self.peek()
-        if found not in expected:
-            raise self.invalid(f"expected {' or '.join(map(repr, expected))}, got {found!r}")
+        letter = self.peek()
+        if letter not in expected:
+            raise self.invalid(f"expected {' or '.join(map(repr, expected))}, got {letter!r}")
         self.at += 1
-        return found
+        return letter
 
     def members(self, opening: str, closing: str) -> Iterator[None]:
         """Go through an object or a list: at each step the next member is to be read, all of it."""
@@ -124,9 +124,9 @@ class JsonText:
         """Read a key and the colon behind it."""
         if self.peek() != '"':
             raise self.invalid("expected a key in quotes")
-        found = str(self.value(f"{self.name}: a key", LONGEST_KEY))
+        text = str(self.value(f"{self.name}: a key", LONGEST_KEY))
         self.pass_one(":")
-        return found
+        return text
 
     def value(self, where: str, longest: int) -> Any:
         """Read a value of at most `longest` letters."""
@@ -136,13 +136,13 @@ class JsonText:
             problem: ValueError | RecursionError | None = None
             end = len(self.text)
             try:
-                found, end = self.json.raw_decode(self.text, self.at)
+                result, end = self.json.raw_decode(self.text, self.at)
             except (ValueError, RecursionError) as error:
                 problem = error
             # What ends with the text that was read, or is wrong there, may go on behind it.
             # So may a number before what is left of its fraction or exponent.
-            is_whole = problem is None and self.text[end:].lstrip(".eE+-") != ""
-            if is_whole or len(self.text) - self.at > longest:
+            is_complete = problem is None and self.text[end:].lstrip(".eE+-") != ""
+            if is_complete or len(self.text) - self.at > longest:
                 break
             # All that it may be, so that it is decoded twice at most.
             if not self._read_on(longest + 1 - len(self.text) + self.at):
@@ -151,16 +151,16 @@ class JsonText:
             raise self._refusal(where, longest, problem) from None
         if end - self.at > longest:
             raise FileError(f"{where} must be at most {longest} letters of JSON, got more")
-        check_depth(where, found)
+        check_depth(where, result)
         self.at = end
-        return found
+        return result
 
     def _refusal(self, where: str, longest: int, problem: ValueError | RecursionError) -> FileError:
         if isinstance(problem, FileError):
             return problem
         if isinstance(problem, json.JSONDecodeError):
-            what = "not valid JSON" if self.is_whole else f"not valid JSON, or more than {longest} letters of it"
-            return FileError(f"{where}: {what}: {problem.msg} at letter {self.dropped + problem.pos}")
+            fault = "not valid JSON" if self.is_whole else f"not valid JSON, or more than {longest} letters of it"
+            return FileError(f"{where}: {fault}: {problem.msg} at letter {self.dropped + problem.pos}")
         return FileError(f"{where}: not valid JSON: {problem}")
 
     def _read_on(self, amount: int) -> bool:
@@ -199,9 +199,9 @@ def table_bytes(values: Mapping[str, Any], tables: Mapping[str, Iterable[Mapping
     encoder = json.JSONEncoder(separators=(",\n   ", ": "))
     for key, rows in tables.items():
         yield f"{gap}{json.dumps(key)}: ".encode()
-        gap, before = ",\n ", "[\n"
+        gap, separator = ",\n ", "[\n"
         for row in rows:
-            yield f"{before}  {{\n   {encoder.encode(row)[1:-1]}\n  }}".encode()
-            before = ",\n"
-        yield b"[]" if before == "[\n" else b"\n ]"
+            yield f"{separator}  {{\n   {encoder.encode(row)[1:-1]}\n  }}".encode()
+            separator = ",\n"
+        yield b"[]" if separator == "[\n" else b"\n ]"
     yield b"\n}\n"

@@ -55,10 +55,10 @@ def check_settings(config: Any, limits: Mapping[str, Limits] = MappingProxyType(
     limits = {**limits_of(kind), **limits}
     for name, hint in hints_of(kind).items():
         where, value = f"{kind.__name__}.{name}", getattr(config, name)
-        plain = typed(hint, value, where)
-        if plain is not value:
-            object.__setattr__(config, name, plain)
-        for number in plain if isinstance(plain, tuple) else (plain,):
+        converted = typed(hint, value, where)
+        if converted is not value:
+            object.__setattr__(config, name, converted)
+        for number in converted if isinstance(converted, tuple) else (converted,):
             if type(number) in (int, float):
                 check_number(where, number, limits.get(name))
 
@@ -80,8 +80,8 @@ def hints_of(kind: Any) -> dict[str, Any]:
 def limits_of(kind: Any) -> dict[str, Limits]:
     """The limits that fields of a dataclass are `Annotated` with, by field."""
     hints = get_type_hints(kind, include_extras=True)
-    noted = ((name, each) for name, hint in hints.items() for each in getattr(hint, "__metadata__", ()))
-    return {name: each for name, each in noted if isinstance(each, Limits)}
+    noted = ((name, annotation) for name, hint in hints.items() for annotation in getattr(hint, "__metadata__", ()))
+    return {name: annotation for name, annotation in noted if isinstance(annotation, Limits)}
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:
@@ -91,9 +91,9 @@ def typed(hint: Any, value: Any, where: str) -> Any:
     elif get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
         require(isinstance(value, tuple | list), where, "a tuple", value)
         require(len(value) <= MOST_ENTRIES, where, f"at most {MOST_ENTRIES} entries", len(value))
-        entries = tuple(typed(get_args(hint)[0], one, where) for one in value)
-        same = isinstance(value, tuple) and all(one is other for one, other in zip(entries, value, strict=True))
-        return value if same else entries
+        entries = tuple(typed(get_args(hint)[0], item, where) for item in value)
+        is_same = isinstance(value, tuple) and all(item is old for item, old in zip(entries, value, strict=True))
+        return value if is_same else entries
     elif hint is int:
         return whole(where, value)
     elif hint is float:
@@ -120,32 +120,32 @@ def path_text(value: Any) -> Any:
 def check_text(where: str, text: str) -> None:
     """Refuse a text that no system takes as a path, which most texts are: with a NUL, or longer than names may be."""
     require("\0" not in text, where, "without NUL bytes", text)
-    longest = max(len(os.fsencode(part)) for part in text.split("/")) if text.isprintable() else len(text)
+    longest = max(len(os.fsencode(name)) for name in text.split("/")) if text.isprintable() else len(text)
     limit = f"at most {LONGEST_TEXT} letters, {LONGEST_NAME} bytes between two slashes"
     require(len(text) <= LONGEST_TEXT and longest <= LONGEST_NAME, where, limit, text)
 
 
 def check_function(where: str, function: Any, arguments: str) -> None:
     """Refuse what cannot be called with so many arguments, as far as Python can tell without a call."""
-    fits = callable(function)
+    is_valid = callable(function)
     with contextlib.suppress(ValueError):  # of a builtin that does not tell
         try:
-            _ = fits and inspect.signature(function).bind(*arguments.split(","))
+            _ = is_valid and inspect.signature(function).bind(*arguments.split(","))
         except TypeError:
-            fits = False
-    require(fits, where, f"a function of ({arguments})", function)
+            is_valid = False
+    require(is_valid, where, f"a function of ({arguments})", function)
 
 
 def whole(where: str, value: Any) -> int:
     """An integer of Python's, from one of NumPy's or a tensor of one integer too."""
     is_flag = isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
     try:
-        found = None if is_flag else operator.index(value)
+        integer = None if is_flag else operator.index(value)
     except (TypeError, RuntimeError):  # of torch, for a tensor of several numbers or of none that can be read
-        found = None
-    require(found is not None, where, "an integer", value)
-    assert found is not None
-    return found
+        integer = None
+    require(integer is not None, where, "an integer", value)
+    assert integer is not None
+    return integer
 
 
 def check_number(where: str, number: float, limits: Limits | None = None) -> None:

@@ -40,9 +40,9 @@ def parents() -> Iterator[Path]:
     user, the folder for temporary files."""
     import numba
 
-    chosen = cast(Any, numba.config).CACHE_DIR
-    if chosen:
-        yield Path(chosen)
+    configured = cast(Any, numba.config).CACHE_DIR
+    if configured:
+        yield Path(configured)
     yield PACKAGE / "__pycache__"
     if os.environ.get("XDG_CACHE_HOME"):
         yield Path(os.environ["XDG_CACHE_HOME"]) / "echelon"
@@ -70,8 +70,8 @@ def is_writable(folder: Path) -> bool:
     """Whether files can be made in a folder, which is made if it is not there, and in the folders in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for each in (folder, *(inner for inner in folder.iterdir() if inner.is_dir())):
-            tempfile.TemporaryFile(dir=each).close()
+        for path in (folder, *(inner for inner in folder.iterdir() if inner.is_dir())):
+            tempfile.TemporaryFile(dir=path).close()
     except OSError:
         return False
     return True
@@ -114,11 +114,11 @@ def compile_and_keep(loop: Any, **options: Any) -> Any:
     folder, settings = cache_folder(), cast(Any, numba.config)
     if folder is None:
         return numba.njit(**options)(loop)
-    before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # read as a function is decorated
+    previous, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # read as a function is decorated
     try:
         compiled = numba.njit(cache=True, **options)(loop)
     finally:
-        settings.CACHE_DIR = before
+        settings.CACHE_DIR = previous
     # Where numba is told not to compile, this is the loop itself.
     cache = getattr(compiled, "_cache", None)
     if cache is not None:

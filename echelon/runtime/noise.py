@@ -74,8 +74,8 @@ def uniform(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor
 
 def normal(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
     """`[B, count]` float32 from the standard normal distribution (Box & Muller 1958); arguments as in `bits`."""
-    near, turn = uniform(seed, tick, stream, 2 * count).chunk(2, 1)
-    return exact.sqrt(-2 * exact.log(1 - near)) * exact.cos_sin(2 * math.pi * turn)[..., 0]
+    radius_draw, turn = uniform(seed, tick, stream, 2 * count).chunk(2, 1)
+    return exact.sqrt(-2 * exact.log(1 - radius_draw)) * exact.cos_sin(2 * math.pi * turn)[..., 0]
 
 
 def battle_seeds(seed: int, num_envs: int, device: torch.device) -> Tensor:

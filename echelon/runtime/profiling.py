@@ -52,23 +52,23 @@ def profiled_between(out: Path | None) -> Iterator[Callable[[], object]]:
         yield lambda: None
         return
     check_name(out)
-    found, calls = profiler(), 0
+    profile_run, calls = profiler(), 0
 
     def mark() -> None:
         nonlocal calls
         calls += 1
         if calls == 1:
-            found.start()
+            profile_run.start()
         elif calls == 3:
-            found.stop()
+            profile_run.stop()
 
     try:
         yield mark
     finally:
         if calls in (1, 2):
-            found.stop()
+            profile_run.stop()
     if calls > 0:
-        report(found, out)
+        report(profile_run, out)
 
 
 def check_name(out: Path) -> None:
@@ -79,9 +79,9 @@ def check_name(out: Path) -> None:
 
 def profiler() -> profile:
     """Of all threads, and of the GPU if there is one."""
-    everyone = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    all_threads = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
-    return profile(activities=kinds, experimental_config=everyone)
+    return profile(activities=kinds, experimental_config=all_threads)
 
 
 def report(found: profile, out: Path) -> None:
@@ -99,21 +99,21 @@ def report(found: profile, out: Path) -> None:
 
 def write_trace(found: profile, out: Path) -> list[dict[str, Any]]:
     """Write the trace of a profile, and return its events."""
-    with replacing(out) as draft:
-        found.export_chrome_trace(str(draft))
+    with replacing(out) as path:
+        found.export_chrome_trace(str(path))
         # The profiler does not tell that a disk was full.
-        if not draft.exists() or not (text := draft.read_text()).rstrip().endswith("}"):
+        if not path.exists() or not (text := path.read_text()).rstrip().endswith("}"):
             raise FileError(f"{out}: cannot be written: the trace is incomplete")
     return list(json.loads(text)["traceEvents"])
 
 
 def totals(events: Iterable[dict[str, Any]]) -> dict[str, list[float]]:
     """Milliseconds of every call of the parts marked by `part`, by name."""
-    found: dict[str, list[float]] = defaultdict(list)
+    durations: dict[str, list[float]] = defaultdict(list)
     for event in events:
         if event.get("cat") == "user_annotation" and event["name"].startswith(PREFIX):
-            found[event["name"].removeprefix(PREFIX)].append(event["dur"] / 1e3)
-    return dict(found)
+            durations[event["name"].removeprefix(PREFIX)].append(event["dur"] / 1e3)
+    return dict(durations)
 
 
 def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> dict[str, list[float]]:
@@ -125,31 +125,31 @@ def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> 
     for event in events:
         if event.get("cat") in categories:
             threads[event["pid"], event["tid"]].append(event)
-    found: dict[str, list[float]] = defaultdict(list)
-    for own in threads.values():
-        own.sort(key=lambda event: (event["ts"], -event["dur"]))
+    durations: dict[str, list[float]] = defaultdict(list)
+    for thread_events in threads.values():
+        thread_events.sort(key=lambda event: (event["ts"], -event["dur"]))
         open_calls: list[tuple[float, str, int]] = []  # until when, name, number among its calls
-        for event in own:
-            name, spent = event["name"], event["dur"] / 1e3
+        for event in thread_events:
+            name, duration = event["name"], event["dur"] / 1e3
             while open_calls and open_calls[-1][0] <= event["ts"]:
                 open_calls.pop()
             if open_calls:
-                _, caller, number = open_calls[-1]
-                found[caller][number] -= spent
-            open_calls.append((event["ts"] + event["dur"], name, len(found[name])))
-            found[name].append(spent)
-    return dict(found)
+                _, caller, index = open_calls[-1]
+                durations[caller][index] -= duration
+            open_calls.append((event["ts"] + event["dur"], name, len(durations[name])))
+            durations[name].append(duration)
+    return dict(durations)
 
 
 def table(title: str, rows: dict[str, list[float]]) -> Table:
-    shown = Table("name", "ms", "share", "calls", title=title)
-    for column in shown.columns[1:]:
+    result = Table("name", "ms", "share", "calls", title=title)
+    for column in result.columns[1:]:
         column.justify = "right"
-    everything = sum(map(sum, rows.values()))
+    total_ms = sum(map(sum, rows.values()))
     for name, calls in sorted(rows.items(), key=lambda row: -sum(row[1]))[:ROWS]:
-        spent = sum(calls)
-        shown.add_row(name[:80], f"{spent:.1f}", f"{spent / everything:.0%}", str(len(calls)))
-    return shown
+        total = sum(calls)
+        result.add_row(name[:80], f"{total:.1f}", f"{total / total_ms:.0%}", str(len(calls)))
+    return result
 
 
 class Stopwatch:
@@ -180,9 +180,9 @@ class Stopwatch:
         """Seconds by name since the last reading."""
         if self.is_cuda:
             torch.cuda.synchronize()
-        spent: dict[str, float] = {}
+        times: dict[str, float] = {}
         for name, began, ended in self.laps:
             seconds = began.elapsed_time(ended) / 1e3 if self.is_cuda else ended - began
-            spent[name] = spent.get(name, 0.0) + seconds
+            times[name] = times.get(name, 0.0) + seconds
         self.laps = []
-        return spent
+        return times

@@ -43,8 +43,8 @@ class RayArgs:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        is_whole = self.ray_gpus <= 1 or self.ray_gpus == int(self.ray_gpus)
-        require(is_whole, "--ray-gpus", "a share of one GPU or a whole number", self.ray_gpus)
+        is_valid = self.ray_gpus <= 1 or self.ray_gpus == int(self.ray_gpus)
+        require(is_valid, "--ray-gpus", "a share of one GPU or a whole number", self.ray_gpus)
 
     @property
     def device(self) -> torch.device:
@@ -87,9 +87,9 @@ class RayTasks:
     @property
     def slots(self) -> int:
         """Tasks that the cluster, as it is now, can run at once; at least 1."""
-        found, args = self.ray.cluster_resources(), self.args
-        fitting = [int(found.get("CPU", 0.0) / args.ray_cpus)]
-        fitting += [int(found.get("GPU", 0.0) / args.ray_gpus)] if args.ray_gpus > 0 else []
+        resources, args = self.ray.cluster_resources(), self.args
+        fitting = [int(resources.get("CPU", 0.0) / args.ray_cpus)]
+        fitting += [int(resources.get("GPU", 0.0) / args.ray_gpus)] if args.ray_gpus > 0 else []
         return max(min(fitting), 1)
 
     def share(self, value: Any) -> Any:
@@ -107,25 +107,25 @@ class RayTasks:
         Args:
             names: of the tasks, which Ray's dashboard shows.
         """
-        wanted = {"num_cpus": self.args.ray_cpus, "num_gpus": self.args.ray_gpus, "max_retries": self.args.ray_retries}
-        task, threads = self.ray.remote(**wanted)(call), int(max(self.args.ray_cpus, 1))
+        options = {"num_cpus": self.args.ray_cpus, "num_gpus": self.args.ray_gpus, "max_retries": self.args.ray_retries}
+        task, threads = self.ray.remote(**options)(call), int(max(self.args.ray_cpus, 1))
         shared, waiting = self.share(function), enumerate(zip(names, calls, strict=True))
         running: dict[Any, int] = {}
         try:
             while True:
                 # All at once, `ray.wait` would look at each of them for every one that ends.
-                for number, (name, each) in itertools.islice(waiting, max(AHEAD * self.slots - len(running), 0)):
-                    running[task.options(name=name).remote(SOFTWARE, threads, shared, *each)] = number
+                for index, (name, item) in itertools.islice(waiting, max(AHEAD * self.slots - len(running), 0)):
+                    running[task.options(name=name).remote(SOFTWARE, threads, shared, *item)] = index
                 if not running:
                     return
                 with self._told_where_none_fits():
                     (done,), _ = self.ray.wait(list(running), num_returns=1)
-                number = running.pop(done)
-                yield number, self._result(done)
+                index = running.pop(done)
+                yield index, self._result(done)
         finally:
-            for each in running:
+            for item in running:
                 # Workers in the middle of a task are ended: nobody waits for it.
-                self.ray.cancel(each, force=True)
+                self.ray.cancel(item, force=True)
 
     def _told_where_none_fits(self) -> contextlib.AbstractContextManager[None]:
         """Tells for what the driver waits where no machine has, in all, what a task asks for."""
@@ -142,8 +142,8 @@ class RayTasks:
         except self.ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except self.ray.exceptions.RayError as error:
-            lost = f"a task was lost {self.args.ray_retries + 1} times (--ray-retries)"
-            raise ConfigError(f"{lost}: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from None
+            message = f"a task was lost {self.args.ray_retries + 1} times (--ray-retries)"
+            raise ConfigError(f"{message}: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from None
 
 
 def call(software: dict[str, str], threads: int, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -160,7 +160,7 @@ def results_of(
 ) -> Iterator[T]:
     """Results of a function for several tuples of arguments: of tasks as they end, or made here one after the other."""
     if tasks is None:
-        yield from (function(*each) for each in calls)
+        yield from (function(*arguments) for arguments in calls)
     else:
         yield from (result for _, result in tasks.results(function, calls, names))
 
@@ -168,8 +168,8 @@ def results_of(
 def own_places() -> list[str]:
     """Where this program finds modules that are not installed: workers look there too, where they have such folders."""
     installed = tuple(os.path.realpath(prefix) + os.sep for prefix in (sys.prefix, sys.base_prefix))
-    places = [os.path.realpath(place) for place in sys.path]
-    return [place for place in dict.fromkeys(places) if os.path.isdir(place) and not place.startswith(installed)]
+    paths = [os.path.realpath(path) for path in sys.path]
+    return [path for path in dict.fromkeys(paths) if os.path.isdir(path) and not path.startswith(installed)]
 
 
 def check_answers(address: str) -> None:

@@ -57,10 +57,10 @@ def kept_generators(device: torch.device, trains: bool = False) -> Iterator[None
 def full_products(device: torch.device) -> Iterator[None]:
     """Context manager in which a CPU multiplies matrices of float32 as such, whatever `set_float32_matmul_precision`
     the caller has; a GPU follows the caller."""
-    before = torch.get_float32_matmul_precision()
+    previous = torch.get_float32_matmul_precision()
     if device.type == "cpu":
         torch.set_float32_matmul_precision("highest")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(previous)

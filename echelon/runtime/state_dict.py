@@ -49,9 +49,9 @@ class StateDict:
     def row(self, key: str, kind: type, length: int | None = None) -> list[Any]:
         """The list at `key`, with entries of type `kind`."""
         values = self.fact(key, list)
-        holds = length in (None, len(values)) and all(type(value) is kind for value in values)
-        some = "" if length is None else f"{length} "
-        expect(holds, f"{self.name}.{key}", f"a list of {some}{kind.__name__}", values)
+        is_valid = length in (None, len(values)) and all(type(value) is kind for value in values)
+        count = "" if length is None else f"{length} "
+        expect(is_valid, f"{self.name}.{key}", f"a list of {count}{kind.__name__}", values)
         return list(values)
 
     def check(self, expected: Mapping[str, Tensor]) -> None:
@@ -73,29 +73,29 @@ def pack(parts: Mapping[str, StateDict]) -> bytes:
     """Serialise components by name to one safetensors file, with tensors named `component.tensor`."""
     tensors = {
         # Copies, because safetensors refuses tensors that share storage.
-        f"{part}.{key}": value.detach().to("cpu", copy=True).contiguous()
-        for part, state in parts.items()
+        f"{owner}.{key}": value.detach().to("cpu", copy=True).contiguous()
+        for owner, state in parts.items()
         for key, value in state.tensors.items()
     }
     facts: dict[str, str] = {}
-    for part, state in parts.items():
+    for owner, state in parts.items():
         try:
-            facts[part] = json.dumps(dict(state.facts), allow_nan=False)
+            facts[owner] = json.dumps(dict(state.facts), allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"{part}: facts of a state must be JSON of finite numbers, got {error}") from None
-    joined = ", ".join(f"{json.dumps(part)}: {text}" for part, text in facts.items())
+            raise ConfigError(f"{owner}: facts of a state must be JSON of finite numbers, got {error}") from None
+    joined = ", ".join(f"{json.dumps(owner)}: {text}" for owner, text in facts.items())
     return safetensors.torch.save(tensors, {FACTS: f"{{{joined}}}"})
 
 
 def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> dict[str, StateDict]:
     """Inverse of `pack`, from the tensors and metadata of the file `name`."""
     facts = parse_json(name, metadata.get(FACTS, "null").encode())
-    holds = isinstance(facts, dict) and all(isinstance(value, dict) for value in facts.values())
-    expect(holds, f"{name}: metadata {FACTS!r}", "an object of objects", facts)
-    parts: dict[str, dict[str, Tensor]] = {part: {} for part in facts}
+    is_valid = isinstance(facts, dict) and all(isinstance(value, dict) for value in facts.values())
+    expect(is_valid, f"{name}: metadata {FACTS!r}", "an object of objects", facts)
+    states: dict[str, dict[str, Tensor]] = {owner: {} for owner in facts}
     for key, value in tensors.items():
-        part, _, rest = key.partition(".")
-        if part not in parts:
+        owner, _, rest = key.partition(".")
+        if owner not in states:
             raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(value.shape)}")
-        parts[part][rest] = value
-    return {part: StateDict(found, facts[part], f"{name}: {part}") for part, found in parts.items()}
+        states[owner][rest] = value
+    return {owner: StateDict(entries, facts[owner], f"{name}: {owner}") for owner, entries in states.items()}

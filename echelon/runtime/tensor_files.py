@@ -59,9 +59,9 @@ def read_tensors(
         header, head, rest = read_header(name, file)
         check(header)
         data = head + file.read(rest)
-    got = sha256 and hashlib.sha256(data).hexdigest()
-    if got != sha256:
-        raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {got}")
+    digest = sha256 and hashlib.sha256(data).hexdigest()
+    if digest != sha256:
+        raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {digest}")
     try:
         return safetensors.torch.load(data), header.metadata
     except Exception as error:
@@ -89,13 +89,13 @@ def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise FileError(f"{name}: header must hold metadata as text by name")
     expected = file_bytes - 8 - size
-    got = max(map(end_of, header.values()), default=0)
-    if got != expected:
-        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {got}")
-    found = Header({key: kind_and_shape(name, key, entry) for key, entry in header.items()}, metadata)
-    if found.bytes != expected:
-        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {found.bytes}")
-    return found
+    end = max(map(end_of, header.values()), default=0)
+    if end != expected:
+        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {end}")
+    parsed = Header({key: kind_and_shape(name, key, entry) for key, entry in header.items()}, metadata)
+    if parsed.bytes != expected:
+        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {parsed.bytes}")
+    return parsed
 
 
 def end_of(entry: Any) -> int:
@@ -122,12 +122,12 @@ def check_tensors(name: str, got: Mapping[str, Tensor], expected: Mapping[str, T
         raise FileError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
     for key in sorted(got.keys() - expected.keys()):
         raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
-    for key, want in expected.items():
-        have = got[key]
-        if have.shape != want.shape or have.dtype != want.dtype:
-            shapes = f"expected {want.dtype} {tuple(want.shape)}, got {have.dtype} {tuple(have.shape)}"
+    for key, reference in expected.items():
+        tensor = got[key]
+        if tensor.shape != reference.shape or tensor.dtype != reference.dtype:
+            shapes = f"expected {reference.dtype} {tuple(reference.shape)}, got {tensor.dtype} {tuple(tensor.shape)}"
             raise FileError(f"{name}: tensor {key}: {shapes}")
-        check_finite(name, key, have)
+        check_finite(name, key, tensor)
 
 
 def check_finite(name: str, key: str, tensor: Tensor) -> None:

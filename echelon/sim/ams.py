@@ -40,8 +40,8 @@ def intercept(state: State, luck: Tensor, game: SimModel) -> State:
     credited = shot_down & (shot_down.cumsum(1) == 1)
     destroyed = torch.nn.functional.pad(shot_down.any(1), (span.start, roster.shots.count - span.stop))
 
-    everyone = torch.arange(roster.num_mechs, device=luck.device)
-    is_guard = guards[:, None] == everyone  # [H, N]
+    indices = torch.arange(roster.num_mechs, device=luck.device)
+    is_guard = guards[:, None] == indices  # [H, N]
     tried = (tries[..., None] & is_guard).any(1)
     is_timer = torch.arange(roster.num_timers, device=luck.device) == roster.ams_timer
     cooldown = torch.where(tried[..., None] & is_timer, game.rules.substeps(catalog.ams_cooldown_s), mechs.cooldown)

@@ -72,20 +72,20 @@ class Dealt:
     @property
     def killer(self) -> Tensor:
         """[B, N] int64: by target the mech that dealt most damage, ties to the lowest index; `NO_MECH` if none did."""
-        most, shooter = self.by_shooter.max(1)
-        return torch.where(most > 0, shooter, NO_MECH)
+        highest, shooter = self.by_shooter.max(1)
+        return torch.where(highest > 0, shooter, NO_MECH)
 
     @property
     def deadliest(self) -> Tensor:
         """[B, N] int64: by target the enemy weapon that dealt most damage, ties to the first; -1 if none did."""
-        most, weapon = self.by_weapon.max(1)
-        return torch.where(most > 0, weapon, -1)
+        highest, weapon = self.by_weapon.max(1)
+        return torch.where(highest > 0, weapon, -1)
 
 
 def nothing_dealt(state: State) -> Dealt:
     """Zero damage, for the start of a substep."""
-    nothing = no_hits(state)
-    return Dealt(nothing.damage, nothing.by_weapon)
+    zero = no_hits(state)
+    return Dealt(zero.damage, zero.by_weapon)
 
 
 def no_hits(state: State) -> Hits:
@@ -113,9 +113,9 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
 
 def marked_factor(state: State, game: SimModel) -> Tensor:
     """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted it."""
-    everyone = torch.arange(game.roster.num_mechs, device=state.mechs.painter.device)
+    indices = torch.arange(game.roster.num_mechs, device=state.mechs.painter.device)
     painter = of_own_pack(state.mechs.painter, game)  # [B, shooter, target]
-    by_packmate = painted_by_pack(state, game) & (painter != everyone[:, None])
+    by_packmate = painted_by_pack(state, game) & (painter != indices[:, None])
     return 1 + game.catalog.paint_bonus * by_packmate.float()
 
 
@@ -140,11 +140,11 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
     knee = formulas.knee_height(mechs.pos[..., 2], half_height, 1 - 2 * rules.leg_height)
     at_legs = strikes.height < of_target(knee, strikes.target)
 
-    everyone = torch.arange(game.roster.num_mechs, device=mechs.hp.device)
-    on = strikes.lands[..., None] & (strikes.target[..., None] == everyone)  # [B, R, N]
+    indices = torch.arange(game.roster.num_mechs, device=mechs.hp.device)
+    lands_on = strikes.lands[..., None] & (strikes.target[..., None] == indices)  # [B, R, N]
 
     def spread(per_row: Tensor) -> Tensor:
-        return torch.where(on, per_row[..., None], 0.0)
+        return torch.where(lands_on, per_row[..., None], 0.0)
 
     damage = sources.damage * factor
     hull_damage = spread(torch.where(at_legs, game.rules.leg_hit_share * damage, damage))  # [B, R, N]
@@ -164,7 +164,7 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
 def pushed(damage: Tensor, towards: Tensor) -> Tensor:
     """`[B, N, 2]` sum over rows of `damage [B, R, N]` times `towards`, which broadcasts to `[B, R, N, 2]`."""
     # One axis at a time: a last dimension of size 2 prevents vectorization over mechs on a CPU.
-    return torch.stack([exact.sum(damage * along, 1) for along in towards.unbind(-1)], -1)
+    return torch.stack([exact.sum(damage * component, 1) for component in towards.unbind(-1)], -1)
 
 
 def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
@@ -181,12 +181,12 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
     mechs = state.mechs
     damage = torch.where(felt, (sources.damage * sources.splash_scale)[:, None], 0.0)
     towards = unit(origin[:, :, None, :2] - mechs.pos[:, None, :, :2])  # [B, R, N, 2]
-    nothing = no_hits(state)
+    zero = no_hits(state)
     return Hits(
         damage=sources.by_shooter(damage) * marked,
         came_from=pushed(damage, towards),
         by_weapon=sources.by_weapon(damage * marked[:, sources.shooter] * game.roster.hostile[sources.shooter]),
-        **{name: getattr(nothing, name) for name in ("leg_damage", "stability", "heat", "suppress", "landed")},
+        **{name: getattr(zero, name) for name in ("leg_damage", "stability", "heat", "suppress", "landed")},
     )
 
 
@@ -205,22 +205,22 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State
     Returns:
         The state after the hits, and `dealt` including them.
     """
-    old, tally, roster = state.mechs, state.tally, game.roster
+    before, tally, roster = state.mechs, state.tally, game.roster
     incoming = exact.sum(hits.damage, 1)  # [B, N]
-    removed = incoming.minimum(old.hp)
+    removed = incoming.minimum(before.hp)
     share = removed / torch.where(incoming > 0, incoming, 1.0)
     counted = hits.damage * share[:, None]
-    taken = hits.by_weapon * share[:, None]  # [B, W, N]
-    dealt = Dealt(dealt.by_shooter + counted, dealt.by_weapon + taken)
+    damage_taken = hits.by_weapon * share[:, None]  # [B, W, N]
+    dealt = Dealt(dealt.by_shooter + counted, dealt.by_weapon + damage_taken)
 
-    mechs = struck(old, hits, incoming, removed, game)
+    mechs = struck(before, hits, incoming, removed, game)
     state = state.replace(mechs=mechs)
-    credit = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
+    credit = credited_kills(before.alive & ~mechs.alive, dealt, state, game)
     tally = tally.replace(
         damage=tally.damage + exact.sum(counted * roster.hostile, 2),
         hits=tally.hits + hits.landed,
-        legs_lost=tally.legs_lost + (mechs.legged & ~old.legged),
-        taken=tally.taken + taken.transpose(1, 2),
+        legs_lost=tally.legs_lost + (mechs.legged & ~before.legged),
+        taken=tally.taken + damage_taken.transpose(1, 2),
         **{name: getattr(tally, name) + credited for name, credited in credit.items()},
     )
     return state.replace(tally=tally), dealt
@@ -252,15 +252,15 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, game: Si
 def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> dict[str, Tensor]:
     """Credit the kills of the mechs that `died`, `[B, N]` bool: what they add to the fields of `Tally`, by name."""
     mechs, roster, killer = state.mechs, game.roster, dealt.killer
-    everyone = torch.arange(roster.num_mechs, device=died.device)
+    indices = torch.arange(roster.num_mechs, device=died.device)
     weapons = torch.arange(dealt.by_weapon.shape[1], device=died.device)
     killed = died & (killer != NO_MECH)
-    kill = killed[:, None] & (killer[:, None] == everyone[:, None])  # [B, N, N]
+    kill = killed[:, None] & (killer[:, None] == indices[:, None])  # [B, N, N]
 
     pack = roster.pack[killer.clamp_min(0)][..., None]  # [B, N, 1] by target
     painter = mechs.painter.gather(-1, pack).squeeze(-1)
     painted = (mechs.paint.gather(-1, pack).squeeze(-1) > 0) & (painter != killer)
-    assist = (killed & painted)[:, None] & (painter[:, None] == everyone[:, None])
+    assist = (killed & painted)[:, None] & (painter[:, None] == indices[:, None])
     by_enemy = (kill & roster.hostile).any(1)
     return {
         "kills": exact.sum(kill & roster.hostile, 2),
@@ -286,9 +286,9 @@ def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, ga
         return state
     bonus = formulas.owed_to_paint(dealt.by_shooter, marked)  # [B, shooter, target]
     by_pack = torch.stack([exact.sum(bonus[:, span], 1) for span in roster.packs], -1)  # [B, target, P]
-    everyone = torch.arange(roster.num_mechs, device=bonus.device)
+    indices = torch.arange(roster.num_mechs, device=bonus.device)
     # A painter is of the pack that it painted for.
-    is_painter = of_own_pack(painter, game) == everyone[:, None]  # [B, N, target]
+    is_painter = of_own_pack(painter, game) == indices[:, None]  # [B, N, target]
     credited = torch.where(is_painter, of_own_pack(by_pack, game), 0.0)
     return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited, 2)))
 

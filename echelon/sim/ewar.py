@@ -47,9 +47,9 @@ def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sen
     emits = is_running(mechs, game)[:, roster.ewar]
     falloff = (1 - exact.divide(distance[..., roster.ewar], game.catalog.ewar_vox)).clamp_min(0)  # [B, N, E]
     hostile = roster.hostile[:, roster.ewar]
-    others = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
+    is_other = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
     jam = (falloff * (emits & orders.ecm[:, roster.ewar])[:, None] * hostile).amax(-1)
-    clear = (falloff * (emits & orders.eccm[:, roster.ewar])[:, None] * (~hostile & others)).amax(-1)
+    clear = (falloff * (emits & orders.eccm[:, roster.ewar])[:, None] * (~hostile & is_other)).amax(-1)
     quality = formulas.sensor_quality(jam, clear, rules.jam_loss, rules.eccm_gain, 1)
     bounded = quality.clamp(rules.blind_quality, rules.best_quality)
     return Sensors(torch.where(blind, rules.blind_quality, bounded), jam)

@@ -39,8 +39,8 @@ class Pulls:
 
     def of(self, weapon: int, guns: AimTable) -> Pulls:
         """The rows `[B, R]` of the carriers of one weapon."""
-        own = guns.carriers[weapon]
-        fires, aimed, target = (fact[:, weapon, own] for fact in (self.fires, self.aimed, self.target))
+        carriers = guns.carriers[weapon]
+        fires, aimed, target = (field[:, weapon, carriers] for field in (self.fires, self.aimed, self.target))
         return Pulls(fires, aimed, target)
 
 
@@ -64,13 +64,13 @@ def fire(
     pulls = pull(state, orders, vents, game)
     rays = {weapon: pulls.of(weapon, guns) for weapon in roster.rays if guns.exist(weapon)}
     hits = beam_hits(list(rays.values()), beam_height, marked, state, game)
-    after = state
+    result = state
     for painter in roster.painters:
-        after = paint(after, painter, rays[painter], game) if painter in rays else after
+        result = paint(result, painter, rays[painter], game) if painter in rays else result
     struck = torch.where(pulls.fires, pulls.target, NO_MECH)
     beams = {ray: struck[:, ray] for ray in rays}
     volleys = {w: volley(w, pulls.of(w, guns), state, game) for w in roster.shells if guns.exist(w)}
-    return pay(launch(after, volleys, game), pulls.fires, game), hits, beams
+    return pay(launch(result, volleys, game), pulls.fires, game), hits, beams
 
 
 def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
@@ -79,13 +79,13 @@ def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
     Weapons that need a target, through a clear line or a lock, do not fire without one, at no cost; the others do.
     """
     mechs, guns = state.mechs, game.roster.guns
-    able = is_running(mechs, game) & ~vents
+    can_fire = is_running(mechs, game) & ~vents
     idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
     aim = take_aim(state, game)
     line = enemy_lines(state, game, guns.line_vox)
     lock = materialize(locks(line, aim, state, orders, game)) if guns.any_lock else line
     aimed, target = designate(aim, line, lock, orders.focus, mechs.alive, guns)
-    return Pulls(materialize(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
+    return Pulls(materialize(orders.fire & idle & can_fire[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 
 def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
@@ -111,11 +111,11 @@ def paint(state: State, weapon: int, rays: Pulls, game: SimModel) -> State:
     """
     mechs, roster = state.mechs, game.roster
     shooter, nobody = roster.guns.carriers[weapon], roster.num_mechs
-    everyone = torch.arange(nobody, device=shooter.device)
-    on = rays.fires[..., None] & (rays.target[..., None] == everyone)  # [B, R, N]
-    named = materialize(torch.where(on, shooter[:, None], nobody))
-    outside = [torch.where(roster.pack[shooter] == pack, 0, nobody)[:, None] for pack in range(roster.num_packs)]
-    by = torch.stack([named.maximum(others).amin(1) for others in outside], -1)  # [B, N, P]
+    indices = torch.arange(nobody, device=shooter.device)
+    is_painted = rays.fires[..., None] & (rays.target[..., None] == indices)  # [B, R, N]
+    painters = materialize(torch.where(is_painted, shooter[:, None], nobody))
+    other_packs = [torch.where(roster.pack[shooter] == pack, 0, nobody)[:, None] for pack in range(roster.num_packs)]
+    by = torch.stack([painters.maximum(excluded).amin(1) for excluded in other_packs], -1)  # [B, N, P]
     painted = by < nobody
     return state.replace(
         mechs=mechs.replace(
@@ -130,13 +130,13 @@ def volley(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
     spec, rules = game.roster.weapons[weapon], game.rules
     is_homing = spec.guidance == "homing"
     if spec.effect == "cloud" and not is_homing:
-        pos, course, flight_s = smoke(weapon, pulls, state, game)
+        pos, direction, flight_s = smoke(weapon, pulls, state, game)
         ttl = exact.divide(flight_s, rules.dt_s).round().clamp_min(1).to(torch.int32)
     else:
-        pos, course = (missiles if is_homing else kinetic)(weapon, pulls, state, game)
+        pos, direction = (missiles if is_homing else kinetic)(weapon, pulls, state, game)
         ttl = torch.full_like(pulls.target, rules.substeps(spec.lifetime_s), dtype=torch.int32)
     target = pulls.target if is_homing else torch.full_like(pulls.target, NO_MECH)
-    return Volley(pulls.fires, pos, course * spec.speed_vox_per_s, ttl, target)
+    return Volley(pulls.fires, pos, direction * spec.speed_vox_per_s, ttl, target)
 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: SimModel) -> Tensor:
@@ -153,11 +153,11 @@ def missiles(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[T
         `[B, R, 3]` vox and unit vectors, as do `kinetic` and `smoke`.
     """
     shooter, mechs = game.roster.guns.carriers[weapon], state.mechs
-    own = mechs.pos[:, shooter]
-    upward = up(own.device).float()
-    course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * upward)
+    origin = mechs.pos[:, shooter]
+    upward = up(origin.device).float()
+    direction = unit(unit(of_target(mechs.pos, pulls.target) - origin) + MISSILE_LOFT * upward)
     rack = (game.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * upward
-    return own + rack, course
+    return origin + rack, direction
 
 
 def kinetic(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
@@ -181,9 +181,9 @@ def smoke(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tens
     pos = mechs.pos[:, shooter]
     upward = up(pos.device)
     to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]
-    course = torch.where(pulls.aimed[..., None], unit(to_focus), heading(mechs.yaw[:, shooter]))
+    direction = torch.where(pulls.aimed[..., None], unit(to_focus), heading(mechs.yaw[:, shooter]))
     flight_s = torch.where(pulls.aimed, exact.divide(length(to_focus), spec.speed_vox_per_s), spec.lifetime_s)
-    return pos + game.roster.half_size[shooter] * upward, level(course), flight_s
+    return pos + game.roster.half_size[shooter] * upward, level(direction), flight_s
 
 
 def level(course: Tensor) -> Tensor:
@@ -194,14 +194,14 @@ def level(course: Tensor) -> Tensor:
 def pay(state: State, fired: Tensor, game: SimModel) -> State:
     """Add the heat, cooldowns and shot counts of the weapons `fired`, `[B, W, N]` bool."""
     mechs, rules = state.mechs, game.rules
-    spent, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))
+    heat, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))
     for weapon, (spec, timer) in enumerate(zip(game.roster.weapons, game.roster.timers, strict=True)):
         shot = fired[:, weapon]
-        spent = spent + shot.float() * spec.self_heat
-        wait = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
+        heat = heat + shot.float() * spec.self_heat
+        cooldown_substeps = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
         # Weapons that share a timer and fire together set it to the longer cooldown.
-        cooldown[timer] = cooldown[timer].maximum(wait.to(torch.int32))
+        cooldown[timer] = cooldown[timer].maximum(cooldown_substeps.to(torch.int32))
     return state.replace(
-        mechs=mechs.replace(heat=bounded(mechs.heat + spent, game), cooldown=torch.stack(cooldown, -1)),
+        mechs=mechs.replace(heat=bounded(mechs.heat + heat, game), cooldown=torch.stack(cooldown, -1)),
         tally=state.tally.replace(shots=state.tally.shots + fired.transpose(1, 2)),
     )

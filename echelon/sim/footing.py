@@ -27,8 +27,8 @@ def stand(state: State, game: SimModel) -> State:
     walks = length(mechs.vel) > rules.steady_vox_per_s
     suppressed = (mechs.suppressed > 0).float()
     shares = rules.legged_unsteadiness, rules.walking_unsteadiness, rules.suppressed_unsteadiness
-    lost = formulas.unsteadiness(mechs.legged.float(), walks.float(), suppressed, *shares)
-    gain = rules.stability_regen_per_s * (1 - lost).clamp_min(rules.least_regeneration) * rules.dt_s
+    loss = formulas.unsteadiness(mechs.legged.float(), walks.float(), suppressed, *shares)
+    gain = rules.stability_regen_per_s * (1 - loss).clamp_min(rules.least_regeneration) * rules.dt_s
     steadies = mechs.alive & ~was_down & ~falls
     stability = torch.where(steadies, (mechs.stability + gain).minimum(cap), mechs.stability)
     stability = torch.where(rises, rules.risen_stability * cap, stability)

@@ -108,8 +108,8 @@ def projects_between(a: Number, b: Number, apart: Number, radius_sq: Number, hal
     With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the cloud
     projects inside the segment where s = (a + d - b) / 2 is within 0..d, and is then a - s² / d away, squared.
     """
-    along = half * (a + apart - b)
-    return (along > 0) & (along < apart) & ((a - radius_sq) * apart < along * along)
+    projection = half * (a + apart - b)
+    return (projection > 0) & (projection < apart) & ((a - radius_sq) * apart < projection * projection)
 
 
 def loudness(noise: Number, distance: Number, cover: Number, one: Number) -> Number:

@@ -14,10 +14,10 @@ from echelon.state import State
 def burn(state: State, orders: Orders, game: SimModel) -> State:
     """Apply the heat of ECM and ECCM, and heat and damage of lava, debris and water under each mech."""
     rules, mechs = game.rules, state.mechs
-    ground = standing_on(state, game)
-    lava = is_material(ground, Material.LAVA).float()
-    debris = is_material(ground, Material.DEBRIS_FIELD).float()
-    water = is_material(ground, Material.WATER).float()
+    material = standing_on(state, game)
+    lava = is_material(material, Material.LAVA).float()
+    debris = is_material(material, Material.DEBRIS_FIELD).float()
+    water = is_material(material, Material.WATER).float()
 
     shares = rules.lava_heat_per_s, DEBRIS_HEAT, rules.water_heat_per_s
     heat_per_s = formulas.ground_heat_per_s(lava, debris, water, *shares)

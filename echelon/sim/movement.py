@@ -49,10 +49,10 @@ def steer(state: State, orders: Orders, game: SimModel) -> State:
     yaw = torch.where(runs, turned, mechs.yaw)
     slowed = either(legged, rules.legged_speed, 1.0), either(wades, rules.water_speed, 1.0)
     pace = formulas.pace(roster.max_speed, *slowed)
-    wanted = to_world(orders.throttle, heading(yaw)) * pace[..., None]
+    desired = to_world(orders.throttle, heading(yaw)) * pace[..., None]
     coasting = mechs.vel[..., :2] * rules.shutdown_damping
     drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
-    planar = torch.where(runs[..., None], wanted, torch.where(drifts[..., None], coasting, 0.0))
+    planar = torch.where(runs[..., None], desired, torch.where(drifts[..., None], coasting, 0.0))
 
     thrust = torch.where(runs, orders.thrust, 0.0)
     lift = formulas.lift(thrust, roster.jet, either(legged, rules.legged_jet, 1.0))
@@ -72,19 +72,19 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
     roster, alive, solid = game.roster, state.mechs.alive, state.terrain.solid
     flat, stopped = within_map(axis, pos, vel, game)
     blocked = hits_terrain(solid, flat, roster.half_size, torch.ones_like(alive))
-    chosen = torch.where(blocked[..., None], pos, flat)
+    new_pos = torch.where(blocked[..., None], pos, flat)
     stopped = stopped | blocked
     if axis < 2:
         raised = stepped_up(flat, game)
         level = vel[..., 2].abs() < 1
-        fits = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
-        tries = blocked & level & fits
+        is_below_ceiling = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
+        tries = blocked & level & is_below_ceiling
         climbs = tries & ~hits_terrain(solid, raised, roster.half_size, tries)
-        chosen = torch.where(climbs[..., None], raised, chosen)
+        new_pos = torch.where(climbs[..., None], raised, new_pos)
         stopped = stopped & ~climbs
 
-    yields = hits_hull(pos, chosen, priority, alive, roster.half_size)
-    pos = torch.where((yields | ~alive)[..., None], pos, chosen)
+    yields = hits_hull(pos, new_pos, priority, alive, roster.half_size)
+    pos = torch.where((yields | ~alive)[..., None], pos, new_pos)
     is_axis = torch.arange(3, device=pos.device) == axis
     vel = torch.where((stopped | yields)[..., None] & is_axis, 0.0, vel)
     return pos, vel
@@ -94,11 +94,11 @@ def within_map(axis: int, pos: Tensor, vel: Tensor, game: SimModel) -> tuple[Ten
     """Positions after one substep along `axis`, clamped to the map, and `[B, N]` bool, which were clamped."""
     world, half = game.config.world, game.roster.half_size[:, axis]
     size = (world.size_x, world.size_y, world.size_z)[axis]
-    ahead = pos[..., axis] + vel[..., axis] * game.rules.dt_s
-    inside = ahead.maximum(half).minimum(size - half)
-    parts = list(pos.unbind(-1))
-    parts[axis] = inside
-    return torch.stack(parts, -1), inside != ahead
+    moved = pos[..., axis] + vel[..., axis] * game.rules.dt_s
+    inside = moved.maximum(half).minimum(size - half)
+    components = list(pos.unbind(-1))
+    components[axis] = inside
+    return torch.stack(components, -1), inside != moved
 
 
 def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
@@ -114,16 +114,16 @@ def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
         half_size: `[N, 3]` float32 vox.
     """
     index = torch.arange(old.shape[1], device=old.device)
-    ahead, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
-    outranked = ahead | (level & (index < index[:, None]))
-    other = alive[:, None] & (index != index[:, None])
-    meets = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
-    return (other & meets).any(-1)
+    is_higher, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
+    outranked = is_higher | (level & (index < index[:, None]))
+    is_other = alive[:, None] & (index != index[:, None])
+    overlaps = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
+    return (is_other & overlaps).any(-1)
 
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor, half_a: Tensor | None = None) -> Tensor:
     """`[B, N, N]` bool: the box of mech i at `pos_a` overlaps that of mech j at `pos_b`, `[B, N, 3]` vox each; `half_a`
     is half the size of the former, where they are others than the latter."""
-    reach = axes((half_size if half_a is None else half_a)[:, None] + half_size)
+    limits = axes((half_size if half_a is None else half_a)[:, None] + half_size)
     gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
-    return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])
+    return (gaps[0] < limits[0]) & (gaps[1] < limits[1]) & (gaps[2] < limits[2])

@@ -39,17 +39,17 @@ def chip(state: State, impacts: Impacts, game: SimModel) -> State:
     x, y, z = bitten_voxel(impacts.point, impacts.direction, game)  # [B, S]
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
     # Rows without damage all read voxel 0, which saves memory traffic.
-    x, y, z = (torch.where(bites, at, 0) for at in (x, y, z))
+    x, y, z = (torch.where(bites, cell, 0) for cell in (x, y, z))
     index = voxel_index((x, y, z), terrain.solid)
     bite, first = total_by_voxel(index, bites, game.roster.shots.damage)  # [B, S] each
 
-    own = torch.arange(x.shape[0], device=x.device)[:, None]
-    lost = terrain.damage[own, z, y, x].to(bite.dtype)
+    battle = torch.arange(x.shape[0], device=x.device)[:, None]
+    damage = terrain.damage[battle, z, y, x].to(bite.dtype)
     hp = game.material_hp[material_at(state, game, x, y, z).long()]
-    broken = (bite > 0) & (lost + bite >= hp)
+    broken = (bite > 0) & (damage + bite >= hp)
     # The damage of a broken voxel is reset, because a wreck may refill it; indestructible ones store none.
-    worn = torch.where(broken | hp.isinf(), 0.0, lost + bite)
-    terrain.damage.index_put_((own, z, y, x), worn.to(torch.uint8))
+    worn = torch.where(broken | hp.isinf(), 0.0, damage + bite)
+    terrain.damage.index_put_((battle, z, y, x), worn.to(torch.uint8))
     breaks = first & broken
     bit = torch.ones_like(z, dtype=torch.int32) << z.int()
     for columns in (terrain.solid, terrain.opaque, terrain.rubble):
@@ -62,8 +62,8 @@ def tear(state: State, impacts: Impacts, game: SimModel) -> None:
     if not game.leaf_rounds:
         return
     terrain, muzzle = state.terrain, bitten_voxel(impacts.start, impacts.direction, game)
-    ways = impacts.start, impacts.point, impacts.flew
-    clear_leaves(terrain.opaque, terrain.solid, muzzle, *ways, game.leaf_rounds)
+    paths = impacts.start, impacts.point, impacts.flew
+    clear_leaves(terrain.opaque, terrain.solid, muzzle, *paths, game.leaf_rounds)
 
 
 def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
@@ -92,10 +92,10 @@ def clear_leaves(
         slots_by_plane: entry k - 1 lists the shots that may cross k grid planes of an axis, `[K]` int64.
     """
     clear_voxels(opaque, solid, muzzle, flew)
-    for before, slots in enumerate(slots_by_plane):
-        way = segments(start[:, slots].unbind(-1), end[:, slots].unbind(-1), map_size(solid))
+    for plane, slots in enumerate(slots_by_plane):
+        path = segments(start[:, slots].unbind(-1), end[:, slots].unbind(-1), map_size(solid))
         for axis in range(3):
-            crossing = cross(way, axis, before + 1)
+            crossing = cross(path, axis, plane + 1)
             voxel = (crossing.x.long(), crossing.y.long(), crossing.z.long())
             clear_voxels(opaque, solid, voxel, flew[:, slots] & crossing.enters)
 
@@ -104,8 +104,8 @@ def clear_voxels(opaque: Tensor, solid: Tensor, voxel: Voxel, passes: Tensor) ->
     """Remove the leaves of the voxels `[B, R]` that shots pass, `[B, R]` bool, from `opaque` in place."""
     x, y, z = voxel
     bit = torch.ones_like(z, dtype=torch.int32) << z.int()
-    leaf = (columns_at(opaque, x, y) & ~columns_at(solid, x, y) & bit) != 0
-    clears = passes & leaf
+    is_leaf = (columns_at(opaque, x, y) & ~columns_at(solid, x, y) & bit) != 0
+    clears = passes & is_leaf
     _, first = total_by_voxel(voxel_index(voxel, opaque), clears, torch.ones_like(x[0], dtype=torch.float32))
     add_bits(opaque, x, y, torch.where(first, -bit, 0))
 
@@ -121,10 +121,10 @@ def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tenso
     Returns:
         `[B, S]` float32 sums, and `[B, S]` bool, whether a row is the first counted one with its voxel.
     """
-    same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
+    is_same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
     row = torch.arange(voxel.shape[1], device=voxel.device)
     earlier = row < row[:, None]
-    return exact.sum(same * weight, -1), counts & ~(same & earlier).any(-1)
+    return exact.sum(is_same * weight, -1), counts & ~(is_same & earlier).any(-1)
 
 
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
@@ -143,20 +143,20 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
     if not game.config.features.destruction:
         return state
     roster, terrain = game.roster, state.terrain
-    lays, who = next_wreck(state.mechs, priority)
+    is_due, index = next_wreck(state.mechs, priority)
     boxes = HullBoxes(*hull_cells(state.mechs.pos, roster.half_size), height_bits(state.mechs.pos, roster.half_size))
-    x, y, in_box, tall = box_of(who, boxes, game)
+    x, y, in_box, tall = box_of(index, boxes, game)
     filled = taken_bits(x, y, state, game) | living_bits(x, y, state.mechs.alive, boxes)
     resting = resting_bits(columns_at(terrain.solid, x, y), tall)
     piled = resting & columns_at(terrain.rubble, x, y) << 1
-    bits = torch.where(in_box & lays, resting & ~filled & ~piled, 0)  # [B, 25]
-    stays_solid = luck.gather(1, who) < roster.wreck_chance[who]
+    bits = torch.where(in_box & is_due, resting & ~filled & ~piled, 0)  # [B, 25]
+    stays_solid = luck.gather(1, index) < roster.wreck_chance[index]
     add_bits(terrain.rubble, x, y, bits)
     for columns in (terrain.solid, terrain.opaque):
         add_bits(columns, x, y, torch.where(stays_solid, bits, 0))
 
-    is_who = torch.arange(roster.num_mechs, device=who.device) == who
-    return state.replace(mechs=state.mechs.replace(wrecked=state.mechs.wrecked | (is_who & lays)))
+    is_wreck = torch.arange(roster.num_mechs, device=index.device) == index
+    return state.replace(mechs=state.mechs.replace(wrecked=state.mechs.wrecked | (is_wreck & is_due)))
 
 
 def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
@@ -169,9 +169,9 @@ def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
 
 def next_wreck(mechs: Mechs, priority: Tensor) -> tuple[Tensor, Tensor]:
     """`[B, 1]` bool, whether a destroyed mech has no wreck yet, and `[B, 1]` int64, the one of highest priority."""
-    waits = ~mechs.alive & ~mechs.wrecked
-    rank, who = torch.where(waits, priority, -1.0).max(1, keepdim=True)
-    return rank >= 0, who
+    is_due = ~mechs.alive & ~mechs.wrecked
+    rank, index = torch.where(is_due, priority, -1.0).max(1, keepdim=True)
+    return rank >= 0, index
 
 
 class HullBoxes(NamedTuple):

@@ -70,26 +70,26 @@ def map_size(columns: Tensor) -> Size:
 def segments(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Segments:
     """Segments from `start` to `end`, vox, one tensor per axis. Cells outside the map are clamped to its border."""
     begin, length, cell, sign, steps = [], [], [], [], []
-    for at, to, cells in zip(start, end, size, strict=True):
-        first = at.floor().clamp(0, cells - 1)
-        descends = to < at
-        begin.append(torch.where(descends, first + 1 - at, at - first))
-        length.append((to - at).abs())
+    for a, b, cells in zip(start, end, size, strict=True):
+        first = a.floor().clamp(0, cells - 1)
+        descends = b < a
+        begin.append(torch.where(descends, first + 1 - a, a - first))
+        length.append((b - a).abs())
         cell.append(first)
         sign.append(either(descends, -1.0, 1.0))
-        steps.append((to.floor().clamp(0, cells - 1) - first).abs())
+        steps.append((b.floor().clamp(0, cells - 1) - first).abs())
     return Segments(begin, length, cell, sign, steps, steps[0] + steps[1] + steps[2])
 
 
 def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
     """Crossings of segments with the `count`-th plane of an axis (1 is the first) and the cells entered there."""
     t = ((count - way.begin[axis]) / way.length[axis].clamp_min(TINY)).clamp_max(1.0)
-    gone = [
+    entered = [
         (begin + t * length).floor().minimum(steps) for begin, length, steps in zip(*way[:2], way.steps, strict=True)
     ]
-    gone[axis] = way.steps[axis].clamp_max(count) if isinstance(count, int) else way.steps[axis].minimum(count)
-    x, y, z = ((cell + sign * cells).int() for cell, sign, cells in zip(way.cell, way.sign, gone, strict=True))
-    at_end = gone[0] + gone[1] + gone[2] == way.total
+    entered[axis] = way.steps[axis].clamp_max(count) if isinstance(count, int) else way.steps[axis].minimum(count)
+    x, y, z = ((cell + sign * cells).int() for cell, sign, cells in zip(way.cell, way.sign, entered, strict=True))
+    at_end = entered[0] + entered[1] + entered[2] == way.total
     return Crossing(t, x, y, z, count <= way.steps[axis], at_end)
 
 
@@ -112,24 +112,24 @@ def first_hit(
     planes = [min(int(reach_vox) + 1, cells - 1) for cells in size]
     # Compiled, few crossings are fastest one after the other, vectorised over segments (shields of bursts: 10 ms
     # against 36); many as an axis of their own, with what is known of each segment kept beside it.
-    in_turn = max(planes) <= FEW_CROSSINGS
-    if in_turn:
-        way = segments(start.unbind(-1), end.unbind(-1), size)
+    is_sequential = max(planes) <= FEW_CROSSINGS
+    if is_sequential:
+        path = segments(start.unbind(-1), end.unbind(-1), size)
     else:
-        way = segments(start.unsqueeze(-2).unbind(-1), end.unsqueeze(-2).unbind(-1), size)
-        begin, length, cell, sign, steps = ([materialize(value) for value in by_axis] for by_axis in way[:-1])
-        way = Segments(begin, length, cell, sign, steps, materialize(way.total))
-    battle = torch.arange(columns.shape[0], device=columns.device).view(-1, *[1] * (way.length[0].dim() - 1))
+        path = segments(start.unsqueeze(-2).unbind(-1), end.unsqueeze(-2).unbind(-1), size)
+        begin, length, cell, sign, steps = ([materialize(value) for value in by_axis] for by_axis in path[:-1])
+        path = Segments(begin, length, cell, sign, steps, materialize(path.total))
+    battle = torch.arange(columns.shape[0], device=columns.device).view(-1, *[1] * (path.length[0].dim() - 1))
     hits = []
     for axis in range(3):
         plane = torch.arange(1, planes[axis] + 1, device=columns.device, dtype=start.dtype)
-        for count in range(1, planes[axis] + 1) if in_turn else [plane]:
-            t, x, y, z, enters, at_end = cross(way, axis, count)
+        for count in range(1, planes[axis] + 1) if is_sequential else [plane]:
+            t, x, y, z, enters, at_end = cross(path, axis, count)
             blocks = enters & has_bit(columns[battle, y, x], z)
             if not past_end:
                 blocks = blocks & ~at_end
             hit = torch.where(blocks, t, torch.inf)
-            hits.append(hit if in_turn else hit.amin(-1))
+            hits.append(hit if is_sequential else hit.amin(-1))
     first = materialize(functools.reduce(torch.minimum, hits))
     return first if asked is None else torch.where(asked, first, torch.inf)
 

@@ -73,18 +73,18 @@ def launch(state: State, volleys: dict[int, Volley], game: SimModel) -> State:
         game: constants of the battle.
     """
     shots = state.shots
-    parts: dict[str, list[Tensor]] = {"pos": [], "vel": [], "ttl": [], "target": []}
+    columns: dict[str, list[Tensor]] = {"pos": [], "vel": [], "ttl": [], "target": []}
     for weapon, volley in volleys.items():
         span = game.roster.shots.span[weapon]
         slots = (span.stop - span.start) // volley.fires.shape[1]
         empty = (shots.ttl[:, span] == 0).unflatten(1, (-1, slots))  # [B, R, K]
         fills = volley.fires[..., None] & empty & (empty.cumsum(-1) == 1)
-        for name, values in parts.items():
-            old = getattr(shots, name)[:, span].unflatten(1, (-1, slots))
-            new = getattr(volley, name)[:, :, None]
-            where = fills.view(*fills.shape, *[1] * (old.dim() - fills.dim()))
-            values.append(torch.where(where, new, old).flatten(1, 2))
-    return state.replace(shots=shots.replace(**{name: torch.cat(values, 1) for name, values in parts.items()}))
+        for name, values in columns.items():
+            stored = getattr(shots, name)[:, span].unflatten(1, (-1, slots))
+            fresh = getattr(volley, name)[:, :, None]
+            mask = fills.view(*fills.shape, *[1] * (stored.dim() - fills.dim()))
+            values.append(torch.where(mask, fresh, stored).flatten(1, 2))
+    return state.replace(shots=shots.replace(**{name: torch.cat(values, 1) for name, values in columns.items()}))
 
 
 def slug_drop(distance: Tensor, speed: float | Tensor, game: SimModel) -> Tensor:
@@ -100,8 +100,8 @@ def guide(state: State, game: SimModel) -> Tensor:
     tracks = roster.homing & (shots.target != NO_MECH) & mechs.alive.gather(1, target)
     turn = HOMING_PER_S * rules.dt_s
     speed = roster.shot_speed[:, None]
-    wanted = unit(of_target(mechs.pos, target) - shots.pos) * speed
-    homed = unit(formulas.homed(shots.vel, wanted, 1 - turn, turn)) * speed
+    desired = unit(of_target(mechs.pos, target) - shots.pos) * speed
+    homed = unit(formulas.homed(shots.vel, desired, 1 - turn, turn)) * speed
     upward = up(shots.vel.device).float()
     fallen = shots.vel - rules.gravity_vox_per_s2 * rules.dt_s * upward
     vel = torch.where(roster.ballistic[:, None], fallen, shots.vel)
@@ -131,8 +131,8 @@ def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
     on_mech = flies & mech_at.isfinite() & (mech_at <= voxel_at) & (mech_at <= out_at)
     on_voxel = flies & ~on_mech & voxel_at.isfinite() & (voxel_at <= out_at)
     on_floor = flies & ~on_mech & ~on_voxel & floor_at.isfinite()
-    way = torch.where(on_mech, mech_at, torch.where(on_voxel, voxel_at, out_at.clamp_max(1.0)))
-    point = shots.pos + way[..., None] * delta
+    fraction = torch.where(on_mech, mech_at, torch.where(on_voxel, voxel_at, out_at.clamp_max(1.0)))
+    point = shots.pos + fraction[..., None] * delta
     ends = flies & (on_mech | on_voxel | out_at.isfinite() | (shots.ttl == 1))
     impacts = Impacts(shots.pos, point, unit(shots.vel), flies, ends, on_mech, target, on_voxel, on_floor)
     ttl = torch.where(ends, 0, (shots.ttl - 1).clamp_min(0)).to(torch.int32)
@@ -146,8 +146,8 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[
 
     def along(size: int, start: Tensor, delta: Tensor, end: Tensor) -> Tensor:
         border = torch.where(end < 0, 0.0, float(size))
-        way = (border - start) / torch.where(delta == 0, 1.0, delta)
-        return torch.where((end < 0) | (end >= size), way.clamp_min(0.0), torch.inf)
+        fraction = (border - start) / torch.where(delta == 0, 1.0, delta)
+        return torch.where((end < 0) | (end >= size), fraction.clamp_min(0.0), torch.inf)
 
     sizes = (world.size_x, world.size_y, world.size_z)
     return [along(*axis) for axis in zip(sizes, axes(start), axes(delta), axes(end), strict=True)]
@@ -176,12 +176,12 @@ def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hit
     bursts = (impacts.on_mech | impacts.on_voxel | impacts.on_floor)[:, span]
     origin = impacts.point[:, span] - SKIN_VOX * impacts.direction[:, span]  # [B, R, 3]
     offset = mechs.pos[:, None] - origin[:, :, None]  # [B, R, N, 3]
-    near = length(offset) <= sources.splash_vox[:, None]
-    everyone = torch.arange(mechs.hp.shape[1], device=mechs.hp.device)
-    direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == everyone)
+    in_radius = length(offset) <= sources.splash_vox[:, None]
+    indices = torch.arange(mechs.hp.shape[1], device=mechs.hp.device)
+    direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == indices)
 
     radius = max(spec.splash_vox for spec in game.roster.weapons)
-    exposed = bursts[..., None] & mechs.alive[:, None] & near & ~direct
+    exposed = bursts[..., None] & mechs.alive[:, None] & in_radius & ~direct
     shielded = is_blocked(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, exposed)
     return damage.splash(sources, exposed & ~shielded, origin, marked, state, game)
 
@@ -199,10 +199,10 @@ def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> 
     Returns:
         `[B, S, N]` fraction t in 0..1 of the segment, infinity for a miss.
     """
-    way = axes(end - start)  # [B, S] each
-    to_start = [at[:, :, None] - to[:, None] for at, to in zip(axes(start), axes(center), strict=True)]  # [B, S, N]
-    a = dot(way, way).clamp_min(TINY)[..., None]
-    half_b = dot([along[..., None] for along in way], to_start)
+    direction = axes(end - start)  # [B, S] each
+    to_start = [o[:, :, None] - to[:, None] for o, to in zip(axes(start), axes(center), strict=True)]  # [B, S, N]
+    a = dot(direction, direction).clamp_min(TINY)[..., None]
+    half_b = dot([d[..., None] for d in direction], to_start)
     c = dot(to_start, to_start) - radius.square()
     root = half_b.square() - a * c
     t = (-half_b - exact.sqrt(root.clamp_min(0.0))) / a

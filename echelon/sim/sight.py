@@ -20,8 +20,8 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
     """`[B, P]` bool: both mechs are alive, at most `range_vox` apart, and no opaque voxel is between them."""
     pos = state.mechs.pos
     start, end = pos[:, pairs.first], pos[:, pairs.second]
-    near = pairs.both(state.mechs.alive) & (length(end - start) <= range_vox)
-    return near & ~is_blocked(state.terrain.opaque, start, end, range_vox, near)
+    in_range = pairs.both(state.mechs.alive) & (length(end - start) <= range_vox)
+    return in_range & ~is_blocked(state.terrain.opaque, start, end, range_vox, in_range)
 
 
 def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: SimModel) -> Tensor:
@@ -45,12 +45,12 @@ def crosses_smoke(
         radius: of every cloud, vox.
         asked: `[B, P]` bool, pairs to compute; the result is false for the others.
     """
-    apart = length_sq(pos[:, second] - pos[:, first])[..., None]  # [B, P, 1]
+    separation_sq = length_sq(pos[:, second] - pos[:, first])[..., None]  # [B, P, 1]
     to_cloud = length_sq(clouds[:, None] - pos[:, :, None])  # [B, N, C]
     to_cloud = torch.where(hangs[:, None], to_cloud, FAR_SQUARED)
     wrapped = (to_cloud < radius**2).any(-1)  # [B, N]
     from_first, from_second = to_cloud[:, first], to_cloud[:, second]  # [B, P, C]
-    crosses = formulas.projects_between(from_first, from_second, apart, radius**2, 0.5)
+    crosses = formulas.projects_between(from_first, from_second, separation_sq, radius**2, 0.5)
     return asked & (crosses.any(-1) | wrapped[:, first] | wrapped[:, second])
 
 

@@ -15,12 +15,12 @@ def billow(state: State, impacts: Impacts, game: SimModel) -> State:
     if not game.config.features.smoke or clouds.ttl.shape[1] == 0:
         return state
     bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, L]: a launcher has one slot
-    each = game.roster.clouds_each
-    free = (clouds.ttl == 0).unflatten(1, (-1, each))  # [B, L, each]
+    count = game.roster.clouds_each
+    free = (clouds.ttl == 0).unflatten(1, (-1, count))  # [B, L, count]
     fills = (bursts[..., None] & free & (free.cumsum(-1) == 1)).flatten(1)
     return state.replace(
         clouds=clouds.replace(
-            pos=torch.where(fills[..., None], point.repeat_interleave(each, 1), clouds.pos),
+            pos=torch.where(fills[..., None], point.repeat_interleave(count, 1), clouds.pos),
             ttl=torch.where(fills, game.rules.substeps(game.catalog.cloud_s), clouds.ttl).to(torch.int32),
         )
     )

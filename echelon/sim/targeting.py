@@ -34,8 +34,8 @@ class Aim:
 def take_aim(state: State, game: SimModel) -> Aim:
     """Compute distances and bearings of all pairs, shared by all weapons of a phase."""
     mechs = state.mechs
-    x, y, z = (materialize(at[:, None] - at[:, :, None]) for at in axes(mechs.pos))  # [B, N, N] each
-    ahead_x, ahead_y = (at[..., None] for at in axes(heading(mechs.yaw)))
+    x, y, z = (materialize(u[:, None] - u[:, :, None]) for u in axes(mechs.pos))  # [B, N, N] each
+    ahead_x, ahead_y = (u[..., None] for u in axes(heading(mechs.yaw)))
     ground_sq = x.square() + y.square()
     return Aim(
         distance=materialize(exact.sqrt(ground_sq + z.square())),
@@ -77,12 +77,12 @@ def designate(
     Returns:
         `[B, W, N]` bool, whether there is a target, and `[B, W, N]` int64, its index (0 where there is none).
     """
-    everyone = torch.arange(focus.shape[1], device=focus.device)
-    is_focus = materialize(focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
+    indices = torch.arange(focus.shape[1], device=focus.device)
+    is_focus = materialize(focus[..., None] == indices)[:, None]  # [B, 1, N, N]
     arc_cos = torch.where(is_focus, guns.focus_arc_cos, guns.arc_cos)
-    seen = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
+    is_visible = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
     in_reach = (aim.distance[:, None] <= guns.reach_vox) & aim.within(arc_cos)
-    candidate = alive[:, None, None] & in_reach & seen  # [B, W, N, N]
+    candidate = alive[:, None, None] & in_reach & is_visible  # [B, W, N, N]
     return focus_or_nearest(candidate, aim.distance[:, None], is_focus)
 
 

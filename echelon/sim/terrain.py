@@ -31,8 +31,8 @@ def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 def columns_at(columns: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """`[B, ...]` bit columns of each battle's own `columns [B, Y, X]` at ground cells `x`, `y` `[B, ...]` int64."""
-    own = torch.arange(columns.shape[0], device=columns.device)
-    return at_cells(columns, own, x, y)
+    battle = torch.arange(columns.shape[0], device=columns.device)
+    return at_cells(columns, battle, x, y)
 
 
 def has_bit(column: Tensor, z: Tensor) -> Tensor:
@@ -48,8 +48,8 @@ def voxel_index(voxel: Voxel, columns: Tensor) -> Tensor:
 
 def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:
     """Add `bits [B, R]` int32 to `columns [B, Y, X]`, in place, at ground cells `x`, `y` `[B, R]`."""
-    own = torch.arange(x.shape[0], device=x.device)[:, None]
-    columns.index_put_((own, y, x), bits.to(torch.int32), accumulate=True)
+    battle = torch.arange(x.shape[0], device=x.device)[:, None]
+    columns.index_put_((battle, y, x), bits.to(torch.int32), accumulate=True)
 
 
 def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
@@ -73,9 +73,9 @@ def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -
 def present_materials(ground: Maps, terrain: Terrain) -> Tensor:
     """`[Z, Y, X]` uint8 current `Material` of every voxel of one battle's `terrain []` on its map `ground []`."""
     z = torch.arange(ground.material.shape[0], device=ground.material.device)[:, None, None]
-    was = has_bit(ground.solid, z), has_bit(ground.opaque, z)
-    now = has_bit(terrain.solid, z), has_bit(terrain.opaque, z)
-    return now_made_of(ground.material, was, now, has_bit(terrain.rubble, z))
+    initial = has_bit(ground.solid, z), has_bit(ground.opaque, z)
+    current = has_bit(terrain.solid, z), has_bit(terrain.opaque, z)
+    return now_made_of(ground.material, initial, current, has_bit(terrain.rubble, z))
 
 
 def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor], filled: Tensor) -> Tensor:
@@ -88,9 +88,9 @@ def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, 
         filled: whether a wreck fills them.
     """
     (was_solid, was_opaque), (solid, opaque) = was, now
-    gone = (was_solid & ~solid) | (was_opaque & ~opaque)
+    is_removed = (was_solid & ~solid) | (was_opaque & ~opaque)
     rubble = torch.where(solid, int(Material.SOLID_DEBRIS), int(Material.DEBRIS_FIELD))
-    return torch.where(filled, rubble, torch.where(gone, int(Material.AIR), made_of)).to(torch.uint8)
+    return torch.where(filled, rubble, torch.where(is_removed, int(Material.AIR), made_of)).to(torch.uint8)
 
 
 def standing_on(state: State, game: SimModel) -> Tensor:
@@ -125,13 +125,13 @@ def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     half = half_size[:, :2]
     first = (pos[..., :2] - half).floor().long()  # [B, N, 2]
     last = (pos[..., :2] + half).ceil().long() - 1
-    reach = first[..., None] + torch.arange(WIDEST_CELLS, device=pos.device)  # [B, N, 2, 5]
-    cells, touched = reach.minimum(last[..., None]), reach <= last[..., None]
+    candidates = first[..., None] + torch.arange(WIDEST_CELLS, device=pos.device)  # [B, N, 2, 5]
+    cells, touched = candidates.minimum(last[..., None]), candidates <= last[..., None]
     grid = (*cells.shape[:2], WIDEST_CELLS, WIDEST_CELLS)
     x = cells[..., 0, None, :].expand(grid)
     y = cells[..., 1, :, None].expand(grid)
-    both = touched[..., 0, None, :] & touched[..., 1, :, None]
-    return x.flatten(2), y.flatten(2), both.flatten(2)
+    is_touched = touched[..., 0, None, :] & touched[..., 1, :, None]
+    return x.flatten(2), y.flatten(2), is_touched.flatten(2)
 
 
 def hits_terrain(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:

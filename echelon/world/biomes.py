@@ -208,18 +208,18 @@ def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) 
         seeds: `[M]` int64.
     """
     for index, name in enumerate(world.biomes):
-        where = biome == index
-        maps = where.flatten(1).any(1).nonzero().squeeze(1)  # most maps hold few of the biomes
+        mask = biome == index
+        maps = mask.flatten(1).any(1).nonzero().squeeze(1)  # most maps hold few of the biomes
         if len(maps) == 0:
             continue
-        own, columns, own_seeds = material[maps], where[maps], seeds[maps]
+        voxels, columns, own_seeds = material[maps], mask[maps], seeds[maps]
         if name in BIOMES:
             first = Draw.STAMP + STAMPS_A_BIOME * BIOME_NAMES.index(name)
-            for number, stamp in enumerate(BIOMES[name]):
-                paint(own, stamp, columns, own_seeds, first + number, world)
+            for i, stamp in enumerate(BIOMES[name]):
+                paint(voxels, stamp, columns, own_seeds, first + i, world)
         else:
-            paint_registered(name, own, columns, own_seeds, world)
-        material[maps] = own
+            paint_registered(name, voxels, columns, own_seeds, world)
+        material[maps] = voxels
 
 
 def paint_registered(name: str, material: Tensor, where: Tensor, seeds: Tensor, world: WorldConfig) -> None:
@@ -248,8 +248,8 @@ def quadrants(seeds: Tensor, world: WorldConfig) -> Tensor:
     split_y = world.size_y // 2 + pick(stray[:, 1], -stray_y, stray_y)
 
     choices = torch.tensor([world.biomes.index(name) for name in world.biomes], device=seeds.device)
-    drawn = choices[pick(fractions(seeds, Draw.BIOME, 4), 0, len(world.biomes) - 1)]  # [M, 4]
+    biomes = choices[pick(fractions(seeds, Draw.BIOME, 4), 0, len(world.biomes) - 1)]  # [M, 4]
 
     x, y = cells(world.size_x, world.size_y, seeds.device)
     quadrant = 2 * (y >= split_y[:, None, None]).long() + (x >= split_x[:, None, None])
-    return drawn.gather(1, quadrant.flatten(1)).view_as(quadrant)
+    return biomes.gather(1, quadrant.flatten(1)).view_as(quadrant)

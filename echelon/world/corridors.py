@@ -28,10 +28,10 @@ def along_segment(start: Tensor, end: Tensor, world: WorldConfig) -> Tensor:
     length_sq = way_x**2 + way_y**2
     ahead = off_x * way_x + off_y * way_y
     aside = off_x * way_y - off_y * way_x
-    beside = (ahead >= 0) & (ahead <= length_sq) & (aside**2 <= HALF_WIDTH_SQ * length_sq)
+    is_within = (ahead >= 0) & (ahead <= length_sq) & (aside**2 <= HALF_WIDTH_SQ * length_sq)
     at_start = off_x**2 + off_y**2 <= HALF_WIDTH_SQ
     at_end = (off_x - way_x) ** 2 + (off_y - way_y) ** 2 <= HALF_WIDTH_SQ
-    return beside | at_start | at_end
+    return is_within | at_start | at_end
 
 
 def lanes(seeds: Tensor, spawns: Spawns, zone: Zone, world: WorldConfig) -> Tensor:
@@ -39,16 +39,16 @@ def lanes(seeds: Tensor, spawns: Spawns, zone: Zone, world: WorldConfig) -> Tens
 
     Both teams swing to the same hand: opposite sides of the map, because they come from opposite corners.
     """
-    drawn = fractions(seeds, Draw.FLANK, 2)
-    hand = torch.where(chance(drawn[:, 0], 0.5), 1, -1)
-    swing = (hand * pick(drawn[:, 1], *FLANK_SIXTEENTHS))[:, None]
+    draws = fractions(seeds, Draw.FLANK, 2)
+    turn_sign = torch.where(chance(draws[:, 0], 0.5), 1, -1)
+    swing = (turn_sign * pick(draws[:, 1], *FLANK_SIXTEENTHS))[:, None]
     last = torch.tensor([world.size_x, world.size_y], device=seeds.device) - 1 - EDGE
 
     carved = torch.zeros((), dtype=torch.bool, device=seeds.device)
     for start in spawns.anchor.unbind(1):
-        way = zone.cell - start
-        aside = torch.stack((-way[:, 1], way[:, 0]), 1)
-        turn = start + (8 * way + swing * aside) // 16
+        offset = zone.cell - start
+        aside = torch.stack((-offset[:, 1], offset[:, 0]), 1)
+        turn = start + (8 * offset + swing * aside) // 16
         turn = torch.minimum(turn.clamp_min(EDGE), last)
         for leg in ((start, zone.cell), (start, turn), (turn, zone.cell)):
             carved = carved | along_segment(*leg, world)

@@ -22,9 +22,9 @@ time is up has more than the clock gives the other team."""
 
 def zone_of(circles: Sequence[tuple[float, ...]]) -> Zone:
     """The zones of some maps, in whole numbers."""
-    whole = [whole_columns(circle) for circle in circles]
-    radius = torch.tensor([round(radius * GRAIN) for _, _, radius in whole], device="cpu")
-    return Zone(torch.tensor([[x, y] for x, y, _ in whole], device="cpu"), radius)
+    rounded = [whole_columns(circle) for circle in circles]
+    radius = torch.tensor([round(radius * GRAIN) for _, _, radius in rounded], device="cpu")
+    return Zone(torch.tensor([[x, y] for x, y, _ in rounded], device="cpu"), radius)
 
 
 def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
@@ -57,8 +57,8 @@ def is_runner(name: str, objective: Objective) -> bool:
 
 def substeps_of(objective: Objective, rules: RulesConfig) -> int:
     """When the defenders win."""
-    whole = rules.max_decisions * rules.decision_repeat
-    return min(max(rules.substeps(objective.seconds), 1), whole) if objective.seconds > 0 else whole
+    longest = rules.max_decisions * rules.decision_repeat
+    return min(max(rules.substeps(objective.seconds), 1), longest) if objective.seconds > 0 else longest
 
 
 def add_zone(maps: Maps, position: Position, config: EnvConfig) -> None:

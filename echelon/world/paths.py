@@ -52,8 +52,8 @@ class PathField(NamedTuple):
 
 def octile_cost(offset: Tensor) -> Tensor:
     """Cost of the shortest way over open ground along `offset [..., 2]` columns."""
-    far, near = offset.abs().amax(-1), offset.abs().amin(-1)
-    return STRAIGHT * (far - near) + DIAGONAL * near
+    major, minor = offset.abs().amax(-1), offset.abs().amin(-1)
+    return STRAIGHT * (major - minor) + DIAGONAL * minor
 
 
 def step_cost(dx: int, dy: int) -> int:
@@ -87,10 +87,10 @@ def standing_level(solid: Tensor, size_z: int, reach: int) -> Tensor:
 
 def walkable(level: Tensor, lava: Tensor, size_z: int, reach: int) -> Tensor:
     """`[M, Y, X]` bool: a hull of this reach fits here, inside the map and away from lava."""
-    fits = level < size_z
-    inside = torch.zeros_like(fits)
-    inside[:, reach : fits.shape[1] - reach, reach : fits.shape[2] - reach] = True
-    return fits & inside & ~spread(lava, min(reach, 1))
+    is_low_enough = level < size_z
+    inside = torch.zeros_like(is_low_enough)
+    inside[:, reach : is_low_enough.shape[1] - reach, reach : is_low_enough.shape[2] - reach] = True
+    return is_low_enough & inside & ~spread(lava, min(reach, 1))
 
 
 def neighbour(padded: Tensor, dx: int, dy: int) -> Tensor:
@@ -124,21 +124,21 @@ def least_costs(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor
     inner = neighbour(padded, 0, 0)
     through = torch.empty_like(cost)
     while True:
-        before = inner.clone()
+        previous = inner.clone()
         for _ in range(SWEEPS):
             for (dx, dy), step in zip(STEPS, step_costs, strict=True):
                 torch.add(neighbour(padded, dx, dy), step, out=through)
                 torch.minimum(inner, through, out=inner)
-        if torch.equal(before, inner):
+        if torch.equal(previous, inner):
             return inner
 
 
 def least_costs_in_loops(cost: Tensor, fixed: Tensor, step_costs: list[Tensor]) -> Tensor:
     """`least_costs` in a loop."""
-    least, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
-    queue, waits = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
-    lower_costs(least.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, waits)
-    return least
+    result, size = cost.clone(memory_format=torch.contiguous_format), cost[0].numel()
+    queue, is_queued = np.empty(size, np.int64), np.empty(cost.shape[1:], np.bool_)
+    lower_costs(result.numpy(), array(fixed), array(torch.stack(step_costs, 1)), np.array(STEPS), queue, is_queued)
+    return result
 
 
 def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -153,10 +153,10 @@ def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
     padded = F.pad(least_costs(cost, fixed, step_costs), (1, 1, 1, 1), value=UNREACHED)
     inner = neighbour(padded, 0, 0)
     choice = torch.full(cost.shape, len(STEPS), device=cost.device)
-    found = ~fixed & (inner < UNREACHED)
+    is_reached = ~fixed & (inner < UNREACHED)
     for index in reversed(range(len(STEPS))):
         attains = neighbour(padded, *STEPS[index]) + step_costs[index] == inner
-        choice = torch.where(found & attains, index, choice)
+        choice = torch.where(is_reached & attains, index, choice)
     return inner.clone(), choice
 
 
@@ -177,9 +177,9 @@ def walk_to(goal: Tensor, solid: Tensor, lava: Tensor, size_z: int) -> PathField
     for reach in REACHES:
         level = standing_level(solid, size_z, reach)
         passable = walkable(level, lava, size_z, reach)
-        cost, chosen = relax(cost.masked_fill(goal & passable, 0), steps_on_foot(level, passable))
-        choice = torch.minimum(choice, chosen)
+        cost, steps = relax(cost.masked_fill(goal & passable, 0), steps_on_foot(level, passable))
+        choice = torch.minimum(choice, steps)
         reached.append(cost < UNREACHED)
     anywhere = [torch.full_like(cost, step_cost(*step)) for step in STEPS]
-    cost, chosen = relax(cost.masked_fill(goal, 0), anywhere)
-    return PathField(cost, torch.minimum(choice, chosen), reached[0])
+    cost, steps = relax(cost.masked_fill(goal, 0), anywhere)
+    return PathField(cost, torch.minimum(choice, steps), reached[0])

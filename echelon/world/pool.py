@@ -46,17 +46,17 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
 
 def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     world = config.world
-    places = spawns.arrange(seeds, config)
-    zone = zones.choose(seeds, places, world)
+    areas = spawns.arrange(seeds, config)
+    zone = zones.choose(seeds, areas, world)
 
     material = bare_ground(seeds, world)
     biomes.furnish(material, biomes.quadrants(seeds, world), seeds, world)
     zones.open_zone(material, zone, seeds, world)
     # Canals get a causeway, lava a crossing.
-    stamps.clear(material, corridors.lanes(seeds, places, zone, world))
-    spawns.open_spawns(material, places, world)
+    stamps.clear(material, corridors.lanes(seeds, areas, zone, world))
+    spawns.open_spawns(material, areas, world)
 
-    spawn_pos, spawn_yaw = spawns.stand(seeds, places, zone.center_vox, roster, world)
+    spawn_pos, spawn_yaw = spawns.stand(seeds, areas, zone.center_vox, roster, world)
     maps, field = assemble_maps(seeds, material, zone, spawn_pos, spawn_yaw, config, roster)
     check_connected(field.reached, spawn_pos, seeds)
     return maps

@@ -32,13 +32,13 @@ class Recipe:
     """Fingerprint of the map, as `fingerprints` tells it."""
 
     def make(self, config: EnvConfig, device: torch.device | str = "cpu") -> Maps:
-        known = ", ".join(map(str, MAKERS))
-        require(self.version in MAKERS, "map.version", f"of a map maker of this Echelon, {known}", self.version)
+        versions = ", ".join(map(str, MAKERS))
+        require(self.version in MAKERS, "map.version", f"of a map maker of this Echelon, {versions}", self.version)
         device = torch.device(device)
         maps = MAKERS[self.version](config, build_roster(config, device), torch.tensor([self.seed], device=device))
-        (found,) = fingerprints(maps)
+        (sha256,) = fingerprints(maps)
         hint = f"{self.sha256}, the recipe's: it belongs to other settings, or to a map made by hand"
-        require(found == self.sha256, f"the sha256 of map {self.seed}", hint, found)
+        require(sha256 == self.sha256, f"the sha256 of map {self.seed}", hint, sha256)
         return maps
 
     def as_json(self) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def from_json(values: Any) -> Recipe:
 
 def fingerprints(maps: Maps) -> list[str]:
     """sha256 of each map: its voxels, its zone and where mechs stand, all of them exact numbers."""
-    parts = (maps.material, maps.zone_center, maps.zone_radius, maps.spawn_pos)
-    rows = [part.cpu().numpy() for part in parts]
-    return [hashlib.sha256(b"".join(part[m].tobytes() for part in rows)).hexdigest() for m in range(maps.shape[0])]
+    tensors = (maps.material, maps.zone_center, maps.zone_radius, maps.spawn_pos)
+    rows = [values.cpu().numpy() for values in tensors]
+    return [hashlib.sha256(b"".join(values[m].tobytes() for values in rows)).hexdigest() for m in range(maps.shape[0])]
 
 
 def write_recipes(maps: Maps) -> list[Recipe]:

@@ -64,10 +64,10 @@ def arrange(seeds: Tensor, config: EnvConfig) -> Spawns:
     """Draw the corners for seeds `[M]`: flips in x and y, and a quarter turn where both ways fit."""
     world, depth = config.world, area_depth(config)
     needed = 2 * depth + SMALLEST_ZONE
-    drawn = fractions(seeds, Draw.CORNER, 3)
-    is_flipped = chance(drawn[:, :2], 0.5)
+    draws = fractions(seeds, Draw.CORNER, 3)
+    is_flipped = chance(draws[:, :2], 0.5)
     fits_upright, fits_turned = world.size_y >= needed, world.size_x >= needed
-    is_turned = (chance(drawn[:, 2], 0.5) & fits_turned) | (not fits_upright)
+    is_turned = (chance(draws[:, 2], 0.5) & fits_turned) | (not fits_upright)
 
     def per_axis(wide: int, deep: int) -> Tensor:
         """[M, 2]: along x and y, from lengths along a row and across the rows."""
@@ -105,18 +105,18 @@ def stand(
     """
     device, mechs = seeds.device, roster.num_mechs
     index = torch.arange(mechs, device=device)
-    place = torch.where(roster.is_red, index - roster.num_blue, index)
-    upright = EDGE + SPACING * torch.stack((place % COLUMNS, place // COLUMNS), -1).float()  # [N, 2]
+    index_in_team = torch.where(roster.is_red, index - roster.num_blue, index)
+    upright = EDGE + SPACING * torch.stack((index_in_team % COLUMNS, index_in_team // COLUMNS), -1).float()  # [N, 2]
     grid = torch.where(spawns.is_turned[:, None, None], upright.flip(-1), upright)
 
     size = torch.tensor([world.size_x, world.size_y], device=device)
     far_end = spawns.is_flipped[:, None] ^ roster.is_red[:, None]  # [M, N, 2]
-    drawn = fractions(seeds, Draw.SPAWN_JITTER, 2 * mechs).unflatten(1, (mechs, 2))
-    jitter = pick(drawn, -JITTER_STEPS, JITTER_STEPS).float() * (0.25 / JITTER_STEPS)
-    ground = torch.where(far_end, size - grid, grid) + jitter
+    draws = fractions(seeds, Draw.SPAWN_JITTER, 2 * mechs).unflatten(1, (mechs, 2))
+    jitter = pick(draws, -JITTER_STEPS, JITTER_STEPS).float() * (0.25 / JITTER_STEPS)
+    position = torch.where(far_end, size - grid, grid) + jitter
     height = roster.half_size[:, 2].expand(len(seeds), mechs)
 
-    ahead = zone_center[:, None] - ground
+    to_zone = zone_center[:, None] - position
     stray = exact.divide(pick(fractions(seeds, Draw.SPAWN_YAW, mechs), -YAW_STEPS, YAW_STEPS).float(), 1000)
-    yaw = exact.atan2(ahead[..., 1], ahead[..., 0]) + stray
-    return torch.cat((ground, height[..., None]), -1), yaw
+    yaw = exact.atan2(to_zone[..., 1], to_zone[..., 0]) + stray
+    return torch.cat((position, height[..., None]), -1), yaw

@@ -44,5 +44,5 @@ def seed_range(split: str | None) -> tuple[int, int]:
 def check_maps(config: EnvConfig, maps: Maps) -> None:
     """Refuse maps, made elsewhere, of another split than the battles'. Reads the host, if there is a split."""
     if config.split is not None and not config.positions:
-        others = maps.seed[placed(maps.seed, config.split) != maps.seed].tolist()
-        require(not others, "maps", f"of split {config.split}", f"maps of the seeds {others[:5]}")
+        foreign = maps.seed[placed(maps.seed, config.split) != maps.seed].tolist()
+        require(not foreign, "maps", f"of split {config.split}", f"maps of the seeds {foreign[:5]}")

@@ -101,11 +101,11 @@ def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Plac
     longest = world.longest_side
     count_u, count_v = longest // plot_u + 2, longest // plot_v + 2
     of_map, of_plot = 3, 6
-    drawn = fractions(seeds, purpose, of_map + of_plot * count_u * count_v)
-    turned, shift_u, shift_v = drawn[:, :of_map, None, None].unbind(1)
+    draws = fractions(seeds, purpose, of_map + of_plot * count_u * count_v)
+    turned, shift_u, shift_v = draws[:, :of_map, None, None].unbind(1)
 
     # What stands on each plot, [M, plots]; the columns then only look it up.
-    by_plot = drawn[:, of_map:].unflatten(1, (-1, of_plot)).unbind(2)
+    by_plot = draws[:, of_map:].unflatten(1, (-1, of_plot)).unbind(2)
     length = pick(by_plot[0], *stamp.length)
     width = length if stamp.shape is Shape.DISC else pick(by_plot[1], *stamp.width)
     margin = stamp.margin
@@ -152,13 +152,13 @@ def covered(shape: Shape, at: Placement, part: Part) -> Tensor:
 
 def paint(material: Tensor, stamp: Stamp, where: Tensor, seeds: Tensor, purpose: int, world: WorldConfig) -> None:
     """Build a stamp, in place, on columns `where [M, Y, X]` of voxels `[M, Z, Y, X]`, cut at the sky."""
-    at = place(stamp, seeds, purpose, world)
+    placement = place(stamp, seeds, purpose, world)
     for part in stamp.parts:
-        columns = covered(stamp.shape, at, part) & where
+        columns = covered(stamp.shape, placement, part) & where
         highest = min(stamp.height[1] if part.top is None else part.top, world.size_z)
-        top = at.height
+        top = placement.height
         if part.cut is Cut.RAMP:
-            top = top.minimum(at.along // 2 + 1)
+            top = top.minimum(placement.along // 2 + 1)
         for z in range(part.bottom, highest):
             reached = columns & (top > z) if part.top is None else columns
             material[:, z].masked_fill_(reached, int(part.material))

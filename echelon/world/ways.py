@@ -82,33 +82,31 @@ def ways_on_foot(solid: Tensor, lava: Tensor, spawn_pos: Tensor, config: EnvConf
     if count == 0:
         return torch.zeros((len(solid), 0, *solid.shape[1:]), dtype=torch.int16, device=solid.device)
     level = standing_level(solid, size_z, REACHES[0])
-    common = reachable_columns(level, walkable(level, lava, size_z, REACHES[0]), spawn_pos[:, 0])
-    out = walk_to(common, solid, lava, size_z)
+    columns = reachable_columns(level, walkable(level, lava, size_z, REACHES[0]), spawn_pos[:, 0])
+    out = walk_to(columns, solid, lava, size_z)
     steps = [
         torch.where(out.choice == index, step_cost(*STEPS[index]), on_foot)
-        for index, on_foot in enumerate(steps_on_foot(level, common))
+        for index, on_foot in enumerate(steps_on_foot(level, columns))
     ]
-    goals = goals_of(common, config)
+    goals = goals_of(columns, config)
     # A map at a time: so many fields at once fill the caches of a CPU and the memory of a GPU.
-    found = [
-        encoded_ways(
-            *relax(torch.where(goal, 0, UNREACHED).int(), [step[own : own + 1] for step in steps]), common[own]
-        )
-        for own, goal in enumerate(goals)
+    costs = [
+        encoded_ways(*relax(torch.where(goal, 0, UNREACHED).int(), [step[i : i + 1] for step in steps]), columns[i])
+        for i, goal in enumerate(goals)
     ]
-    return torch.stack(found)
+    return torch.stack(costs)
 
 
 def reachable_columns(level: Tensor, passable: Tensor, spawn: Tensor) -> Tensor:
     """`[M, Y, X]` bool, columns to which one can walk from `spawn [M, 3]` and back; none where it is not `passable`.
     A roof that one can jump down from is none of them, nor is a pit."""
-    begin = torch.zeros_like(passable)
-    begin[torch.arange(len(begin), device=begin.device), spawn[:, 1].long(), spawn[:, 0].long()] = True
-    cost = torch.where(begin & passable, 0, UNREACHED).int()
-    there = steps_on_foot(level, passable)
+    start = torch.zeros_like(passable)
+    start[torch.arange(len(start), device=start.device), spawn[:, 1].long(), spawn[:, 0].long()] = True
+    cost = torch.where(start & passable, 0, UNREACHED).int()
+    steps = steps_on_foot(level, passable)
     # The step that leads here from the column that a step leads to.
-    back = [neighbour(F.pad(there[STEPS.index((-dx, -dy))], (1, 1, 1, 1), value=UNREACHED), dx, dy) for dx, dy in STEPS]
-    return (relax(cost, there)[0] < UNREACHED) & (relax(cost, back)[0] < UNREACHED)
+    back = [neighbour(F.pad(steps[STEPS.index((-dx, -dy))], (1, 1, 1, 1), value=UNREACHED), dx, dy) for dx, dy in STEPS]
+    return (relax(cost, steps)[0] < UNREACHED) & (relax(cost, back)[0] < UNREACHED)
 
 
 def goals_of(common: Tensor, config: EnvConfig) -> Tensor:
@@ -120,9 +118,9 @@ def goals_of(common: Tensor, config: EnvConfig) -> Tensor:
     for count, size in ((down, config.world.size_y), (along, config.world.size_x)):
         middle = (torch.arange(count, device=common.device) + 0.5) * side
         axes.append((torch.arange(size, device=common.device) + 0.5 - middle[:, None]).square())
-    away = (axes[0][:, None, :, None] + axes[1][None, :, None, :]).flatten(0, 1)  # [L, Y, X], whole quarters
-    near = torch.where(common[:, None], away, torch.inf)
-    return near <= near.amin((2, 3), keepdim=True).clamp_min(goal_radius(config) ** 2)
+    distance_sq = (axes[0][:, None, :, None] + axes[1][None, :, None, :]).flatten(0, 1)  # [L, Y, X], whole quarters
+    candidates = torch.where(common[:, None], distance_sq, torch.inf)
+    return candidates <= candidates.amin((2, 3), keepdim=True).clamp_min(goal_radius(config) ** 2)
 
 
 def encoded_ways(cost: Tensor, choice: Tensor, common: Tensor) -> Tensor:

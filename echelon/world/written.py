@@ -41,15 +41,15 @@ def write_maps(config: EnvConfig) -> Maps:
     yaw = on_cpu([[math.radians((unit.facing_deg + 180) % 360 - 180) for unit in row] for row in units])
     places = zip(positions, material.split(1), strict=True)
     spots = [spots_of(position, roster, ground, config.catalog) for position, ground in places]
-    pos = torch.stack([torch.stack([own[0] for own in row]) for row in spots])
+    pos = torch.stack([torch.stack([entry[0] for entry in row]) for row in spots])
     maps, _ = assemble_maps(on_cpu(range(len(positions))), material, zone, pos, yaw, config, roster)
-    for name, most in (("hp", roster.hp), ("leg_hp", roster.leg_hp), ("heat", roster.heat_cap)):
+    for name, full in (("hp", roster.hp), ("leg_hp", roster.leg_hp), ("heat", roster.heat_cap)):
         shares = on_cpu([[getattr(unit, name) for unit in row] for row in units])
-        maps.get(f"spawn_{name}").copy_(shares * most)
+        maps.get(f"spawn_{name}").copy_(shares * full)
     maps.spawn_places = padded(spots)
     maps.spawn_cooldown.copy_(on_cpu([[cooldowns_of(unit, config) for unit in row] for row in units]))
-    for number, position in enumerate(positions):
-        set_objective(maps[number : number + 1], position, config)
+    for i, position in enumerate(positions):
+        set_objective(maps[i : i + 1], position, config)
     return maps
 
 
@@ -69,50 +69,50 @@ def ground_of(position: Position, world: WorldConfig) -> Tensor:
 
 def cooldowns_of(unit: Unit, config: EnvConfig) -> list[int]:
     """Substeps that each timer of a unit has left."""
-    timers, left = timers_of(unit.hull, config.catalog), [0] * (len(config.catalog.timer_names) + 1)
+    timers, remaining = timers_of(unit.hull, config.catalog), [0] * (len(config.catalog.timer_names) + 1)
     for name, seconds in unit.cooldown_s.items():
         timer, _ = timers[name]
-        left[timer] = max(left[timer], config.rules.substeps(seconds))
-    return left
+        remaining[timer] = max(remaining[timer], config.rules.substeps(seconds))
+    return remaining
 
 
 def spots_of(position: Position, roster: Roster, material: Tensor, catalog: Catalog) -> list[Tensor]:
     """`[K, 3]` vox the hull centres of which battles draw one, for each mech of a position on its ground
     `[1, Z, Y, X]`."""
     solid = bit_columns(material, [catalog.material(kind).solid for kind in Material])
-    size_z, found = material.shape[1], []
+    size_z, spots = material.shape[1], []
     tops = column_heights(solid, size_z)[0]  # [Y, X]
     for (name, unit), half in zip(position.named, roster.half_size.tolist(), strict=True):
         if unit.area:
-            found.append(spots_in(unit, half, solid, size_z))
+            spots.append(spots_in(unit, half, solid, size_z))
             limit = f"with room for a {unit.hull} on level ground"
-            require(len(found[-1]) > 0, f"scenario: area of {name}", limit, unit.area)
+            require(len(spots[-1]) > 0, f"scenario: area of {name}", limit, unit.area)
             continue
-        low, high = ([math.floor(unit.x + way * half[0]), math.floor(unit.y + way * half[1])] for way in (-1, 1))
+        low, high = ([math.floor(unit.x + sign * half[0]), math.floor(unit.y + sign * half[1])] for sign in (-1, 1))
         ground = float(tops[low[1] : high[1] + 1, low[0] : high[0] + 1].max())
-        found.append(on_cpu([[unit.x, unit.y, (ground if unit.bottom == ON_GROUND else unit.bottom) + half[2]]]))
-    return found
+        spots.append(on_cpu([[unit.x, unit.y, (ground if unit.bottom == ON_GROUND else unit.bottom) + half[2]]]))
+    return spots
 
 
 def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tensor:
     """`[K, 3]` vox hull centres in the middle of columns of a unit's area, where its hull of so many half sizes stands
     on level ground, or fits above its `bottom`; `solid [1, Y, X]` are bit columns."""
-    reach = [math.floor(side + 0.5) for side in half[:2]]
-    window = (2 * reach[1] + 1, 2 * reach[0] + 1)
+    radius = [math.floor(side + 0.5) for side in half[:2]]
+    window = (2 * radius[1] + 1, 2 * radius[0] + 1)
 
     def highest(values: Tensor) -> Tensor:
         return F.max_pool2d(values.float(), window, 1)[0]  # hulls within the map
 
     tops = column_heights(solid, size_z)
     bottom = highest(tops)
-    fits = bottom == -highest(-tops)
+    is_free = bottom == -highest(-tops)
     if unit.bottom != ON_GROUND:
         bits = range(math.floor(unit.bottom), min(math.ceil(unit.bottom + 2 * half[2]), size_z))
         bottom = torch.full_like(bottom, unit.bottom)
-        fits = highest((solid & sum(1 << z for z in bits)) != 0) == 0
-    fits = fits & (bottom + 2 * half[2] <= size_z)
-    row, column = fits.nonzero().unbind(1)
-    spots = torch.stack((column + reach[0] + 0.5, row + reach[1] + 0.5, bottom[row, column] + half[2]), 1)
+        is_free = highest((solid & sum(1 << z for z in bits)) != 0) == 0
+    is_free = is_free & (bottom + 2 * half[2] <= size_z)
+    row, column = is_free.nonzero().unbind(1)
+    spots = torch.stack((column + radius[0] + 0.5, row + radius[1] + 0.5, bottom[row, column] + half[2]), 1)
     low, high = on_cpu(unit.area).float().view(2, 2)
     spots = spots[((spots[:, :2] >= low) & (spots[:, :2] <= high)).all(1)]
     count = min(len(spots), MOST_PLACES)
@@ -121,8 +121,8 @@ def spots_in(unit: Unit, half: list[float], solid: Tensor, size_z: int) -> Tenso
 
 def padded(spots: list[list[Tensor]]) -> Tensor:
     """`[M, N, K, 3]` places of the mechs of some positions, infinite behind the last of each."""
-    most = max(len(own) for row in spots for own in row)
-    rows = [[F.pad(own, (0, 0, 0, most - len(own)), value=math.inf) for own in row] for row in spots]
+    longest = max(len(entry) for row in spots for entry in row)
+    rows = [[F.pad(entry, (0, 0, 0, longest - len(entry)), value=math.inf) for entry in row] for row in spots]
     return torch.stack([torch.stack(row) for row in rows])
 
 

@@ -60,14 +60,14 @@ def choose(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
     within = (radius[:, None] + GRAIN - 1) // GRAIN
     low = torch.maximum(size // 4, within)[:, None]
     high = torch.minimum(size - 1 - size // 4, size - 1 - within)[:, None]
-    drawn = fractions(seeds, Draw.ZONE_CENTER, 2 * CANDIDATES).unflatten(1, (CANDIDATES, 2))
-    cell = pick(drawn, low, high)  # [M, CANDIDATES, 2]
+    draws = fractions(seeds, Draw.ZONE_CENTER, 2 * CANDIDATES).unflatten(1, (CANDIDATES, 2))
+    cell = pick(draws, low, high)  # [M, CANDIDATES, 2]
 
     cost = exact.sum(octile_cost(cell[:, :, None, None] - spawns.corners[:, None]), -1)  # [M, CANDIDATES, 2 teams]
     unfair = (cost[..., 0] - cost[..., 1]).abs()
     spot = cell[:, :, None]
-    away = torch.maximum(spawns.low[:, None] - 1 - spot, spot - spawns.high[:, None]).amax(-1)
-    overlap = exact.sum((within[:, None] - away).clamp_min(0), -1)  # vox, at most
+    distance = torch.maximum(spawns.low[:, None] - 1 - spot, spot - spawns.high[:, None]).amax(-1)
+    overlap = exact.sum((within[:, None] - distance).clamp_min(0), -1)  # vox, at most
     badness = (overlap << 32) + unfair
 
     best = badness.amin(1, keepdim=True)
@@ -81,17 +81,17 @@ def open_zone(material: Tensor, zone: Zone, seeds: Tensor, world: WorldConfig) -
     Four pieces, straight or diagonal, leave gaps wider than the widest hull, which climbs those one high.
     """
     clear(material, zone.disc(world, APRON))
-    drawn = fractions(seeds, Draw.RING, 9)[:, :, None, None]
-    away = zone.radius[:, None, None] // GRAIN + RING_DISTANCE
-    diagonal = away * 181 >> 8  # 181 / 256 = cos 45°
-    is_diagonal = chance(drawn[:, 8], 0.5)
+    draws = fractions(seeds, Draw.RING, 9)[:, :, None, None]
+    distance = zone.radius[:, None, None] // GRAIN + RING_DISTANCE
+    diagonal = distance * 181 >> 8  # 181 / 256 = cos 45°
+    is_diagonal = chance(draws[:, 8], 0.5)
 
     x, y = cells(world.size_x, world.size_y, material.device)
     center_x, center_y = zone.cell[:, :, None, None].unbind(1)
     for side, (ahead, left) in enumerate(((1, 0), (0, 1), (-1, 0), (0, -1))):
-        off_x = torch.where(is_diagonal, diagonal * (ahead - left), away * ahead)
-        off_y = torch.where(is_diagonal, diagonal * (ahead + left), away * left)
-        near = ((x - center_x - off_x).abs() <= 1) & ((y - center_y - off_y).abs() <= 1)
-        piece = near & chance(drawn[:, side], RING_SHARE * world.difficulty)
-        material[:, 0].masked_fill_(piece, int(Material.SOLID))
-        material[:, 1].masked_fill_(piece & chance(drawn[:, 4 + side], 0.5), int(Material.SOLID))
+        off_x = torch.where(is_diagonal, diagonal * (ahead - left), distance * ahead)
+        off_y = torch.where(is_diagonal, diagonal * (ahead + left), distance * left)
+        is_near = ((x - center_x - off_x).abs() <= 1) & ((y - center_y - off_y).abs() <= 1)
+        is_cover = is_near & chance(draws[:, side], RING_SHARE * world.difficulty)
+        material[:, 0].masked_fill_(is_cover, int(Material.SOLID))
+        material[:, 1].masked_fill_(is_cover & chance(draws[:, 4 + side], 0.5), int(Material.SOLID))

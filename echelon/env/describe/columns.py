@@ -26,7 +26,7 @@ from echelon.rules.catalog import Catalog, Hull, Trigger
 from echelon.rules.config import EnvConfig, FeaturesConfig
 from echelon.rules.specs import WeaponSpec
 
-SWITCH = SimpleNamespace(**{one.name: one.name for one in fields(FeaturesConfig)})
+SWITCH = SimpleNamespace(**{f.name: f.name for f in fields(FeaturesConfig)})
 """Names of the switches."""
 Switches = tuple[str, ...]
 
@@ -51,7 +51,7 @@ def of_triggers(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
 
 def of_action_mask(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
     """Switches without which no mask allows an action that holds these triggers. Masks ask for no focus target."""
-    return tuple(one for one in of_triggers(triggers, config) if one != SWITCH.target_preference)
+    return tuple(switch for switch in of_triggers(triggers, config) if switch != SWITCH.target_preference)
 
 
 def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:
@@ -69,7 +69,7 @@ def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:
 def common(users: Iterable[Switches]) -> Switches:
     """What all of them need."""
     needed = list(users)
-    return tuple(one for one in vars(SWITCH) if needed and all(one in switches for switches in needed))
+    return tuple(switch for switch in vars(SWITCH) if needed and all(switch in switches for switches in needed))
 
 
 REWARD_MEANINGS = {
@@ -200,8 +200,8 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
     agent = "commander" if name[0] == "command" else "mech"
     leading = ("battle", agent)[: len(spec.shape) - len(trailing)]
     index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS")
-    own = (index,) if is_index else columns.of(name, spec.shape[-1])
-    return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), own)
+    leaf_columns = (index,) if is_index else columns.of(name, spec.shape[-1])
+    return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), leaf_columns)
 
 
 def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]) -> Description:
@@ -213,8 +213,8 @@ def describe_battle(config: EnvConfig) -> Description:
     """What `EchelonEnv(config).describe()` would tell of one battle, without making its maps."""
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), has_commanders=True)
-    parts = {kind: getattr(specs, kind)() for kind in SPECS}
-    return describe_specs(parts, (*sizes, *commanders_of(config)), config, term_weights(config.reward))
+    by_kind = {kind: getattr(specs, kind)() for kind in SPECS}
+    return describe_specs(by_kind, (*sizes, *commanders_of(config)), config, term_weights(config.reward))
 
 
 @dataclass(frozen=True)
@@ -238,17 +238,17 @@ class Columns:
     @cached_property
     def streams(self) -> dict[str, tuple[Column, ...]]:
         """Of actions, of every stream of a mech, and of the map."""
-        named = {**layout.streams(self.config.comm_dim), layout.ORDER_STREAM: layout.ORDER}
-        columns = {stream: tuple(self._expanded(features)) for stream, features in named.items()}
+        specs = {**layout.streams(self.config.comm_dim), layout.ORDER_STREAM: layout.ORDER}
+        columns = {stream: tuple(self._expanded(features)) for stream, features in specs.items()}
         for grid in ("local_map", "telemetry"):
             # One column, as all cells mean the same.
-            columns[grid] = tuple(one for feature in named[grid] for one in columns_of(feature._replace(width=1)))
-        shown = Column("filled", "flag", 0.0, 1.0, (), "the row holds somebody")
+            columns[grid] = tuple(c for feature in specs[grid] for c in columns_of(feature._replace(width=1)))
+        filled = Column("filled", "flag", 0.0, 1.0, (), "the row holds somebody")
         triggers = {
             column.name.lower(): of_triggers((trigger,), self.config) for trigger, column in TRIGGER_COLUMNS.items()
         }
         columns["action"] = switched(columns["action"], triggers)
-        return {**columns, "contacts_mask": (shown,), "squad_mask": (shown,)}
+        return {**columns, "contacts_mask": (filled,), "squad_mask": (filled,)}
 
     def of_commander(self, name: str, width: int) -> tuple[Column, ...]:
         """The columns of what a commander is shown, paid, or tells its pack."""
@@ -271,18 +271,18 @@ class Columns:
     def flat(self) -> tuple[Column, ...]:
         """Of the vector that `FlatObservation` makes: all streams, one after the other."""
         side = layout.LOCAL_MAP_CELLS
-        contacts, comrades = min(self.config.num_mechs - 1, layout.MAX_CONTACTS), self.config.squad_slots
-        places: dict[str, list[str]] = {
+        contacts, squad_size = min(self.config.num_mechs - 1, layout.MAX_CONTACTS), self.config.squad_slots
+        names: dict[str, list[str]] = {
             **{name: [f"{name}[{i}]" for i in range(contacts)] for name in ("contacts", "contacts_mask")},
-            **{name: [f"{name}[{i}]" for i in range(comrades)] for name in ("squad", "squad_mask")},
+            **{name: [f"{name}[{i}]" for i in range(squad_size)] for name in ("squad", "squad_mask")},
             "ego": ["ego"],
             "comms": [f"comms[{i}]" for i in range(PACK_SIZE)],
             "local_map": [f"local_map[{ahead},{left}]" for ahead in range(side) for left in range(side)],
         }
         return tuple(
-            replace(column, name=f"{place}.{column.name}")
+            replace(column, name=f"{index_name}.{column.name}")
             for name in STREAMS
-            for place in places[name]
+            for index_name in names[name]
             for column in self.streams[name]
         )
 
@@ -294,8 +294,8 @@ class Columns:
         return {
             "action": self.streams["action"],
             "action_mask": tuple(
-                Column(one.name, "flag", 0, 1, of_action_mask(one.triggers, self.config), "it can be carried out now")
-                for one in ACTIONS
+                Column(a.name, "flag", 0, 1, of_action_mask(a.triggers, self.config), "it can be carried out now")
+                for a in ACTIONS
             ),
             "mask": (Column("alive", "flag", 0, 1, (), "when observed"),),
             "reward": (Column("reward", "reward", meaning="sum of the terms, after the mix within the team"),),
@@ -318,4 +318,4 @@ def columns_of(feature: Feature) -> Iterator[Column]:
 
 def switched(columns: Iterable[Column], switches: Mapping[str, Switches]) -> tuple[Column, ...]:
     """The columns, those that are named here with these switches."""
-    return tuple(replace(one, switches=switches.get(one.name, one.switches)) for one in columns)
+    return tuple(replace(column, switches=switches.get(column.name, column.switches)) for column in columns)

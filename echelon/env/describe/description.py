@@ -51,8 +51,8 @@ class Leaf:
     columns: tuple[Column, ...]
 
     def to_json(self) -> dict[str, Any]:
-        plain = {"key": list(self.key), "kind": self.kind, "shape": list(self.shape), "axes": list(self.axes)}
-        return {**plain, "dtype": self.dtype, "columns": [column.to_json() for column in self.columns]}
+        fields = {"key": list(self.key), "kind": self.kind, "shape": list(self.shape), "axes": list(self.axes)}
+        return {**fields, "dtype": self.dtype, "columns": [column.to_json() for column in self.columns]}
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class Description:
 
     def __getitem__(self, key: str | tuple[str, ...]) -> Leaf:
         """The leaf under a key."""
-        wanted = (key,) if isinstance(key, str) else tuple(key)
+        path = (key,) if isinstance(key, str) else tuple(key)
         for leaf in self.leaves:
-            if leaf.key == wanted:
+            if leaf.key == path:
                 return leaf
-        raise KeyError(f"no entry {wanted}, expected one of {[leaf.key for leaf in self.leaves]}")
+        raise KeyError(f"no entry {path}, expected one of {[leaf.key for leaf in self.leaves]}")
 
     def __iter__(self) -> Iterator[Leaf]:
         return iter(self.leaves)
@@ -133,8 +133,8 @@ def distinct(description: Description) -> list[tuple[str, Leaf]]:
         title = (
             f"{'(group) ' if of_group else ''}{'.'.join(name)}  {layout_of(leaf)} {leaf.dtype.removeprefix('torch.')}"
         )
-        same = (of_group, name, leaf.columns, leaf.axes, leaf.dtype, leaf.shape[-1])
-        titles.setdefault(same, (title, leaf))
+        identity = (of_group, name, leaf.columns, leaf.axes, leaf.dtype, leaf.shape[-1])
+        titles.setdefault(identity, (title, leaf))
     return list(titles.values())
 
 
@@ -148,9 +148,9 @@ def layout_of(leaf: Leaf) -> str:
 def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
     """The cells of each column's row, in the order of `HEADINGS`."""
     numbered = leaf.axes[-1] == "column"
-    for number, column in enumerate(leaf.columns):
-        needs = ", ".join(column.switches)
-        yield (str(number) if numbered else "", column.name, range_of(column), column.unit, needs, column.meaning)
+    for i, column in enumerate(leaf.columns):
+        switches = ", ".join(column.switches)
+        yield (str(i) if numbered else "", column.name, range_of(column), column.unit, switches, column.meaning)
 
 
 def range_of(column: Column) -> str:

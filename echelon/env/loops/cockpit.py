@@ -74,13 +74,13 @@ def contact(n: int, other: int, scratch: Any, tables: Any, views: Any, row: Any,
 @called
 def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
     """`squad.readiness` of one mech; `carries [W]`."""
-    carried, idle = ZERO, ZERO
+    carried, ready = ZERO, ZERO
     for weapon in range(weapons.shape[0]):
         if carries[weapon]:
             carried += ONE
             if mech.cooldown[weapons[weapon].timer] == 0:
-                idle += ONE
-    return (idle if is_running(mech, hull) else ZERO) / max(carried, ONE)
+                ready += ONE
+    return (ready if is_running(mech, hull) else ZERO) / max(carried, ONE)
 
 
 @called
@@ -103,19 +103,19 @@ def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, 
             row[at.readiness] = readiness(mech, hull, cockpits[mate].carries, tables.weapons)
     target = scratch.orders[mate].focus
     if alive and target >= 0 and mechs[max(target, 0)].hp > ZERO and cockpit.sees_engaged:
-        prey, first = mechs[target], at.target_rel_pos
-        ahead, left = body_frame(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], own)
+        enemy, first = mechs[target], at.target_rel_pos
+        ahead, left = body_frame(enemy.pos[0] - own.pos[0], enemy.pos[1] - own.pos[1], own)
         row[first], row[first + 1] = ahead / view.longest, left / view.longest
-        row[first + 2] = (prey.pos[2] - own.pos[2]) / view.longest
+        row[first + 2] = (enemy.pos[2] - own.pos[2]) / view.longest
 
 
 @called
 def is_missiles_target(n: int, shots: Any, slots: Any, weapons: Any) -> Any:
     """`ego.is_missiles_target` of one mech."""
-    found = False
+    result = False
     for slot in range(shots.shape[0]):
-        found = found or (shots[slot].ttl > 0 and shots[slot].target == n and weapons[slots[slot].weapon].is_homing)
-    return found
+        result = result or (shots[slot].ttl > 0 and shots[slot].target == n and weapons[slots[slot].weapon].is_homing)
+    return result
 
 
 @called
@@ -228,7 +228,7 @@ def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: 
     First which columns are there, by vector instructions, then what stands in them.
     """
     height, width = solid.shape
-    ground, shown, row = solid.reshape(solid.size), cells.reshape(cells.size), np.int32(width)
+    ground, flat, row = solid.reshape(solid.size), cells.reshape(cells.size), np.int32(width)
     top_x, top_y = np.float32(width - 1), np.float32(height - 1)
     at_x, at_y, cos, sin = mech.pos[0], mech.pos[1], mech.facing[0], mech.facing[1]
     level, raised = height_bits(mech.pos[2], hull), height_bits(mech.pos[2] + rules.step_up_vox, hull)
@@ -239,9 +239,9 @@ def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: 
         inside_x, inside_y = within(x, ZERO, top_x), within(y, ZERO, top_y)
         around.columns[k] = np.int32(inside_y) * row + np.int32(inside_x)
         around.outside[k] = -np.int32((x != inside_x) | (y != inside_y))
-    for k in range(shown.size):
+    for k in range(flat.size):
         bits = ground[around.columns[k]] | around.outside[k]
-        shown[k] = ONE if ((bits & level) != 0) & ((bits & raised) != 0) else ZERO
+        flat[k] = ONE if ((bits & level) != 0) & ((bits & raised) != 0) else ZERO
 
 
 @called

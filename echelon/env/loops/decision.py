@@ -91,8 +91,8 @@ class Streams(NamedTuple):
 def fill(values: Any, number: Any) -> None:
     """Set all `values` to a number."""
     flat = values.reshape(values.size)
-    for place in range(values.size):
-        flat[place] = number
+    for i in range(values.size):
+        flat[i] = number
 
 
 @called
@@ -147,15 +147,15 @@ def decision_loop(
     battle, mechs, tally = records.battles[0], records.mechs, records.tally
     for b in range(battles[0], battles[1]):
         read(b, before, records)
-        kept, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
-        now = kept.solid, kept.opaque, kept.rubble, kept.damage
-        ground = Ground(*now, field.material, field.solid, field.opaque, field.hazard)
+        arrays, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
+        terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
+        ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
         show_nothing(streams)
-        decode(actions[b], kept.focus_slots, scratch.orders, tally, hulls, at, rules)
+        decode(actions[b], arrays.focus_slots, scratch.orders, tally, hulls, at, rules)
         if plays:
             decide(b, len(actions), scratch, ground, tables, log)
-            pass_messages(actions[b], mechs, kept.messages, at, rules)
+            pass_messages(actions[b], mechs, arrays.messages, at, rules)
             score(battle, mechs, tally, hulls, field, view)
             score_goals(battle, mechs, tally, hulls, field)
-        observe(kept, ground, field, scratch, tables, views, streams)
+        observe(arrays, ground, field, scratch, tables, views, streams)
         write(b, records, after)

@@ -12,14 +12,14 @@ from echelon.runtime.jit import ZERO, called
 @called
 def count_runners(mechs: Any, tally: Any, hulls: Any, field: Any, red: Any) -> Any:
     """How many runners of a team have arrived, and how many died before."""
-    arrived, lost = 0, 0
+    arrived, dead = 0, 0
     for n in range(mechs.shape[0]):
         if field.runner[n] and hulls[n].is_red == red:
             if tally[n].zone_s > ZERO:
                 arrived += 1
             elif mechs[n].hp <= ZERO:
-                lost += 1
-    return np.float32(arrived), np.float32(lost)
+                dead += 1
+    return np.float32(arrived), np.float32(dead)
 
 
 @called
@@ -28,6 +28,6 @@ def score_goals(battle: Any, mechs: Any, tally: Any, hulls: Any, field: Any) -> 
     blue, red = count_runners(mechs, tally, hulls, field, False), count_runners(mechs, tally, hulls, field, True)
     tick = np.float32(battle.tick)
     for team in range(2):
-        own, other = (red, blue) if team == 1 else (blue, red)
-        by_deed = max(field.arrival_score[team] * own[0], field.loss_score[team] * other[1])
+        team_counts, enemy_counts = (red, blue) if team == 1 else (blue, red)
+        by_deed = max(field.arrival_score[team] * team_counts[0], field.loss_score[team] * enemy_counts[1])
         battle.score[team] = max(battle.score[team], max(field.clock_rate[team] * tick, by_deed))

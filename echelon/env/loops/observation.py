@@ -13,10 +13,10 @@ from echelon.sim.loops.arithmetic import update_heading
 @called
 def show_others(n: int, focus_slots: Any, scratch: Any, tables: Any, views: Any, streams: Any) -> None:
     """Fill the contacts and the comrades of one living mech."""
-    at, squads, shown = views.columns[0], views.squads, streams.contact_mechs[n]
-    for slot in range(contact_slots(n, scratch, tables, views, shown, focus_slots)):
+    at, squads, slots = views.columns[0], views.squads, streams.contact_mechs[n]
+    for slot in range(contact_slots(n, scratch, tables, views, slots, focus_slots)):
         streams.contacts_mask[n, slot] = True
-        contact(n, shown[slot], scratch, tables, views, streams.contacts[n, slot], at.contact)
+        contact(n, slots[slot], scratch, tables, views, streams.contacts[n, slot], at.contact)
     for seat in range(squads.shape[1]):
         mate = squads[n, seat]
         if mate < scratch.records.mechs.shape[0]:
@@ -30,8 +30,8 @@ def listen(n: int, cockpit: Any, messages: Any, comms: Any) -> None:
     for seat in range(cockpit.pack_slot.shape[0]):
         mate = cockpit.pack_slot[seat]
         if mate < messages.shape[0] and mate != n:
-            for number in range(messages.shape[1]):
-                comms[seat, number] = messages[mate, number]
+            for i in range(messages.shape[1]):
+                comms[seat, i] = messages[mate, i]
 
 
 @called

@@ -20,24 +20,24 @@ def clipped(number: Any) -> Any:
 def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
     """`actions.focus_target` of one mech."""
     best, target = ZERO, -1
-    for place in range(at.num_preferences):
-        wish = clipped(action[at.first_preference + place])
-        if focus_slots[place] >= 0 and wish > best:
-            best = wish
-            target = focus_slots[place]
+    for slot in range(at.num_preferences):
+        preference = clipped(action[at.first_preference + slot])
+        if focus_slots[slot] >= 0 and preference > best:
+            best = preference
+            target = focus_slots[slot]
     return target
 
 
 @called
 def sort_mode(action: Any, at: Any) -> Any:
     """The first of the sort modes that are wished for most."""
-    best, chosen = clipped(action[at.first_sort_mode]), 0
+    best, best_mode = clipped(action[at.first_sort_mode]), 0
     for mode in range(1, at.num_sort_modes):
-        wish = clipped(action[at.first_sort_mode + mode])
-        if wish > best:
-            best = wish
-            chosen = mode
-    return chosen
+        preference = clipped(action[at.first_sort_mode + mode])
+        if preference > best:
+            best = preference
+            best_mode = mode
+    return best_mode
 
 
 @called
@@ -45,11 +45,11 @@ def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, 
     """`actions.decode` of one battle, but for the messages; counts what is not finite in `tally`. `at`: an `ACTION`."""
     for n in range(orders.shape[0]):
         action, order, hull = actions[n], orders[n], hulls[n]
-        bad = ZERO
+        num_bad = ZERO
         for column in range(action.shape[0]):
             if not np.isfinite(action[column]):
-                bad += ONE
-        tally[n].bad_actions += bad
+                num_bad += ONE
+        tally[n].bad_actions += num_bad
         ahead, left = clipped(action[at.forward]), clipped(action[at.strafe])
         speed = max(length_2(ahead, left), ONE)
         order.throttle[0], order.throttle[1] = ahead / speed, left / speed
@@ -72,6 +72,6 @@ def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, 
 def pass_messages(actions: Any, mechs: Any, messages: Any, at: Any, rules: Any) -> None:
     """What the living say, after the substeps: `messages [N, comm_dim]`."""
     for n in range(mechs.shape[0]):
-        for number in range(messages.shape[1]):
-            said = clipped(actions[n, at.num_controls + number]) * (ONE if rules.comms else ZERO)
-            messages[n, number] = said * (ONE if mechs[n].hp > ZERO else ZERO)
+        for i in range(messages.shape[1]):
+            message = clipped(actions[n, at.num_controls + i]) * (ONE if rules.comms else ZERO)
+            messages[n, i] = message * (ONE if mechs[n].hp > ZERO else ZERO)

@@ -59,18 +59,18 @@ def sense_pair(
     `smoke`: some cloud hangs. `flat`: `opaque` as `[Y * X]`.
     """
     mechs, viewers, sights = scratch.records.mechs, scratch.viewers, scratch.sights
-    mech, peer, sight, back = mechs[one], mechs[other], sights[one, other], sights[other, one]
+    mech, peer, sight, reverse = mechs[one], mechs[other], sights[one, other], sights[other, one]
     x, y, z = mech.pos[0], mech.pos[1], mech.pos[2]
     to_x, to_y, to_z = peer.pos[0], peer.pos[1], peer.pos[2]
     sight.distance = length_3(to_x - x, to_y - y, to_z - z)
     sight.open, sight.smoky = False, False
     if mech.hp > ZERO and peer.hp > ZERO:
         sight.open = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, scratch.line)
-        near = sight.open and sight.distance <= view.sight_range_vox
+        is_near = sight.open and sight.distance <= view.sight_range_vox
         hot = (viewers[one].glows or viewers[other].glows) and hulls[one].is_red != hulls[other].is_red
-        sight.smoky = smoke and (near or hot) and is_smoky(mech, peer, scratch.records.clouds, rules)
+        sight.smoky = smoke and (is_near or hot) and is_smoky(mech, peer, scratch.records.clouds, rules)
     sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
-    back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
+    reverse.distance, reverse.open, reverse.smoky, reverse.line = sight.distance, sight.open, sight.smoky, sight.line
 
 
 @called
@@ -78,8 +78,8 @@ def sense_pairs(opaque: Any, scratch: Any, hulls: Any, rules: Any, view: Any) ->
     """Fill what is between any two mechs."""
     clouds, count = scratch.records.clouds, scratch.records.mechs.shape[0]
     smoke, flat = False, opaque.reshape(opaque.size)
-    for place in range(clouds.shape[0]):
-        smoke = smoke or (rules.smokes and clouds[place].ttl > 0)
+    for slot in range(clouds.shape[0]):
+        smoke = smoke or (rules.smokes and clouds[slot].ttl > 0)
     for n in range(count):
         scratch.sights[n, n].line = False
         for other in range(n + 1, count):
@@ -107,13 +107,13 @@ def perceive(mechs: Any, viewers: Any, sights: Any, paint: Any, hulls: Any, cock
     for n in range(count):
         mates, pack = cockpits[n].pack_slot, hulls[n].pack
         for other in range(count):
-            told = False
+            is_reported = False
             present = mechs[n].hp > ZERO and mechs[other].hp > ZERO and not sights[n, other].sees
             if present and hulls[other].is_red != hulls[n].is_red:
-                told = paint[other, pack].left > 0
+                is_reported = paint[other, pack].left > 0
                 for seat in range(mates.shape[0]):
-                    told = told or (mates[seat] < count and sights[mates[seat], other].sees)
-            sights[n, other].intel = told
+                    is_reported = is_reported or (mates[seat] < count and sights[mates[seat], other].sees)
+            sights[n, other].intel = is_reported
 
 
 @called
@@ -132,15 +132,15 @@ def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view:
 def insert(other: int, key: Any, away: Any, found: int, viewers: Any) -> None:
     """Put a mech that is so far away in its place among `found` ones by key, then distance, then index, in
     `viewers.rank`."""
-    place = found
-    while place > 0:
-        before = viewers[place - 1]
-        if not ((key < before.key) | ((key == before.key) & (away < before.away))):
+    index = found
+    while index > 0:
+        previous = viewers[index - 1]
+        if not ((key < previous.key) | ((key == previous.key) & (away < previous.away))):
             break
-        after = viewers[place]
-        after.rank, after.key, after.away = before.rank, before.key, before.away
-        place -= 1
-    viewers[place].rank, viewers[place].key, viewers[place].away = other, key, away
+        current = viewers[index]
+        current.rank, current.key, current.away = previous.rank, previous.key, previous.away
+        index -= 1
+    viewers[index].rank, viewers[index].key, viewers[index].away = other, key, away
 
 
 @called
@@ -158,10 +158,10 @@ def contact_slots(n: int, scratch: Any, tables: Any, views: Any, shown: Any, foc
         elif sights[n, other].intel:
             insert(other, view.intel, sights[n, other].distance, found, viewers)
             found, reported = found + 1, reported + 1
-    own = min(visual, cockpit.visual_slots)
-    count = min(own + min(reported, cockpit.intel_slots), shown.shape[0])
+    num_visual = min(visual, cockpit.visual_slots)
+    count = min(num_visual + min(reported, cockpit.intel_slots), shown.shape[0])
     for slot in range(count):
-        other = viewers[slot if slot < own else slot - own + visual].rank
+        other = viewers[slot if slot < num_visual else slot - num_visual + visual].rank
         shown[slot] = other
         if slot < focus_slots.shape[0] and hulls[other].is_red != hulls[n].is_red:
             focus_slots[slot] = other
@@ -171,11 +171,11 @@ def contact_slots(n: int, scratch: Any, tables: Any, views: Any, shown: Any, foc
 @called
 def is_targeted(n: int, mechs: Any, sights: Any, hulls: Any, view: Any) -> Any:
     """`ego.is_targeted` of one mech."""
-    found = False
+    result = False
     for other in range(mechs.shape[0]):
-        near = sights[n, other].line and sights[n, other].distance <= view.targeted_vox
-        found = found or (near and mechs[other].hp > ZERO and hulls[other].is_red != hulls[n].is_red)
-    return found
+        is_near = sights[n, other].line and sights[n, other].distance <= view.targeted_vox
+        result = result or (is_near and mechs[other].hp > ZERO and hulls[other].is_red != hulls[n].is_red)
+    return result
 
 
 @called
@@ -183,16 +183,16 @@ def hear(n: int, mechs: Any, viewers: Any, sights: Any, row: Any, first: int, vi
     """`sensing.hear` of one mech, into four columns from `first` on: ahead, left, behind, right."""
     ahead_sum, left_sum, behind_sum, right_sum = 0.0, 0.0, 0.0, 0.0
     for other in range(mechs.shape[0]):
-        own, peer, sight = mechs[n], mechs[other], sights[n, other]
-        away, noise = sight.distance, viewers[other].noise if other != n else ZERO
-        heard = on_grid(loudness(noise, away, ONE if sight.open else view.muffled_noise, ONE))
-        ahead, left = body_frame(peer.pos[0] - own.pos[0], peer.pos[1] - own.pos[1], own)
+        mech, peer, sight = mechs[n], mechs[other], sights[n, other]
+        distance, noise = sight.distance, viewers[other].noise if other != n else ZERO
+        level = on_grid(loudness(noise, distance, ONE if sight.open else view.muffled_noise, ONE))
+        ahead, left = body_frame(peer.pos[0] - mech.pos[0], peer.pos[1] - mech.pos[1], mech)
         # Without branches, which no processor could predict.
-        along, before, beside = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO
-        ahead_sum += heard if along & before else 0.0
-        behind_sum += heard if along & (not before) else 0.0
-        left_sum += heard if (not along) & beside else 0.0
-        right_sum += heard if not (along | beside) else 0.0
+        is_lengthwise, is_ahead, is_left = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO
+        ahead_sum += level if is_lengthwise & is_ahead else 0.0
+        behind_sum += level if is_lengthwise & (not is_ahead) else 0.0
+        left_sum += level if (not is_lengthwise) & is_left else 0.0
+        right_sum += level if not (is_lengthwise | is_left) else 0.0
     row[first] = log1p(np.float32(ahead_sum)) / view.noise_scale
     row[first + 1] = log1p(np.float32(left_sum)) / view.noise_scale
     row[first + 2] = log1p(np.float32(behind_sum)) / view.noise_scale

@@ -55,47 +55,45 @@ class Loops:
         """
         rows = 0 if watch is None else self.game.rules.decision_repeat * state.shape[0]
         log = empty_log(fields_of(state), len(self.game.roster.weapons), rows)
-        played = self._run(state, array(action), self.game.maps, self.blocks.spans, log, plays=True)
+        result = self._run(state, array(action), self.game.maps, self.blocks.spans, log, plays=True)
         if watch is not None:
             for substep in substeps_of(log, state, self.game):
                 watch(*substep)
-        return played
+        return result
 
     def observe(self, state: State, maps: Maps) -> tuple[State, Observation]:
         """What is shown of battles on other `maps`, in which nobody was told anything."""
         batch, count = state.mechs.hp.shape
-        idle = np.zeros((batch, count, CONTROLS + state.messages.shape[-1]), np.float32)
+        no_action = np.zeros((batch, count, CONTROLS + state.messages.shape[-1]), np.float32)
         log = empty_log(fields_of(state), len(self.game.roster.weapons), 0)
-        return self._run(state, idle, maps, [slice(0, batch)], log, plays=False)
+        return self._run(state, no_action, maps, [slice(0, batch)], log, plays=False)
 
     def _run(
         self, state: State, actions: np.ndarray, maps: Maps, spans: list[slice], log: LogArrays, plays: bool
     ) -> tuple[State, Observation]:
         before = fields_of(state)
         after = tuple(
-            tuple(
-                self.recycled.empty(f"{part}.{place}", values.shape, values.dtype) for place, values in enumerate(own)
-            )
-            for part, own in zip(PARTS, before, strict=True)
+            tuple(self.recycled.empty(f"{kind}.{i}", values.shape, values.dtype) for i, values in enumerate(arrays))
+            for kind, arrays in zip(PARTS, before, strict=True)
         )
-        streams, told = self._streams(*state.messages.shape), {}
+        streams, updated = self._streams(*state.messages.shape), {}
         for name in ("messages", "focus_slots"):
             values = array(getattr(state, name))
-            told[name] = self.recycled.empty(name, values.shape, values.dtype)
-            np.copyto(told[name], values)
+            updated[name] = self.recycled.empty(name, values.shape, values.dtype)
+            np.copyto(updated[name], values)
         # Written to, so never a copy.
-        ground = {name: getattr(state.terrain, name).detach().numpy() for name in Terrain.__dataclass_fields__}
+        ground_arrays = {name: getattr(state.terrain, name).detach().numpy() for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
 
         def run(span: slice) -> None:
-            ends, own = (span.start, min(span.stop, len(actions))), BattleArrays(**told, **ground)
+            ends, arrays = (span.start, min(span.stop, len(actions))), BattleArrays(**updated, **ground_arrays)
             constants = fields, self.tables, self.views
-            decision_loop(plays, ends, actions, before, after, own, *constants, self._scratch(before), streams, log)
+            decision_loop(plays, ends, actions, before, after, arrays, *constants, self._scratch(before), streams, log)
 
         self.blocks.play(run, spans)
-        shown = {name: torch.from_numpy(values) for name, values in streams._asdict().items()}
-        state = state_of(after, state, **{name: torch.from_numpy(values) for name, values in told.items()})
-        return state, add_orders(state, shown, self.game)
+        tensors = {name: torch.from_numpy(values) for name, values in streams._asdict().items()}
+        state = state_of(after, state, **{name: torch.from_numpy(values) for name, values in updated.items()})
+        return state, add_orders(state, tensors, self.game)
 
     def _streams(self, batch: int, count: int, comm_dim: int) -> Streams:
         """Room for streams."""
@@ -134,11 +132,11 @@ class Loops:
 
     def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
         """`outcome.final_statistics`, worked out for the battles that are done only."""
-        found = torch.zeros((done.shape[0], 2, len(stat_names(game.catalog))), dtype=torch.float32, device="cpu")
+        result = torch.zeros((done.shape[0], 2, len(stat_names(game.catalog))), dtype=torch.float32, device="cpu")
         rows = rows_where(done)
         if len(rows):
-            found[rows] = statistics(state[rows], game)
-        return found
+            result[rows] = statistics(state[rows], game)
+        return result
 
 
 KEPT = 4
@@ -170,12 +168,12 @@ class Recycled:
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array with arbitrary values. Those of one name are expected to have one shape and type at a time."""
-        kept = self._kept.setdefault(name, [])
-        for known, held in zip(kept, references(kept), strict=True):
-            if held == UNUSED and known.shape == shape and known.dtype == dtype:
-                return known
+        arrays = self._kept.setdefault(name, [])
+        for candidate, count in zip(arrays, references(arrays), strict=True):
+            if count == UNUSED and candidate.shape == shape and candidate.dtype == dtype:
+                return candidate
         fresh = np.empty(shape, dtype)
-        self._kept[name] = [fresh, *kept[: KEPT - 1]]
+        self._kept[name] = [fresh, *arrays[: KEPT - 1]]
         return fresh
 
     def empty_like(self, name: str, values: np.ndarray) -> np.ndarray:

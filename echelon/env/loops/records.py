@@ -81,11 +81,11 @@ def cockpit_records(game: SimModel) -> Any:
     carries[:, : len(roster.weapons)] = (roster.trigger >= 0).t().numpy()
     longest = np.zeros((roster.num_mechs, MAX_TIMERS), np.int32)
     longest[:, : roster.num_timers] = roster.longest_cooldown.numpy()
-    shown = {name: getattr(roster.cockpits, name) for name in COCKPIT.names or () if hasattr(roster.cockpits, name)}
+    fields = {name: getattr(roster.cockpits, name) for name in COCKPIT.names or () if hasattr(roster.cockpits, name)}
     return filled(
         COCKPIT,
         roster.num_mechs,
-        **shown,
+        **fields,
         leg_hp=roster.leg_hp,
         slug_speed=roster.slug_speed.squeeze(-1),
         pack_slot=roster.pack_slot,
@@ -142,8 +142,8 @@ def action_record() -> Any:
 
 def column_record() -> Any:
     """`COLUMNS`."""
-    at = np.zeros(1, COLUMNS)
+    table = np.zeros(1, COLUMNS)
     for name, stream in STREAMS.items():
         for feature in stream:
-            at[name][feature.name] = layout.columns(stream, feature.name).start
-    return at
+            table[name][feature.name] = layout.columns(stream, feature.name).start
+    return table

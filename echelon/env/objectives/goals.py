@@ -16,9 +16,9 @@ def score_goals(state: State, game: SimModel) -> State:
     maps, map_id, roster = game.maps, state.map_id, game.roster
     runner = maps.runner[map_id]
     arrived = runner & (state.tally.zone_s > 0)
-    lost = runner & ~arrived & ~state.mechs.alive
+    is_dead = runner & ~arrived & ~state.mechs.alive
     by_clock = maps.clock_rate[map_id] * state.tick.float()[:, None]
     by_arrival = maps.arrival_score[map_id] * roster.by_team(arrived.float())
-    by_loss = maps.loss_score[map_id] * roster.by_team(lost.float()).flip(1)
+    by_loss = maps.loss_score[map_id] * roster.by_team(is_dead.float()).flip(1)
     reached = torch.maximum(torch.maximum(by_clock, by_arrival), by_loss)
     return state.replace(score=torch.maximum(state.score, reached))

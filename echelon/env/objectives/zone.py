@@ -22,9 +22,9 @@ def zones(state: State, game: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Te
 def is_within(state: State, center: Tensor, radius: Tensor, game: SimModel) -> Tensor:
     """`[B, N]` bool: alive, within a circle of each battle, and not holding it from the air."""
     mechs = state.mechs
-    away = length(mechs.pos[..., :2] - center[:, None])
+    distance = length(mechs.pos[..., :2] - center[:, None])
     underside = mechs.pos[..., 2] - game.roster.half_size[:, 2]
-    within = away < radius[:, None]
+    within = distance < radius[:, None]
     return mechs.alive & within & (underside < game.rules.zone_ceiling_vox)
 
 
@@ -36,9 +36,9 @@ def is_inside(state: State, game: SimModel) -> Tensor:
 
 def nearer(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     """Vector `[B, N, 2]` from each mech to the middle of the zone whose edge is nearer, and radius `[B, N]`, vox."""
-    (center, radius), (other, other_radius) = zones(state, game)
-    at = state.mechs.pos[..., :2]
-    to_first, to_second = center[:, None] - at, other[:, None] - at
+    (center, radius), (other_center, other_radius) = zones(state, game)
+    pos = state.mechs.pos[..., :2]
+    to_first, to_second = center[:, None] - pos, other_center[:, None] - pos
     radius, other_radius = radius[:, None], other_radius[:, None]
     is_second = (other_radius > 0) & (length(to_second) - other_radius < length(to_first) - radius)
     return torch.where(is_second[..., None], to_second, to_first), torch.where(is_second, other_radius, radius)
@@ -53,13 +53,13 @@ def path_length(state: State, game: SimModel) -> Tensor:
 
 def control(inside: Tensor, game: SimModel) -> Tensor:
     """`[B, 2]` tick of each team, 0..1, by the living tonnage `inside [B, N]` the zone."""
-    own = game.roster.by_team(inside * game.roster.tonnage)  # [B, 2]
-    enemy = own.flip(1)
-    margin = (own - enemy) / (own + enemy).clamp_min(1.0)
-    least = game.rules.contested_share
-    shared = least + (1 - least) * margin.clamp_min(0.0)
-    present, contested = own > 0, (own > 0) & (enemy > 0)
-    return torch.where(contested, shared, present.to(own.dtype))
+    tonnage = game.roster.by_team(inside * game.roster.tonnage)  # [B, 2]
+    enemy = tonnage.flip(1)
+    margin = (tonnage - enemy) / (tonnage + enemy).clamp_min(1.0)
+    minimum = game.rules.contested_share
+    shared = minimum + (1 - minimum) * margin.clamp_min(0.0)
+    present, contested = tonnage > 0, (tonnage > 0) & (enemy > 0)
+    return torch.where(contested, shared, present.to(tonnage.dtype))
 
 
 def score(state: State, game: SimModel) -> State:

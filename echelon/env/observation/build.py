@@ -36,12 +36,12 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
     """
     senses = perceive(state, orders, game)
     slots, filled = contact_slots(senses, state, orders, game)
-    comrades, held = squad(state, orders, game)
+    squad_rows, squad_mask = squad(state, orders, game)
     streams = {
         "contacts": contacts(slots, filled, senses, state, game),
         "contacts_mask": filled,
-        "squad": comrades,
-        "squad_mask": held,
+        "squad": squad_rows,
+        "squad_mask": squad_mask,
         "ego": ego(senses, state, orders, game),
         "comms": comms(state, game),
         "local_map": local_map(state, game),
@@ -60,6 +60,6 @@ def first_look(state: State, game: SimModel) -> tuple[State, Observation]:
 
 def write_streams(streams: Observation, out: Observation) -> Observation:
     """`out`, with the streams of the same names written to it, and `order` beside it where orders are on."""
-    for name, kept in out.items():
-        kept.copy_(streams[name])
+    for name, buffer in out.items():
+        buffer.copy_(streams[name])
     return out | {name: stream for name, stream in streams.items() if name == layout.ORDER_STREAM}

@@ -38,22 +38,22 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
     biggest = (1 - exact.divide(roster.tonnage, 100)).expand_as(distance)
     most_damaged = (mechs.hp / roster.hp)[:, None].expand_as(distance)
     by_mode = torch.stack((torch.zeros_like(distance), biggest, most_damaged), -1)  # [B, N, N, SORT_MODES]
-    chosen = by_mode.gather(-1, orders.sort_mode[..., None, None].expand(*distance.shape, 1)).squeeze(-1)
+    sort_value = by_mode.gather(-1, orders.sort_mode[..., None, None].expand(*distance.shape, 1)).squeeze(-1)
 
     wants_friends = ~orders.hostile_only[..., None]
     visual = senses.sees & (roster.hostile | wants_friends)
-    key = torch.where(roster.hostile, chosen, FRIENDS)
+    key = torch.where(roster.hostile, sort_value, FRIENDS)
     key = torch.where(visual, key, torch.where(senses.intel, INTEL, torch.inf))
     ranked = lexsort(materialize(key), distance)  # [B, N, N]
 
     num_visual = exact.sum(visual, -1, keepdim=True)
-    shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
+    num_shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
     reported = exact.sum(senses.intel, -1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
     count = min(roster.num_mechs - 1, layout.MAX_CONTACTS)
     slot = torch.arange(count, device=key.device)
-    place = torch.where(slot < shown, slot, slot - shown + num_visual)  # skips what the visual slots cut off
-    filled = slot < shown + reported
-    return ranked.gather(-1, place.clamp_max(roster.num_mechs - 1)), filled
+    rank = torch.where(slot < num_shown, slot, slot - num_shown + num_visual)  # skips what the visual slots cut off
+    filled = slot < num_shown + reported
+    return ranked.gather(-1, rank.clamp_max(roster.num_mechs - 1)), filled
 
 
 def lexsort(key: Tensor, tie_key: Tensor) -> Tensor:
@@ -73,9 +73,9 @@ def hostile_slots(slots: Tensor, filled: Tensor, game: SimModel) -> Tensor:
     """`[B, N, PREFERENCES]` int64: the hostile behind each slot a target preference can name, or `NO_MECH`."""
     viewer_is_red = game.roster.is_red[:, None]
     is_hostile = filled & (game.roster.is_red[slots] != viewer_is_red)
-    named = torch.where(is_hostile, slots, NO_MECH)[..., :PREFERENCES]
-    missing = PREFERENCES - named.shape[-1]
-    return torch.nn.functional.pad(named, (0, missing), value=NO_MECH)
+    preferred = torch.where(is_hostile, slots, NO_MECH)[..., :PREFERENCES]
+    num_missing = PREFERENCES - preferred.shape[-1]
+    return torch.nn.functional.pad(preferred, (0, num_missing), value=NO_MECH)
 
 
 def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
@@ -108,7 +108,7 @@ def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[
     """Columns of `layout.CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
     mechs, roster = state.mechs, game.roster
     batch, count = mechs.yaw.shape
-    parts = (
+    columns = (
         mechs.hp / roster.hp,
         mechs.heat / roster.heat_cap,
         exact.divide(mechs.stability, game.rules.stability_cap),
@@ -116,13 +116,13 @@ def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[
         mechs.legged.to(mechs.hp.dtype),
         roster.is_red.to(mechs.hp.dtype).expand(batch, count),
     )
-    table = torch.cat((torch.stack(parts, -1), roster.hull_one_hot.expand(batch, count, len(Hull))), -1)
-    body, hull = looked_up(table, slots).split((len(parts), len(Hull)), -1)
+    table = torch.cat((torch.stack(columns, -1), roster.hull_one_hot.expand(batch, count, len(Hull))), -1)
+    body, hull = looked_up(table, slots).split((len(columns), len(Hull)), -1)
     hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
-    # Three facts in one number: what costs is to look each up.
-    facts = materialize(known_bits(senses, game)).gather(-1, slots)
-    detail, intel, painted = ((facts >> bit) & 1 == 1 for bit in range(3))
+    # Three flags in one number: what costs is to look each up.
+    flags = materialize(known_bits(senses, game)).gather(-1, slots)
+    detail, intel, painted = ((flags >> bit) & 1 == 1 for bit in range(3))
     return {
         "hp": hp * detail,
         "heat": heat * detail,
@@ -146,15 +146,15 @@ def motion(slots: Tensor, state: State, game: SimModel) -> dict[str, Tensor]:
     offset = pos - mechs.pos[:, :, None]
     relative_vel = vel - mechs.vel[:, :, None]
     distance, speed = length(offset), length(relative_vel)
-    along = dot(offset.unbind(-1), relative_vel.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, positive while parting
+    radial = dot(offset.unbind(-1), relative_vel.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, positive while parting
     moves = speed > TINY
-    crossing = torch.where(moves, 1 - along.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
+    crossing = torch.where(moves, 1 - radial.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
     ahead = to_body(other_facing, facing[:, :, None].expand_as(other_facing))
     return {
         "rel_pos": exact.divide(in_body_frame(offset, facing), game.config.world.longest_side),
         "rel_vel": exact.divide(in_body_frame(relative_vel, facing), SPEED_SCALE),
         "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
         "lead_pitch": lead_pitch(offset, distance, game),
-        "closing": exact.divide(-along, SPEED_SCALE).clamp(-1, 1),
+        "closing": exact.divide(-radial, SPEED_SCALE).clamp(-1, 1),
         "crossing": crossing,
     }

@@ -128,5 +128,5 @@ def is_missiles_target(state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: a shot in flight homes on the mech."""
     shots = state.shots
     target = torch.where(game.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)
-    everyone = torch.arange(game.roster.num_mechs, device=target.device)
-    return (target[:, None] == everyone[:, None]).any(-1)
+    indices = torch.arange(game.roster.num_mechs, device=target.device)
+    return (target[:, None] == indices[:, None]).any(-1)

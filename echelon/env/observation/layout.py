@@ -155,7 +155,7 @@ ORDER = (
     flag("has_target", "the order names an enemy"),
     Feature("urgency", 1, 0.0, 1.0),
     Feature("discipline", len(Discipline) - 1, 0.0, 1.0, "one-hot", "when to fire; 0 for whenever it likes",
-            tuple(one.name.lower() for one in Discipline if one)),
+            tuple(d.name.lower() for d in Discipline if d)),
     Feature("age", 1, 0.0, 1.0, "60 s", "since the order was given, clipped"),
     flag("reached", "it is where it was sent"),
     Feature("following", 1, -1.0, 1.0, "top speed", "speed along that way, until it is there"),
@@ -204,7 +204,7 @@ GIVEN = (
     Feature("place", 2, -1.0, 1.0, "half of the map's side", "from the middle of the map", ("x", "y")),
     Feature("urgency", 1, -1.0, 1.0, "", "-1 and 1 are told as 0 and 1"),
     Feature("fire", len(Discipline), -1.0, 1.0, "", "wish for when to fire: the highest",
-            tuple(one.name.lower() for one in Discipline)),
+            tuple(d.name.lower() for d in Discipline)),
 )  # fmt: skip
 """A commander's action for its pack; `target`, a wish for each enemy, follows."""
 CONTROL = (

@@ -20,11 +20,11 @@ def local_map(state: State, game: SimModel) -> Tensor:
     """
     mechs, world = state.mechs, game.config.world
     side = layout.LOCAL_MAP_CELLS
-    reach = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
+    offsets = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
     # What is the same for many cells is worked out once.
-    ahead, left = materialize(reach.repeat_interleave(side)), materialize(reach.repeat(side))
-    own_x, own_y, _ = (at[..., None] for at in mechs.pos.unbind(-1))
-    c, s = (at[..., None] for at in axes(heading(mechs.yaw)))
+    ahead, left = materialize(offsets.repeat_interleave(side)), materialize(offsets.repeat(side))
+    own_x, own_y, _ = (u[..., None] for u in mechs.pos.unbind(-1))
+    c, s = (u[..., None] for u in axes(heading(mechs.yaw)))
     level, raised = (
         materialize(height_bits(pos, game.roster.half_size))[..., None]
         for pos in (mechs.pos, stepped_up(mechs.pos, game))

@@ -53,8 +53,8 @@ def perceive(state: State, orders: Orders, game: SimModel) -> Senses:
 
     sensors = ewar.sense(state, orders, distance, game)
     painted = painted_by_pack(state, game)
-    others = ~torch.eye(roster.num_mechs, dtype=torch.bool, device=distance.device)
-    present = mechs.alive[:, :, None] & mechs.alive[:, None] & others
+    is_other = ~torch.eye(roster.num_mechs, dtype=torch.bool, device=distance.device)
+    present = mechs.alive[:, :, None] & mechs.alive[:, None] & is_other
     if config.observation_mode == "full":
         sees = present
     else:
@@ -92,7 +92,7 @@ def hear(senses: Senses, state: State, game: SimModel) -> Tensor:
     mechs = state.mechs
     noise = length(mechs.vel) * game.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))
     loudness = formulas.loudness(noise[:, None], senses.distance, either(senses.open, 1.0, game.rules.muffled_noise), 1)
-    others = ~torch.eye(noise.shape[1], dtype=torch.bool, device=noise.device)
+    not_self = ~torch.eye(noise.shape[1], dtype=torch.bool, device=noise.device)
     ahead, left, _ = in_body_frame(senses.offset, heading(mechs.yaw)).unbind(-1)
     lengthwise = ahead.abs() >= left.abs()
     quadrants = (
@@ -101,5 +101,5 @@ def hear(senses: Senses, state: State, game: SimModel) -> Tensor:
         lengthwise & (ahead < 0),
         ~lengthwise & (left <= 0),
     )
-    heard = torch.stack([exact.sum(loudness * (within & others), -1) for within in quadrants], -1)
-    return exact.divide(exact.log1p(heard), NOISE_SCALE)
+    total = torch.stack([exact.sum(loudness * (within & not_self), -1) for within in quadrants], -1)
+    return exact.divide(exact.log1p(total), NOISE_SCALE)

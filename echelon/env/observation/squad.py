@@ -30,7 +30,7 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         `[B, N, S]` bool, whether the row holds somebody.
     """
     mechs, roster = state.mechs, game.roster
-    held = (roster.squad < roster.num_mechs) & mechs.alive[..., None]  # [B, N, S]
+    mask = (roster.squad < roster.num_mechs) & mechs.alive[..., None]  # [B, N, S]
     mate = roster.squad.clamp_max(roster.num_mechs - 1)  # [N, S]
     facing = heading(mechs.yaw)
     alive = mechs.alive[:, mate]
@@ -43,13 +43,13 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         return exact.divide(in_body_frame(pos - mechs.pos[:, :, None], facing), game.config.world.longest_side)
 
     target = orders.focus[:, mate]  # [B, N, S]
-    wanted = target.clamp_min(0)
-    targets_alive = mechs.alive.gather(1, wanted.flatten(1)).view_as(wanted)
+    index = target.clamp_min(0)
+    targets_alive = mechs.alive.gather(1, index.flatten(1)).view_as(index)
     engages = alive & (target != NO_MECH) & targets_alive & roster.cockpits.sees_engaged[:, None]
-    target_pos = mechs.pos.gather(1, wanted.flatten(1)[..., None].expand(-1, -1, 3)).view(*wanted.shape, 3)
+    target_pos = mechs.pos.gather(1, index.flatten(1)[..., None].expand(-1, -1, 3)).view(*index.shape, 3)
     values = {
         "rel_pos": relative(mechs.pos[:, mate]),
-        "hull": roster.hull_one_hot[mate].expand(*wanted.shape, -1),
+        "hull": roster.hull_one_hot[mate].expand(*index.shape, -1),
         "alive": alive,
         "hp": shown(mechs.hp / roster.hp, 1),
         "heat": shown(mechs.heat / roster.heat_cap, 1),
@@ -57,14 +57,14 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         "readiness": shown(readiness(state, game), 2),
         "target_rel_pos": torch.where(engages[..., None], relative(target_pos), 0.0),
     }
-    return layout.pack(layout.SQUAD, values, held), held
+    return layout.pack(layout.SQUAD, values, mask), mask
 
 
 def comms(state: State, game: SimModel) -> Tensor:
     """`[B, N, 5, comm_dim]` what each packmate said in the last decision; one's own row and the dead are zero."""
     messages, roster = state.messages, game.roster
-    nobody = torch.zeros_like(messages[:, :1])
-    heard = torch.cat((messages, nobody), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
-    own = roster.pack_slot == torch.arange(roster.num_mechs, device=messages.device)[:, None]
-    listens = state.mechs.alive[:, :, None] & ~own
-    return torch.where(listens[..., None], heard, 0.0)
+    silence = torch.zeros_like(messages[:, :1])
+    received = torch.cat((messages, silence), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
+    is_self = roster.pack_slot == torch.arange(roster.num_mechs, device=messages.device)[:, None]
+    listens = state.mechs.alive[:, :, None] & ~is_self
+    return torch.where(listens[..., None], received, 0.0)

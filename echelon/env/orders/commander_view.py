@@ -38,24 +38,24 @@ def command_view(state: State, game: SimModel) -> dict[tuple[str, ...], Tensor]:
         enemy, zero for one that nobody of the team knows of, and `tracks_mask [B, P, E]` bool; `situation [B, P, F]`.
         Under `(group, "mask")` `[B, P]` bool: the pack has living mechs.
     """
-    known, at_pack = known_enemies(state, game), middle(state, game)
+    is_known, at_pack = known_enemies(state, game), middle(state, game)
     reports, lives = pack_reports(state, at_pack, game)
-    seen: dict[tuple[str, ...], Tensor] = {}
-    for number, (team, group) in enumerate(layout.COMMAND.items()):
-        own, enemy = slice(*pack_span(game)[team]), game.roster.teams["red" if team == "blue" else "blue"]
-        count = own.stop - own.start
-        places = torch.arange(count, device=reports.device)
-        own_first = (places[:, None] + places) % count
-        mask = known[:, None, number, enemy].expand(-1, count, -1)
+    view: dict[tuple[str, ...], Tensor] = {}
+    for index, (team, group) in enumerate(layout.COMMAND.items()):
+        own_packs, enemy = slice(*pack_span(game)[team]), game.roster.teams["red" if team == "blue" else "blue"]
+        count = own_packs.stop - own_packs.start
+        indices = torch.arange(count, device=reports.device)
+        order = (indices[:, None] + indices) % count
+        mask = is_known[:, None, index, enemy].expand(-1, count, -1)
         streams = {
-            "packs": reports[:, own][:, own_first],
-            "tracks": tracks(state, enemy, at_pack[:, own], mask, game),
+            "packs": reports[:, own_packs][:, order],
+            "tracks": tracks(state, enemy, at_pack[:, own_packs], mask, game),
             "tracks_mask": mask,
-            "situation": situation(state, number, game)[:, None].expand(-1, count, -1),
+            "situation": situation(state, index, game)[:, None].expand(-1, count, -1),
         }
-        seen |= {(group, "observation", name): value for name, value in streams.items()}
-        seen[group, "mask"] = lives[:, own]
-    return seen
+        view |= {(group, "observation", name): value for name, value in streams.items()}
+        view[group, "mask"] = lives[:, own_packs]
+    return view
 
 
 def pack_reports(state: State, at_pack: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
@@ -63,16 +63,16 @@ def pack_reports(state: State, at_pack: Tensor, game: SimModel) -> tuple[Tensor,
     their middles are `at_pack [B, P, 2]`."""
     mechs, roster = state.mechs, game.roster
     belongs = members(game)
-    own = (belongs & mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
-    count = exact.sum(own, 2)
+    weights = (belongs & mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
+    count = exact.sum(weights, 2)
 
     def mean(per_mech: Tensor) -> Tensor:
-        return exact.sum(own * per_mech[:, None], 2) / count.clamp_min(1.0)
+        return exact.sum(weights * per_mech[:, None], 2) / count.clamp_min(1.0)
 
-    away = length(mechs.pos[:, None, :, :2] - at_pack[:, :, None])  # [B, P, N]
+    distance = length(mechs.pos[:, None, :, :2] - at_pack[:, :, None])  # [B, P, N]
     standing = state.orders_sent[:, 0]
     issued = standing[..., OrderField.ISSUED]
-    kinds = torch.arange(1, len(OrderKind), device=own.device)
+    kinds = torch.arange(1, len(OrderKind), device=weights.device)
     age_s = (state.tick[:, None] - issued) * game.rules.dt_s
     hears = state.orders_heard[..., OrderField.ISSUED] == issued[:, roster.pack]
     is_told = issued >= 0
@@ -83,7 +83,7 @@ def pack_reports(state: State, at_pack: Tensor, game: SimModel) -> tuple[Tensor,
         "alive": count / exact.sum(belongs.to(torch.float32), 1),
         "hp": hp,
         "heat": mean(mechs.heat / roster.heat_cap),
-        "spread": exact.divide(exact.sum(own * away, 2) / count.clamp_min(1.0), game.config.world.longest_side),
+        "spread": exact.divide(exact.sum(weights * distance, 2) / count.clamp_min(1.0), game.config.world.longest_side),
         "in_zone": mean(is_inside(state, game).to(torch.float32)),
         "under_fire": mean((mechs.under_fire > 0).to(torch.float32)),
         "kind": standing[..., OrderField.KIND, None] == kinds,
@@ -99,12 +99,12 @@ def tracks(state: State, enemy: slice, at_pack: Tensor, mask: Tensor, game: SimM
     """`[B, P, E, F]` a row of `layout.TRACK` for each enemy, for packs whose middles are `at_pack [B, P, 2]`, zero
     where `mask [B, P, E]` bool is False."""
     mechs = state.mechs
-    at = mechs.pos[:, None, enemy, :2].expand(-1, at_pack.shape[1], -1, -1)
+    pos = mechs.pos[:, None, enemy, :2].expand(-1, at_pack.shape[1], -1, -1)
     values = {
-        "position": at / game.size[:2],
-        "velocity": exact.divide(mechs.vel[:, None, enemy, :2], SPEED_SCALE).expand_as(at),
+        "position": pos / game.size[:2],
+        "velocity": exact.divide(mechs.vel[:, None, enemy, :2], SPEED_SCALE).expand_as(pos),
         "hull": game.roster.hull_one_hot[enemy].expand(*mask.shape, -1),
-        "from_pack": exact.divide(at - at_pack[:, :, None], game.config.world.longest_side),
+        "from_pack": exact.divide(pos - at_pack[:, :, None], game.config.world.longest_side),
     }
     return layout.pack(layout.TRACK, values, mask)
 
@@ -113,7 +113,7 @@ def situation(state: State, team: int, game: SimModel) -> Tensor:
     """`[B, F]` a row of `layout.SITUATION` for the commanders of `team`, 0 blue and 1 red."""
     rules, maps = game.rules, game.maps
     score = exact.divide(state.score, rules.zone_score_to_win_s).clamp_max(1.0)
-    everybody = torch.ones_like(state.seed, dtype=torch.bool)
+    mask = torch.ones_like(state.seed, dtype=torch.bool)
     values = {
         "zone": maps.zone_center[state.map_id] / game.size[:2],
         "zone_radius": exact.divide(maps.zone_radius[state.map_id], game.config.world.longest_side),
@@ -123,7 +123,7 @@ def situation(state: State, team: int, game: SimModel) -> Tensor:
         "time": exact.divide(state.tick.float(), rules.max_decisions * rules.decision_repeat),
         "is_heard": state.tick % (game.config.command.period * rules.decision_repeat) == 0,
     }
-    return layout.pack(layout.SITUATION, values, everybody)
+    return layout.pack(layout.SITUATION, values, mask)
 
 
 def team_rewards(paid: Tensor, game: SimModel) -> dict[tuple[str, ...], Tensor]:
@@ -131,8 +131,8 @@ def team_rewards(paid: Tensor, game: SimModel) -> dict[tuple[str, ...], Tensor]:
     means = game.roster.team_mean(paid)
     spans = pack_span(game)
     return {
-        (group, "reward"): means[:, number, None, None].expand(-1, spans[team][1] - spans[team][0], -1)
-        for number, (team, group) in enumerate(layout.COMMAND.items())
+        (group, "reward"): means[:, index, None, None].expand(-1, spans[team][1] - spans[team][0], -1)
+        for index, (team, group) in enumerate(layout.COMMAND.items())
     }
 
 

@@ -40,9 +40,9 @@ def give(state: State, action: Tensor, commands: Tensor | None, game: SimModel) 
 def known_enemies(state: State, game: SimModel) -> Tensor:
     """`[B, 2, N]` bool: living hostiles of each team that one of its living mechs is shown among its first contacts."""
     slots = torch.where(state.mechs.alive[..., None], state.focus_slots, NO_MECH)  # [B, N, 5]
-    everyone = torch.arange(game.roster.num_mechs, device=slots.device)
-    shown = (slots[..., None] == everyone).any(2)  # [B, N, N]
-    by_team = torch.stack([shown[:, span].any(1) for span in game.roster.teams.values()], 1)
+    indices = torch.arange(game.roster.num_mechs, device=slots.device)
+    is_shown = (slots[..., None] == indices).any(2)  # [B, N, N]
+    by_team = torch.stack([is_shown[:, span].any(1) for span in game.roster.teams.values()], 1)
     return by_team & state.mechs.alive[:, None]
 
 
@@ -54,9 +54,9 @@ def members(game: SimModel) -> Tensor:
 
 def middle(state: State, game: SimModel) -> Tensor:
     """`[B, P, 2]` vox: the mean place of the living of each pack; the origin where nobody lives."""
-    own = (members(game) & state.mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
-    total = exact.sum(own[..., None] * state.mechs.pos[:, None, :, :2], 2)
-    return total / exact.sum(own, 2).clamp_min(1.0)[..., None]
+    weights = (members(game) & state.mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
+    total = exact.sum(weights[..., None] * state.mechs.pos[:, None, :, :2], 2)
+    return total / exact.sum(weights, 2).clamp_min(1.0)[..., None]
 
 
 def send(state: State, commands: Tensor | None, game: SimModel) -> State:
@@ -69,8 +69,8 @@ def send(state: State, commands: Tensor | None, game: SimModel) -> State:
         drill = max(1, round(command.drill_s / (command.period * rules.decision_s))) * period
         orders, is_given = drilled(state, game), is_due & (state.tick % drill == 0)[:, None]
     if commands is not None:
-        told, speaks = read(state, commands, game)
-        orders = torch.where(speaks[..., None], told, orders)
+        new_orders, speaks = read(state, commands, game)
+        orders = torch.where(speaks[..., None], new_orders, orders)
         is_given = (speaks & is_due) | (is_given & ~speaks)
     queued = torch.cat((orders[:, None], state.orders_sent[:, :-1]), 1)
     return state.replace(orders_sent=torch.where(is_given[:, None, :, None], queued, state.orders_sent))
@@ -78,25 +78,25 @@ def send(state: State, commands: Tensor | None, game: SimModel) -> State:
 
 def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
     """`[B, P, OrderField]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
-    told = within_bounds(commands)
-    wish, kind = told[..., KINDS].max(-1)
-    place = (told[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
-    stays = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
-    place = torch.where(stays[..., None], middle(state, game), place)
+    command = within_bounds(commands)
+    preference, kind = command[..., KINDS].max(-1)
+    position = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
+    is_stationary = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
+    position = torch.where(is_stationary[..., None], middle(state, game), position)
 
-    target = named_enemy(state, told[..., TARGETS:], game)  # [B, P]
+    target = named_enemy(state, command[..., TARGETS:], game)  # [B, P]
     attacks = (kind == int(OrderKind.ATTACK)) & (target != NO_MECH)
-    at = state.mechs.pos[..., :2].gather(1, target.clamp_min(0)[..., None].expand(-1, -1, 2))
-    place = torch.where(attacks[..., None], at, place)
+    target_pos = state.mechs.pos[..., :2].gather(1, target.clamp_min(0)[..., None].expand(-1, -1, 2))
+    position = torch.where(attacks[..., None], target_pos, position)
     columns = [
         kind.to(torch.float32),
-        *place.unbind(-1),
+        *position.unbind(-1),
         torch.where(attacks, target, NO_MECH).to(torch.float32),
-        (told[..., OrderAction.URGENCY] + 1) * 0.5,
-        told[..., DISCIPLINES].argmax(-1).to(torch.float32),
-        state.tick.to(torch.float32)[:, None].expand_as(wish),
+        (command[..., OrderAction.URGENCY] + 1) * 0.5,
+        command[..., DISCIPLINES].argmax(-1).to(torch.float32),
+        state.tick.to(torch.float32)[:, None].expand_as(preference),
     ]
-    return torch.stack(columns, -1), wish > 0
+    return torch.stack(columns, -1), preference > 0
 
 
 def within_bounds(commands: Tensor) -> Tensor:
@@ -106,17 +106,17 @@ def within_bounds(commands: Tensor) -> Tensor:
 
 def named_enemy(state: State, wishes: Tensor, game: SimModel) -> Tensor:
     """`[B, P]` int64: the known enemy most wished for among `wishes [B, P, E]` above 0, or `NO_MECH`."""
-    roster, known = game.roster, known_enemies(state, game)
+    roster, is_known = game.roster, known_enemies(state, game)
     first = {"blue": roster.num_blue, "red": 0}
-    found = []
-    for number, team in enumerate(roster.teams):
+    targets = []
+    for team_index, team in enumerate(roster.teams):
         packs = slice(*pack_span(game)[team])
         count = roster.num_mechs - roster.num_blue if team == "blue" else roster.num_blue
         rows = wishes[:, packs, :count]
-        seen = known[:, None, number, first[team] : first[team] + count]
-        best, index = torch.where(seen, rows, 0.0).max(-1)
-        found.append(torch.where(best > 0, index + first[team], NO_MECH))
-    return torch.cat(found, 1)
+        is_visible = is_known[:, None, team_index, first[team] : first[team] + count]
+        best, index = torch.where(is_visible, rows, 0.0).max(-1)
+        targets.append(torch.where(best > 0, index + first[team], NO_MECH))
+    return torch.cat(targets, 1)
 
 
 def pack_span(game: SimModel) -> dict[str, tuple[int, int]]:
@@ -131,13 +131,13 @@ def drilled(state: State, game: SimModel) -> Tensor:
     packs, batch = game.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
     places = share * game.size[:2]
-    fits = is_reachable(game.maps.ways, state.map_id, places.flatten(1, 2), game.config)
+    is_reached = is_reachable(game.maps.ways, state.map_id, places.flatten(1, 2), game.config)
     # argmax of a mask is its first True; 0 where there is none.
-    first = fits.view(batch, packs, DRAWS).to(torch.int8).argmax(-1)
+    first = is_reached.view(batch, packs, DRAWS).to(torch.int8).argmax(-1)
     place = places.gather(2, first[..., None, None].expand(-1, -1, 1, 2))[:, :, 0]
-    now = state.tick.to(torch.float32)[:, None].expand(-1, packs)
-    nothing = torch.zeros_like(now)
-    columns = [nothing + int(OrderKind.MOVE), *place.unbind(-1), nothing + NO_MECH, nothing, nothing, now]
+    tick = state.tick.to(torch.float32)[:, None].expand(-1, packs)
+    zeros = torch.zeros_like(tick)
+    columns = [zeros + int(OrderKind.MOVE), *place.unbind(-1), zeros + NO_MECH, zeros, zeros, tick]
     return torch.stack(columns, -1)
 
 
@@ -145,16 +145,16 @@ def hear(state: State, orders: actions.Orders, game: SimModel) -> State:
     """Let mechs hear what has arrived and is newer than what they heard last, where the net reaches them."""
     command, roster = game.config.command, game.roster
     distance = length(pairwise_offset(state.mechs.pos))
-    near = distance <= command.range_vox
-    reached = (roster.order_net & near & state.mechs.alive[:, None]).any(-1)
+    in_range = distance <= command.range_vox
+    reached = (roster.order_net & in_range & state.mechs.alive[:, None]).any(-1)
     reached = reached | ~roster.order_net.any(-1)
     listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, game).jam <= command.jam_limit)
     delay = round(command.delay_s / game.rules.dt_s)
     heard = state.orders_heard
-    for sent in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, the oldest first
-        issued = sent[..., OrderField.ISSUED]
+    for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, the oldest first
+        issued = order[..., OrderField.ISSUED]
         is_new = (issued > heard[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
-        heard = torch.where((is_new & listens)[..., None], sent, heard)
+        heard = torch.where((is_new & listens)[..., None], order, heard)
     return state.replace(orders_heard=heard)
 
 
@@ -164,9 +164,9 @@ def held_fire(state: State, action: Tensor, game: SimModel) -> Tensor:
         return action
     discipline = state.orders_heard[..., OrderField.DISCIPLINE]
     returns = (discipline == int(Discipline.RETURN)) & (state.mechs.under_fire == 0)
-    holds = (discipline == int(Discipline.HOLD)) | returns
+    holds_fire = (discipline == int(Discipline.HOLD)) | returns
     column = torch.arange(action.shape[-1], device=action.device)
     is_trigger = (column == int(Act.PRIMARY)) | (column == int(Act.TERTIARY)) | (column == int(Act.SPECIAL))
     # The emitters of electronic warfare share a column with a trigger.
     is_trigger = is_trigger | ((column == int(Act.SECONDARY)) & ~game.roster.has_ewar[:, None])
-    return torch.where(holds[..., None] & is_trigger, -1.0, action)
+    return torch.where(holds_fire[..., None] & is_trigger, -1.0, action)

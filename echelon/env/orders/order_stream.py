@@ -30,11 +30,11 @@ def add_orders(state: State, streams: dict[str, Tensor], game: SimModel) -> dict
     command = game.config.command
     if not command.enabled:
         return streams
-    sent = destination(state, game)
-    way = way_there(state, sent, game)
-    streams = {**streams, layout.ORDER_STREAM: order(state, sent, way, game)}
+    goal = destination(state, game)
+    way = way_there(state, goal, game)
+    streams = {**streams, layout.ORDER_STREAM: order(state, goal, way, game)}
     if command.steers:
-        streams["ego"] = steered(state, streams["ego"], sent, way, game)
+        streams["ego"] = steered(state, streams["ego"], goal, way, game)
     return streams
 
 
@@ -55,49 +55,49 @@ class Way(NamedTuple):
 
 def destination(state: State, game: SimModel) -> Destination:
     """Where each mech was sent."""
-    heard, reach_vox = state.orders_heard, game.config.command.reach_vox
-    kind, target = heard[..., OrderField.KIND], heard[..., OrderField.TARGET].long()
-    place = heard[..., PLACE]
+    orders, reach_vox = state.orders_heard, game.config.command.reach_vox
+    kind, target = orders[..., OrderField.KIND], orders[..., OrderField.TARGET].long()
+    goal = orders[..., PLACE]
 
-    known = game.roster.of_own_team(known_enemies(state, game))  # [B, N, N]
+    is_known = game.roster.of_own_team(known_enemies(state, game))  # [B, N, N]
     index = target.clamp_min(0)
-    is_target_known = (target >= 0) & known.gather(2, index[..., None])[..., 0]
-    at = state.mechs.pos[..., :2]
-    place = torch.where(is_target_known[..., None], at.gather(1, index[..., None].expand(-1, -1, 2)), place)
+    is_target_known = (target >= 0) & is_known.gather(2, index[..., None])[..., 0]
+    pos = state.mechs.pos[..., :2]
+    goal = torch.where(is_target_known[..., None], pos.gather(1, index[..., None].expand(-1, -1, 2)), goal)
     is_target_dead = (target >= 0) & ~state.mechs.alive.gather(1, index)
 
     screens = kind == int(OrderKind.SCREEN)
-    away = torch.where(known, length(at[:, None] - place[:, :, None]), torch.inf)  # [B, N, N]
-    nearest = away.argmin(-1)
-    front = unit(at.gather(1, nearest[..., None].expand(-1, -1, 2)) - place) * SCREEN_VOX
-    place = torch.where((screens & known.any(-1))[..., None], place + front, place)
+    distance = torch.where(is_known, length(pos[:, None] - goal[:, :, None]), torch.inf)  # [B, N, N]
+    nearest = distance.argmin(-1)
+    front = unit(pos.gather(1, nearest[..., None].expand(-1, -1, 2)) - goal) * SCREEN_VOX
+    goal = torch.where((screens & is_known.any(-1))[..., None], goal + front, goal)
 
     is_sent = state.mechs.alive & (kind != int(OrderKind.FREE)) & ~is_target_dead
     reach = torch.where(kind == int(OrderKind.DEFEND), 2 * reach_vox, reach_vox)
-    return Destination(place, is_sent, reach)
+    return Destination(goal, is_sent, reach)
 
 
 def way_there(state: State, sent: Destination, game: SimModel) -> Way:
     """The way of each mech to `sent.place`: along the field of the map until it ends, then straight on."""
-    at, config = state.mechs.pos[..., :2], game.config
-    offset = sent.place - at
-    away = length(offset)
-    step, walk = way_at(game.maps.ways, state.map_id, at, sent.place, config)
+    pos, config = state.mechs.pos[..., :2], game.config
+    offset = sent.place - pos
+    distance = length(offset)
+    step, walk = way_at(game.maps.ways, state.map_id, pos, sent.place, config)
     step = torch.where((step != 0).any(-1, keepdim=True), step, unit(offset))
-    left = torch.maximum(away, walk + goal_radius(config)) - sent.reach
-    is_near = away < sent.reach
-    return Way(torch.where(is_near[..., None], 0.0, step), torch.where(is_near, 0.0, left.clamp_min(0)))
+    remaining = torch.maximum(distance, walk + goal_radius(config)) - sent.reach
+    is_near = distance < sent.reach
+    return Way(torch.where(is_near[..., None], 0.0, step), torch.where(is_near, 0.0, remaining.clamp_min(0)))
 
 
 def order(state: State, sent: Destination, way: Way, game: SimModel) -> Tensor:
     """`[B, N, F]` one row of `layout.ORDER` for each mech; zero for the dead and for who was told nothing."""
-    heard, mechs = state.orders_heard, state.mechs
+    orders, mechs = state.orders_heard, state.mechs
     is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), game.config.world.longest_side
-    kind = heard[..., OrderField.KIND, None]
+    kind = orders[..., OrderField.KIND, None]
     offset = sent.place - mechs.pos[..., :2]
     kinds = torch.arange(1, len(OrderKind), device=kind.device)
     disciplines = torch.arange(1, len(Discipline), device=kind.device)
-    age_s = (state.tick[:, None] - heard[..., OrderField.ISSUED]) * game.rules.dt_s
+    age_s = (state.tick[:, None] - orders[..., OrderField.ISSUED]) * game.rules.dt_s
     pace = dot(mechs.vel[..., :2].unbind(-1), way.step.unbind(-1))
     has_reached = is_sent & (length(offset) < sent.reach)
     values = {
@@ -106,14 +106,14 @@ def order(state: State, sent: Destination, way: Way, game: SimModel) -> Tensor:
         "way": to_body(way.step, facing).clamp(-1, 1) * is_sent[..., None],
         "way_length": exact.divide(way.left_vox, longest).clamp_max(4.0) * is_sent,
         "reach": exact.divide(sent.reach, longest) * is_sent,
-        "has_target": heard[..., OrderField.TARGET] >= 0,
-        "urgency": heard[..., OrderField.URGENCY],
-        "discipline": heard[..., OrderField.DISCIPLINE, None] == disciplines,
+        "has_target": orders[..., OrderField.TARGET] >= 0,
+        "urgency": orders[..., OrderField.URGENCY],
+        "discipline": orders[..., OrderField.DISCIPLINE, None] == disciplines,
         "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0),
         "reached": has_reached,
         "following": (pace / game.roster.max_speed).clamp(-1, 1) * (is_sent & ~has_reached),
     }
-    return layout.pack(layout.ORDER, values, mechs.alive & (heard[..., OrderField.ISSUED] >= 0))
+    return layout.pack(layout.ORDER, values, mechs.alive & (orders[..., OrderField.ISSUED] >= 0))
 
 
 def steered(state: State, ego: Tensor, sent: Destination, way: Way, game: SimModel) -> Tensor:

@@ -77,19 +77,19 @@ def make(
         ConfigError: there is no such task, view or split, the task is of other rules, or a setting is out of range.
         FileError: what the view's module needs is not installed.
     """
-    found = find_task(task)
+    spec = find_task(task)
     require(split in ("train", "evaluation"), "split", "train or evaluation", split)
     for name in ("config", "maps"):
-        require(name not in settings, name, f"absent: task {found.name} fixes the battles", settings.get(name))
-    config = found.config if split == "train" else found.evaluation_config
+        require(name not in settings, name, f"absent: task {spec.name} fixes the battles", settings.get(name))
+    config = spec.config if split == "train" else spec.evaluation_config
     count = _COUNTED_AS.get(view, "num_envs")
     if count is None:
         require(num_envs == 1, "num_envs", f"1 for view {view}", num_envs)
     else:
         settings[count] = num_envs
     # What is not given is as the view has it by default.
-    given = {name: value for name, value in (("seed", seed), ("device", device)) if value is not None}
-    return maker_of(view)(config, **given, **settings)
+    arguments = {name: value for name, value in (("seed", seed), ("device", device)) if value is not None}
+    return maker_of(view)(config, **arguments, **settings)
 
 
 def maker_of(view: str) -> ViewMaker:

@@ -59,9 +59,9 @@ class Strangers:
         is_one = len(sizes) == 1 and sizes[0] > 1
         require(is_one, "Strangers: rosters", "of one number of mechs, at least 2", sizes)
         for kind in ("opponents", "partners", "rosters"):
-            listed = [each for split in self.splits.values() for each in getattr(split, kind)]
+            names = [entry for split in self.splits.values() for entry in getattr(split, kind)]
             lacking = any(not getattr(split, kind) for split in self.splits.values())
-            twice = next((each for each in listed if listed.count(each) > 1), None)
+            twice = next((entry for entry in names if names.count(entry) > 1), None)
             require(twice is None and not lacking, f"Strangers: {kind}", "some in each split, none twice", twice)
 
     @property

@@ -110,10 +110,10 @@ class Task:
     def successor(self) -> Task:
         """The next version of the task: its battles under the rules and the map maker of this Echelon, where a setting
         that had the default of the task's rules takes today's. A task of one's own may be registered by it."""
-        name, _, number = self.name.rpartition("-v")
+        name, _, version = self.name.rpartition("-v")
         return dataclasses.replace(
             self,
-            name=f"{name}-v{int(number) + 1}",
+            name=f"{name}-v{int(version) + 1}",
             config=self._today(self.config),
             rules_version=current_versions().rules,
             map_maker=current_versions().map_maker,
@@ -137,8 +137,8 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """sha256 of `describe`, the first 16 hexadecimal digits."""
-        told = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def held_out(config: EnvConfig) -> EnvConfig:
@@ -150,7 +150,7 @@ def held_out(config: EnvConfig) -> EnvConfig:
 def task_from_json(row: dict[str, Any]) -> Task:
     """The task of which a row holds `Task.describe` and `about`."""
     versions = stored_versions(row, row["name"])
-    config, evaluation = (env_from_json({**versions.as_json(), **row[part]}) for part in ("config", "evaluation"))
+    config, evaluation = (env_from_json({**versions.as_json(), **row[key]}) for key in ("config", "evaluation"))
     protocol = {name: value for name, value in row["protocol"].items() if name != "actions"}
     return Task(
         row["name"],
@@ -210,8 +210,8 @@ def latest(name: str) -> str:
     """
     newest: dict[str, int] = {}
     for task in tasks():
-        known, _, number = task.rpartition("-v")
-        newest[known] = max(newest.get(known, 0), int(number))
+        stem, _, version = task.rpartition("-v")
+        newest[stem] = max(newest.get(stem, 0), int(version))
     require(isinstance(name, str) and name in newest, "latest", f"one of {', '.join(newest)}", name)
     return f"{name}-v{newest[name]}"
 
@@ -227,10 +227,10 @@ def find_task(task: str | Task | Scenario) -> Task:
     if isinstance(task, Scenario):
         return scenario_task(task.config)
     if isinstance(task, str):
-        known = tasks()
-        names = ", ".join(name for name, each in known.items() if each.is_playable)
-        require(task in known, "task", f"one of {names}, or one of your own by echelon.register_task", task)
-        task = known[task]
+        table = tasks()
+        names = ", ".join(name for name, entry in table.items() if entry.is_playable)
+        require(task in table, "task", f"one of {names}, or one of your own by echelon.register_task", task)
+        task = table[task]
     require(isinstance(task, Task), "task", "a name of echelon.tasks(), a Task or a Scenario", task)
     check_versions(task)
     return task
@@ -240,9 +240,9 @@ def check_versions(task: Task) -> None:
     """Refuse a task of other rules, or of another map maker, than this Echelon's."""
     if task.is_playable:
         return
-    ours, theirs = (f"rules {v.rules}, map maker {v.map_maker}" for v in (current_versions(), task.versions))
-    others = ", ".join(name for name, each in tasks().items() if each.is_playable)
+    current, stored = (f"rules {v.rules}, map maker {v.map_maker}" for v in (current_versions(), task.versions))
+    playable = ", ".join(name for name, entry in tasks().items() if entry.is_playable)
     raise ConfigError(
-        f"task {task.name} is of {theirs}, and this Echelon has {ours}, so that its figures could not be compared: "
-        f"install the version of Echelon that docs/TASKS.md names for {theirs}, or take one of {others}"
+        f"task {task.name} is of {stored}, and this Echelon has {current}, so that its figures could not be compared: "
+        f"install the version of Echelon that docs/TASKS.md names for {stored}, or take one of {playable}"
     )

@@ -115,9 +115,9 @@ def versus(
     """
     env = EchelonEnv(config, num_envs, device, seed, **settings)
     commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
-    chosen = groups_of_team(groups, group_map, team_members(config, side, commanded.names))
+    partition = groups_of_team(groups, group_map, team_members(config, side, commanded.names))
     policy = team_policy(opponent, config, env.device)
-    return View(env, commanded, policy, chosen, observation, action, state, memory, dtype)
+    return View(env, commanded, policy, partition, observation, action, state, memory, dtype)
 
 
 def partners(
@@ -157,24 +157,24 @@ def partners(
     """
     env = EchelonEnv(config, num_envs, device, seed, **settings)
     team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
-    own = places_of(mine, team.count)
-    commanded = team.some(own, env.device)
+    places = places_of(mine, team.count)
+    commanded = team.some(places, env.device)
     members = team_members(config, side, team.names)
-    chosen = groups_of_team(groups, group_map, [members[place] for place in own])
+    partition = groups_of_team(groups, group_map, [members[index] for index in places])
     policy, friend = team_policy(opponent, config, env.device), team_policy(partner, config, env.device, "partner")
-    return View(env, commanded, policy, chosen, observation, action, state, memory, dtype, friend)
+    return View(env, commanded, policy, partition, observation, action, state, memory, dtype, friend)
 
 
 def places_of(mine: int | Sequence[int], mechs: int) -> list[int]:
     """Places of the user's mechs in a team, in order."""
     limit = f"1..{mechs - 1}, a number of mechs, or different places among 0..{mechs - 1}, not all of them"
     are_places = isinstance(mine, Sequence) and not isinstance(mine, str)
-    listed: list[Any] = list(mine) if are_places else []  # type: ignore[arg-type]
+    indices: list[Any] = list(mine) if are_places else []  # type: ignore[arg-type]
     if isinstance(mine, int) and not isinstance(mine, bool):
-        listed = list(range(mine))
-    are_whole = all(type(place) is int and 0 <= place < mechs for place in listed)
-    require(are_whole and 0 < len(set(listed)) == len(listed) < mechs, "mine", limit, mine)
-    return sorted(listed)
+        indices = list(range(mine))
+    are_whole = all(type(index) is int and 0 <= index < mechs for index in indices)
+    require(are_whole and 0 < len(set(indices)) == len(indices) < mechs, "mine", limit, mine)
+    return sorted(indices)
 
 
 def teams(
@@ -212,10 +212,10 @@ def teams(
     members = mechs_of_teams(config, names or GROUPS)
     commanded = AllMechs([member.name for member in members], len(config.blue))
     if names is None:
-        chosen = groups_of(cast(Partition, groups), members, also="two different names, ")
+        partition = groups_of(cast(Partition, groups), members, also="two different names, ")
     else:
-        chosen = groups_of(by_team(members) if group_map is None else group_map, members, "group_map")
-    return View(env, commanded, None, chosen, observation, action, state, memory, dtype)
+        partition = groups_of(by_team(members) if group_map is None else group_map, members, "group_map")
+    return View(env, commanded, None, partition, observation, action, state, memory, dtype)
 
 
 def groups_of_team(

@@ -75,7 +75,7 @@ class OneTeam:
     def some(self, places: Sequence[int], device: torch.device) -> OneTeam:
         """The same team, of which mechs at these places alone are commanded."""
         index = torch.tensor(places, device="cpu", dtype=torch.int64).to(device)
-        return replace(self, names=[self.names[place] for place in places], places=index)
+        return replace(self, names=[self.names[i] for i in places], places=index)
 
     @property
     def count(self) -> int:
@@ -135,15 +135,15 @@ def decide_inside(
     Returns:
         Actions `[B, A, D]` and the next memory.
     """
-    seen, width = env.observed(), action_width(env.config.comm_dim)
-    mask = of_team(*(seen.get((group, "mask")) for group in GROUPS))
-    streams = {name: of_team(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
+    tensordict, width = env.observed(), action_width(env.config.comm_dim)
+    mask = of_team(*(tensordict.get((group, "mask")) for group in GROUPS))
+    streams = {name: of_team(*(tensordict.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
     normals = of_team(*noise_of_teams(env, width)) if draws_actions(policy) else None
-    decided = policy(team_input(streams, mask, seen.get("telemetry"), memory.copy(), normals))
-    check_decided(who, decided)
-    action, shape = real_action(f"action of the {who}", decided.get("action", None)), (*mask.shape, width)
+    output = policy(team_input(streams, mask, tensordict.get("telemetry"), memory.copy(), normals))
+    check_decided(who, output)
+    action, shape = real_action(f"action of the {who}", output.get("action", None)), (*mask.shape, width)
     require(action.shape == shape, f"action of the {who}", f"of shape {shape}", tuple(action.shape))
-    return action, decided.get(("next", "memory"), memory)
+    return action, output.get(("next", "memory"), memory)
 
 
 def noise_of_teams(env: EchelonEnv, width: int) -> tuple[Tensor, ...]:

@@ -66,7 +66,7 @@ class CommandersView(EnvInfo, PartialEnv):
         """Called with every decision as `EchelonEnv.step` returns it, with the actions of mechs and commanders."""
         self.own = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
-        self.group_map = {GROUP: [f"pack_{number}" for number in range(len(names))]}
+        self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
         self.memories = self._first_memories()
         self._make_specs()
 
@@ -86,16 +86,16 @@ class CommandersView(EnvInfo, PartialEnv):
         env, batch = self.env, (self.num_envs,)
         packs = len(self.group_map[GROUP])
         source = COMMAND["red" if self.own.is_red is True else "blue"]
-        seen = env.observation_spec[source]
+        spec = env.observation_spec[source]
 
         def root(**leaves: object) -> Composite:
             return Composite(**leaves, shape=batch, device=self.device)
 
-        streams = seen["observation"].clone()
+        streams = spec["observation"].clone()
         if self.is_flat:
             width = sum(streams[name].shape[2:].numel() for name in STREAMS)
             streams = Unbounded((*batch, packs, width), device=self.device, dtype=torch.float32)
-        group = Composite(observation=streams, mask=seen["mask"].clone(), shape=(*batch, packs), device=self.device)
+        group = Composite(observation=streams, mask=spec["mask"].clone(), shape=(*batch, packs), device=self.device)
         outcome = env.observation_spec["outcome"].clone()
         outcome["won"] = env.done_spec["done"].clone()
         self.observation_spec = root(
@@ -134,19 +134,19 @@ class CommandersView(EnvInfo, PartialEnv):
     # TorchRL's interface
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        which = reset_mask(tensordict, self.batch_size)
-        if which is None:
+        mask = reset_mask(tensordict, self.batch_size)
+        if mask is None:
             self.memories = self._first_memories()
             return self._shown(self.env._reset())
-        given = TensorDict({"_reset": which}, self.batch_size, device=self.device)
-        return self._began(self.env._reset(given), which)
+        reset = TensorDict({"_reset": mask}, self.batch_size, device=self.device)
+        return self._began(self.env._reset(reset), mask)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
-        which = tensordict.get("done")
-        seen = self.env.observed()
-        seen.set("done", which)
-        return tensordict.update(self._began(self.env.maybe_reset(seen), which))
+        done = tensordict.get("done")
+        observed = self.env.observed()
+        observed.set("done", done)
+        return tensordict.update(self._began(self.env.maybe_reset(observed), done))
 
     def _began(self, seen: TensorDictBase, which: Tensor) -> TensorDictBase:
         self.memories = self.memories.apply(lambda values: cleared(values, which[:, 0]))
@@ -157,18 +157,18 @@ class CommandersView(EnvInfo, PartialEnv):
         key = (GROUP, "action")
         action, expected = tensordict.get(key, None), self.full_action_spec[key].shape
         if action is None or action.shape != expected:
-            got = "none" if action is None else tuple(action.shape)
-            raise ConfigError(f"{key} must have shape {tuple(expected)}, got {got}: docs/COMMAND.md")
+            actual = "none" if action is None else tuple(action.shape)
+            raise ConfigError(f"{key} must have shape {tuple(expected)}, got {actual}: docs/COMMAND.md")
         orders: Tensor | None = real_action(key, action)
-        shown: TensorDict | None = None
-        for number in range(self.config.command.period):
-            after = self.decide(orders)
-            reward = self.own.gather(*(after.get((COMMAND[team], "reward")) for team in GROUPS))
-            now, orders = self._shown(after), None
-            now.set((GROUP, "reward"), reward)
-            shown = now if shown is None else self._gone_on(shown, now, self.config.reward.gamma**number)
-        assert shown is not None
-        return shown
+        total: TensorDict | None = None
+        for i in range(self.config.command.period):
+            result = self.decide(orders)
+            reward = self.own.gather(*(result.get((COMMAND[team], "reward")) for team in GROUPS))
+            current, orders = self._shown(result), None
+            current.set((GROUP, "reward"), reward)
+            total = current if total is None else self._gone_on(total, current, self.config.reward.gamma**i)
+        assert total is not None
+        return total
 
     def decide(self, orders: Tensor | None) -> TensorDictBase:
         """One decision of both teams, with the orders `[B, P, D]` or without new ones."""
@@ -178,28 +178,28 @@ class CommandersView(EnvInfo, PartialEnv):
     def _decided(self, orders: Tensor | None) -> TensorDictBase:
         env, own = self.env, self.own
         memories = [self.memories.get(name) for name in ("subordinates", "opponent")]
-        mine, own_memory = decide_inside("subordinates", self.subordinates, env, own.of_team, memories[0])
-        theirs, other_memory = decide_inside("opponent", self.opponent, env, own.of_other, memories[1])
-        mine = mine if self.drives is None else self.drives(mine)
+        subordinates, own_memory = decide_inside("subordinates", self.subordinates, env, own.of_team, memories[0])
+        opponent, other_memory = decide_inside("opponent", self.opponent, env, own.of_other, memories[1])
+        subordinates = subordinates if self.drives is None else self.drives(subordinates)
         self.memories = TensorDict(
             {"subordinates": own_memory, "opponent": other_memory}, self.batch_size, device=self.device
         )
-        blue, red = self.own.split(mine, theirs)
-        told: dict[str, Any] = {"blue": {"action": blue}, "red": {"action": red}}
+        blue, red = self.own.split(subordinates, opponent)
+        by_group: dict[str, Any] = {"blue": {"action": blue}, "red": {"action": red}}
         if orders is not None:
             silence = torch.zeros_like(orders)
             for team, side in zip(GROUPS, self.own.split(orders, silence), strict=True):
                 # Another number of packs or enemies: nobody of the other team speaks anyway.
                 shape = env.action_spec[COMMAND[team], "action"].shape
-                told[COMMAND[team]] = {
+                by_group[COMMAND[team]] = {
                     "action": side if side.shape == shape else torch.zeros(shape, device=self.device)
                 }
-        decided = TensorDict(told, self.batch_size, device=self.device)
-        before = env.observed() if self.keeps is not None else None
-        after = env._step(decided)
-        if self.keeps is not None and before is not None:
-            self.keeps(before.update(decided).set("next", after))
-        return after
+        actions = TensorDict(by_group, self.batch_size, device=self.device)
+        observed = env.observed() if self.keeps is not None else None
+        result = env._step(actions)
+        if self.keeps is not None and observed is not None:
+            self.keeps(observed.update(actions).set("next", result))
+        return result
 
     def _gone_on(self, shown: TensorDict, now: TensorDict, discount: float) -> TensorDict:
         """What is shown of a step when one more decision was played: battles that had ended stay as they ended."""
@@ -258,5 +258,5 @@ def commanders(
     """
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
     env = EchelonEnv(config, num_envs, device, seed, **settings)
-    policies = [team_policy(named, config, env.device) for named in (subordinates, opponent)]
+    policies = [team_policy(policy, config, env.device) for policy in (subordinates, opponent)]
     return CommandersView(env, side, policies[0], policies[1], observation == "flat")

@@ -72,10 +72,10 @@ ACTIONS = _table()
 def action_table(comm_dim: int, device: torch.device) -> Tensor:
     """`[64, D]` float32: every composite action as the numbers that `echelon.rules.actions` reads; messages are 0."""
     table = torch.zeros(len(ACTIONS), CONTROLS + comm_dim, dtype=torch.float32, device="cpu")
-    for number, action in enumerate(ACTIONS):
-        held = {TRIGGER_COLUMNS[trigger]: HELD for trigger in action.triggers}
-        for column, value in (ALWAYS | action.controls | held).items():
-            table[number, column] = value
+    for index, action in enumerate(ACTIONS):
+        triggers = {TRIGGER_COLUMNS[trigger]: HELD for trigger in action.triggers}
+        for column, value in (ALWAYS | action.controls | triggers).items():
+            table[index, column] = value
     return table.to(device)
 
 

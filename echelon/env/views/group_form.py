@@ -62,7 +62,7 @@ def group_forms(
     Args:
         observation, action, memory: as in `View`.
     """
-    nothing = Composite()
+    no_memory = Composite()
 
     def is_memory(value: object) -> bool:
         return value is None or isinstance(value, Composite)
@@ -75,7 +75,7 @@ def group_forms(
             rows=tuple(names.index(name) for name in mechs),
             is_flat=observations[group] == "flat",
             is_discrete=actions[group] == "discrete",
-            memory=memories[group] or nothing,
+            memory=memories[group] or no_memory,
         )
         for group, mechs in groups.items()
     }

@@ -159,13 +159,13 @@ class GroupPolicy(TensorDictModuleBase):
 
         Its next recurrent state goes to `("next", group, "memory", name)`.
         """
-        seen = team_view(tensordict, self.group, self.name)
-        given = set(seen.keys())
-        decided = self.policy(seen)
-        for name in decided.keys():
-            if name not in given and name != "next":
-                tensordict.set((self.group, name), decided.get(name))
-        new = decided.get(("next", "memory"), None)
-        if new is not None:
-            tensordict.set(("next", self.group, "memory", self.name), new)
+        view = team_view(tensordict, self.group, self.name)
+        input_keys = set(view.keys())
+        output = self.policy(view)
+        for name in output.keys():
+            if name not in input_keys and name != "next":
+                tensordict.set((self.group, name), output.get(name))
+        next_memory = output.get(("next", "memory"), None)
+        if next_memory is not None:
+            tensordict.set(("next", self.group, "memory", self.name), next_memory)
         return tensordict

@@ -49,9 +49,9 @@ def team_members(config: EnvConfig, side: Side, names: Sequence[str], team: str 
     }
     sides = GROUPS if side == "both" else (side,)
     classes = [[formation.classes[n].name.lower() for n in of_team[group]] for group in sides]
-    told = [" or ".join(dict.fromkeys(both)) for both in zip(*classes, strict=True)]
+    class_names = [" or ".join(dict.fromkeys(pair)) for pair in zip(*classes, strict=True)]
     packs = [formation.pack[n] - formation.pack[of_team[sides[0]][0]] for n in of_team[sides[0]]]
-    return [Member(name, team, kind, pack) for name, kind, pack in zip(names, told, packs, strict=True)]
+    return [Member(name, team, kind, pack) for name, kind, pack in zip(names, class_names, packs, strict=True)]
 
 
 PARTITIONS: dict[str, Callable[[Member], str]] = {
@@ -77,10 +77,10 @@ def groups_of(
     if isinstance(partition, str) and partition in PARTITIONS:
         if partition == "class":
             require_known_classes(members, argument)
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for member in members:
-            found.setdefault(PARTITIONS[partition](member), []).append(member.name)
-        return found
+            result.setdefault(PARTITIONS[partition](member), []).append(member.name)
+        return result
     is_map = isinstance(partition, Mapping) and all(isinstance(mechs, list | tuple) for mechs in partition.values())
     limit = f"{also}{', '.join(PARTITIONS)}, a MarlGroupMapType or lists of names by group"
     require(is_map, argument, limit, partition)
@@ -105,7 +105,7 @@ def require_partition(groups: Mapping[str, Sequence[str]], names: Sequence[str],
     def refuse(problem: str) -> NoReturn:
         raise ConfigError(f"{argument} must be each of {', '.join(names)} in one group, got {problem}")
 
-    seen: dict[str, str] = {}
+    group_of: dict[str, str] = {}
     for group, mechs in groups.items():
         require_group_name(group, argument)
         if not mechs:
@@ -113,10 +113,10 @@ def require_partition(groups: Mapping[str, Sequence[str]], names: Sequence[str],
         for mech in mechs:
             if mech not in names:
                 refuse(f"{shown(mech)} in {shown(group)}")
-            if mech in seen:
-                refuse(f"{mech} in {shown(seen[mech])} and again in {shown(group)}")
-            seen[mech] = group
-    missing = [name for name in names if name not in seen]
+            if mech in group_of:
+                refuse(f"{mech} in {shown(group_of[mech])} and again in {shown(group)}")
+            group_of[mech] = group
+    missing = [name for name in names if name not in group_of]
     if missing:
         refuse(f"{', '.join(missing)} in none")
 

@@ -44,8 +44,8 @@ class FlatObservation(Transform):
         for name in STREAMS:
             leaf = spec[name]
             shape = leaf.shape[mechs:]
-            part = flat[..., start : start + shape.numel()]
-            streams[name] = part.unflatten(-1, shape).to(leaf.dtype)
+            columns = flat[..., start : start + shape.numel()]
+            streams[name] = columns.unflatten(-1, shape).to(leaf.dtype)
             start += shape.numel()
         return TensorDict(streams, flat.shape[:-1], device=flat.device)
 

@@ -118,9 +118,9 @@ class View(EnvInfo, PartialEnv):
         self._masks = ActionMasks(self.env.game) if any_discrete else None
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
-        own, other = self._team_sizes()
-        self._opponent_memory = first_memory(self.opponent, self.env, other)
-        self._partner_memory = first_memory(self.partner, self.env, own)
+        own_size, other_size = self._team_sizes()
+        self._opponent_memory = first_memory(self.opponent, self.env, other_size)
+        self._partner_memory = first_memory(self.partner, self.env, own_size)
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
         specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
@@ -169,8 +169,8 @@ class View(EnvInfo, PartialEnv):
 
     def __repr__(self) -> str:
         inside = {"opponent": self.opponent, "partner": self.partner}
-        told = "".join(f", {who}={type(each).__name__}" for who, each in inside.items() if each is not None)
-        return f"{type(self).__name__}({', '.join(self.group_map)}{told}, {self.env!r})"
+        policies = "".join(f", {role}={type(policy).__name__}" for role, policy in inside.items() if policy is not None)
+        return f"{type(self).__name__}({', '.join(self.group_map)}{policies}, {self.env!r})"
 
     def to(self, device: torch.device | str) -> View:
         """Move the battles and the opponent to another device, in place."""
@@ -227,8 +227,8 @@ class View(EnvInfo, PartialEnv):
         weights = {key: value for key, value in state_dict.items() if key not in (BATTLES, MEMORIES)}
         if BATTLES in state_dict:
             memories: Any = state_dict.get(MEMORIES)
-            is_whole = isinstance(memories, TensorDictBase) and memories.shape == (self.num_envs,)
-            require(is_whole, f"state_dict: {MEMORIES}", f"a TensorDict of {self.num_envs} battles", memories)
+            is_valid = isinstance(memories, TensorDictBase) and memories.shape == (self.num_envs,)
+            require(is_valid, f"state_dict: {MEMORIES}", f"a TensorDict of {self.num_envs} battles", memories)
             check_entries(memories, self._memories())
             self.env.load_state_dict(state_dict)
             self._recall(self._memories().clone(recurse=False).update(memories.to(self.device).clone()))
@@ -253,33 +253,33 @@ class View(EnvInfo, PartialEnv):
         if mask is None:
             return self._begin(self.env._reset(), None)
         restarts = self._whole_battles(RESET, mask)
-        which = TensorDict({RESET: restarts}, [self.num_envs], device=self.device)
-        return self._begin(self.env._reset(which), restarts)
+        reset = TensorDict({RESET: restarts}, [self.num_envs], device=self.device)
+        return self._begin(self.env._reset(reset), restarts)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
         restarts = self._per_battle(tensordict.get("done"))
-        seen = self.env.maybe_reset(self.env.observed())
-        return tensordict.update(self._begin(seen, restarts))
+        observed = self.env.maybe_reset(self.env.observed())
+        return tensordict.update(self._begin(observed, restarts))
 
     def _begin(self, seen: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
         """What is shown after some battles, or all, began anew: memories of theirs are zero."""
-        everyone = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
-        which = (everyone if restarts is None else restarts)[:, 0]
-        self._recall(self._memories().apply(lambda values: cleared(values, which)))
+        all_battles = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
+        mask = (all_battles if restarts is None else restarts)[:, 0]
+        self._recall(self._memories().apply(lambda values: cleared(values, mask)))
         return self._show(seen)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = mask_of(tensordict, STEP, self.batch_size)
         opponent_memory, partner_memory = self._opponent_memory, self._partner_memory
-        own, other = self._own_actions(tensordict), None
+        own_actions, other_actions = self._own_actions(tensordict), None
         if self.opponent is not None:
-            other, self._opponent_memory = self._decide("opponent", self.opponent, opponent_memory)
+            other_actions, self._opponent_memory = self._decide("opponent", self.opponent, opponent_memory)
         if self.partner is not None:
             assert isinstance(self.commanded, OneTeam) and self.commanded.places is not None
             team, self._partner_memory = self._decide("partner", self.partner, partner_memory)
-            own = team.index_copy(1, self.commanded.places, own)
-        blue, red = self.commanded.split(own, other)
+            own_actions = team.index_copy(1, self.commanded.places, own_actions)
+        blue, red = self.commanded.split(own_actions, other_actions)
         actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
         moves = None
         if mask is not None:
@@ -288,12 +288,12 @@ class View(EnvInfo, PartialEnv):
             self._opponent_memory = moves.replaced(opponent_memory, self._opponent_memory)
             self._partner_memory = moves.replaced(partner_memory, self._partner_memory)
         self._remember(tensordict, moves)
-        played = self.env._step(actions)
-        shown = self._show(played)
-        reward = self.commanded.gather(*(played.get((group, "reward")) for group in GROUPS))
+        result = self.env._step(actions)
+        output = self._show(result)
+        reward = self.commanded.gather(*(result.get((group, "reward")) for group in GROUPS))
         for group, index in self._index.items():
-            shown.set(self._key(group, "reward"), reward[:, index])
-        return shown
+            output.set(self._key(group, "reward"), reward[:, index])
+        return output
 
     def _decide(self, who: str, policy: TeamPolicy, memory: TensorDictBase) -> tuple[Tensor, TensorDictBase]:
         """What a policy inside does for its whole team, `[B, A, D]`, and what it remembers next."""
@@ -306,15 +306,15 @@ class View(EnvInfo, PartialEnv):
         for group, form in self.forms.items():
             if form.has_memory:
                 key = self._key(group, "memory")
-                had, written = tensordict.get(key, self._memory_of(group)), tensordict.get(("next", *key), None)
-                new = had if written is None else written
-                self._remembered[group] = new if moves is None else moves.replaced(had, new)
+                current, output = tensordict.get(key, self._memory_of(group)), tensordict.get(("next", *key), None)
+                memory = current if output is None else output
+                self._remembered[group] = memory if moves is None else moves.replaced(current, memory)
 
     # Both teams as the commanded mechs, and back
 
     def _own_actions(self, tensordict: TensorDictBase) -> Tensor:
         """`[B, n, D]` the actions of the commanded mechs."""
-        parts = []
+        by_group = []
         for group, form in self.forms.items():
             key, width = self._key(group, "action"), len(form.rows)
             action = tensordict.get(key, None)
@@ -324,40 +324,40 @@ class View(EnvInfo, PartialEnv):
             if action.shape != expected:
                 raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
             action = looked_up(key, self._table, action) if form.is_discrete else real_action(key, action)
-            parts.append(action.view(self.num_envs, width, action.shape[-1]))
-        own = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+            by_group.append(action.view(self.num_envs, width, action.shape[-1]))
+        actions = by_group[0] if len(by_group) == 1 else torch.cat(by_group, 1)
         if self._place is not None:
-            own = own[:, self._place]
-        return own
+            actions = actions[:, self._place]
+        return actions
 
     def _show(self, seen: TensorDictBase) -> TensorDict:
         """What the user sees, from what the environment shows of both teams, rewards left out."""
         gather = self.commanded.gather
         streams = {name: gather(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
-        own: dict[str, Tensor | TensorDict] = {"mask": gather(*(seen.get((group, "mask")) for group in GROUPS))}
-        structured = TensorDict(streams, own["mask"].shape, device=self.device)
+        entries: dict[str, Tensor | TensorDict] = {"mask": gather(*(seen.get((group, "mask")) for group in GROUPS))}
+        structured = TensorDict(streams, entries["mask"].shape, device=self.device)
         flat = FlatObservation.of(structured, self.observation_dtype) if self._shows_flat else None
         if self.info:
-            own["reward_terms"] = gather(*(seen.get((group, "reward_terms")) for group in GROUPS))
+            entries["reward_terms"] = gather(*(seen.get((group, "reward_terms")) for group in GROUPS))
         if self._masks is not None:
             masks = self._masks(self.env.state)
-            own["action_mask"] = gather(*(masks[:, span] for span in self.env.teams.values()))
-        shown = TensorDict({}, self.batch_size, device=self.device)
+            entries["action_mask"] = gather(*(masks[:, span] for span in self.env.teams.values()))
+        output = TensorDict({}, self.batch_size, device=self.device)
         for group, form in self.forms.items():
             index = self._index[group]
             left_out = () if form.is_discrete else ("action_mask",)
-            team = {name: value[:, index] for name, value in own.items() if name not in left_out}
+            team = {name: value[:, index] for name, value in entries.items() if name not in left_out}
             team["observation"] = (structured if flat is None or not form.is_flat else flat)[:, index]
             if form.has_memory:
                 team["memory"] = self._memory_of(group)
-            self._set_group(shown, group, TensorDict(team, team["mask"].shape, device=self.device))
+            self._set_group(output, group, TensorDict(team, team["mask"].shape, device=self.device))
         for name in ("telemetry", "is_init", *DONE_KEYS):
-            self._set_root(shown, name, seen.get(name))
+            self._set_root(output, name, seen.get(name))
         if self.has_state:
-            self._set_root(shown, "state", self._state(seen))
+            self._set_root(output, "state", self._state(seen))
         if self.info:
-            self._set_root(shown, "outcome", self._outcome(seen.get("outcome")))
-        return shown
+            self._set_root(output, "outcome", self._outcome(seen.get("outcome")))
+        return output
 
     def _memory_of(self, group: str) -> TensorDictBase:
         if group not in self._remembered:
@@ -368,10 +368,10 @@ class View(EnvInfo, PartialEnv):
 
     def _state(self, seen: TensorDictBase) -> Tensor:
         """`[B, N * F]` the ego streams of all mechs, those of the own team first."""
-        parts = [seen.get((group, "observation", "ego")) for group in GROUPS]
+        egos = [seen.get((group, "observation", "ego")) for group in GROUPS]
         if isinstance(self.commanded, OneTeam):
-            parts = [*self.commanded.split(*parts)]
-        return torch.cat(parts, 1).flatten(1).to(self.observation_dtype)
+            egos = [*self.commanded.split(*egos)]
+        return torch.cat(egos, 1).flatten(1).to(self.observation_dtype)
 
     def _outcome(self, outcome: TensorDictBase) -> TensorDictBase:
         """The outcome, with whether the commanded team won."""

@@ -147,8 +147,8 @@ class CallbackList:
         early = [callback for callback in self.all if callback.order < CHECKPOINTS]
         error = self._attempt(early, lambda callback: callback.on_iteration_end(trainer, metrics))
         if is_new_stage:
-            later = self._attempt(self.all, lambda callback: callback.on_stage(trainer))
-            error = error or later
+            stage_error = self._attempt(self.all, lambda callback: callback.on_stage(trainer))
+            error = error or stage_error
         self._agree(trainer, error)
         for callback in self.all[len(early) :]:
             callback.on_iteration_end(trainer, metrics)
@@ -190,9 +190,9 @@ class CallbackList:
     @staticmethod
     def _agree(trainer: Trainer, error: Exception | SystemExit | None) -> None:
         """Share errors and requests between all processes, in one all-reduce; either may end the run, saved."""
-        own = trainer.requests
-        told = trainer.ranks.maxima([error is not None, trainer.pending_signal(), own.stop, own.checkpoint])
-        failed, signal, stop, checkpoint = (int(number) for number in told)
+        requests = trainer.requests
+        maxima = trainer.ranks.maxima([error is not None, trainer.pending_signal(), requests.stop, requests.checkpoint])
+        failed, signal, stop, checkpoint = (int(value) for value in maxima)
         trainer.requests, trainer.stopped = Requests(bool(stop), bool(checkpoint)), bool(stop)
         if failed:
             # The error itself may be that of a full disk, or of `on_checkpoint`.

@@ -95,6 +95,6 @@ class Profiler(Callback):
 def usual_callbacks(config: TrainConfig, own: Sequence[Callback]) -> list[Callback]:
     """`MetricsLogger`, `Checkpoints` and `ThreadChoice`, with `--curriculum.levels plr` also `LevelReplay`: those of
     which there is no instance among one's `own`."""
-    usual: list[Callback] = [MetricsLogger(), Checkpoints(), ThreadChoice()]
-    usual += [LevelReplay()] if config.curriculum.levels == "plr" else []
-    return [each for each in usual if not any(isinstance(one, type(each)) for one in own)]
+    defaults: list[Callback] = [MetricsLogger(), Checkpoints(), ThreadChoice()]
+    defaults += [LevelReplay()] if config.curriculum.levels == "plr" else []
+    return [default for default in defaults if not any(isinstance(callback, type(default)) for callback in own)]

@@ -65,14 +65,14 @@ class Stop(Callback):
         is_main = threading.current_thread() is threading.main_thread()
         limit = "entered in the main thread, where alone Python handles signals; elsewhere train without it"
         require(is_main, "Stop", limit, threading.current_thread().name)
-        for number in (*ASKING, *WARNING):
-            if number in (signal.SIGINT, signal.SIGTERM) or signal.getsignal(number) is signal.SIG_DFL:
-                self._previous_handlers[number] = signal.signal(number, self._handle)
+        for signum in (*ASKING, *WARNING):
+            if signum in (signal.SIGINT, signal.SIGTERM) or signal.getsignal(signum) is signal.SIG_DFL:
+                self._previous_handlers[signum] = signal.signal(signum, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
-        for number, handler in self._previous_handlers.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+        for signum, handler in self._previous_handlers.items():
+            signal.signal(signum, handler)  # type: ignore[arg-type]
         self._previous_handlers = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

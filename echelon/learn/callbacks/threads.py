@@ -58,8 +58,8 @@ class ThreadChoice(Callback):
         if trainer.device.type != "cpu":
             return
         self._look_for_load(trainer)
-        now = self.trial or self.number
-        self.rates.setdefault(now, deque(maxlen=TRIAL)).append(metrics["agent_steps_per_s"] or 0.0)
+        threads = self.trial or self.number
+        self.rates.setdefault(threads, deque(maxlen=TRIAL)).append(metrics["agent_steps_per_s"] or 0.0)
         self.waited += 1
         if self.trial and self.waited == TRIAL:
             self._judge(trainer)
@@ -69,14 +69,14 @@ class ThreadChoice(Callback):
 
     def _other(self) -> int:
         """Half or twice as many threads, whichever was tried longer ago; 0 where there is neither."""
-        others = [each for each in (self.number // 2, self.number * 2) if 1 <= each <= self.most]
-        return next((each for each in others if each not in self.rates), others[0] if others else 0)
+        candidates = [count for count in (self.number // 2, self.number * 2) if 1 <= count <= self.most]
+        return next((count for count in candidates if count not in self.rates), candidates[0] if candidates else 0)
 
     def _judge(self, trainer: Trainer) -> None:
         """End a trial."""
-        tried, before = max(self.rates[self.trial]), max(self.rates[self.number])
-        if tried > FASTER * before:
-            trainer.log(f"{self.trial} threads: {tried:,.0f} agent-steps/s, with {self.number} {before:,.0f}")
+        tried, current = max(self.rates[self.trial]), max(self.rates[self.number])
+        if tried > FASTER * current:
+            trainer.log(f"{self.trial} threads: {tried:,.0f} agent-steps/s, with {self.number} {current:,.0f}")
             self.number, self.pause = self.trial, SOONEST
         else:
             self.pause = min(2 * self.pause, LATEST)
@@ -91,7 +91,7 @@ class ThreadChoice(Callback):
             return
         self.is_busy, self.pause = is_busy, SOONEST
         if is_busy:
-            held = f"other programs hold the cores: this run gets {max(self.shares):.2f} of one"
-            trainer.log(f"{held}; its threads do not wait for each other, and how many are best is tried again")
+            message = f"other programs hold the cores: this run gets {max(self.shares):.2f} of one"
+            trainer.log(f"{message}; its threads do not wait for each other, and how many are best is tried again")
         else:
             trainer.log("the cores are free again")

@@ -57,9 +57,9 @@ def _mean(rows: Rows, name: str) -> float:
 def _random_actions(first: Mapping[str, float | None], recent: Rows) -> str:
     kinds = {}
     for kind in ("move", "turn", "fire"):
-        before, now = first.get(f"entropy_{kind}"), _mean(recent, f"entropy_{kind}")
-        if before is not None and now > RANDOM_SHARE * before:
-            kinds[kind] = f"{kind} {now:.2f}, at first {before:.2f}"
+        initial, entropy = first.get(f"entropy_{kind}"), _mean(recent, f"entropy_{kind}")
+        if initial is not None and entropy > RANDOM_SHARE * initial:
+            kinds[kind] = f"{kind} {entropy:.2f}, at first {initial:.2f}"
     if not kinds:
         return ""
     return (
@@ -99,11 +99,11 @@ def _not_finite(recent: Rows) -> str:
 
 
 def _first_stage(recent: Rows, config: TrainConfig) -> str:
-    stage, rate, asked = recent[-1].get("stage"), recent[-1].get("stage_win_rate"), config.curriculum.step_up
-    if len(stages_of(config)) == 1 or stage != 1 or rate is None or rate >= asked:
+    stage, rate, threshold = recent[-1].get("stage"), recent[-1].get("stage_win_rate"), config.curriculum.step_up
+    if len(stages_of(config)) == 1 or stage != 1 or rate is None or rate >= threshold:
         return ""
     return (
-        f"the first stage is not left ({rate:.0%} of its battles won, {asked:.0%} asked): try a larger "
+        f"the first stage is not left ({rate:.0%} of its battles won, {threshold:.0%} asked): try a larger "
         "--total-agent-steps, a lower --curriculum.step-up or an easier first one of --curriculum.opponents"
     )
 

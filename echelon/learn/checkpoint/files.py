@@ -76,32 +76,32 @@ def save_checkpoint(
     Raises:
         FileError: a file cannot be written; then there is no folder.
     """
-    draft = path.parent / f".{path.name}.draft"
-    with new_folder(path, draft) if ranks.is_first else contextlib.nullcontext():
+    temporary = path.parent / f".{path.name}.draft"
+    with new_folder(path, temporary) if ranks.is_first else contextlib.nullcontext():
         ranks.barrier()
-        hashes = {} if run is None else write_run_files(draft, run, ranks)
-        met = gather_provenance(provenance, ranks)
+        hashes = {} if run is None else write_run_files(temporary, run, ranks)
+        merged = gather_provenance(provenance, ranks)
         if ranks.is_first:
             for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
-                hashes[name] = write_hashed(draft / name, weight_bytes(tensors))
+                hashes[name] = write_hashed(temporary / name, weight_bytes(tensors))
             claims = {
                 **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
                 "counters": as_json(counters),
                 "curriculum": as_json(curriculum or CurriculumState()),
                 **claims_of_run(run, ranks),
                 "files": hashes,
-                PROVENANCE: met.as_json(),
+                PROVENANCE: merged.as_json(),
                 SAVED_AT: round(time.time(), 3),
             }
-            write_through(draft / CLAIMS, json_bytes(claims))
+            write_through(temporary / CLAIMS, json_bytes(claims))
     ranks.barrier()
 
 
 def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]:
     """Write this process's resume state; returns the sha256 of every process's file by name."""
-    own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
-    everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8, device="cpu"))
-    return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
+    sha256 = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
+    digests = ranks.gather(torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8, device="cpu"))
+    return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(digests)}
 
 
 def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
@@ -157,10 +157,10 @@ def find_checkpoint(path: str | Path) -> Path:
 
 def newest_checkpoint(folder: Path) -> Path:
     """Checkpoint in `folder` with the most iterations."""
-    found = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
-    if not found:
+    checkpoints = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
+    if not checkpoints:
         raise FileError(f"{folder}: expected a checkpoint, found none")
-    return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path
+    return max(checkpoints, key=lambda checkpoint: checkpoint.counters.iterations).path
 
 
 def checkpoint_path(folder: Path, iteration: int) -> Path:
@@ -175,10 +175,10 @@ def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
     drafts of killed processes are deleted too.
     """
     root = folder / "checkpoints"
-    kept = set() if best is None else {checkpoint_path(folder, best)}
+    keep = set() if best is None else {checkpoint_path(folder, best)}
     numbered = [path for path in checkpoints_in(root) if re.fullmatch(r"iteration_\d+", path.name)]
     for path in sorted(numbered, key=lambda path: int(path.name[len("iteration_") :]))[: max(0, len(numbered) - last)]:
-        if path not in kept:
+        if path not in keep:
             with writing_to(path):
                 path.rename(path.parent / f".{path.name}.gone")
     with writing_to(root):
@@ -215,7 +215,7 @@ class CheckpointReport:
 
     @property
     def is_valid(self) -> bool:
-        return all(not found.problem for found in self.files)
+        return all(not file.problem for file in self.files)
 
 
 def inspect_checkpoint(path: Path) -> CheckpointReport:
@@ -223,11 +223,13 @@ def inspect_checkpoint(path: Path) -> CheckpointReport:
     numbers are finite."""
     try:
         path = find_checkpoint(path)
-        found = open_checkpoint(path)
+        checkpoint = open_checkpoint(path)
     except FileError as error:
         return CheckpointReport(str(path), files=[FileReport(CLAIMS, problem=str(error))])
-    files = [inspect_file(found, name) for name in sorted(found.claims["files"])]
-    return CheckpointReport(str(path), found.claims, files, found.versions.as_json(), found.provenance.as_json())
+    files = [inspect_file(checkpoint, name) for name in sorted(checkpoint.claims["files"])]
+    return CheckpointReport(
+        str(path), checkpoint.claims, files, checkpoint.versions.as_json(), checkpoint.provenance.as_json()
+    )
 
 
 def inspect_file(found: Checkpoint, name: str) -> FileReport:

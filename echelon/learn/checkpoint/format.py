@@ -138,10 +138,10 @@ class Checkpoint:
     @property
     def extra_rewards(self) -> dict[str, float]:
         """Weight of each reward term of the user's own, by name; their functions are in no file."""
-        told = self.claims["env"].get("reward", {})
-        extra = told.get(EXTRA, {}) if isinstance(told, dict) else {}
-        holds = isinstance(extra, dict) and all(type(weight) in (int, float) for weight in extra.values())
-        expect(holds, f"{CLAIMS}: env.reward.{EXTRA}", "numbers by name", extra)
+        reward = self.claims["env"].get("reward", {})
+        extra = reward.get(EXTRA, {}) if isinstance(reward, dict) else {}
+        is_valid = isinstance(extra, dict) and all(type(weight) in (int, float) for weight in extra.values())
+        expect(is_valid, f"{CLAIMS}: env.reward.{EXTRA}", "numbers by name", extra)
         return dict(extra)
 
     @property
@@ -160,10 +160,10 @@ class Checkpoint:
 
     def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
         """Build the policy from the checkpoint alone, in evaluation mode."""
-        like = self.shell()
-        memory = memory_shapes(like)
+        shell = self.shell()
+        memory = memory_shapes(shell)
         expect(self.claims["memory"] == memory, f"{CLAIMS}: memory", f"{memory}", self.claims["memory"])
-        expected = like.state_dict()
+        expected = shell.state_dict()
         tensors = self.tensors(POLICY)
         check_tensors(POLICY, tensors, expected)
         policy = self.model.build(PolicySpecs(self.claims["comm_dim"]))
@@ -204,8 +204,8 @@ class Checkpoint:
         norm, claimed = ValueNorm(), self.claims["value_norm"]
         for name, buffer in norm.named_buffers():
             value = claimed.get(name)
-            holds = type(value) in (float, int) and abs(value) <= MOST_VALUE
-            expect(holds, f"{CLAIMS}: value_norm.{name}", f"a number within {MOST_VALUE:g}", value)
+            is_valid = type(value) in (float, int) and abs(value) <= MOST_VALUE
+            expect(is_valid, f"{CLAIMS}: value_norm.{name}", f"a number within {MOST_VALUE:g}", value)
             buffer.fill_(value)
         return norm
 
@@ -232,25 +232,25 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         if name in ONLY and claims[name] != ONLY[name]:
             hint = ": only checkpoints of this version are read" if name == "version" else ""
             raise FileError(f"{CLAIMS}: {name} must be {ONLY[name]!r}, got {claims[name]!r:.80}{hint}")
-    found = Checkpoint(path, claims)
-    _ = found.versions  # Refused first: what another version of Echelon wrote may differ in all that follows.
+    checkpoint = Checkpoint(path, claims)
+    _ = checkpoint.versions  # Refused first: what another version of Echelon wrote may differ in all that follows.
     # Before anything is allocated from it.
     expect(0 <= claims["comm_dim"] <= MOST_COMMS, f"{CLAIMS}: comm_dim", f"0..{MOST_COMMS}", claims["comm_dim"])
     require_files(claims["files"], claims["processes"])
-    _ = found.provenance
-    ours = layout.layout_hash(claims["comm_dim"])
-    if claims["layout_hash"] != ours:
+    _ = checkpoint.provenance
+    expected = layout.layout_hash(claims["comm_dim"])
+    if claims["layout_hash"] != expected:
         hint = "it was made with another feature layout; use the Echelon it was trained with"
-        raise FileError(f"{CLAIMS}: layout_hash must be {ours}, got {claims['layout_hash']}: {hint}")
-    return found
+        raise FileError(f"{CLAIMS}: layout_hash must be {expected}, got {claims['layout_hash']}: {hint}")
+    return checkpoint
 
 
 @functools.cache
 def tell_rules(name: str, rules: int) -> None:
     """Log, once, that what was trained under earlier rules plays under those of today."""
-    ours = current_versions().rules
-    if rules != ours:
-        logger.warning("%s: trained under rules %d, plays under rules %d, which are new to it", name, rules, ours)
+    current = current_versions().rules
+    if rules != current:
+        logger.warning("%s: trained under rules %d, plays under rules %d, which are new to it", name, rules, current)
 
 
 def require_files(files: dict[str, Any], processes: int) -> None:
@@ -286,19 +286,19 @@ def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> i
     """Bytes of the resume state of one process: its battles, the policies that it meets, and what callbacks keep."""
     memory = sum(math.prod(claimed_shape(name, shape)) for name, shape in claims["memory"].items())
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
-    ground = COLUMN_BYTES * env.world.size_x * env.world.size_y
-    battle = env.num_mechs * (mech + MECH_PAIR_BYTES * env.num_mechs) + ground
+    terrain = COLUMN_BYTES * env.world.size_x * env.world.size_y
+    battle = env.num_mechs * (mech + MECH_PAIR_BYTES * env.num_mechs) + terrain
     maps = 64 * sum((env.num_maps, *(position.weight for position in env.positions)))
     policies = count(claims, "past_kept") + POLICIES_A_BLOCK * (count(claims, "past_blocks") + 1)
-    found = MAX_HEADER_BYTES + OTHERS_BYTES + count(claims, "num_envs") * battle + maps + policies * weights
-    return min(found, MAX_RUN_BYTES)
+    total = MAX_HEADER_BYTES + OTHERS_BYTES + count(claims, "num_envs") * battle + maps + policies * weights
+    return min(total, MAX_RUN_BYTES)
 
 
 def count(claims: Mapping[str, Any], name: str) -> int:
     """A number among the settings of a run; 0 where it names none."""
     value = claims["settings"].get(name, 0)
-    holds = type(value) is int and 0 <= value <= MOST_BATTLES
-    expect(holds, f"{CLAIMS}: settings.{name}", f"0..{MOST_BATTLES}", value)
+    is_valid = type(value) is int and 0 <= value <= MOST_BATTLES
+    expect(is_valid, f"{CLAIMS}: settings.{name}", f"0..{MOST_BATTLES}", value)
     return int(value)
 
 

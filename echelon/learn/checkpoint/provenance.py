@@ -58,10 +58,10 @@ class Provenance:
             return self
         kept, unknown = {}, {*self.unknown, *other.unknown}
         for kind in ENTRIES:
-            own = getattr(self, kind)
-            new = sorted(set(getattr(other, kind)) - set(own))
-            kept[kind] = tuple(sorted([*own, *new[: MOST - len(own)]]))
-            if len(own) + len(new) > MOST:
+            entries = getattr(self, kind)
+            new = sorted(set(getattr(other, kind)) - set(entries))
+            kept[kind] = tuple(sorted([*entries, *new[: MOST - len(entries)]]))
+            if len(entries) + len(new) > MOST:
                 unknown.add(kind)
         return Provenance(**kept, unknown=tuple(sorted(unknown)))
 
@@ -135,9 +135,9 @@ def provenance_from_json(claims: Mapping[str, Any], name: str) -> Provenance:
 def met_in(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
     """What a learner meets that commands a whole team in battles of a config against some opponents."""
     splits = () if config.positions and config.split is None else (split_of(config),)
-    own = Provenance(battles=battle_hashes(config), partners=(SELF,), splits=splits)
+    provenance = Provenance(battles=battle_hashes(config), partners=(SELF,), splits=splits)
     rules = str(config.signature()[RULES])
-    return replace(own, opponents=tuple(sorted(opponents)), rules=(rules,))
+    return replace(provenance, opponents=tuple(sorted(opponents)), rules=(rules,))
 
 
 def split_of(config: EnvConfig) -> str:
@@ -147,8 +147,8 @@ def split_of(config: EnvConfig) -> str:
 
 def battle_hashes(config: EnvConfig) -> tuple[str, ...]:
     """`battle_hash` of each position alone that battles begin in, sorted; without positions that of the config."""
-    alone = [replace(config, positions=(replace(each, weight=1),)) for each in config.positions]
-    return tuple(sorted({battle_hash(one) for one in alone or [config]}))
+    alone = [replace(config, positions=(replace(position, weight=1),)) for position in config.positions]
+    return tuple(sorted({battle_hash(battle_config) for battle_config in alone or [config]}))
 
 
 def battle_hash(config: EnvConfig) -> str:

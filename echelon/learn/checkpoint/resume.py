@@ -32,10 +32,10 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
     Args:
         extra_rewards: weight of each reward term of the user's own, by name.
     """
-    ours, theirs = current_versions().rules, start.versions.rules
-    if ours != theirs:
+    current, stored = current_versions().rules, start.versions.rules
+    if current != stored:
         hint = "play it as it is (arena.py play), or train a new run"
-        raise ConfigError(f"--resume: rules_version must be {ours} to go on with a run, got {theirs}: {hint}")
+        raise ConfigError(f"--resume: rules_version must be {current} to go on with a run, got {stored}: {hint}")
     require_same("--resume", "env", config.env.signature(extra_rewards), start.env.signature(start.extra_rewards))
     require_same("--resume", "model", model_to_json(config.model), model_to_json(start.model))
 
@@ -71,8 +71,8 @@ def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, ten
         return
     expected: dict[str, Tensor] = {}
     for name, parameter in policy.named_parameters():
-        like = parameter.detach().cpu()
-        expected |= {f"optimizer.{name}.{entry}": like for entry in ("exp_avg", "exp_avg_sq")}
+        detached = parameter.detach().cpu()
+        expected |= {f"optimizer.{name}.{entry}": detached for entry in ("exp_avg", "exp_avg_sq")}
         expected[f"optimizer.{name}.step"] = torch.zeros((), dtype=torch.float32, device="cpu")
     check_tensors(LEARNER, tensors, expected)
     for name, parameter in policy.named_parameters():
@@ -121,51 +121,51 @@ class EnvSnapshot:
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         expected |= {f"now.{key}": value for key, value in current_step(collector).items()}
         expected |= {"next_seed": env.next_seed, "earned": collector.earned, "map_seeds": maps.seed}
-        apart = {part: parts_of(state_dict.tensors, part) for part in (GROUND, LEVELS)}
-        whole = StateDict(
-            {key: value for key, value in state_dict.tensors.items() if key.partition(".")[0] not in apart},
+        sparse = {prefix: parts_of(state_dict.tensors, prefix) for prefix in (GROUND, LEVELS)}
+        dense = StateDict(
+            {key: value for key, value in state_dict.tensors.items() if key.partition(".")[0] not in sparse},
             state_dict.facts,
             state_dict.name,
         )
-        whole.check(expected)
-        check_indices(whole, env)
+        dense.check(expected)
+        check_indices(dense, env)
         with ordinary_tensors():
-            self._restore_maps(whole, apart[LEVELS])
-            own = {key: value.to(env.device) for key, value in whole.tensors.items()}
-            state = with_leaves(env.state, {key: own[f"state.{key}"] for key in leaves_of(env.state)})
-            ground = {key: value.to(env.device) for key, value in apart[GROUND].items()}
+            self._restore_maps(dense, sparse[LEVELS])
+            tensors = {key: value.to(env.device) for key, value in dense.tensors.items()}
+            state = with_leaves(env.state, {key: tensors[f"state.{key}"] for key in leaves_of(env.state)})
+            difference = {key: value.to(env.device) for key, value in sparse[GROUND].items()}
             env.state = state.replace(
-                terrain=apply_terrain_diff(untouched(state.map_id, maps), ground, state_dict.name)
+                terrain=apply_terrain_diff(untouched(state.map_id, maps), difference, state_dict.name)
             )
-            env.next_seed = own["next_seed"]
-            collector.earned.copy_(own["earned"])
+            env.next_seed = tensors["next_seed"]
+            collector.earned.copy_(tensors["earned"])
             for key in current_step(collector):
-                collector.now.set(tuple(key.split(".")), own[f"now.{key}"])
+                collector.now.set(tuple(key.split(".")), tensors[f"now.{key}"])
 
     def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
         """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""
         map_pool, levels = self.collector.env.map_pool, self.collector.levels
-        drawn = stored.row("drawn", int, len(map_pool.active))
+        active = stored.row("drawn", int, len(map_pool.active))
         spares = stored.row("spares", int, len(map_pool.spares))
         expected = sorted(map_pool.active.tolist() + map_pool.spares)
-        if sorted(drawn + spares) != expected:
+        if sorted(active + spares) != expected:
             often = f"{len(expected)} maps once" if len(set(expected)) == len(expected) else "position by its weight"
-            raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {drawn}, {spares}")
-        renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(drawn) - 1)
+            raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {active}, {spares}")
+        renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(active) - 1)
         # Weights that scores made are gone with the scores.
         is_weighted = "weighted" in stored.facts and (levels is not None or not scored)
         weighted = stored.row("weighted", int, len(map_pool.drawn)) if is_weighted else None
-        if not set(weighted or drawn) <= set(drawn):
-            raise FileError(f"{stored.name}.weighted must name maps of {drawn}, got {sorted(set(weighted or ()))}")
-        map_pool.restore(stored.tensors["map_seeds"], drawn, spares, renewals, oldest, weighted)
+        if not set(weighted or active) <= set(active):
+            raise FileError(f"{stored.name}.weighted must name maps of {active}, got {sorted(set(weighted or ()))}")
+        map_pool.restore(stored.tensors["map_seeds"], active, spares, renewals, oldest, weighted)
         if levels is not None and scored:
             levels.restore(StateDict(scored, name=f"{stored.name}: {LEVELS}"))
 
 
 def parts_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     """The tensors `PART.NAME`, by `NAME`."""
-    named = {key.partition("."): value for key, value in tensors.items()}
-    return {name: value for (owner, _, name), value in named.items() if owner == part}
+    split_keys = {key.partition("."): value for key, value in tensors.items()}
+    return {name: value for (owner, _, name), value in split_keys.items() if owner == part}
 
 
 def current_step(collector: TeamCollector) -> dict[str, Tensor]:
@@ -184,26 +184,26 @@ def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
     For each field of `Terrain`, `FIELD.index [K]` int64 into the flattened field, and `FIELD.value [K]`, the exclusive
     or of the two values there.
     """
-    found: dict[str, Tensor] = {}
-    ground = untouched(state.map_id, maps)
+    result: dict[str, Tensor] = {}
+    original = untouched(state.map_id, maps)
     for field, value in state.terrain.items():
-        difference = (value ^ ground.get(field)).flatten()
+        difference = (value ^ original.get(field)).flatten()
         index = difference.nonzero()[:, 0]
-        found |= {f"{field}.index": index, f"{field}.value": difference[index]}
-    return found
+        result |= {f"{field}.index": index, f"{field}.value": difference[index]}
+    return result
 
 
 def apply_terrain_diff(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
     """Apply the result of `terrain_diff` to `ground` in place, and return it."""
-    expected = {f"{field}.{part}" for field in ground.keys() for part in ("index", "value")}
+    expected = {f"{field}.{suffix}" for field in ground.keys() for suffix in ("index", "value")}
     if found.keys() != expected:
         raise FileError(f"{name}: terrain must have {sorted(expected)}, got {sorted(found)}")
     for field, value in ground.items():
         index, difference = found[f"{field}.index"], found[f"{field}.value"]
         is_list = index.dim() == 1 and index.shape == difference.shape
         if not is_list or index.dtype != torch.int64 or difference.dtype != value.dtype:
-            got = f"{index.dtype} {tuple(index.shape)} and {difference.dtype} {tuple(difference.shape)}"
-            raise FileError(f"{name}: changes of {field}: expected int64 [K] and {value.dtype} [K], got {got}")
+            actual = f"{index.dtype} {tuple(index.shape)} and {difference.dtype} {tuple(difference.shape)}"
+            raise FileError(f"{name}: changes of {field}: expected int64 [K] and {value.dtype} [K], got {actual}")
         require_within(name, f"{field}.index", index, 0, value.numel() - 1)
         value.view(-1)[index] ^= difference
     return ground
@@ -229,6 +229,6 @@ def require_within(name: str, key: str, value: Tensor, low: int, high: int) -> N
     """Raise `FileError` unless every entry is in `low..high`."""
     if value.numel() == 0:
         return
-    least, most = (int(x) for x in value.aminmax())
-    if least < low or most > high:
-        raise FileError(f"{name}: tensor {key}: expected {low}..{high}, got {least}..{most}")
+    lowest, highest = (int(x) for x in value.aminmax())
+    if lowest < low or highest > high:
+        raise FileError(f"{name}: tensor {key}: expected {low}..{high}, got {lowest}..{highest}")

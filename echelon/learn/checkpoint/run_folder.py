@@ -29,7 +29,7 @@ def choose_folder(config: TrainConfig) -> Path:
         return Path(config.resume).absolute().parent.parent
     if config.resume == "latest" and not is_named:
         parent = Path(config.run_dir).parent
-        runs = [found.parent for found in parent.glob("*/checkpoints")]
+        runs = [path.parent for path in parent.glob("*/checkpoints")]
         if not runs:
             raise FileError(f"{parent}: expected a run to resume, found none")
         return max(runs, key=lambda folder: (last_saved_at(folder), folder.name))
@@ -141,9 +141,9 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
 def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkpoint | None]]:
     """The locked folder of a run and the checkpoint that it resumes from, on every process."""
     folder = Path(ranks.broadcast_text(str(choose_folder(config))))
-    asked = ranks.gather_texts(config.resume)
+    requested = ranks.gather_texts(config.resume)
     limit = "the same on all processes: does each see the run folder?"
-    require(len(set(asked)) == 1, "--resume", limit, asked)
+    require(len(set(requested)) == 1, "--resume", limit, requested)
     if config.resume == "latest":
         # Fail before the folder is created.
         newest_checkpoint(folder / "checkpoints")
@@ -161,8 +161,8 @@ def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
         return None
     latest = config.resume == "latest"
     start = open_checkpoint(newest_checkpoint(folder / "checkpoints") if latest else config.resume)
-    begun = start.claims["settings"].get("init", "")
-    require(config.init == begun, "--init", f"{begun!r:.80}, with which the run began that is resumed", config.init)
+    initial = start.claims["settings"].get("init", "")
+    require(config.init == initial, "--init", f"{initial!r:.80}, with which the run began that is resumed", config.init)
     if not latest:
         check_folder("--run-dir", folder, start)
     return start

@@ -65,9 +65,9 @@ def shipped_checkpoint(name: str) -> Checkpoint:
         ConfigError: there is none of that name.
         FileError: its files are not those that the table names.
     """
-    known = trained()
-    require(name in known, "a trained policy", f"one of {', '.join(known)}", name)
-    found = open_checkpoint(FOLDER / name)
-    expected, claimed = known[name].sha256, found.claims["files"][POLICY]
+    policies = trained()
+    require(name in policies, "a trained policy", f"one of {', '.join(policies)}", name)
+    checkpoint = open_checkpoint(FOLDER / name)
+    expected, claimed = policies[name].sha256, checkpoint.claims["files"][POLICY]
     expect(claimed == expected, f"trained:{name}: sha256", f"{expected}, as in {TABLE}", claimed)
-    return found
+    return checkpoint

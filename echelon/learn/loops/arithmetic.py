@@ -64,10 +64,10 @@ def halved(value: Any) -> Any:
 @jit.called
 def exponential(x: Any) -> Any:
     """e^x of a float32, with a relative error of 2e-7 at most; of x beyond `FARTHEST` that of `FARTHEST`."""
-    near = min(max(x, -FARTHEST), FARTHEST)
-    power = (near * PER_LN_2 + TO_WHOLE) - TO_WHOLE
+    clamped = min(max(x, -FARTHEST), FARTHEST)
+    power = (clamped * PER_LN_2 + TO_WHOLE) - TO_WHOLE
     # Whatever is no number stays none.
-    r = ((near + (x - x)) - power * LN_2_HIGH) - power * LN_2_LOW
+    r = ((clamped + (x - x)) - power * LN_2_HIGH) - power * LN_2_LOW
     p = EXPONENTIAL[0] * r + EXPONENTIAL[1]
     p = p * r + EXPONENTIAL[2]
     p = p * r + EXPONENTIAL[3]

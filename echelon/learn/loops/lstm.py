@@ -16,7 +16,7 @@ from echelon.learn.loops.arithmetic import ONE, TWO, array, compiled, exponentia
 def _advance(gates: Any, before_c: Any, keep: Any, is_half: bool, h: Any, next_h: Any, next_c: Any) -> None:
     width = before_c.shape[1]
     for row in range(before_c.shape[0]):
-        kept = keep[row, 0]
+        mask = keep[row, 0]
         for j in range(width):
             # A gate is 1 / (1 + e^-x), the candidate (1 - e^-2x) / (1 + e^-2x); two of them share a division.
             to_i = ONE + exponential(-widened(gates[row, j], is_half))
@@ -27,11 +27,11 @@ def _advance(gates: Any, before_c: Any, keep: Any, is_half: bool, h: Any, next_h
             to_tanh = exponential(-TWO * c)
             out = (ONE - to_tanh) / (to_o * (ONE + to_tanh))
             h[row, j] = out
-            next_c[row, j] = c * kept
+            next_c[row, j] = c * mask
             if is_half:
-                next_h[row, j] = halved(out * kept)
+                next_h[row, j] = halved(out * mask)
             else:
-                next_h[row, j] = out * kept
+                next_h[row, j] = out * mask
 
 
 def advance(gates: Tensor, before_c: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,7 +60,7 @@ def _retreat(
 ) -> None:
     width = before_c.shape[1]
     for row in range(before_c.shape[0]):
-        kept = keep[row, 0]
+        mask = keep[row, 0]
         for j in range(width):
             to_i = ONE + exponential(-widened(gates[row, j], is_half))
             to_f = ONE + exponential(-widened(gates[row, width + j], is_half))
@@ -72,18 +72,18 @@ def _retreat(
             g, o = (ONE - to_g) * shared * to_o, shared * (ONE + to_g)
             to_tanh = exponential(-TWO * (f * before_c[row, j] + i * g))
             squashed = (ONE - to_tanh) / (ONE + to_tanh)
-            at_h = grad[row, j] + widened(to_h[row, j], is_half) * kept
-            at_c = to_c[row, j] * kept + at_h * o * (ONE - squashed * squashed)
+            at_h = grad[row, j] + widened(to_h[row, j], is_half) * mask
+            at_c = to_c[row, j] * mask + at_h * o * (ONE - squashed * squashed)
             to_before[row, j] = at_c * f
             slopes_i[j], slopes_f[j] = at_c * g * i * (ONE - i), at_c * before_c[row, j] * f * (ONE - f)
             slopes_g[j], slopes_o[j] = at_c * i * (ONE - g * g), at_h * squashed * o * (ONE - o)
         # Not in the same loop: LLVM could not tell that what one writes the others do not.
-        for number, slopes in enumerate((slopes_i, slopes_f, slopes_g, slopes_o)):
+        for gate, slopes in enumerate((slopes_i, slopes_f, slopes_g, slopes_o)):
             for j in range(width):
                 if is_half:
-                    to_gates[row, number * width + j] = halved(slopes[j])
+                    to_gates[row, gate * width + j] = halved(slopes[j])
                 else:
-                    to_gates[row, number * width + j] = slopes[j]
+                    to_gates[row, gate * width + j] = slopes[j]
 
 
 def retreat(

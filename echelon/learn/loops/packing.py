@@ -36,31 +36,31 @@ def pool_all(x: Any, is_half: bool, ends: Any, out: Any, largest: Any) -> None:
     sets one after the other, and behind the last `ends` rows that belong to none.
     """
     width = x.shape[1]
-    begin = 0
+    start = 0
     for row in range(len(ends)):
         for w in range(width):
             out[row, w], out[row, width + w], largest[row, w] = ZERO, ZERO, -1
-        for member in range(begin, ends[row]):
+        for member in range(start, ends[row]):
             for w in range(width):
                 value, maximum = max(widened(x[member, w], is_half), ZERO), out[row, width + w]
                 is_larger = value > maximum
                 out[row, w] += value
                 out[row, width + w] = value if is_larger else maximum
                 largest[row, w] = member if is_larger else largest[row, w]
-        share = ONE / np.float32(max(ends[row] - begin, 1))
+        share = ONE / np.float32(max(ends[row] - start, 1))
         for w in range(width):
             out[row, w] *= share
-        begin = ends[row]
+        start = ends[row]
 
 
 @compiled
 def unpool_all(grad: Any, x: Any, is_half: bool, ends: Any, largest: Any, out: Any) -> None:
     """Backward pass of `pool_all`, from `grad [R, 2 * W]` into `out [F, W]`."""
     width = x.shape[1]
-    begin = 0
+    start = 0
     for row in range(len(ends)):
-        share = ONE / np.float32(max(ends[row] - begin, 1))
-        for member in range(begin, ends[row]):
+        share = ONE / np.float32(max(ends[row] - start, 1))
+        for member in range(start, ends[row]):
             for w in range(width):
                 value = grad[row, w] * share + (grad[row, width + w] if largest[row, w] == member else ZERO)
                 value = value if widened(x[member, w], is_half) > ZERO else ZERO
@@ -68,8 +68,8 @@ def unpool_all(grad: Any, x: Any, is_half: bool, ends: Any, largest: Any, out: A
                     out[member, w] = halved(value)
                 else:
                     out[member, w] = value
-        begin = ends[row]
-    for member in range(begin, len(out)):
+        start = ends[row]
+    for member in range(start, len(out)):
         for w in range(width):
             out[member, w] = 0
 

@@ -98,9 +98,9 @@ def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: obj
 
     if base.memory.supports_vmap:
         return torch.vmap(single)(weights, *inputs)
-    number = len(next(iter(weights.values())))
-    each = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(number)]
-    return tree_map(lambda *leaves: torch.stack(leaves), *each)
+    n = len(next(iter(weights.values())))
+    outputs = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(n)]
+    return tree_map(lambda *leaves: torch.stack(leaves), *outputs)
 
 
 class ActorCritic(TensorDictModuleBase):

@@ -93,11 +93,11 @@ class ActionDistribution(SquashedNormal):
         loc, scale = self.base_dist.loc[..., TRIGGERS], self.base_dist.scale[..., TRIGGERS]
         is_held = value > 0
         log_prob = torch.special.log_ndtr(torch.where(is_held, loc, -loc) / scale)
-        held, edge = log_prob[..., EMITTER], (loc[..., EMITTER] - EMITTER_EDGE) / scale[..., EMITTER]
+        log_probs, edge = log_prob[..., EMITTER], (loc[..., EMITTER] - EMITTER_EDGE) / scale[..., EMITTER]
         # P(0 < u <= edge) = P(u > 0) - P(u > edge).
-        between = (held.exp() - torch.special.ndtr(edge)).clamp_min(SMALLEST).log()
+        between = (log_probs.exp() - torch.special.ndtr(edge)).clamp_min(SMALLEST).log()
         above = torch.where(value[..., EMITTER] > EMITTER_EDGE, torch.special.log_ndtr(edge), between)
-        emitter = torch.where(is_held[..., EMITTER], above, held)
+        emitter = torch.where(is_held[..., EMITTER], above, log_probs)
         parts = log_prob[..., :EMITTER], emitter[..., None], log_prob[..., EMITTER + 1 :]
         return torch.cat(parts, -1)
 

@@ -33,12 +33,12 @@ def new_layer() -> dict[str, Any]:
 @contextmanager
 def without_numbers() -> Iterator[None]:
     """Context manager in which networks are made that have shapes only, and take no memory."""
-    before = _new_on.set("meta")
+    token = _new_on.set("meta")
     try:
         with torch.device("meta"):
             yield
     finally:
-        _new_on.reset(before)
+        _new_on.reset(token)
 
 
 def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
@@ -81,8 +81,8 @@ class MaskedPool(torch.autograd.Function):
         masked, largest, count = ctx.saved_tensors
         to_mean, to_largest = grad.chunk(2, -1)
         is_largest = torch.rsub(masked - largest[..., None, :], 1, alpha=-STEEP).clamp_min_(0)
-        each = torch.addcmul((to_mean / count)[..., None, :], is_largest, to_largest[..., None, :])
-        return torch.ops.aten.threshold_backward(each, masked, 0), None
+        grad_input = torch.addcmul((to_mean / count)[..., None, :], is_largest, to_largest[..., None, :])
+        return torch.ops.aten.threshold_backward(grad_input, masked, 0), None
 
 
 class SetEncoder(nn.Module):
@@ -121,12 +121,12 @@ class GridEncoder(nn.Module):
         self.kernel = nn.Parameter(nn.init.orthogonal_(torch.empty(channels, 9, **new_layer()), math.sqrt(2)))
         self.bias = nn.Parameter(torch.zeros(channels, 1, **new_layer()))
         corners = range(0, cells - 2, 2)
-        places = torch.zeros(9, len(corners), len(corners), cells, cells, **new_layer())
-        for number in range(9):
+        kernels = torch.zeros(9, len(corners), len(corners), cells, cells, **new_layer())
+        for offset in range(9):
             for row, y in enumerate(corners):
                 for column, x in enumerate(corners):
-                    places[number, row, column, y + number // 3, x + number % 3] = 1.0
-        self.register_buffer("places", places.flatten(1), persistent=False)
+                    kernels[offset, row, column, y + offset // 3, x + offset % 3] = 1.0
+        self.register_buffer("places", kernels.flatten(1), persistent=False)
         self.cells = cells
         self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width, **new_layer()))
 

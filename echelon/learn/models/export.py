@@ -42,11 +42,11 @@ class MechStep(nn.Module):
         super().__init__()
         self.network = copy.deepcopy(policy.network).cpu().eval()
         self.network.compute = torch.float32
-        self.memory, told = list(policy.memory_spec().keys()), describe_battle(env)
-        streams = {f"observation.{name}": told["blue", "observation", name] for name in layout.STREAMS}
+        self.memory, fields = list(policy.memory_spec().keys()), describe_battle(env)
+        streams = {f"observation.{name}": fields["blue", "observation", name] for name in layout.STREAMS}
         self.inputs = {name: zeros(leaf.shape[2:], leaf.dtype) for name, leaf in streams.items()}
         """What one mech reads, zeros, by the names that `echelon describe` prints, in the order of the arguments."""
-        self.inputs[TELEMETRY] = zeros(told[TELEMETRY].shape[1:])
+        self.inputs[TELEMETRY] = zeros(fields[TELEMETRY].shape[1:])
         self.inputs |= {f"memory.{name}": zeros(leaf.shape) for name, leaf in policy.memory_spec().items()}
         if actions == "sampled":
             self.inputs[NOISE] = zeros((policy.specs.action_width,))
@@ -54,13 +54,13 @@ class MechStep(nn.Module):
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """`action [mechs, D]` in -1..1, then what each mech remembers next; arguments in the order of `inputs`."""
-        given = dict(zip(self.inputs, inputs, strict=True))
-        streams = tuple(given[f"observation.{name}"][:, None] for name in layout.STREAMS)
-        memory = {name: given[f"memory.{name}"][:, None] for name in self.memory}
-        output = self.network(streams, given[TELEMETRY], memory)
+        named_inputs = dict(zip(self.inputs, inputs, strict=True))
+        streams = tuple(named_inputs[f"observation.{name}"][:, None] for name in layout.STREAMS)
+        memory = {name: named_inputs[f"memory.{name}"][:, None] for name in self.memory}
+        output = self.network(streams, named_inputs[TELEMETRY], memory)
         u = output.loc[:, 0]
-        if NOISE in given:
-            u = u + output.scale[:, 0] * given[NOISE]
+        if NOISE in named_inputs:
+            u = u + output.scale[:, 0] * named_inputs[NOISE]
         return (u.tanh(), *(output.memory[name][:, 0] for name in self.memory))
 
 
@@ -72,14 +72,14 @@ def zeros(shape: Sequence[int], dtype: str = "torch.float32") -> Tensor:
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
     """Context manager without warnings and logs: the exporter tells of packages that it does not need."""
-    before = logging.root.manager.disable
+    previous = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(before)
+        logging.disable(previous)
 
 
 def export_onnx(
@@ -104,7 +104,7 @@ def export_onnx(
         with torch.no_grad(), quietly():
             program = torch.onnx.export(
                 step,
-                tuple(torch.stack([one] * TRACED) for one in step.inputs.values()),
+                tuple(torch.stack([tensor] * TRACED) for tensor in step.inputs.values()),
                 input_names=list(step.inputs),
                 output_names=step.outputs,
                 dynamic_shapes=(tuple({0: mechs} for _ in step.inputs),),
@@ -118,6 +118,6 @@ def export_onnx(
         ) from None
     assert program is not None
     program.model.metadata_props.update(about or {})
-    with replacing(path) as draft:
-        program.save(draft, external_data=False)
+    with replacing(path) as temporary:
+        program.save(temporary, external_data=False)
     return step

@@ -100,8 +100,8 @@ class PolicyOperator(WholeOperator, PolicyHead):
     def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
         super().__init__(policy, keys)
         self.in_keys = [*keys.read, IS_INIT]
-        written = [keys.action, keys.pre_tanh, keys.pre_tanh_log_prob, keys.embed]
-        self.out_keys = [*written, *keys.next_memory.values()]
+        outputs = [keys.action, keys.pre_tanh, keys.pre_tanh_log_prob, keys.embed]
+        self.out_keys = [*outputs, *keys.next_memory.values()]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Decide; in recurrent mode only embeddings and the parameters of the distributions are written."""
@@ -125,13 +125,13 @@ class ValueHead(Operator):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the values."""
         keys, layout, enemy = self.keys, self.layout(tensordict), None
-        embed, own = self.embed(tensordict, layout), layout.inward(tensordict.get(keys.ego))
+        embed, ego = self.embed(tensordict, layout), layout.inward(tensordict.get(keys.ego))
         if self.is_central:
             limit = "local where every mech is a row of the batch, or where the enemies' state is not shown"
-            shown = layout.mech_axis != "none" and keys.enemy in tensordict.keys(include_nested=True)
-            require(shown, "--model.critic", limit, "central")
+            has_enemy = layout.mech_axis != "none" and keys.enemy in tensordict.keys(include_nested=True)
+            require(has_enemy, "--model.critic", limit, "central")
             enemy = layout.inward(tensordict.get(keys.enemy))
-        values = self.policy.critic(embed, own, enemy, self.policy.network.compute)
+        values = self.policy.critic(embed, ego, enemy, self.policy.network.compute)
         value = layout.outward(values).unsqueeze(-1)
         tensordict.set(keys.state_value_normalized, value)
         real = value if self.normalizer is None else self.normalizer.denormalise(value)

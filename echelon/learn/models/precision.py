@@ -28,8 +28,8 @@ def has_native_bf16(device: torch.device) -> bool:
     """Whether the device has instructions for bfloat16 matrix products, without which bf16 is not faster."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    facts = CPU_FACTS.read_text() if CPU_FACTS.exists() else ""
-    return "avx512_bf16" in facts or "amx_bf16" in facts
+    cpu_info = CPU_FACTS.read_text() if CPU_FACTS.exists() else ""
+    return "avx512_bf16" in cpu_info or "amx_bf16" in cpu_info
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:

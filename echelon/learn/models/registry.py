@@ -97,8 +97,8 @@ def register_model(name: str, config: type[ModelConfig]) -> None:
 
 def check_class(name: str, config: object) -> None:
     """Raise `ConfigError` unless `config` is a subclass of `ModelConfig`."""
-    fits = isinstance(config, type) and issubclass(config, ModelConfig)
-    require(fits, f"model {name}", "a subclass of echelon.learn.models.registry.ModelConfig", config)
+    is_model = isinstance(config, type) and issubclass(config, ModelConfig)
+    require(is_model, f"model {name}", "a subclass of echelon.learn.models.registry.ModelConfig", config)
 
 
 def model_class(kind: str) -> type[ModelConfig]:
@@ -113,9 +113,9 @@ def model_class(kind: str) -> type[ModelConfig]:
     """
     if kind in _registered:
         return _registered[kind]
-    known = ", ".join([*BUILT_IN, *_registered])
+    names = ", ".join([*BUILT_IN, *_registered])
     is_name = kind in BUILT_IN or OBJECT_NAME.fullmatch(kind) is not None
-    require(is_name, "a model", f"one of {known}, or package.module:Config", kind)
+    require(is_name, "a model", f"one of {names}, or package.module:Config", kind)
     config: Any = import_object(BUILT_IN.get(kind, kind))
     check_class(kind, config)
     return config
@@ -123,8 +123,8 @@ def model_class(kind: str) -> type[ModelConfig]:
 
 def kind_of(config: ModelConfig) -> str:
     """The name by which `model_class` finds the class of `config`."""
-    known = [name for name in [*BUILT_IN, *_registered] if model_class(name) is type(config)]
-    return known[0] if known else f"{type(config).__module__}:{type(config).__qualname__}"
+    kinds = [name for name in [*BUILT_IN, *_registered] if model_class(name) is type(config)]
+    return kinds[0] if kinds else f"{type(config).__module__}:{type(config).__qualname__}"
 
 
 def model_with(kind: str, sizes: ModelConfig) -> ModelConfig:
@@ -169,8 +169,8 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
     rest = dict(values)
     kind = rest.pop(KIND, None)
     require(isinstance(kind, str), "model.kind", "a str", kind)
-    known = kind in BUILT_IN or kind in _registered
-    if not known:
+    is_known = kind in BUILT_IN or kind in _registered
+    if not is_known:
         module, colon, _ = kind.partition(":")
         if not colon or OBJECT_NAME.fullmatch(kind) is None:
             raise ConfigError(f"model.kind must be one of {', '.join([*BUILT_IN, *_registered])}, got {kind!r:.80}")

@@ -31,11 +31,11 @@ class ValueNorm(nn.Module):
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation `[]`, float64; 0 and 1 before the first update."""
-        seen = self.weight > 0
-        weight = torch.where(seen, self.weight, 1.0)
+        is_updated = self.weight > 0
+        weight = torch.where(is_updated, self.weight, 1.0)
         mean = self.mean / weight
         deviation = (self.square / weight - mean.square()).clamp_min(EPSILON).sqrt()
-        return mean, torch.where(seen, deviation, 1.0)
+        return mean, torch.where(is_updated, deviation, 1.0)
 
     @torch.no_grad()
     def update(self, target: Tensor, ranks: Ranks = ALONE, exists: Tensor | None = None) -> None:
@@ -47,8 +47,8 @@ class ValueNorm(nn.Module):
             exists: which of them count, as in `mean_of_existing`; None for all.
         """
         target = target.double()
-        for total, new in ((self.mean, target), (self.square, target.square())):
-            total.mul_(self.decay).add_((1 - self.decay) * ranks.mean(mean_of_existing(new, exists)))
+        for total, values in ((self.mean, target), (self.square, target.square())):
+            total.mul_(self.decay).add_((1 - self.decay) * ranks.mean(mean_of_existing(values, exists)))
         self.weight.mul_(self.decay).add_(1 - self.decay)
 
     def normalise(self, value: Tensor) -> Tensor:

@@ -74,10 +74,10 @@ class PolicyAssignment:
         # For each group in the order of the batch: a range of battles, its policy, the part of its output.
         self.owners: dict[str, list[tuple[slice, str, int]]] = {group: [] for group in GROUPS}
         for name, teams in self.teams.items():
-            for part, (group, battles) in enumerate(teams):
-                self.owners[group].append((battles, name, part))
-        for parts in self.owners.values():
-            parts.sort(key=lambda part: part[0].start)
+            for index, (group, battles) in enumerate(teams):
+                self.owners[group].append((battles, name, index))
+        for slices in self.owners.values():
+            slices.sort(key=lambda part: part[0].start)
 
     def _rows_so_far(self) -> int:
         return sum(size(battles) for _, battles in self.teams[LEARNER])
@@ -91,14 +91,14 @@ class PolicyAssignment:
         teams of different size."""
         teams = self.teams[name]
         is_one = name == LEARNER or len(self._team_sizes(tensordict, name)) == 1
-        return [self._view(tensordict, name, own) for own in ([teams] if is_one else [[team] for team in teams])]
+        return [self._view(tensordict, name, slices) for slices in ([teams] if is_one else [[team] for team in teams])]
 
     def _view(self, tensordict: TensorDictBase, name: str, teams: Sequence[TeamSlice]) -> TensorDictBase:
         mechs = most_mechs(tensordict, teams)
-        shown = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in teams]
-        parts = [pad_team(team, mechs) for team in shown]
+        team_views = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in teams]
+        padded = [pad_team(team, mechs) for team in team_views]
         telemetry = torch.cat([for_each_mech(tensordict, 1)[battles] for _, battles in teams])
-        team: TensorDictBase = TensorDict.cat(parts, 0)
+        team: TensorDictBase = TensorDict.cat(padded, 0)
         team.set("telemetry", telemetry.expand(-1, team.shape[1], -1, -1))
         return team.set("memory", self._memory(tensordict, name, teams))
 
@@ -130,45 +130,47 @@ class PolicyAssignment:
                 nothing for the teams that it does not command.
             view: `view` of the learner, where that is there already.
         """
-        given = {} if view is None else {LEARNER: [view]}
-        decided = {
-            name: [policy(seen) for seen in given.get(name) or self.views(tensordict, name)]
+        learner_views = {} if view is None else {LEARNER: [view]}
+        outputs = {
+            name: [policy(policy_view) for policy_view in learner_views.get(name) or self.views(tensordict, name)]
             for name, policy in self.policies.items()
         }
-        parts = {name: self._split(name, decisions) for name, decisions in decided.items()}
+        per_slice = {name: self._split(name, decisions) for name, decisions in outputs.items()}
         for group, owners in self.owners.items():
             mechs = tensordict.get(group).shape[1]
-            actions = [parts[name][part].get("action")[:, :mechs] for _, name, part in owners]
+            actions = [per_slice[name][index].get("action")[:, :mechs] for _, name, index in owners]
             tensordict.set((group, "action"), torch.cat(actions, 0))
-            pieces = [
+            memories = [
                 NextMemory(
-                    (group, "memory", name, key), battles.start, parts[name][part]["next", "memory", key][:, :mechs]
+                    (group, "memory", name, key),
+                    battles.start,
+                    per_slice[name][index]["next", "memory", key][:, :mechs],
                 )
-                for battles, name, part in owners
+                for battles, name, index in owners
                 if name in self.memory.keys()
                 for key in self.memory[name].keys()
             ]
             if remembered is None:
-                self._write_memory(tensordict, pieces)
+                self._write_memory(tensordict, memories)
             else:
-                remembered += pieces
-        return decided[LEARNER][0]
+                remembered += memories
+        return outputs[LEARNER][0]
 
     def _split(self, name: str, decisions: Sequence[TensorDictBase]) -> list[TensorDictBase]:
         """Actions and next memories of a policy, by `TeamSlice`."""
-        found = [decision.select("action", ("next", "memory"), strict=False) for decision in decisions]
-        return list(found[0].split([size(battles) for _, battles in self.teams[name]])) if len(found) == 1 else found
+        parts = [decision.select("action", ("next", "memory"), strict=False) for decision in decisions]
+        return list(parts[0].split([size(battles) for _, battles in self.teams[name]])) if len(parts) == 1 else parts
 
     @staticmethod
     def _write_memory(tensordict: TensorDictBase, pieces: Sequence[NextMemory]) -> None:
         """Write next memories in the battles of their policies; elsewhere they stay unchanged."""
-        found: dict[tuple[str, ...], Tensor] = {}
+        merged: dict[tuple[str, ...], Tensor] = {}
         for key, start, value in pieces:
-            if key not in found:
-                found[key] = tensordict.get(key).clone()
-            found[key][start : start + len(value)] = value
-        for key, whole in found.items():
-            tensordict.set(("next", *key), whole)
+            if key not in merged:
+                merged[key] = tensordict.get(key).clone()
+            merged[key][start : start + len(value)] = value
+        for key, merged_value in merged.items():
+            tensordict.set(("next", *key), merged_value)
 
     def rows(self, per_group: dict[str, Tensor]) -> Tensor:
         """`[G, ...]` values of the learner's teams, from values `[B, ...]` of both groups."""
@@ -238,4 +240,4 @@ def count_readers(memory: TensorDictBase, blocks: int, slots: int) -> Tensor:
         memory: memory of the teams that the opponents command, batch `[B, A]`.
     """
     slot = memory.get(SLOT)[:, 0, 0].view(blocks, -1)
-    return torch.stack([(slot == number + 1).sum(1) for number in range(slots)], 1)
+    return torch.stack([(slot == i + 1).sum(1) for i in range(slots)], 1)

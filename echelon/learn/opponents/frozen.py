@@ -100,7 +100,7 @@ class FrozenOpponents:
 
     def _least_wanted(self, block: int) -> int:
         """The first slot whose opponent has left the pool, or else the one filled longest ago."""
-        by_age = [(self.newest[block] + number) % self.num_slots for number in range(1, self.num_slots + 1)]
+        by_age = [(self.newest[block] + i) % self.num_slots for i in range(1, self.num_slots + 1)]
         return next((slot for slot in by_age if self.names[block][slot] not in self.shares), by_age[0])
 
     @torch.no_grad()
@@ -108,10 +108,10 @@ class FrozenOpponents:
         """Draw an opponent by how many slots each lacks of its share, whole slots before parts of one (residual
         resampling), so that few slots hold many opponents."""
         self.names[block][slot] = ""
-        held, total = Counter(name for own in self.names for name in own), self.blocks * self.num_slots
-        lacks = [max(total * share - held[name], 0.0) for name, share in self.shares.items()]
-        whole = [int(lack + ROUNDING) for lack in lacks]
-        name = random.Random(f"{self.seed} {self.draws}").choices(list(self.shares), whole if any(whole) else lacks)[0]
+        counts, total = Counter(name for row in self.names for name in row), self.blocks * self.num_slots
+        gaps = [max(total * share - counts[name], 0.0) for name, share in self.shares.items()]
+        whole = [int(gap + ROUNDING) for gap in gaps]
+        name = random.Random(f"{self.seed} {self.draws}").choices(list(self.shares), whole if any(whole) else gaps)[0]
         self.draws += 1
         weights = self.pool.weights_of(name)
         for key, stack in self.weights.items():
@@ -120,22 +120,22 @@ class FrozenOpponents:
 
     def _update_edges(self) -> None:
         """Give each slot its part of its opponent's share, and none to those that retire or have left the pool."""
-        drawn = [
-            ["" if slot == self.retiring[block] else name for slot, name in enumerate(own)]
-            for block, own in enumerate(self.names)
+        active = [
+            ["" if slot == self.retiring[block] else name for slot, name in enumerate(row)]
+            for block, row in enumerate(self.names)
         ]
-        held = Counter(name for own in drawn for name in own)
+        counts = Counter(name for row in active for name in row)
         rows = []
-        for own in drawn:
-            parts = [self.shares.get(name, 0.0) / held[name] for name in own]
+        for row in active:
+            weights = [self.shares.get(name, 0.0) / counts[name] for name in row]
             # Where all have left the pool, they are met until one of them can be replaced.
-            parts = parts if sum(parts) > 0 else [float(name != "") for name in own]
-            rows.append([sum(parts[: number + 1]) / sum(parts) for number in range(self.num_slots - 1)])
+            weights = weights if sum(weights) > 0 else [float(name != "") for name in row]
+            rows.append([sum(weights[: i + 1]) / sum(weights) for i in range(self.num_slots - 1)])
         self.edges.copy_(torch.tensor(rows, dtype=torch.float32, device="cpu"))
 
     def state_dict(self) -> StateDict:
         """Weights and names in all slots, which were filled last and which retire, and the shares."""
-        names = [name for own in self.names for name in own]
+        names = [name for row in self.names for name in row]
         facts = {"names": names, "newest": self.newest, "retiring": self.retiring}
         return StateDict(self.weights, {**facts, "shares": self.shares, "draws": self.draws})
 
@@ -149,7 +149,7 @@ class FrozenOpponents:
         expect(are_shares, f"{state_dict.name}.shares", "numbers 0..1", shares)
         for name, stack in self.weights.items():
             stack.copy_(state_dict.tensors[name])
-        self.names = [names[at : at + self.num_slots] for at in range(0, len(names), self.num_slots)]
+        self.names = [names[start : start + self.num_slots] for start in range(0, len(names), self.num_slots)]
         self.newest, self.retiring, self.shares, self.draws = newest, retiring, dict(shares), draws
         self._update_edges()
 
@@ -165,10 +165,10 @@ class FrozenOpponents:
         battles = team.shape[0]
         battle = torch.arange(battles, device=self.edges.device)
         size = battles // self.blocks
-        block, place = battle // size, battle % size
+        block, offset = battle // size, battle % size
         draw = torch.rand(battles, 1, dtype=torch.float32, device=self.edges.device)
-        drawn = (draw >= self.edges[block]).sum(1)
-        slot = current_slot(team.get(("memory", SLOT)), drawn[:, None, None].float())
+        drawn_slot = (draw >= self.edges[block]).sum(1)
+        slot = current_slot(team.get(("memory", SLOT)), drawn_slot[:, None, None].float())
         used = slot[:, 0, 0].long() - 1
 
         def blocked(leaf: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ class FrozenOpponents:
 
         def chosen(leaf: Tensor) -> Tensor:
             """`[B, A, ...]` output of the slot that the battle uses, from `[KS, B / K, A, ...]`."""
-            return leaf.unflatten(0, (self.blocks, self.num_slots))[block, used, place]
+            return leaf.unflatten(0, (self.blocks, self.num_slots))[block, used, offset]
 
         inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
         output = self.forward(self.base, self.weights, *tree_map(blocked, tuple(inputs)))

@@ -56,11 +56,11 @@ class NamedOpponents:
     ) -> None:
         self.env, self.device, self.opponent_of, self.compiled = env, device, opponent_of, compiled
         self.names = tuple(dict.fromkeys(names))
-        self.commanders = {own: opponent_of(own, env, device) for own in self.names}
-        for own, commander in self.commanders.items():
-            require(is_policy(commander), f"what opponent_of builds of {own!r}", "a policy of a team", commander)
-        specs = {own: memory_spec_of(commander) for own, commander in self.commanders.items() if not is_scripted(own)}
-        self.specs = {own: spec for own, spec in specs.items() if len(spec.keys()) > 0}
+        self.commanders = {key: opponent_of(key, env, device) for key in self.names}
+        for key, commander in self.commanders.items():
+            require(is_policy(commander), f"what opponent_of builds of {key!r}", "a policy of a team", commander)
+        specs = {key: memory_spec_of(commander) for key, commander in self.commanders.items() if not is_scripted(key)}
+        self.specs = {key: spec for key, spec in specs.items() if len(spec.keys()) > 0}
         self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
         """What decides for each commander that has been met, the commander itself or a graph of it."""
         self.identities: dict[str, str] = {}
@@ -93,11 +93,11 @@ class NamedOpponents:
 
     def memory_spec(self) -> Composite:
         """Slot and weapon use of the battle, and the memory of every commander."""
-        tier = next((own for own in self.names if is_scripted(own)), None)
+        tier = next((name for name in self.names if is_scripted(name)), None)
         shared = {} if tier is None else dict(memory_spec_of(self.commanders[tier]).items())
-        own = {self._entry(name): spec for name, spec in self.specs.items()}
+        specs = {self._entry(name): spec for name, spec in self.specs.items()}
         return Composite(
-            **dict.fromkeys((SLOT, WEAPON_USE), Unbounded((1,), device="cpu", dtype=torch.float32)), **shared, **own
+            **dict.fromkeys((SLOT, WEAPON_USE), Unbounded((1,), device="cpu", dtype=torch.float32)), **shared, **specs
         )
 
     def _entry(self, name: str) -> str:
@@ -110,8 +110,8 @@ class NamedOpponents:
     def _identity(self, name: str) -> str:
         if name not in self.identities:
             policy = self._commander(name)
-            own = weight_hash(policy.state_dict()) if isinstance(policy, ActorCritic) else name_entry(name)
-            self.identities[name] = own
+            identity = weight_hash(policy.state_dict()) if isinstance(policy, ActorCritic) else name_entry(name)
+            self.identities[name] = identity
         return self.identities[name]
 
     def description(self) -> dict[str, Any]:
@@ -169,13 +169,13 @@ class NamedOpponents:
         begins = team.get(("memory", SLOT)) == 0
         slot = current_slot(team.get(("memory", SLOT)), self.newest)
         weapon_use = torch.where(begins, self._share, team.get(("memory", WEAPON_USE)))
-        decided = self._act(self.newest, team, weapon_use)
+        newest = self._act(self.newest, team, weapon_use)
         if self.old_is_read:
-            other = self._act(1 - self.newest, team, weapon_use)
+            older = self._act(1 - self.newest, team, weapon_use)
             is_new = slot[..., 0] == self.newest + 1
-            decided = decided.apply(lambda new, old: torch.where(expand_as_right(is_new, new), new, old), other)
-        team.set("action", decided.get("action"))
-        team.set(("next", "memory"), decided.get("memory"))
+            newest = newest.apply(lambda new, old: torch.where(expand_as_right(is_new, new), new, old), older)
+        team.set("action", newest.get("action"))
+        team.set(("next", "memory"), newest.get("memory"))
         return team.set(("next", "memory", SLOT), slot).set(("next", "memory", WEAPON_USE), weapon_use)
 
     def _act(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
@@ -185,21 +185,21 @@ class NamedOpponents:
         if isinstance(commander, Heuristic):
             commander.weapon_use = weapon_use
         if is_scripted(name):
-            own = memory
+            entry = memory
         elif name in self.specs:
-            own = memory.get(self._entry(name))
+            entry = memory.get(self._entry(name))
         else:
-            own = TensorDict({}, team.batch_size, device=team.device)
+            entry = TensorDict({}, team.batch_size, device=team.device)
         if name not in self.calls:
             self.calls[name] = compiled_commander(commander, self.device) if self.compiled else commander
-        decided = self.calls[name](team.copy().set("memory", own.copy()))
+        output = self.calls[name](team.copy().set("memory", entry.copy()))
         if isinstance(commander, Heuristic):
             # A tensor of the graph's own memory, which nobody may read later.
             commander.weapon_use = 1.0
-        new = decided.get(("next", "memory"), None)
-        if new is not None:
-            own.update(new.select(*own.keys(include_nested=True, leaves_only=True), strict=False))
-        return TensorDict({"action": decided.get("action"), "memory": memory}, team.batch_size, device=team.device)
+        next_memory = output.get(("next", "memory"), None)
+        if next_memory is not None:
+            entry.update(next_memory.select(*entry.keys(include_nested=True, leaves_only=True), strict=False))
+        return TensorDict({"action": output.get("action"), "memory": memory}, team.batch_size, device=team.device)
 
     def _commander(self, name: str) -> TeamPolicy:
         """The policy of a name; a checkpoint may name a tier that is not among the run's names."""
@@ -229,10 +229,10 @@ def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[
         team = TensorDict({}, read[0].shape[:2])
         for name, leaf in zip(commander.in_keys, read, strict=True):
             team.set(name, leaf)
-        decided = commander(team)
-        return tuple(decided.get(name) for name in commander.out_keys)
+        output = commander(team)
+        return tuple(output.get(name) for name in commander.out_keys)
 
-    tier = next((name for name, each in TIERS.items() if each is commander.tier), "of your own")
+    tier = next((name for name, value in TIERS.items() if value is commander.tier), "of your own")
     graph = fused(decide, device, name=f"heuristic:{tier}", exact=True)
 
     def call(team: TensorDictBase) -> TensorDictBase:

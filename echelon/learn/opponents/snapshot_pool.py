@@ -65,16 +65,16 @@ class SnapshotPool:
         """Weights of all K snapshots, stacked `[K, ...]`, and their names."""
         weights = list(self.snapshots.values())
         return StateDict(
-            {key: torch.stack([own[key] for own in weights]) for key in weights[0]}, {"names": list(self.snapshots)}
+            {key: torch.stack([state[key] for state in weights]) for key in weights[0]}, {"names": list(self.snapshots)}
         )
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes."""
-        names, newest = state_dict.row("names", str), list(self.snapshots.values())[-1]
+        names, reference = state_dict.row("names", str), list(self.snapshots.values())[-1]
         if not names:
             raise FileError(f"{state_dict.name}.names must name at least one, got none")
-        state_dict.check({key: value.expand(len(names), *value.shape) for key, value in newest.items()})
-        stacks = {key: stack.to(newest[key].device) for key, stack in state_dict.tensors.items()}
+        state_dict.check({key: value.expand(len(names), *value.shape) for key, value in reference.items()})
+        stacks = {key: stack.to(reference[key].device) for key, stack in state_dict.tensors.items()}
         self.snapshots = {name: {k: stack[i] for k, stack in stacks.items()} for i, name in enumerate(names)}
         self._drop_oldest()
 
@@ -96,8 +96,8 @@ class MixedPool:
         """Shares with sum 1."""
         shares = {} if self.first is None else dict(self.first.shares)
         rest = 1 - sum(shares.values())
-        own = {name: rest * share for name, share in self.past.shares.items()} if rest > ROUNDING else {}
-        return {**own, **shares}
+        past = {name: rest * share for name, share in self.past.shares.items()} if rest > ROUNDING else {}
+        return {**past, **shares}
 
     def weights_of(self, name: str) -> Weights:
         if self.first is not None and name in self.first.shares:
@@ -108,6 +108,6 @@ class MixedPool:
         """What provenance calls an opponent: the sha256 of its weights, which its name is in a league, or `SELF`."""
         if name not in self.identities:
             is_other = self.first is not None and name in self.first.shares and not SHA256.holds(name)
-            own = name if SHA256.holds(name) else SELF
-            self.identities[name] = weight_hash(self.weights_of(name)) if is_other else own
+            identity = name if SHA256.holds(name) else SELF
+            self.identities[name] = weight_hash(self.weights_of(name)) if is_other else identity
         return self.identities[name]

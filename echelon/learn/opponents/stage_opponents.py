@@ -48,9 +48,9 @@ class StageOpponents:
         self.named: NamedOpponents | None = None
         self.frozen: FrozenOpponents | None = None
         if config.scripted_battles > 0:
-            names, stage = [each.opponent for each in curriculum.stages], curriculum.stage
-            now = stage.opponent, stage.weapon_use
-            self.named = NamedOpponents(env, names, *now, device, opponent_of, compiled)
+            names, stage = [s.opponent for s in curriculum.stages], curriculum.stage
+            newest = stage.opponent, stage.weapon_use
+            self.named = NamedOpponents(env, names, *newest, device, opponent_of, compiled)
         if config.past_battles > 0:
             self.frozen = FrozenOpponents(learner, config.past_blocks, config.past_slots, pool, seed, compiled)
         opponents = {SCRIPTED: self.named, PAST: self.frozen}
@@ -60,7 +60,7 @@ class StageOpponents:
             OpponentGroup(ITSELF, None, config.self_battles),
             OpponentGroup(PAST, self.frozen, config.past_battles),
         ]
-        self.assignment = PolicyAssignment(learner, [each for each in groups if each.battles > 0], config.side)
+        self.assignment = PolicyAssignment(learner, [group for group in groups if group.battles > 0], config.side)
 
     def judged(self, report: Mapping[str, list[float]]) -> tuple[float, float]:
         """Battles that ended against the opponent by whom the curriculum judges the learner, and how many it won."""
@@ -71,9 +71,9 @@ class StageOpponents:
     def met(self) -> Provenance:
         """The battles that the learner fights now, and whom it meets in them."""
         itself = {SELF} if ITSELF in self.assignment.battles else set()
-        named = set() if self.named is None else self.named.met()
+        met = set() if self.named is None else self.named.met()
         blocks = [] if self.frozen is None else self.frozen.names
-        opponents = itself | named | {self.pool.identity_of(name) for block in blocks for name in block}
+        opponents = itself | met | {self.pool.identity_of(name) for block in blocks for name in block}
         return dataclasses.replace(self.battle, opponents=tuple(sorted(opponents)))
 
     def parts(self) -> dict[str, Stateful]:
@@ -99,12 +99,12 @@ class StageOpponents:
         counts = {}
         for name, opponent in self.slotted.items():
             views = self.assignment.views(now, name)
-            each = [count_readers(view.get("memory"), opponent.blocks, opponent.num_slots) for view in views]
-            counts[f"readers_{name}"] = torch.stack(each).sum(0)
+            slot_counts = [count_readers(view.get("memory"), opponent.blocks, opponent.num_slots) for view in views]
+            counts[f"readers_{name}"] = torch.stack(slot_counts).sum(0)
         return counts
 
     def refresh(self, report: Mapping[str, list[float]]) -> None:
         """Refill slots that no battle uses, by a report of what `readers` counted."""
         for name, opponent in self.slotted.items():
             counts, slots = [int(count) for count in report[f"readers_{name}"]], opponent.num_slots
-            opponent.refresh([counts[at : at + slots] for at in range(0, len(counts), slots)])
+            opponent.refresh([counts[start : start + slots] for start in range(0, len(counts), slots)])

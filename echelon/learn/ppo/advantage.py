@@ -85,27 +85,27 @@ class NormalizedGAE(MultiAgentGAE):
         The buffers `gamma` and `lmbda` of TorchRL's class are float32: their product would change most advantages in
         their last digits.
         """
-        after, value = tensordict.get("next"), tensordict.get(self.tensor_keys.value)
-        signals = (after.get(key) for key in (self.tensor_keys.reward, self.tensor_keys.done, "terminated"))
+        next_tensordict, value = tensordict.get("next"), tensordict.get(self.tensor_keys.value)
+        signals = (next_tensordict.get(key) for key in (self.tensor_keys.reward, self.tensor_keys.done, "terminated"))
         reward, done, terminated = self._prepare_signals(*signals, value)
-        parts = (value, after.get(self.tensor_keys.value), reward, done, terminated)
+        inputs = (value, next_tensordict.get(self.tensor_keys.value), reward, done, terminated)
         with float32_by_default():
-            advantage, target = generalized_advantage_estimate(self.discount, self.decay, *parts, time_dim=1)
+            advantage, target = generalized_advantage_estimate(self.discount, self.decay, *inputs, time_dim=1)
         return advantage, target
 
 
 @contextlib.contextmanager
 def float32_by_default() -> Iterator[None]:
     """Context manager for functions of TorchRL that multiply whole numbers by a fraction without naming a dtype."""
-    before = torch.get_default_dtype()
-    if before == torch.float32:
+    previous = torch.get_default_dtype()
+    if previous == torch.float32:
         yield
         return
     torch.set_default_dtype(torch.float32)
     try:
         yield
     finally:
-        torch.set_default_dtype(before)
+        torch.set_default_dtype(previous)
 
 
 def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, ranks: Ranks) -> Tensor:

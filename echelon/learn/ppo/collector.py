@@ -116,7 +116,7 @@ class TeamCollector(BaseCollector):
         self.exists = assignment.exists(self.now)
         """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
         self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
-        teams = sum(part.stop - part.start for _, part in assignment.teams[LEARNER])
+        teams = sum(battles.stop - battles.start for _, battles in assignment.teams[LEARNER])
         self._make_counts(teams)
         self.levels = LevelScores(env.game.maps.seed, assignment) if scores_levels else None
         """What is to be learnt on each map; None where nobody asks."""
@@ -228,19 +228,19 @@ class TeamCollector(BaseCollector):
         remembered: list[NextMemory] | None = [] if self.cuda_graph else None
         with part("act"):
             reduced = self.views.reduced(now) if self.cuda_graph and self.views.can_reduce else None
-            decided = self.assignment.decide(now, remembered, reduced)
+            output = self.assignment.decide(now, remembered, reduced)
             enemy = self.views.enemy(now)
-            values = self.views.values(decided, enemy)
+            values = self.views.values(output, enemy)
         # Writing casts, once buffers have their dtypes. What is shown now, a step may overwrite.
-        view = self.views.of(decided, enemy, casts=self.buffer is None)
+        view = self.views.of(output, enemy, casts=self.buffer is None)
         self._lap("act")
         after = self.battles.step(now)
         self._lap("env")
         reward_terms = self._reward_terms(after)
-        self._write(view, now, decided, values, self._reward(reward_terms), after)
+        self._write(view, now, output, values, self._reward(reward_terms), after)
         if self.final_views is not None:
             truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
-            self.final_views.store(truncated, self.views.pieces(after, decided))
+            self.final_views.store(truncated, self.views.pieces(after, output))
         self._count(now, after, reward_terms)
         if self.on_decision is not None:
             self.on_decision(self.at, self.env.state, after)
@@ -304,10 +304,10 @@ class TeamCollector(BaseCollector):
         if self.final_views is None:
             return
         truncated = self.buffer.get(("next", "truncated"))
-        number = truncated.cumsum(0) - 1
-        for which, stored in enumerate(self.final_views.views.unbind(0)):
-            there = truncated & (number == which)
-            following.copy_(torch.where(there[..., None], self.views.value_of(stored), following))
+        index = truncated.cumsum(0) - 1
+        for slot, stored in enumerate(self.final_views.views.unbind(0)):
+            is_stored = truncated & (index == slot)
+            following.copy_(torch.where(is_stored[..., None], self.views.value_of(stored), following))
 
     def _count(self, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
         """Add the battles that this decision ended to the sums."""

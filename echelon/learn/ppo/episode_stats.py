@@ -68,9 +68,9 @@ class EpisodeStats:
         self.sums["stats"] += assignment.rows({"blue": stats[:, 0], "red": stats[:, 1]}).sum(0)
         self.sums["returns"] += torch.cat([terms.sum(0) for terms in split_terms(returns, self.num_extra)])
         for side in self.sides:
-            here = assignment.rows({group: torch.full_like(done, float(group == side)) for group in GROUPS})
-            self.sums[f"battles_as_{side}"] += (ended * here).sum()
-            self.sums[f"won_as_{side}"] += (won * here).sum()
+            is_side = assignment.rows({group: torch.full_like(done, float(group == side)) for group in GROUPS})
+            self.sums[f"battles_as_{side}"] += (ended * is_side).sum()
+            self.sums[f"won_as_{side}"] += (won * is_side).sum()
         for opponent, teams in assignment.opponent_rows.items():
             counts = self.against_newest(opponent, now) * ended[teams]
             self.sums[f"battles_{opponent}"] += counts.sum()
@@ -81,8 +81,8 @@ class EpisodeStats:
         policy = self.assignment.policies.get(opponent)
         if not isinstance(policy, NamedOpponents):
             return torch.ones((), dtype=torch.float32, device=now.device)
-        parts = [
+        versions = [
             now.get((group, "memory", opponent, SLOT))[battles, 0, 0]
             for group, battles in self.assignment.teams[opponent]
         ]
-        return (torch.cat(parts) == policy.newest + 1).float()
+        return (torch.cat(versions) == policy.newest + 1).float()

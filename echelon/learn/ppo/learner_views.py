@@ -79,17 +79,17 @@ class LearnerViews:
         there is to do."""
         enemy, teams = self.enemy(after), self.assignment.teams[LEARNER]
         if self.exists is not None:
-            seen = [self.assignment.view(after, LEARNER)]
+            team_views = [self.assignment.view(after, LEARNER)]
         else:
-            seen = [self.assignment.part(after, LEARNER, *team) for team in teams]
+            team_views = [self.assignment.part(after, LEARNER, *team) for team in teams]
         memory = {name: decided.get(key) for name, key in self.policy.keys.next_memory.items()}
         memory = {name: without_padding(leaf, self.exists) for name, leaf in memory.items()}
         pieces, start = [], 0
-        for team in seen:
-            own = slice(start, start + len(team))
-            start = own.stop
-            piece = self.of(team, None if enemy is None else enemy[own], casts=False)
-            pieces.append(piece.set("memory", {name: leaf[own] for name, leaf in memory.items()}))
+        for team in team_views:
+            rows = slice(start, start + len(team))
+            start = rows.stop
+            view = self.of(team, None if enemy is None else enemy[rows], casts=False)
+            pieces.append(view.set("memory", {name: leaf[rows] for name, leaf in memory.items()}))
         return pieces
 
     def values(self, team: TensorDictBase, enemy: Tensor | None) -> TensorDict:
@@ -102,8 +102,8 @@ class LearnerViews:
 
     def value_now(self, now: TensorDictBase) -> Tensor:
         """`[G, A, 1]` values of what is shown in real units, without a decision."""
-        seen = self.assignment.view(now, LEARNER)
-        return self.value_of(self.of(seen, self.enemy(now)).set("memory", self.memory_of(seen.get("memory"))))
+        view = self.assignment.view(now, LEARNER)
+        return self.value_of(self.of(view, self.enemy(now)).set("memory", self.memory_of(view.get("memory"))))
 
     def value_of(self, view: TensorDictBase) -> Tensor:
         """`[G, A, 1]` values of a view with memory in real units, without side effects."""
@@ -133,19 +133,19 @@ class FinalViews:
 
     def store(self, truncated: Tensor, pieces: Sequence[TensorDictBase]) -> None:
         """Keep the view of each team whose battle was `truncated [G]`; `pieces` make up a view, one after the other."""
-        for number, stored in enumerate(self.views.unbind(0)):
-            here, start = truncated & (self.taken == number), 0
-            for piece in pieces:
-                own = slice(start, start + len(piece))
-                targets = [stored.get(key)[own] for key in piece.keys(True, True)]
-                replace_rows(here[own], None, targets, list(piece.values(True, True)))
-                start = own.stop
+        for slot, stored in enumerate(self.views.unbind(0)):
+            mask, start = truncated & (self.taken == slot), 0
+            for view in pieces:
+                rows = slice(start, start + len(view))
+                targets = [stored.get(key)[rows] for key in view.keys(True, True)]
+                replace_rows(mask[rows], None, targets, list(view.values(True, True)))
+                start = rows.stop
         self.taken += truncated
 
 
 def concat_pieces(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
     """Put pieces together `[G, ...]`, each whole in its dtype."""
-    return [torch.cat([piece.to(dtype) for piece in parts]) for parts, dtype in zip(pieces, dtypes, strict=True)]
+    return [torch.cat([tensor.to(dtype) for tensor in tensors]) for tensors, dtype in zip(pieces, dtypes, strict=True)]
 
 
 def reduced_view(
@@ -161,18 +161,18 @@ def reduced_view(
         memory: names of what the policy remembers, which stays in its own dtype.
         concat_pieces: the function of this name, or a graph of it.
     """
-    shown: list[tuple[str, ...]] = [("observation", name) for name in STREAMS]
+    observation_keys: list[tuple[str, ...]] = [("observation", name) for name in STREAMS]
     rest: list[tuple[str, ...]] = [("mask",), *(("memory", name) for name in memory)]
-    pieces = {key: [team.get(key) for team in teams] for key in (*shown, *rest)}
+    pieces = {key: [team.get(key) for team in teams] for key in (*observation_keys, *rest)}
     pieces["telemetry",] = [team.get("telemetry")[:, 0] for team in teams]
-    own = {key: parts[0].dtype for key, parts in pieces.items()}
-    dtypes = [kind if key in rest or kind == torch.bool else dtype for key, kind in own.items()]
-    found = dict(zip(pieces, concat_pieces(list(pieces.values()), dtypes), strict=True))
-    shape, telemetry = found["mask",].shape, found.pop(("telemetry",))
+    key_dtypes = {key: tensors[0].dtype for key, tensors in pieces.items()}
+    dtypes = [kind if key in rest or kind == torch.bool else dtype for key, kind in key_dtypes.items()]
+    merged = dict(zip(pieces, concat_pieces(list(pieces.values()), dtypes), strict=True))
+    shape, telemetry = merged["mask",].shape, merged.pop(("telemetry",))
     device = telemetry.device
     # Without a device the inner one would be moved: tensordict then enters `torch.device` into a table whose length
     # Dynamo guards, and all that was compiled before is compiled again.
     view = TensorDict({"memory": TensorDict({}, shape, device=device)}, shape, device=device)
-    for key, leaf in found.items():
+    for key, leaf in merged.items():
         view.set(key, leaf)
     return view.set("telemetry", telemetry[:, None].expand(*shape, -1, -1))

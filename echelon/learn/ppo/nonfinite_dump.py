@@ -30,10 +30,10 @@ def stop_with_dump(
         folder.mkdir(parents=True, exist_ok=True)
     weights = {key: value.detach().contiguous().cpu() for key, value in policy.state_dict().items()}
     write_through(folder / f"{name}.safetensors", safetensors.torch.save(weights))
-    found = {"weights": weights, "rollout": flat(batch), "memory": flat(memory)}
+    tensors = {"weights": weights, "rollout": flat(batch), "memory": flat(memory)}
     counts = {
-        part: {key: int((~leaf.isfinite()).sum()) for key, leaf in leaves.items() if leaf.is_floating_point()}
-        for part, leaves in found.items()
+        group: {key: int((~leaf.isfinite()).sum()) for key, leaf in leaves.items() if leaf.is_floating_point()}
+        for group, leaves in tensors.items()
     }
     report = folder / f"{name}.json"
     write_through(report, json_bytes({"not finite": counts}))

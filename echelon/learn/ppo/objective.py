@@ -133,7 +133,7 @@ class RecurrentPPOLoss(LossModule):
         entropies = mean_of_living(distribution.entropies())
         error = value_error(value, old_value, data.get(keys.value_target), self.clip_value)
         error = without_padding(error, exists)
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "loss_objective": -mean_of_living(torch.minimum(ratio * advantage, clipped * advantage)),
             "loss_critic": self.critic_coeff * summed(error, error.dim()) / decisions,
             "loss_entropy": -self.entropy_coeff * entropies.mean(),
@@ -142,7 +142,7 @@ class RecurrentPPOLoss(LossModule):
             "clip_fraction": mean_of_living(((ratio - 1).abs() > self.clip_epsilon).float()),
             **entropy_report(entropies.detach()),
         }
-        return TensorDict(found)
+        return TensorDict(report)
 
 
 def without_padded_mechs(data: TensorDictBase) -> TensorDictBase:
@@ -179,10 +179,10 @@ def summed(value: Tensor, depth: int) -> Tensor:
 def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
     """Mean entropy of all columns of the action, of each of `HEADS`, and of the message, from `entropies [D]`."""
     # Indexing by a list would copy it to the device, and wait.
-    each, message = entropies.unbind(), entropies[CONTROLS:]
+    columns, message = entropies.unbind(), entropies[CONTROLS:]
     return {
         "entropy": entropies.mean(),
-        **{f"entropy_{name}": torch.stack([each[act] for act in acts]).mean() for name, acts in HEADS.items()},
+        **{f"entropy_{name}": torch.stack([columns[act] for act in acts]).mean() for name, acts in HEADS.items()},
         "entropy_message": message.mean() if len(message) > 0 else entropies.new_zeros(()),
     }
 

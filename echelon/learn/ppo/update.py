@@ -78,9 +78,9 @@ class PPO:
         self.policy, self.config, self.ranks = policy, config, ranks
         policy.network.recomputes_encoder = config.checkpoint_gradients
         self.objective = loss or RecurrentPPOLoss.of(policy.get_policy_operator(), policy.get_value_head(), config)
-        is_whole = config.accumulate <= 1 and ranks.is_alone
+        is_single = config.accumulate <= 1 and ranks.is_alone
         limit = f"one that reads {LIVING} and {DECISIONS}, or accumulate 1 and one process"
-        require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
+        require(is_single or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
         device = next(policy.parameters()).device
         compiled = compiled and can_compile(device)
         self.loss = self._make_loss(compiled)
@@ -196,19 +196,19 @@ class PPO:
                 self.goes_on &= ~(kl > self.config.target_kl)
                 if self.may_ask and not self.goes_on:
                     break
-        counted, found = torch.stack(counts), self.rows[: len(counts)].T.contiguous()
-        values = dict(zip(self.reported, found, strict=True))
-        means = {name: torch.where(counted, each, 0.0).sum() / counted.sum() for name, each in values.items()}
+        counted, rows = torch.stack(counts), self.rows[: len(counts)].T.contiguous()
+        values = dict(zip(self.reported, rows, strict=True))
+        means = {name: torch.where(counted, row, 0.0).sum() / counted.sum() for name, row in values.items()}
         return {**means, "epochs": counted.sum().float() / self.config.minibatches, "skipped": self.skipped.clone()}
 
     def _in_place(self, sequences: Sequences) -> Sequences:
         """The sequences, what was estimated of them copied to where a CUDA graph has read it before."""
         for name in ESTIMATES if self.cuda_graph else ():
-            new, old = sequences.data.get(name), self.estimates.get(name)
-            if old is None or old.shape != new.shape:
-                self.estimates[name] = new
+            estimate, captured = sequences.data.get(name), self.estimates.get(name)
+            if captured is None or captured.shape != estimate.shape:
+                self.estimates[name] = estimate
             else:
-                sequences.data.set(name, old.copy_(new))
+                sequences.data.set(name, captured.copy_(estimate))
         return sequences
 
     def _learn_next(self) -> None:
@@ -228,16 +228,16 @@ class PPO:
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """One gradient step on whole sequences, batch `[S, L]`, accumulated over parts of it."""
-        living, whole, size = minibatch.get("mask").sum(), (*minibatch.shape, 1), self.ranks.size
-        minibatch.set(LIVING, self.ranks.sum(living).clamp_min(1).expand(whole))
+        living, shape, size = minibatch.get("mask").sum(), (*minibatch.shape, 1), self.ranks.size
+        minibatch.set(LIVING, self.ranks.sum(living).clamp_min(1).expand(shape))
         decisions = count_decisions(minibatch)
         # Minibatches of several processes are of one size, but may hold different numbers of padded mechs.
         decisions = self.ranks.sum(decisions) if EXISTS in minibatch.keys() else decisions * size
-        minibatch.set(DECISIONS, decisions.expand(whole))
+        minibatch.set(DECISIONS, decisions.expand(shape))
         self.optimizer.zero_grad(set_to_none=True)
-        parts = minibatch.chunk(self._count_parts(minibatch), 0)
-        reports = self._side_by_side(parts) if self.is_shared and len(parts) > 1 else self._in_turn(parts)
-        report = {name: reduce(torch.add, [each[name] for each in reports]) for name in reports[0]}
+        chunks = minibatch.chunk(self._count_parts(minibatch), 0)
+        reports = self._side_by_side(chunks) if self.is_shared and len(chunks) > 1 else self._in_turn(chunks)
+        report = {name: reduce(torch.add, [losses[name] for losses in reports]) for name in reports[0]}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
         report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
         self.step(total(report).isfinite() & norm.isfinite())
@@ -246,12 +246,12 @@ class PPO:
     def _in_turn(self, parts: Sequence[TensorDictBase]) -> list[dict[str, Tensor]]:
         """Add the gradients of all `parts` to the weights' and return the report of each."""
         reports, size = [], self.ranks.size
-        for number, part in enumerate(parts):
-            with self._gradient_sync(is_last=number + 1 == len(parts)), PROGRESS.calling(LOSS):
-                found = dict(self.loss(part).items())
+        for i, chunk in enumerate(parts):
+            with self._gradient_sync(is_last=i + 1 == len(parts)), PROGRESS.calling(LOSS):
+                losses = dict(self.loss(chunk).items())
                 # DistributedDataParallel averages over processes, but the losses are already divided by global counts.
-                (total(found) * size).backward()
-            reports.append(detached(found))
+                (total(losses) * size).backward()
+            reports.append(detached(losses))
         return reports
 
     def _side_by_side(self, parts: Sequence[TensorDictBase]) -> list[dict[str, Tensor]]:
@@ -285,8 +285,8 @@ class PPO:
         may_choose = self.config.accumulate == 0 and mask.device.type == "cpu" and LIVING in self.objective.in_keys
         if not may_choose:
             return max(self.config.accumulate, 1)
-        fewest = 1 if mask.numel() <= CPU_WHOLE else 2
-        return min(max(math.ceil(mask.numel() / CPU_PART), fewest), len(mask))
+        minimum = 1 if mask.numel() <= CPU_WHOLE else 2
+        return min(max(math.ceil(mask.numel() / CPU_PART), minimum), len(mask))
 
     def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
         """Context that synchronises gradients between processes only for the last part of a minibatch."""
@@ -344,7 +344,7 @@ class Sequences:
 
     def places(self) -> tuple[int, ...]:
         """Where its tensors lie: another rollout may lie elsewhere."""
-        return tuple(storage_of(leaf) for part in (self.data, self.memory) for leaf in part.values(True, True))
+        return tuple(storage_of(leaf) for data in (self.data, self.memory) for leaf in data.values(True, True))
 
     def shuffled(self, parts: int) -> Iterator[Tensor]:
         """Indices of all sequences in random order, split in `parts` of nearly equal size."""

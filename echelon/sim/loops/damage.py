@@ -146,21 +146,21 @@ def struck(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rule
 @called
 def argmax_positive(values: Any, count: int) -> Any:
     """The first index of the highest of some values above 0, -1 for none."""
-    most, found = ZERO, -1
+    highest, best = ZERO, -1
     for index in range(count):
-        if values[index] > most:
-            most = values[index]
-            found = index
-    return found
+        if values[index] > highest:
+            highest = values[index]
+            best = index
+    return best
 
 
 @called
 def credit_kill(target: int, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
     """`damage.credited_kills` of one mech that died."""
-    most, killer = ZERO, -1
+    highest, killer = ZERO, -1
     for shooter in range(mechs.shape[0]):
-        if pairs[target, shooter].dealt > most:
-            most = pairs[target, shooter].dealt
+        if pairs[target, shooter].dealt > highest:
+            highest = pairs[target, shooter].dealt
             killer = shooter
     if killer >= 0:
         mark = paint[target, hulls[killer].pack]

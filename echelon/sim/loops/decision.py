@@ -32,8 +32,8 @@ def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any)
     """Timers, hazards, footing and heat of every mech, and its rank in this substep."""
     mechs, tally, clouds = records.mechs, records.tally, records.clouds
     key = stream_key(records.battles[0], rules.priority_stream)
-    for place in range(clouds.shape[0]):
-        clouds[place].ttl = max(clouds[place].ttl - 1, 0)
+    for slot in range(clouds.shape[0]):
+        clouds[slot].ttl = max(clouds[slot].ttl - 1, 0)
     for n in range(mechs.shape[0]):
         mech, hull = mechs[n], hulls[n]
         mech.priority = uniform(key, n)
@@ -90,11 +90,11 @@ def move(mechs: Any, tally: Any, pairs: Any, orders: Any, hulls: Any, ground: An
 @called
 def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> None:
     """`rubble.lay_wrecks`."""
-    who = next_wreck(mechs)
-    if who >= 0 and rules.destroys:
-        luck = uniform(stream_key(battle, rules.wreck_stream), who)
-        lay_one(who, luck < hulls[who].wreck_chance, mechs, hulls, ground)
-        mechs[who].wrecked = True
+    mech = next_wreck(mechs)
+    if mech >= 0 and rules.destroys:
+        luck = uniform(stream_key(battle, rules.wreck_stream), mech)
+        lay_one(mech, luck < hulls[mech].wreck_chance, mechs, hulls, ground)
+        mechs[mech].wrecked = True
 
 
 @called

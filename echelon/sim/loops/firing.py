@@ -27,12 +27,12 @@ def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
 @called
 def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
     """`crosses_smoke` of one pair of mechs."""
-    apart = distance_sq(two.pos, one.pos)
-    for place in range(clouds.shape[0]):
-        cloud = clouds[place]
+    separation_sq = distance_sq(two.pos, one.pos)
+    for slot in range(clouds.shape[0]):
+        cloud = clouds[slot]
         if cloud.ttl > 0:
             a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
-            if is_in_smoke(a, b, apart, rules.cloud_vox_sq):
+            if is_in_smoke(a, b, separation_sq, rules.cloud_vox_sq):
                 return True
     return False
 
@@ -64,8 +64,8 @@ def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
         peer, hull, order = mechs[other], hulls[other], orders[other]
         if other == n or not hull.has_ewar or not (order.ecm or order.eccm) or not is_running(peer, hull):
             continue
-        away = math.sqrt(distance_sq(peer.pos, mech.pos))
-        falloff = positive(ONE - away / rules.ewar_vox)
+        distance = math.sqrt(distance_sq(peer.pos, mech.pos))
+        falloff = positive(ONE - distance / rules.ewar_vox)
         if hull.is_red != hulls[n].is_red and order.ecm:
             jam = max(jam, falloff)
         if hull.is_red == hulls[n].is_red and order.eccm:
@@ -80,35 +80,35 @@ def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
 def has_lock(shooter: int, target: int, away: Any, scratch: Any, opaque: Any, hulls: Any, rules: Any) -> Any:
     """`firing.locks` of one pair, `away` vox apart."""
     mechs, paint, clouds = scratch.records.mechs, scratch.records.paint, scratch.records.clouds
-    own = mechs[shooter]
-    if paint[target, hulls[shooter].pack].left > 0 and own.quality < ZERO:
-        own.quality, _ = jamming(shooter, mechs, hulls, scratch.orders, rules)
-    by_paint = paint[target, hulls[shooter].pack].left > 0 and own.quality >= rules.lock_quality
-    near = away <= rules.sight_lock_vox
-    return by_paint or (near and has_line(shooter, target, mechs, clouds, opaque, scratch.pairs, rules))
+    mech = mechs[shooter]
+    if paint[target, hulls[shooter].pack].left > 0 and mech.quality < ZERO:
+        mech.quality, _ = jamming(shooter, mechs, hulls, scratch.orders, rules)
+    by_paint = paint[target, hulls[shooter].pack].left > 0 and mech.quality >= rules.lock_quality
+    is_near = away <= rules.sight_lock_vox
+    return by_paint or (is_near and has_line(shooter, target, mechs, clouds, opaque, scratch.pairs, rules))
 
 
 @called
 def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rules: Any) -> Any:
     """`designate` of one weapon of one mech: the index of its target, -1 for none."""
     mechs, clouds, pairs = scratch.records.mechs, scratch.records.clouds, scratch.pairs
-    own, wish = mechs[shooter], scratch.orders[shooter].focus
+    mech, focus = mechs[shooter], scratch.orders[shooter].focus
     best, target = INFINITY, -1
     for other in range(mechs.shape[0]):
-        mech = mechs[other]
-        if mech.hp <= ZERO or hulls[other].is_red == hulls[shooter].is_red or (gun.focus_only and other != wish):
+        enemy = mechs[other]
+        if enemy.hp <= ZERO or hulls[other].is_red == hulls[shooter].is_red or (gun.focus_only and other != focus):
             continue
-        x, y, z = mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], mech.pos[2] - own.pos[2]
-        away = length_3(x, y, z)
-        key = -ONE if other == wish else away
-        if away > gun.range_vox or key >= best:
+        x, y, z = enemy.pos[0] - mech.pos[0], enemy.pos[1] - mech.pos[1], enemy.pos[2] - mech.pos[2]
+        distance = length_3(x, y, z)
+        key = -ONE if other == focus else distance
+        if distance > gun.range_vox or key >= best:
             continue
-        arc_cos = gun.focus_arc_cos if other == wish else gun.arc_cos
-        if x * own.facing[0] + y * own.facing[1] < arc_cos * length_2(x, y):
+        arc_cos = gun.focus_arc_cos if other == focus else gun.arc_cos
+        if x * mech.facing[0] + y * mech.facing[1] < arc_cos * length_2(x, y):
             continue
         if gun.needs_line and not has_line(shooter, other, mechs, clouds, opaque, pairs, rules):
             continue
-        if gun.needs_lock and not has_lock(shooter, other, away, scratch, opaque, hulls, rules):
+        if gun.needs_lock and not has_lock(shooter, other, distance, scratch, opaque, hulls, rules):
             continue
         best = key
         target = other
@@ -129,14 +129,14 @@ def pull(scratch: Any, opaque: Any, tables: Any) -> Any:
         gun = weapons[weapon]
         for n in range(mechs.shape[0]):
             mech = mechs[n]
-            able = orders[n].fire[weapon] != 0 and mech.cooldown[gun.timer] == 0 and not mech.vents
-            if not able or not is_running(mech, hulls[n]):
+            can_fire = orders[n].fire[weapon] != 0 and mech.cooldown[gun.timer] == 0 and not mech.vents
+            if not can_fire or not is_running(mech, hulls[n]):
                 continue
             target = designate(n, gun, scratch, opaque, hulls, rules)
             if target >= 0 or not gun.needs_target:
-                one = scratch.pulls[count]
-                one.weapon, one.shooter = weapon, n
-                one.aimed, one.target = target >= 0, max(target, 0)
+                record = scratch.pulls[count]
+                record.weapon, record.shooter = weapon, n
+                record.aimed, record.target = target >= 0, max(target, 0)
                 count += 1
     return count
 
@@ -144,10 +144,10 @@ def pull(scratch: Any, opaque: Any, tables: Any) -> Any:
 @called
 def beam(one: Any, key: Any, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any) -> None:
     """`firing.beam_hits` of one beam; `key`: of the stream of heights."""
-    own, prey = mechs[one.shooter], mechs[one.target]
+    mech, target = mechs[one.shooter], mechs[one.target]
     luck, half_height = uniform(key, one.shooter), hulls[one.target].half_size[2]
-    height = beam_height(prey.pos[2], luck, half_height, rules.beam_spread, ONE)
-    x, y, _ = unit_3(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], prey.pos[2] - own.pos[2])
+    height = beam_height(target.pos[2], luck, half_height, rules.beam_spread, ONE)
+    x, y, _ = unit_3(target.pos[0] - mech.pos[0], target.pos[1] - mech.pos[1], target.pos[2] - mech.pos[2])
     tally[one.shooter].hits[one.weapon] += ONE
     harm(one, x, y, height, mechs, paint, pairs, hulls, gun, rules)
 
@@ -156,37 +156,37 @@ def beam(one: Any, key: Any, mechs: Any, tally: Any, paint: Any, pairs: Any, hul
 def free_slot(one: Any, gun: Any, hulls: Any, shots: Any) -> Any:
     """The first empty slot of the shots of a weapon of a mech."""
     slot = hulls[one.shooter].first_slot[one.weapon]
-    for place in range(slot, slot + gun.slots):
-        if shots[place].ttl == 0:
-            return place
+    for index in range(slot, slot + gun.slots):
+        if shots[index].ttl == 0:
+            return index
     return -1
 
 
 @called
 def launch(one: Any, gun: Any, mechs: Any, hulls: Any, shot: Any, rules: Any) -> None:
     """`firing.volley` and `shots.launch` of one shot."""
-    own, hull, prey = mechs[one.shooter], hulls[one.shooter], mechs[one.target]
-    shot.pos[0], shot.pos[1], shot.pos[2] = own.pos[0], own.pos[1], own.pos[2]
+    mech, hull, target = mechs[one.shooter], hulls[one.shooter], mechs[one.target]
+    shot.pos[0], shot.pos[1], shot.pos[2] = mech.pos[0], mech.pos[1], mech.pos[2]
     shot.ttl = gun.lifetime
     shot.target = -1
-    x, y, z = own.facing[0], own.facing[1], ZERO
+    x, y, z = mech.facing[0], mech.facing[1], ZERO
     if gun.is_homing:
-        x, y, z = unit_3(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], prey.pos[2] - own.pos[2])
+        x, y, z = unit_3(target.pos[0] - mech.pos[0], target.pos[1] - mech.pos[1], target.pos[2] - mech.pos[2])
         x, y, z = unit_3(x, y, z + rules.missile_loft)
-        shot.pos[2] = own.pos[2] + (hull.half_size[2] + rules.missile_rack_vox)
+        shot.pos[2] = mech.pos[2] + (hull.half_size[2] + rules.missile_rack_vox)
         shot.target = one.target
     elif gun.leaves_cloud:
-        shot.pos[2] = own.pos[2] + hull.half_size[2]
+        shot.pos[2] = mech.pos[2] + hull.half_size[2]
         flight_s = gun.lifetime_s
         if one.aimed:
-            to_x, to_y = prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1]
+            to_x, to_y = target.pos[0] - mech.pos[0], target.pos[1] - mech.pos[1]
             x, y = unit_2(to_x, to_y)
             flight_s = length_2(to_x, to_y) / gun.speed
         shot.ttl = max(int(np.rint(flight_s / rules.dt_s)), 1)
     else:
-        shot.pos[2] = own.pos[2] + hull.muzzle_z
+        shot.pos[2] = mech.pos[2] + hull.muzzle_z
         if one.aimed:
-            to_x, to_y, to_z = prey.pos[0] - shot.pos[0], prey.pos[1] - shot.pos[1], prey.pos[2] - shot.pos[2]
+            to_x, to_y, to_z = target.pos[0] - shot.pos[0], target.pos[1] - shot.pos[1], target.pos[2] - shot.pos[2]
             if gun.is_ballistic:
                 to_z = to_z + drop(length_3(to_x, to_y, to_z) / gun.speed, rules.half_gravity)
             x, y, z = unit_3(to_x, to_y, to_z)
@@ -196,11 +196,11 @@ def launch(one: Any, gun: Any, mechs: Any, hulls: Any, shot: Any, rules: Any) ->
 @called
 def mark(one: Any, paint: Any, hulls: Any, rules: Any) -> None:
     """`firing.paint` of one beam: of several of a pack and weapon the first counts."""
-    spot = paint[one.target, hulls[one.shooter].pack]
-    if spot.weapon != one.weapon:
-        spot.weapon = one.weapon
-        spot.left = rules.paint_substeps
-        spot.by = one.shooter
+    paint_mark = paint[one.target, hulls[one.shooter].pack]
+    if paint_mark.weapon != one.weapon:
+        paint_mark.weapon = one.weapon
+        paint_mark.left = rules.paint_substeps
+        paint_mark.by = one.shooter
 
 
 @called

@@ -21,8 +21,8 @@ homed = called(formulas.homed)
 def guide(shot: Any, gun: Any, mechs: Any, rules: Any) -> None:
     """`shots.guide` of one shot in flight."""
     if gun.is_homing and shot.target >= 0 and mechs[shot.target].hp > ZERO:
-        prey = mechs[shot.target]
-        x, y, z = unit_3(prey.pos[0] - shot.pos[0], prey.pos[1] - shot.pos[1], prey.pos[2] - shot.pos[2])
+        target = mechs[shot.target]
+        x, y, z = unit_3(target.pos[0] - shot.pos[0], target.pos[1] - shot.pos[1], target.pos[2] - shot.pos[2])
         x, y, z = unit_3(
             homed(shot.vel[0], x * gun.speed, rules.keep, rules.turn),
             homed(shot.vel[1], y * gun.speed, rules.keep, rules.turn),
@@ -81,11 +81,11 @@ def fly_one(shot: Any, gun: Any, impact: Any, mechs: Any, hulls: Any, solid: Any
 
     on_mech = mech_at < INFINITY and mech_at <= voxel_at and mech_at <= out_at
     on_voxel = not on_mech and voxel_at < INFINITY and voxel_at <= out_at
-    way = mech_at if on_mech else voxel_at if on_voxel else min(out_at, ONE)
+    fraction = mech_at if on_mech else voxel_at if on_voxel else min(out_at, ONE)
     impact.start[0], impact.start[1], impact.start[2] = shot.pos[0], shot.pos[1], shot.pos[2]
-    impact.point[0] = shot.pos[0] + way * delta_x
-    impact.point[1] = shot.pos[1] + way * delta_y
-    impact.point[2] = shot.pos[2] + way * delta_z
+    impact.point[0] = shot.pos[0] + fraction * delta_x
+    impact.point[1] = shot.pos[1] + fraction * delta_y
+    impact.point[2] = shot.pos[2] + fraction * delta_z
     impact.direction[0], impact.direction[1], impact.direction[2] = unit_3(shot.vel[0], shot.vel[1], shot.vel[2])
     impact.ends = on_mech or on_voxel or out_at < INFINITY or shot.ttl == 1
     impact.on_mech = on_mech
@@ -105,9 +105,9 @@ def fly(shots: Any, slots: Any, weapons: Any, impacts: Any, mechs: Any, hulls: A
     flew = 0
     for slot in range(shots.shape[0]):
         if shots[slot].ttl > 0:
-            impact, own = impacts[flew], slots[slot]
-            impact.slot, impact.shooter, impact.weapon = slot, own.shooter, own.weapon
-            fly_one(shots[slot], weapons[own.weapon], impact, mechs, hulls, solid, rules)
+            impact, spec = impacts[flew], slots[slot]
+            impact.slot, impact.shooter, impact.weapon = slot, spec.shooter, spec.weapon
+            fly_one(shots[slot], weapons[spec.weapon], impact, mechs, hulls, solid, rules)
             flew += 1
     return flew
 
@@ -153,8 +153,8 @@ def billow(impacts: Any, flew: int, clouds: Any, rules: Any) -> None:
         impact = impacts[k]
         if impact.ends and rules.smokes and rules.first_launching <= impact.slot < rules.last_launching:
             first = (impact.slot - rules.first_launching) * rules.clouds_each
-            for place in range(first, first + rules.clouds_each):
-                cloud = clouds[place]
+            for slot in range(first, first + rules.clouds_each):
+                cloud = clouds[slot]
                 if cloud.ttl == 0:
                     cloud.pos[0], cloud.pos[1], cloud.pos[2] = impact.point[0], impact.point[1], impact.point[2]
                     cloud.ttl = rules.cloud_substeps
@@ -232,15 +232,15 @@ def chip(impacts: Any, flew: int, slots: Any, weapons: Any, ground: Any, rules: 
 @called
 def nearest_threat(mech: Any, hull: Any, shots: Any, slots: Any, hulls: Any, rules: Any) -> Any:
     """The slot of the nearest shot that a mech's AMS would try, -1 for none."""
-    nearest, found = INFINITY, -1
+    nearest, best = INFINITY, -1
     for slot in range(rules.first_interceptable, rules.last_interceptable):
         shot = shots[slot]
         if shot.ttl > 0 and shot.target >= 0 and hulls[slots[slot].shooter].is_red != hull.is_red:
-            away = length_3(shot.pos[0] - mech.pos[0], shot.pos[1] - mech.pos[1], shot.pos[2] - mech.pos[2])
-            if away <= rules.ams_vox and away < nearest:
-                nearest = away
-                found = slot
-    return found
+            distance = length_3(shot.pos[0] - mech.pos[0], shot.pos[1] - mech.pos[1], shot.pos[2] - mech.pos[2])
+            if distance <= rules.ams_vox and distance < nearest:
+                nearest = distance
+                best = slot
+    return best
 
 
 @called

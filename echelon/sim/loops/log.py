@@ -40,7 +40,7 @@ def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
     """Room for so many rows, for battles with these fields."""
     count, slots = before[1][0].shape[1], before[4][0].shape[1]
     return LogArrays(
-        tuple(tuple(np.empty((rows, *values.shape[1:]), values.dtype) for values in part) for part in before),
+        tuple(tuple(np.empty((rows, *values.shape[1:]), values.dtype) for values in fields) for fields in before),
         np.zeros((rows, slots), IMPACT),
         np.zeros((rows, slots), np.bool_),
         np.zeros((rows, count, count), np.float32),
@@ -55,13 +55,13 @@ def keep(row: int, flew: int, fired: int, scratch: Any, weapons: Any, log: LogAr
     records, impacts, pairs, pulls = scratch.records, scratch.impacts, scratch.pairs, scratch.pulls
     write(row, records, log.states)
     for k in range(flew):
-        impact, kept = impacts[k], log.impacts[row, impacts[k].slot]
+        impact, record = impacts[k], log.impacts[row, impacts[k].slot]
         log.flew[row, impact.slot] = True
-        kept.ends, kept.on_mech, kept.target = impact.ends, impact.on_mech, impact.target
-        kept.on_voxel, kept.on_floor = impact.on_voxel, impact.on_floor
+        record.ends, record.on_mech, record.target = impact.ends, impact.on_mech, impact.target
+        record.on_voxel, record.on_floor = impact.on_voxel, impact.on_floor
         for axis in range(3):
-            kept.start[axis], kept.point[axis] = impact.start[axis], impact.point[axis]
-            kept.direction[axis] = impact.direction[axis]
+            record.start[axis], record.point[axis] = impact.start[axis], impact.point[axis]
+            record.direction[axis] = impact.direction[axis]
     for target in range(pairs.shape[0]):
         for shooter in range(pairs.shape[0]):
             log.dealt_by[row, shooter, target] = pairs[target, shooter].dealt
@@ -76,17 +76,17 @@ def substeps_of(log: LogArrays, before: State, game: SimModel) -> list[tuple[Sta
     """What `step.logged_substep` returns of every substep. All states have the ground behind the last one."""
     batch = before.shape[0]
     rays = [weapon for weapon in game.roster.rays if game.roster.guns.exist(weapon)]
-    facts = [name for name in IMPACT.names or () if name in Impacts.__dataclass_fields__]
+    names = [name for name in IMPACT.names or () if name in Impacts.__dataclass_fields__]
 
     def tensor(values: np.ndarray, k: int) -> Tensor:
         return torch.from_numpy(values[k * batch : (k + 1) * batch])
 
-    played = []
+    substeps = []
     for k in range(game.rules.decision_repeat):
         rows = slice(k * batch, (k + 1) * batch)
-        state = state_of(tuple(tuple(values[rows] for values in part) for part in log.states), before)
-        impact = {name: tensor(log.impacts[name], k) for name in facts}
+        state = state_of(tuple(tuple(values[rows] for values in fields) for fields in log.states), before)
+        impact = {name: tensor(log.impacts[name], k) for name in names}
         impacts = Impacts(**{**impact, "target": impact["target"].long()}, flew=tensor(log.flew, k))
         dealt = Dealt(tensor(log.dealt_by, k), tensor(log.dealt_with, k))
-        played.append((state, Log(impacts, dealt, {ray: tensor(log.beams, k)[:, ray] for ray in rays})))
-    return played
+        substeps.append((state, Log(impacts, dealt, {ray: tensor(log.beams, k)[:, ray] for ray in rays})))
+    return substeps

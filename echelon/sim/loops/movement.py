@@ -63,9 +63,9 @@ def meets_terrain(columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
 def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it."""
     half, size = hull.half_size[axis], np.float32(rules.size[axis])
-    ahead = mech.pos[axis] + mech.vel[axis] * rules.dt_s
-    inside = min(max(ahead, half), size - half)
-    mech.stopped = inside != ahead
+    moved = mech.pos[axis] + mech.vel[axis] * rules.dt_s
+    inside = min(max(moved, half), size - half)
+    mech.stopped = inside != moved
     mech.next_pos[0] = mech.pos[0]
     mech.next_pos[1] = mech.pos[1]
     mech.next_pos[2] = mech.pos[2]
@@ -126,8 +126,8 @@ def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
 def yields(n: int, mechs: Any, pairs: Any, hulls: Any) -> Any:
     """`hits_hull` of one mech."""
     mech = mechs[n]
-    for place in range(mech.neighbours):
-        other = pairs[n, place].neighbour
+    for index in range(mech.neighbours):
+        other = pairs[n, index].neighbour
         rival = mechs[other]
         if overlaps(mech.next_pos, rival.pos, hulls[n].half_size, hulls[other].half_size):
             return True

@@ -59,12 +59,12 @@ def fields_of(state: State) -> Parts:
 def state_of(fields: Parts, state: State, **others: Tensor) -> State:
     """`state` with these fields, and `others`."""
     tensors = [[torch.from_numpy(values) for values in part] for part in fields]
-    named = {part: dict(zip(FIELDS[part], own, strict=True)) for part, own in zip(PARTS, tensors, strict=True)}
-    paint, painter = (values.view_as(state.mechs.paint) for values in named["paint"].values())
+    by_part = {part: dict(zip(FIELDS[part], arrays, strict=True)) for part, arrays in zip(PARTS, tensors, strict=True)}
+    paint, painter = (values.view_as(state.mechs.paint) for values in by_part["paint"].values())
     return state.replace(
-        mechs=state.mechs.replace(**named["mechs"], paint=paint, painter=painter),
-        **{part: getattr(state, part).replace(**named[part]) for part in ("tally", "shots", "clouds")},
-        **{name: values.squeeze(1) for name, values in named["battles"].items()},
+        mechs=state.mechs.replace(**by_part["mechs"], paint=paint, painter=painter),
+        **{part: getattr(state, part).replace(**by_part[part]) for part in ("tally", "shots", "clouds")},
+        **{name: values.squeeze(1) for name, values in by_part["battles"].items()},
         **others,
     )
 
@@ -74,13 +74,13 @@ def empty_records(fields: Parts) -> Records:
     shapes = [part[0].shape[1:2] for part in fields]
     mechs, packs = shapes[1][0], shapes[3][0] // shapes[1][0]
     shapes[3] = (mechs, packs)
-    apart = [np.empty(shape, kind) for kind, shape in zip(PARTS.values(), shapes, strict=True)]
-    ends = list(itertools.accumulate(-(-part.nbytes // 8) for part in apart))
-    whole = np.zeros(ends[-1], np.int64)
-    parts = [
-        np.ndarray(part.shape, part.dtype, whole, 8 * begin) for part, begin in zip(apart, [0, *ends], strict=False)
+    arrays = [np.empty(shape, kind) for kind, shape in zip(PARTS.values(), shapes, strict=True)]
+    ends = list(itertools.accumulate(-(-part.nbytes // 8) for part in arrays))
+    buffer = np.zeros(ends[-1], np.int64)
+    records = [
+        np.ndarray(part.shape, part.dtype, buffer, 8 * start) for part, start in zip(arrays, [0, *ends], strict=False)
     ]
-    return Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
+    return Records(**dict(zip(PARTS, records, strict=True)), whole=buffer)
 
 
 def copying(part: str, reads: bool) -> Callable[..., None]:
@@ -90,11 +90,11 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
     record than a state uses.
     """
     lines = ["def copy(b, fields, records):", " for row in range(records.shape[0]):", "  record = records[row]"]
-    for place, name in enumerate(FIELDS[part]):
-        inner, at = ("[k]", "b, row, k") if PARTS[part][name].shape else ("", "b, row")
+    for index, name in enumerate(FIELDS[part]):
+        inner, indices = ("[k]", "b, row, k") if PARTS[part][name].shape else ("", "b, row")
         if inner:
-            lines.append(f"  for k in range(fields[{place}].shape[2]):")
-        field, cell = f"fields[{place}][{at}]", f"record.{name}{inner}"
+            lines.append(f"  for k in range(fields[{index}].shape[2]):")
+        field, cell = f"fields[{index}][{indices}]", f"record.{name}{inner}"
         lines.append(f"   {cell} = {field}" if reads else f"   {field} = {cell}")
         if not inner:
             lines[-1] = lines[-1][1:]
@@ -119,8 +119,8 @@ write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds 
 @called
 def read(b: int, fields: Any, records: Any) -> None:
     """Set the records of a battle to what the fields of battle b are. `fields`, `records`: as in `Records`."""
-    for place in range(records.whole.shape[0]):
-        records.whole[place] = 0
+    for word in range(records.whole.shape[0]):
+        records.whole[word] = 0
     read_battles(b, fields[0], records.battles)
     read_mechs(b, fields[1], records.mechs)
     read_tally(b, fields[2], records.tally)

@@ -90,7 +90,7 @@ WEAPON = record(
 SLOT = record(ints="shooter weapon planes")
 """A shot slot; `planes` is the maximum number of grid planes of an axis that its shot crosses in a substep."""
 RULES = record(
-    floats=f"{' '.join(each for kind in (RulesConfig, Catalog) for each, of in hints_of(kind).items() if of is float)}"
+    floats=f"{' '.join(name for kind in (RulesConfig, Catalog) for name, t in hints_of(kind).items() if t is float)}"
     " gravity half_gravity fall debris_heat debris_damage knee cloud_vox_sq line_vox"
     f" beam_spread missile_loft missile_rack_vox turn keep skin_vox eccm_trigger material_hp:{len(Material)}",
     ints="fall_substeps alarm_substeps paint_substeps cloud_substeps ams_substeps ams_timer clouds_each"

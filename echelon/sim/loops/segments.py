@@ -33,12 +33,12 @@ def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
     gone_b = max(min(np.floor(b[0] + t * b[1]), b[4]), ZERO)
     gone_c = max(min(np.floor(c[0] + t * c[1]), c[4]), ZERO)
     cell_a, cell_b, cell_c = int(a[2] + a[3] * count), int(b[2] + b[3] * gone_b), int(c[2] + c[3] * gone_c)
-    gone = count + gone_b + gone_c
+    entered = count + gone_b + gone_c
     if axis == 0:
-        return gone, cell_a, cell_b, cell_c
+        return entered, cell_a, cell_b, cell_c
     if axis == 1:
-        return gone, cell_c, cell_a, cell_b
-    return gone, cell_b, cell_c, cell_a
+        return entered, cell_c, cell_a, cell_b
+    return entered, cell_b, cell_c, cell_a
 
 
 @called
@@ -50,13 +50,13 @@ def first_on_axis(axis: int, columns: Any, a: Any, b: Any, c: Any, planes: int, 
         columns: `[Y, X]`.
     """
     total = a[4] + b[4] + c[4]
-    way = max(a[1], SMALL)
+    length = max(a[1], SMALL)
     for count in range(1, min(int(a[4]), planes) + 1):
-        t = min((np.float32(count) - a[0]) / way, ONE)
+        t = min((np.float32(count) - a[0]) / length, ONE)
         if t >= best:
             break
-        gone, x, y, z = entered_cell(axis, np.float32(count), t, a, b, c)
-        if not past_end and gone == total:
+        entered, x, y, z = entered_cell(axis, np.float32(count), t, a, b, c)
+        if not past_end and entered == total:
             continue
         if (columns[y, x] >> z) & 1:
             return t
@@ -87,9 +87,9 @@ def clear_voxel(opaque: Any, solid: Any, x: int, y: int, z: int) -> None:
 @called
 def clear_on_axis(axis: int, opaque: Any, solid: Any, a: Any, b: Any, c: Any, planes: int) -> None:
     """Remove the leaves of the cells entered by crossing planes of one axis, with arguments as in `entered_cell`."""
-    way = max(a[1], SMALL)
+    length = max(a[1], SMALL)
     for count in range(1, min(int(a[4]), planes) + 1):
-        t = min((np.float32(count) - a[0]) / way, ONE)
+        t = min((np.float32(count) - a[0]) / length, ONE)
         _, x, y, z = entered_cell(axis, np.float32(count), t, a, b, c)
         clear_voxel(opaque, solid, x, y, z)
 

@@ -44,15 +44,15 @@ def is_blocked_on_axis(
         total: cells entered in all.
         line: scratch memory.
     """
-    way, steps = max(along[1], SMALL), int(along[4])
+    length, steps = max(along[1], SMALL), int(along[4])
     for k in range((steps + 7) & -8):
         count = line.counts[k]
-        t = min((count - along[0]) / way, ONE)
-        beside = max(min(np.floor(across[0] + t * across[1]), across[4]), ZERO)
+        t = min((count - along[0]) / length, ONE)
+        cell = max(min(np.floor(across[0] + t * across[1]), across[4]), ZERO)
         above = max(min(np.floor(up[0] + t * up[1]), up[4]), ZERO)
-        place, other = np.int32(along[2] + along[3] * count), np.int32(across[2] + across[3] * beside)
-        line.columns[k] = place * stride + other * other_stride
-        line.bits[k] = np.int32(up[2] + up[3] * above) if count + beside + above != total else np.int32(31)
+        index, across_index = np.int32(along[2] + along[3] * count), np.int32(across[2] + across[3] * cell)
+        line.columns[k] = index * stride + across_index * other_stride
+        line.bits[k] = np.int32(up[2] + up[3] * above) if count + cell + above != total else np.int32(31)
     clear = 0
     while clear < steps and not (columns[np.uint32(line.columns[clear])] >> line.bits[clear]) & 1:
         clear += 1

@@ -73,13 +73,13 @@ def rules_record(game: SimModel) -> Any:
     def planes(reach_vox: float) -> int:
         return int(reach_vox) + 1
 
-    own = {name: getattr(rules, name) for name in RULES.names or () if hasattr(rules, name)}
+    columns = {name: getattr(rules, name) for name in RULES.names or () if hasattr(rules, name)}
     shared = {name: getattr(catalog, name) for name in RULES.names or () if hasattr(catalog, name)}
     spans = {name: getattr(roster, name) for name in ("interceptable", "splashing", "launching")}
     return filled(
         RULES,
         1,
-        **own,
+        **columns,
         **shared,
         gravity=rules.gravity_vox_per_s2,
         half_gravity=0.5 * rules.gravity_vox_per_s2,
@@ -126,11 +126,11 @@ def hull_records(game: SimModel) -> Any:
     roster = game.roster
     has_ams = torch.zeros(roster.num_mechs, dtype=torch.bool, device="cpu")
     has_ams[roster.ams] = True
-    own = {name: getattr(roster, name) for name in HULL.names or () if hasattr(roster, name)}
+    columns = {name: getattr(roster, name) for name in HULL.names or () if hasattr(roster, name)}
     return filled(
         HULL,
         roster.num_mechs,
-        **own,
+        **columns,
         muzzle_z=roster.muzzle[:, 2],
         has_ams=has_ams,
         first_slot=first_slots(game),

@@ -108,8 +108,8 @@ def stand(mech: Any, tally: Any, rules: Any) -> None:
         walks = ONE if length_3(mech.vel[0], mech.vel[1], mech.vel[2]) > rules.steady_vox_per_s else ZERO
         suppressed = ONE if mech.suppressed > 0 else ZERO
         shares = rules.legged_unsteadiness, rules.walking_unsteadiness, rules.suppressed_unsteadiness
-        lost = unsteadiness(legged, walks, suppressed, *shares)
-        gain = rules.stability_regen_per_s * max(ONE - lost, rules.least_regeneration) * rules.dt_s
+        loss = unsteadiness(legged, walks, suppressed, *shares)
+        gain = rules.stability_regen_per_s * max(ONE - loss, rules.least_regeneration) * rules.dt_s
         mech.stability = min(mech.stability + gain, cap)
 
 

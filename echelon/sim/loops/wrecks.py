@@ -65,9 +65,9 @@ def lay_one(who: int, stays_solid: Any, mechs: Any, hulls: Any, ground: Any) -> 
 @called
 def next_wreck(mechs: Any) -> Any:
     """`rubble.next_wreck`: the mech, -1 for none."""
-    rank, who = -ONE, -1
+    rank, best = -ONE, -1
     for n in range(mechs.shape[0]):
         if mechs[n].hp <= ZERO and not mechs[n].wrecked and mechs[n].priority > rank:
             rank = mechs[n].priority
-            who = n
-    return who
+            best = n
+    return best

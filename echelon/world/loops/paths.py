@@ -21,7 +21,7 @@ def lower_costs(cost: Any, fixed: Any, steps: Any, offsets: Any, queue: Any, wai
     """
     size_y, size_x = cost.shape[1:]
     for field in range(cost.shape[0]):
-        own = min(field, steps.shape[0] - 1)
+        table = min(field, steps.shape[0] - 1)
         first, count = 0, 0
         for y in range(size_y):
             for x in range(size_x):
@@ -37,7 +37,7 @@ def lower_costs(cost: Any, fixed: Any, steps: Any, offsets: Any, queue: Any, wai
                 from_x, from_y = x - offsets[step, 0], y - offsets[step, 1]
                 if from_x < 0 or from_y < 0 or from_x >= size_x or from_y >= size_y or fixed[field, from_y, from_x]:
                     continue
-                through = cost[field, y, x] + steps[own, step, from_y, from_x]
+                through = cost[field, y, x] + steps[table, step, from_y, from_x]
                 if through < cost[field, from_y, from_x]:
                     cost[field, from_y, from_x] = through
                     if not waits[from_y, from_x]:
