@@ -41,15 +41,15 @@ class WeightStore:
         """
         found.policy()
         digest = str(found.claims["files"][POLICY])
-        place = self.path(digest)
-        if place.exists():
+        path = self.path(digest)
+        if path.exists():
             return digest
         try:
-            with new_folder(place, self.folder / f".{digest}.{os.getpid()}") as draft:
+            with new_folder(path, self.folder / f".{digest}.{os.getpid()}") as draft:
                 for name in (CLAIMS, POLICY):
                     write_through(draft / name, read_file(found.path / name))
         except FileError:
-            if not place.exists():  # else another process was faster; its content is identical
+            if not path.exists():  # else another process was faster; its content is identical
                 raise
         self.open(digest)
         sync_folder(self.folder.parent)
