@@ -54,10 +54,10 @@ class Args:
 def match(args: Args, env: EnvConfig, device: torch.device) -> None:
     """Two scripted commanders."""
     x, y = (resolve("heuristic:normal").policy(env, device) for _ in range(2))
-    played = Match(("x", x), {"y": y}, env, args.battles, device, compiled=args.compiled)
+    match_played = Match(("x", x), {"y": y}, env, args.battles, device, compiled=args.compiled)
     if args.warm_up:
-        played.play(1)
-    result = played.play(0)["y"]
+        match_played.play(1)
+    result = match_played.play(0)["y"]
     report(
         "arena",
         device,
@@ -101,13 +101,13 @@ def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
     observation = BatchObservation(streams, td.get(("blue", "mask")), td.get("telemetry"), noise)
     slots = [[BatchSlot(k * args.rows + row, row % SLOTS) for row in range(args.rows)] for k in range(args.policies)]
     forward = StackedForward(policies[0], device, torch.float32, args.compiled)
-    together = StackedPolicies(forward, policies, slots, mechs)
+    stack_of_all = StackedPolicies(forward, policies, slots, mechs)
     loop_stacks = [
         StackedPolicies(forward, [policy], [policy_slots], mechs)
         for policy, policy_slots in zip(policies, slots, strict=True)
     ]
     with torch.inference_mode():
-        stacked_s = seconds(lambda: together.decide(observation), device, repeats=10)
+        stacked_s = seconds(lambda: stack_of_all.decide(observation), device, repeats=10)
         loop_s = seconds(lambda: [stack.decide(observation) for stack in loop_stacks], device, repeats=10)
     sizes = {"policies": args.policies, "rows": args.rows, "hidden": model.hidden}
     times = {"stacked_ms": round(1e3 * stacked_s, 2), "loop_ms": round(1e3 * loop_s, 2)}

@@ -70,8 +70,8 @@ def learner(args: Args) -> None:
         with tempfile.TemporaryDirectory() as folder:
             trainer = Trainer(dataclasses.replace(config, run_dir=folder), folder)
             trainer.train(1)
-            saved = trainer.save()
-            files = {file.name: file.stat().st_size for file in sorted(saved.iterdir())}
+            checkpoint_path = trainer.save()
+            files = {file.name: file.stat().st_size for file in sorted(checkpoint_path.iterdir())}
         battle_bytes = files["run_0.safetensors"] // args.num_envs
         report("gradient and checkpoint", CPU, preset=name, gradient_bytes=gradient, bytes=files, a_battle=battle_bytes)
 
@@ -86,8 +86,8 @@ def battles(args: Args) -> None:
             policy = resolve(name).policy(env, CPU)
             arena = BatchArena(env, {name: policy, "other": policy}.__getitem__, CPU, count)
             arena.play([Battle(name, "other", seed) for seed in range(min(count, 2))])
-            fought = [Battle(name, "other", seed) for seed in range(count)]
-            seconds = once(lambda arena=arena, fought=fought: arena.play(fought), CPU)  # type: ignore[misc]
+            battle_list = [Battle(name, "other", seed) for seed in range(count)]
+            seconds = once(lambda arena=arena, fought=battle_list: arena.play(fought), CPU)  # type: ignore[misc]
             report(
                 "battles of a core", CPU, preset=preset, policy=name, battles=count, a_second=round(count / seconds, 2)
             )

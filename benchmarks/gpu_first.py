@@ -227,11 +227,11 @@ def equal_maps(device: Any, count: int) -> Values:
     from echelon.world.pool import make_pool
 
     config = dataclasses.replace(EnvConfig.standard(), map_pool=count)
-    one, other = (
+    cpu_maps, device_maps = (
         leaves(make_pool(config, build_roster(config, at_device), at_device))
         for at_device in (torch.device("cpu"), device)
     )
-    if wrong := [name for name, tensor in one.items() if not torch.equal(tensor, other[name].cpu())]:
+    if wrong := [name for name, tensor in cpu_maps.items() if not torch.equal(tensor, device_maps[name].cpu())]:
         raise RuntimeError(f"maps made on {device} differ from the CPU's in {', '.join(wrong)}")
     return {"maps": count}
 

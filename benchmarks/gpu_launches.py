@@ -120,7 +120,7 @@ def measure(trainer: Trainer, folder: Path) -> dict[str, Any]:
         names = ("kernels_per_decision", "launches_per_decision", "collect_waits", "update_waits", "first_wait")
         return dict.fromkeys(names)
     collector, decisions = trainer.collector, trainer.config.ppo.rollout_decisions
-    launched = launches_of(collector.collect, folder)
+    launch_counts = launches_of(collector.collect, folder)
 
     def update() -> None:
         trainer.ppo.update(batch, collector.memory)
@@ -134,7 +134,7 @@ def measure(trainer: Trainer, folder: Path) -> dict[str, Any]:
     trainer.advantage(batch)
     updating = waits_of(update)
     return {
-        **{f"{name}_per_decision": round(count / decisions, 1) for name, count in launched.items()},
+        **{f"{name}_per_decision": round(count / decisions, 1) for name, count in launch_counts.items()},
         "collect_waits": collecting.total(),
         "update_waits": updating.total(),
         "where": dict((collecting + updating).most_common(SHOWN)),

@@ -214,13 +214,13 @@ def main(args: Args) -> None:
     sizes = {"preset": args.preset, "num_envs": args.num_envs}
     names: set[str] = set()
     total = Count(0, 0.0, 0.0)
-    for name, times, counted, graphs in counts(args):
-        tell(name, times, counted, sizes)
+    for name, times, launch_count, graphs in counts(args):
+        tell(name, times, launch_count, sizes)
         kernels = [kernel for graph in graphs for kernel in graph.kernels]
         for kernel in sorted(kernels, key=lambda kernel: -kernel.moved)[: args.kernels]:
             buffers = {name: round(num_bytes / 1e6) for name, num_bytes in list(kernel.buffers.items())[:4]}
             print(f"{kernel.moved / 1e6:8.1f} MB  {kernel.operations:3} operations  {kernel.name[:40]:40} {buffers}")
-        total, names = total + counted * times, names | {name}
+        total, names = total + launch_count * times, names | {name}
     if names == {"decode", "play", "conclude", "restart", "rollout"}:
         tell("decision", 1, total, sizes)
 

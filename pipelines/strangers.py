@@ -50,16 +50,16 @@ class StrangersArgs:
         for path in (self.out, self.report):
             if path is not None:
                 check_writable(path)
-        task_used, policies, within = find_task(task), [policy, *self.runs], split or "test"
+        task_used, policies, split_used = find_task(task), [policy, *self.runs], split or "test"
         total = 0
-        if within != "train":
+        if split_used != "train":
             protocol = strangers_of(task_used)
-            total = len(policies) * battles_of(protocol, within, plan_of(protocol, None, None, None))
+            total = len(policies) * battles_of(protocol, split_used, plan_of(protocol, None, None, None))
         with bar(total, "battles", quiet=as_json) as progress:
             evaluation = evaluate_strangers(
                 policies,
                 task_used,
-                split=within,
+                split=split_used,
                 on_battles=progress.advance,
                 command=shlex.join([*program_words(sys.argv[0]), *sys.argv[1:]]),
                 **how.keywords(),

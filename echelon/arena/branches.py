@@ -245,7 +245,7 @@ class ForkedBatch(InterventionBatch):
 def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
     """What the team in a row of the batch remembers, `[1, A]`."""
     rows_by_decider = [(decider, decider.rows.tolist()) for decider in batch.deciders]
-    decider, rows = next((one, rows) for one, rows in rows_by_decider if row in rows)
+    decider, rows = next((candidate, rows) for candidate, rows in rows_by_decider if row in rows)
     return decider.memories()[rows.index(row)][None]
 
 
@@ -279,7 +279,7 @@ def moments_of(arena: BatchArena, battle: Battle, is_kept: Callable[[int], bool]
     moments: list[Moment] = []
     with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, kept=moments)):
         (result,) = arena.play([battle]).results
-    return result, [one for one in moments if one.decision < result.decisions]
+    return result, [moment for moment in moments if moment.decision < result.decisions]
 
 
 def play_branches(

@@ -184,12 +184,14 @@ def evaluate(
             require(split is None, "split", "that of the arena's config, where an arena is given", split)
             ids, provenance = {key: key for key in (name, *names)}, UNKNOWN
         match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
-        played = play_match(arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink)
+        results = play_match(
+            arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink
+        )
     return Evaluation(
         task=task.name,
         fingerprint=task.fingerprint,
         policy=name,
-        results={opponent: played[ids[opponent]] for opponent in names},
+        results={opponent: results[ids[opponent]] for opponent in names},
         seeds=tuple(match_seeds),
         by_protocol=tuple(names) == task.protocol.opponents and is_full_set,
         by_side=arena.config.is_unequal,

@@ -62,15 +62,15 @@ def fork(
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
     setup = of_replay(replay, index)
     edits = checked_changes(setup.config, mech, intervention, changes)
-    heirs = replace(setup, blue=blue or setup.blue, red=red or setup.red)
-    arena, battle_again = arena_of(setup, device, 1, heirs)
+    forked_setup = replace(setup, blue=blue or setup.blue, red=red or setup.red)
+    arena, battle_again = arena_of(setup, device, 1, forked_setup)
     (result,) = arena.play([battle_again]).results
     check_same(setup, result)
     check_time(at_s, result, setup)
     chance = battle_again.seed if seed is None else placed_seed(one_seed(seed), setup.config.split)
-    after = Battle(commander_of(heirs.blue).id, commander_of(heirs.red).id, chance)
+    after = Battle(commander_of(forked_setup.blue).id, commander_of(forked_setup.red).id, chance)
     change = Fork(int(at_s / setup.config.rules.decision_s), after, mech, intervention, edits)
-    return with_fork(replay, index, change, record_fork(arena, battle_again, change, setup, heirs))
+    return with_fork(replay, index, change, record_fork(arena, battle_again, change, setup, forked_setup))
 
 
 def checked_changes(

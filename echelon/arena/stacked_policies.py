@@ -303,8 +303,8 @@ class PolicySlots:
         action = output.get("action") if isinstance(output, TensorDictBase) else None
         shape = (len(rows), mechs, observation.noise.shape[-1])
         if not isinstance(action, Tensor) or action.shape != shape:
-            got = tuple(action.shape) if isinstance(action, Tensor) else "none"
-            raise ConfigError(f"the action of {type(self.policy).__name__} must be of shape {shape}, got {got}")
+            actual = tuple(action.shape) if isinstance(action, Tensor) else "none"
+            raise ConfigError(f"the action of {type(self.policy).__name__} must be of shape {shape}, got {actual}")
         remembered = output.get(("next", "memory"), self.memory)
         if self.graph_key() is None:
             self.memory = remembered

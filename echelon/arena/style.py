@@ -196,19 +196,19 @@ class Watcher:
 
 def watched(own: View, foe: View, emit: Tensor) -> Tensor:
     """`[B, K]` float64 `WATCHED` of a team, summed over the mechs that live."""
-    lives = own.hp > 0
+    is_alive = own.hp > 0
     offset = foe.position[:, None] - own.position[:, :, None]  # [B, A, E, 2]
     distances = torch.where((foe.hp > 0)[:, None], length(offset), torch.inf)
     nearest, index = distances.min(-1)
     near = (nearest < CONTACT_VOX).float()
     towards = unit(offset.gather(2, index[..., None, None].expand(*index.shape, 1, 2)).squeeze(2))
     advance = dot(to_body(towards, own.heading).unbind(-1), own.velocity.unbind(-1))
-    mechs = exact.sum(lives, -1)[:, None]
-    middle = exact.sum(torch.where(lives[..., None], own.position, 0.0), 1) / mechs.clamp_min(1)
+    mechs = exact.sum(is_alive, -1)[:, None]
+    middle = exact.sum(torch.where(is_alive[..., None], own.position, 0.0), 1) / mechs.clamp_min(1)
     spread = length(own.position - middle[:, None])
     in_contact = (near, near * nearest.clamp_max(CONTACT_VOX), near * advance)
     quantities = (torch.ones_like(near), *in_contact, spread, own.under_fire.float(), own.heat, emit)
-    return torch.stack([exact.sum(torch.where(lives, quantity, 0.0), -1) for quantity in quantities], -1).double()
+    return torch.stack([exact.sum(torch.where(is_alive, quantity, 0.0), -1) for quantity in quantities], -1).double()
 
 
 def numbers_of(found: Evaluation, totals: Mapping[str, float], config: EnvConfig) -> dict[str, float]:

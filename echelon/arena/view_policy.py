@@ -73,10 +73,10 @@ def form_of_view(env: EnvBase) -> ViewForm:
 def form_of_keys(policy: object) -> ViewForm | None:
     """The form that the keys of a TensorDict module tell; None for a policy of a team, and for one without keys."""
     reads, writes = (keys_of(policy, name) for name in ("in_keys", "out_keys"))
-    acts = [key for key in writes if key[-1] == "action"]
-    if not reads or not acts:
+    action_keys = [key for key in writes if key[-1] == "action"]
+    if not reads or not action_keys:
         return None
-    names = [key[0] for key in acts if len(key) == 2]
+    names = [key[0] for key in action_keys if len(key) == 2]
     if len(names) > 1:
         groups = ", ".join(names)
         hint = "tell which mechs of a team they are by env=, a view of one team, or give the policy of one team alone"

@@ -74,10 +74,10 @@ def frames_of(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: 
         names: of all mechs, blue's first.
     """
     count, mechs = kept["hp"].shape
-    packs, lives = len(game.roster.packs), kept["hp"] > 0
+    packs, is_alive = len(game.roster.packs), kept["hp"] > 0
     never = np.full((count, max(packs, mechs), len(OrderField)), -1.0)
     numbers = {"sent": never[:, :packs], "heard": never[:, :mechs], **kept}
-    numbers["known"] = np.repeat(lives[:, None], 2, 1)
+    numbers["known"] = np.repeat(is_alive[:, None], 2, 1)
     columns = {name: value.tolist() for name, value in numbers.items()}
     frames: list[Frame] = []
     for index in range(count):

@@ -74,16 +74,16 @@ def conditions(ticks: Arrays, game: SimModel) -> np.ndarray:
     """What began and ended for each mech, tick by tick, as the simulation counts it."""
     marks, alive = ticks["marks"], ticks["alive"]  # [K, N, marks]
     before = np.concatenate((np.zeros_like(marks[:1]), marks[:-1]))
-    grown = marks > before
+    is_new = marks > before
     cap = game.roster.heat_cap.cpu().numpy()
     cools = (before[..., HEAT] > cap) & (marks[..., HEAT] <= cap)
     rises = (before[..., FALLEN] > 0) & (marks[..., FALLEN] == 0)
     entered = {
-        Condition.SHUT_DOWN: grown[..., SHUTDOWNS],
+        Condition.SHUT_DOWN: is_new[..., SHUTDOWNS],
         Condition.RESTARTED: cools & alive,
-        Condition.FELL: grown[..., FALLS],
+        Condition.FELL: is_new[..., FALLS],
         Condition.STOOD_UP: rises & alive,
-        Condition.LEGGED: grown[..., LEGS_LOST],
+        Condition.LEGGED: is_new[..., LEGS_LOST],
     }
     tables = []
     for condition, mask in entered.items():
@@ -193,12 +193,12 @@ def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np
     blocks = [(rows[~is_shared], weapon[~is_shared], damage[~is_shared])]
     groups = np.unique(np.stack((tick, target), 1)[is_shared], axis=0)
     hostile, nominal = game.roster.hostile.cpu().numpy(), np.array([spec.damage for spec in game.roster.weapons])
-    for at_tick, whom in groups.tolist():
-        indices = rows[(tick == at_tick) & (target == whom)]
-        of_enemy = hostile[shooter[indices], whom]
+    for at_tick, victim in groups.tolist():
+        indices = rows[(tick == at_tick) & (target == victim)]
+        of_enemy = hostile[shooter[indices], victim]
         shares = np.zeros((len(indices), possible.shape[1]))
         shares[of_enemy] = shared(
-            possible[indices][of_enemy], damage[indices][of_enemy], ticks["dealt_with"][at_tick, :, whom], nominal
+            possible[indices][of_enemy], damage[indices][of_enemy], ticks["dealt_with"][at_tick, :, victim], nominal
         )
         # What weapons took is told of enemies alone.
         shares[~of_enemy] = in_proportion(possible[indices][~of_enemy], damage[indices][~of_enemy], nominal)
@@ -271,6 +271,6 @@ def interceptor(ticks: Arrays, slot: int, tick: int, game: SimModel) -> int:
     # Shots that were in flight before the tick and did not fly; both as they stood before it moved them.
     vanished = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
     distance = np.linalg.norm(ticks["shot_pos"][tick - 1, vanished] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
-    firm = game.roster.hostile.cpu().numpy()[guards][:, game.roster.shots.shooter.cpu().numpy()[vanished]]
-    nearest = vanished[np.where(firm, distance, np.inf).argmin(1)]
+    is_hostile = game.roster.hostile.cpu().numpy()[guards][:, game.roster.shots.shooter.cpu().numpy()[vanished]]
+    nearest = vanished[np.where(is_hostile, distance, np.inf).argmin(1)]
     return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NOBODY

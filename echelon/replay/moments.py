@@ -166,8 +166,8 @@ def on_radar(now: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
 def by_paint(now: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: painted by the pack of the row, whose sensors are good enough for it."""
     pack = game.roster.pack.cpu().numpy()
-    painted = np.moveaxis(now["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
-    return painted & (quality >= game.catalog.lock_quality)[..., None]
+    is_painted = np.moveaxis(now["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
+    return is_painted & (quality >= game.catalog.lock_quality)[..., None]
 
 
 def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:

@@ -315,9 +315,11 @@ def config_of(config: TrainConfig) -> dict[str, Any]:
     """
     options = {key: value for key, value in flat(as_json(config)).items() if key not in FOLDERS}
     presets = {name: flat(as_json(make())) for name, make in TRAIN_PRESETS.items()}
-    differ = {name: [key for key in options if options[key] != preset.get(key)] for name, preset in presets.items()}
-    nearest = min(differ, key=lambda name: len(differ[name]))
-    changed, preset = set(differ[nearest]), presets[nearest]
+    changed_keys = {
+        name: [key for key in options if options[key] != preset.get(key)] for name, preset in presets.items()
+    }
+    nearest = min(changed_keys, key=lambda name: len(changed_keys[name]))
+    changed, preset = set(changed_keys[nearest]), presets[nearest]
     first = [[key, shown(options[key]), shown(preset.get(key))] for key in options if key in changed]
     # The catalog's numbers are hundreds.
     unchanged = [key for key in options if key not in changed and not key.startswith("env.catalog.")]

@@ -140,12 +140,12 @@ def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str
 def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
     """The settings in which runs differ, a column a run."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
-    differ = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
-    rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in differ]
+    varied = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
+    rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in varied]
     note = "But for seeds, devices and what does not change what is learnt."
-    if not differ:
+    if not varied:
         note = "The runs differ in nothing but seeds, devices and what does not change what is learnt."
-    columns = ["setting", *(one_line(run.name) for run in runs)] if differ else []
+    columns = ["setting", *(one_line(run.name) for run in runs)] if varied else []
     return {"title": "Difference of settings", "note": note, "columns": columns, "rows": rows}
 
 

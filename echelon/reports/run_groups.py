@@ -95,10 +95,10 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """The runs of each config by what tells it from the others, such as `ppo.gae_lambda 0.9 (3 runs)`."""
     names = {name: None for run in runs for name in run.settings}
-    differ = [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
+    varied = [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        label = ", ".join(f"{name} {plain(run.settings.get(name))}" for name in differ)
+        label = ", ".join(f"{name} {plain(run.settings.get(name))}" for name in varied)
         groups.setdefault(label, []).append(run)
 
     def title(label: str, members: Sequence[Run]) -> str:

@@ -117,9 +117,9 @@ class BattlePlan(Canvas):
         for cloud in self.rows["clouds"]:
             start_s = self.tick_end(cloud["tick"])
             if start_s <= t < self.tick_end(cloud["end_tick"]):
-                grown = min((t - start_s) / CLOUD_GROWTH_S, 1.0)
+                growth = min((t - start_s) / CLOUD_GROWTH_S, 1.0)
                 center = (cloud["x"] / POS_PER_VOX, cloud["y"] / POS_PER_VOX)
-                clouds.append((center, self.about["cloud_vox"] * grown))
+                clouds.append((center, self.about["cloud_vox"] * growth))
         return clouds
 
     def waypoints(self, flight: dict[str, int]) -> np.ndarray:

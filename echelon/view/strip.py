@@ -171,11 +171,11 @@ def draw_gif(
     for i, frame in enumerate(samples):
         sample.paste(frame, (0, i * frame.height))
     palette = sample.quantize(GIF_COLOURS)
-    painted = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    quantized = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     still_ms = [round(1000 / GIF_FRAMES_PER_S)] * (len(frames) - 1) + [1500]
-    moving: dict[str, Any] = {"save_all": True, "append_images": painted[1:], "duration": still_ms, "loop": 0}
+    moving: dict[str, Any] = {"save_all": True, "append_images": quantized[1:], "duration": still_ms, "loop": 0}
     with replacing(path) as draft:
-        painted[0].save(draft, format="GIF", optimize=False, **moving)
+        quantized[0].save(draft, format="GIF", optimize=False, **moving)
 
 
 def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:

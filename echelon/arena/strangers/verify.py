@@ -202,8 +202,8 @@ def own_plan(told: Mapping[str, Any], task: Task, name: str) -> dict[str, int]:
     protocol = strangers_of(task)
     with as_file_error(name):
         plan = plan_of(protocol, *(told[kind] for kind in PLAN))
-    truly = is_by_protocol(protocol, told["split"], plan)
-    expect(told["by_protocol"] == truly, f"{name}: by_protocol", f"{truly}, by its numbers", told["by_protocol"])
+    holds = is_by_protocol(protocol, told["split"], plan)
+    expect(told["by_protocol"] == holds, f"{name}: by_protocol", f"{holds}, by its numbers", told["by_protocol"])
     return plan
 
 
