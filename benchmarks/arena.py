@@ -54,10 +54,10 @@ class Args:
 def match(args: Args, env: EnvConfig, device: torch.device) -> None:
     """Two scripted commanders."""
     x, y = (resolve("heuristic:normal").policy(env, device) for _ in range(2))
-    played = Match(("x", x), {"y": y}, env, args.battles, device, compiled=args.compiled)
+    match_played = Match(("x", x), {"y": y}, env, args.battles, device, compiled=args.compiled)
     if args.warm_up:
-        played.play(1)
-    result = played.play(0)["y"]
+        match_played.play(1)
+    result = match_played.play(0)["y"]
     report(
         "arena",
         device,
@@ -74,19 +74,19 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "league", env)
         arena = LeagueArena(store, device, batch=args.battles, compiled=args.compiled)
-        normal, *others = [entry.id for entry in store.entries() if not entry.name.startswith("heuristic:trivial@")]
-        battles = one_against(normal, others, range(args.battles))[: args.battles]
+        normal, *opponents = [entry.id for entry in store.entries() if not entry.name.startswith("heuristic:trivial@")]
+        battles = one_against(normal, opponents, range(args.battles))[: args.battles]
 
         def play(some: list[Battle]) -> float:
-            return sum(played.seconds for played in arena.arena.play_all(some))
+            return sum(result.seconds for result in arena.arena.play_all(some))
 
         play(battles[:2])
         arena.arena.batch = 1
-        one = args.alone / play(battles[: args.alone])
+        single = args.alone / play(battles[: args.alone])
         arena.arena.batch = args.battles
-        many = len(battles) / play(battles)
+        batched = len(battles) / play(battles)
     sizes = {"preset": args.preset, "battles": args.battles, "alone": args.alone, "compiled": args.compiled}
-    speeds = {"batched_per_s": round(many, 3), "alone_per_s": round(one, 4), "ratio": round(many / one, 1)}
+    speeds = {"batched_per_s": round(batched, 3), "alone_per_s": round(single, 4), "ratio": round(batched / single, 1)}
     report("league", device, **sizes, **speeds)
 
 
@@ -94,18 +94,21 @@ def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
     """K networks in one forward over stacked weights, and one after the other."""
     model, count = TrainConfig.quick().model, args.policies * args.rows
     policies = [model.build(PolicySpecs(env.comm_dim)).to(device).eval() for _ in range(args.policies)]
-    now = EchelonEnv(env, count, device=device, seed=0).reset()
+    td = EchelonEnv(env, count, device=device, seed=0).reset()
     mechs = len(env.blue)
-    streams = {name: now.get(("blue", "observation", name)) for name in STREAMS}
+    streams = {name: td.get(("blue", "observation", name)) for name in STREAMS}
     noise = torch.randn(count, mechs, action_width(env.comm_dim), device=device)
-    seen = BatchObservation(streams, now.get(("blue", "mask")), now.get("telemetry"), noise)
+    observation = BatchObservation(streams, td.get(("blue", "mask")), td.get("telemetry"), noise)
     slots = [[BatchSlot(k * args.rows + row, row % SLOTS) for row in range(args.rows)] for k in range(args.policies)]
     forward = StackedForward(policies[0], device, torch.float32, args.compiled)
-    together = StackedPolicies(forward, policies, slots, mechs)
-    each = [StackedPolicies(forward, [policy], [own], mechs) for policy, own in zip(policies, slots, strict=True)]
+    stack_of_all = StackedPolicies(forward, policies, slots, mechs)
+    loop_stacks = [
+        StackedPolicies(forward, [policy], [policy_slots], mechs)
+        for policy, policy_slots in zip(policies, slots, strict=True)
+    ]
     with torch.inference_mode():
-        stacked_s = seconds(lambda: together.decide(seen), device, repeats=10)
-        loop_s = seconds(lambda: [stack.decide(seen) for stack in each], device, repeats=10)
+        stacked_s = seconds(lambda: stack_of_all.decide(observation), device, repeats=10)
+        loop_s = seconds(lambda: [stack.decide(observation) for stack in loop_stacks], device, repeats=10)
     sizes = {"policies": args.policies, "rows": args.rows, "hidden": model.hidden}
     times = {"stacked_ms": round(1e3 * stacked_s, 2), "loop_ms": round(1e3 * loop_s, 2)}
     report("stack", device, **sizes, **times, ratio=round(loop_s / stacked_s, 2))

@@ -110,7 +110,7 @@ def share(part: float, whole: float) -> str:
 def show(found: dict, config: EnvConfig, console: Console) -> None:
     """Print what was found; counts are those of both teams in a mean battle."""
     battles = found["battles"]
-    fielded = [config.catalog.class_of(hull).name.lower() for hull in (*config.blue, *config.red)]
+    classes = [config.catalog.class_of(hull).name.lower() for hull in (*config.blue, *config.red)]
     ground = "" if found["biomes"] == "all" else f" on {', '.join(found['biomes'])}"
     title = f"{found['commander']} against {found['against']}, {battles} battles of {found['preset']}{ground}"
     weapons = table(title, "weapon", "shots", "hits", "damage", "of all", "kills", "of all")
@@ -120,17 +120,17 @@ def show(found: dict, config: EnvConfig, console: Console) -> None:
         weapons.add_row(name, *numbers, share(row["damage"], found["damage"]), *kills)
     support = [kind.replace("_", " ") for kind in SUPPORT]
     hulls = table("", "class", "mechs", "damage", "of all", *support, "of all hp", "kills", "of all", "deaths", "lost")
-    everything = sum(contribution(row) for row in found["hulls"].values())
+    total = sum(contribution(row) for row in found["hulls"].values())
     for name, row in found["hulls"].items():
-        columns = [f"{fielded.count(name)}", f"{row['damage'] / battles:.1f}", share(row["damage"], found["damage"])]
+        columns = [f"{classes.count(name)}", f"{row['damage'] / battles:.1f}", share(row["damage"], found["damage"])]
         columns += [f"{row[kind] / battles:.1f}" for kind in SUPPORT]
-        columns += [share(contribution(row), everything)]
+        columns += [share(contribution(row), total)]
         columns += [
             f"{row['kills'] / battles:.1f}",
             share(row["kills"], found["kills"]),
             f"{row['deaths'] / battles:.1f}",
         ]
-        hulls.add_row(name, *columns, share(row["deaths"], battles * fielded.count(name)))
+        hulls.add_row(name, *columns, share(row["deaths"], battles * classes.count(name)))
     console.print(weapons, hulls)
 
     decided = max(found["blue_wins"] + found["red_wins"], 1)
@@ -145,10 +145,10 @@ def show(found: dict, config: EnvConfig, console: Console) -> None:
 
 def table(title: str, first: str, *numbers: str) -> Table:
     """A table of numbers by name."""
-    found = Table(first, title=title)
+    result = Table(first, title=title)
     for name in numbers:
-        found.add_column(name, justify="right")
-    return found
+        result.add_column(name, justify="right")
+    return result
 
 
 def main(args: Args) -> None:
@@ -158,12 +158,12 @@ def main(args: Args) -> None:
     grounds = [(biome,) for biome in args.biomes] or [config.world.biomes]
     worlds = [dataclasses.replace(config.world, biomes=biomes) for biomes in grounds]
     for name, world in itertools.product(args.commanders, worlds):
-        played = dataclasses.replace(config, world=world)
-        found = count(name, args.against or name, args, played, device)
+        battle_config = dataclasses.replace(config, world=world)
+        counts = count(name, args.against or name, args, battle_config, device)
         if args.json:
-            print(json.dumps({"benchmark": "balance", **found}), flush=True)
+            print(json.dumps({"benchmark": "balance", **counts}), flush=True)
         else:
-            show(found, played, Console(soft_wrap=True))
+            show(counts, battle_config, Console(soft_wrap=True))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
     marked = damage.marked_factor(state, game)
     hits = shots.strike(state, impacts, marked, game)
     senses = sensing.perceive(state, orders, game)
-    slots, filled = contacts.contact_slots(senses, state, orders, game)
+    slots, is_filled = contacts.contact_slots(senses, state, orders, game)
     ending = outcome.judge(state, game)
     substeps = game.rules.decision_repeat
     return {
@@ -83,7 +83,7 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
         "move": (substeps, movement.move, (state, orders, draws.priority, game)),
         "substep": (substeps, step.substep, (state, orders, draws, game)),
         "perceive": (1, sensing.perceive, (state, orders, game)),
-        "contacts": (1, contacts.contacts, (slots, filled, senses, state, game)),
+        "contacts": (1, contacts.contacts, (slots, is_filled, senses, state, game)),
         "contact_slots": (1, contacts.contact_slots, (senses, state, orders, game)),
         "squad": (1, squad.squad, (state, orders, game)),
         "ego": (1, ego.ego, (senses, state, orders, game)),
@@ -100,17 +100,17 @@ class Written(TorchDispatchMode):
     count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         if not func.is_view:
-            self.count += sum(leaf.numel() for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor))
-        return out
+            self.count += sum(leaf.numel() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+        return result
 
 
 def floors(run: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, int]:
     """Bytes of what goes in and comes out that is as large as the battles, and numbers that eager operations write."""
     with Written() as written:
-        out = run(*arguments)
-    return bytes_of([*arguments, out]), written.count
+        result = run(*arguments)
+    return bytes_of([*arguments, result]), written.count
 
 
 def bytes_of(values: Any) -> int:
@@ -166,13 +166,13 @@ def tell_operations(env: EchelonEnv, args: Args, mode: str) -> None:
     device = env.device
     copied_per_s, added_per_s = rates(device, args.repeats)
     with torch.inference_mode():
-        parts = systems(env)
-        for name in args.only or parts:
-            times, run, arguments = parts[name]
+        by_name = systems(env)
+        for name in args.only or by_name:
+            times, run, arguments = by_name[name]
             if mode == "compiled":
                 run = fused(run, device)
             spent_s = seconds(lambda run=run, arguments=arguments: run(*arguments), device, args.repeats)
-            moved, written = floors(parts[name][1], arguments)
+            num_bytes, num_written = floors(by_name[name][1], arguments)
             report(
                 "breakdown",
                 device,
@@ -181,8 +181,8 @@ def tell_operations(env: EchelonEnv, args: Args, mode: str) -> None:
                 preset=args.preset,
                 num_envs=args.num_envs,
                 ms_per_decision=round(spent_s * times * 1e3, 2),
-                bytes_floor_ms=round(moved / copied_per_s * times * 1e3, 3),
-                operations_floor_ms=round(written / added_per_s * times * 1e3, 3),
+                bytes_floor_ms=round(num_bytes / copied_per_s * times * 1e3, 3),
+                operations_floor_ms=round(num_written / added_per_s * times * 1e3, 3),
             )
 
 

@@ -48,26 +48,26 @@ class Args:
 
 def main(args: Args) -> None:
     """Measure both, and report the ratio."""
-    what = measure_command(args) if args.command else measure_training(args)
-    alone, beside = what["alone"], what["beside"]
+    rates = measure_command(args) if args.command else measure_training(args)
+    alone, beside = rates["alone"], rates["beside"]
     ratio = alone / beside if args.command else beside / alone
-    about = {"command": args.command} if args.command else {"preset": args.preset, "threads": torch.get_num_threads()}
+    facts = {"command": args.command} if args.command else {"preset": args.preset, "threads": torch.get_num_threads()}
     unit = "s" if args.command else "agent_steps_per_s"
-    rounded = {f"{name}_{unit}": round(value, 1) for name, value in what.items()}
-    report("busy", torch.device("cpu"), **about, busy=args.busy, **rounded, ratio=round(ratio, 3))
+    rounded = {f"{name}_{unit}": round(value, 1) for name, value in rates.items()}
+    report("busy", torch.device("cpu"), **facts, busy=args.busy, **rounded, ratio=round(ratio, 3))
 
 
 @contextlib.contextmanager
 def busy_machine(number: int, seconds: float) -> Iterator[None]:
     """Context manager beside which so many processes compute, for at most so many seconds."""
     code = SPIN.format(seconds=seconds)
-    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
     try:
         yield
     finally:
-        for other in others:
-            other.kill()
-            other.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def measure_training(args: Args) -> dict[str, float]:
@@ -98,9 +98,9 @@ def measure_command(args: Args) -> dict[str, float]:
     """Seconds of a command by itself and beside the busy processes."""
 
     def seconds() -> float:
-        began = time.monotonic()
+        start_s = time.monotonic()
         subprocess.run(shlex.split(args.command), check=True, stdout=subprocess.DEVNULL)
-        return time.monotonic() - began
+        return time.monotonic() - start_s
 
     alone = seconds()
     with busy_machine(args.busy, args.seconds):

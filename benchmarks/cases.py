@@ -61,9 +61,9 @@ def environment(device: torch.device, folder: Path, backend: Backend = "auto") -
     env = EchelonEnv(small(), BATTLES, device=device, seed=0, backend=backend)
 
     def step(parts: list[Any]) -> None:
-        env, actions, now = parts
+        env, actions, td = parts
         with torch.inference_mode():
-            parts[2] = env.step_and_maybe_reset(now.update(actions))[1]
+            parts[2] = env.step_and_maybe_reset(td.update(actions))[1]
 
     return Case(step, [env, env.action_spec.rand(), env.reset()])
 
@@ -99,8 +99,8 @@ def arena(device: torch.device, folder: Path) -> Case:
     """Brief battles between two scripted commanders, in one batch."""
     names = ("heuristic:normal", "heuristic:hard")
     policies = {name: policy_of(name, brief(), device) for name in names}
-    made = BatchArena(brief(), policies.__getitem__, device, BATTLES)
-    return Case(lambda parts: parts[0].play([Battle(*names, seed) for seed in range(BATTLES)]), [made])
+    batch_arena = BatchArena(brief(), policies.__getitem__, device, BATTLES)
+    return Case(lambda parts: parts[0].play([Battle(*names, seed) for seed in range(BATTLES)]), [batch_arena])
 
 
 def checkpoint(device: torch.device, folder: Path) -> Case:
@@ -119,9 +119,9 @@ def checkpoint(device: torch.device, folder: Path) -> Case:
 def league(device: torch.device, folder: Path) -> Case:
     """All pairs of the scripted tiers on a fresh seed, both sides, played, recorded and logged."""
     store = Store.create(folder / "league", brief())
-    made, seeds = LeagueArena(store, device, batch=BATTLES), itertools.count()
+    league_arena, seeds = LeagueArena(store, device, batch=BATTLES), itertools.count()
     ids = [entry.id for entry in store.entries()]
-    return Case(lambda parts: list(parts[0].play(round_robin(ids, [next(seeds)]))), [made])
+    return Case(lambda parts: list(parts[0].play(round_robin(ids, [next(seeds)]))), [league_arena])
 
 
 def sequence(device: torch.device) -> list[Any]:
@@ -148,11 +148,11 @@ def chunk_by_steps(device: torch.device, folder: Path) -> Case:
 
     def run(parts: list[Any]) -> None:
         lstm, features, state, keep = parts
-        shown = []
-        for now, kept in zip(features.unbind(), keep.unbind(), strict=True):
-            embedded, state = lstm.step(now, {name: value * kept for name, value in state.items()})
-            shown.append(embedded)
-        torch.stack(shown).sum().backward()
+        embeddings = []
+        for step_features, is_kept in zip(features.unbind(), keep.unbind(), strict=True):
+            embedded, state = lstm.step(step_features, {name: value * is_kept for name, value in state.items()})
+            embeddings.append(embedded)
+        torch.stack(embeddings).sum().backward()
 
     return Case(run, sequence(device))
 

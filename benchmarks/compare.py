@@ -49,8 +49,8 @@ def vmas_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
     sides = SIDES.get(args.scenario, {})
     env = make_env(args.scenario, num_envs=args.num_envs, device=device, continuous_actions=True, seed=0, **sides)
     env.reset()
-    drawn = [env.get_random_action(agent) for agent in env.agents]
-    return lambda: env.step(drawn), len(env.agents), f"VMAS {args.scenario}"
+    actions = [env.get_random_action(agent) for agent in env.agents]
+    return lambda: env.step(actions), len(env.agents), f"VMAS {args.scenario}"
 
 
 def smax_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
@@ -61,16 +61,18 @@ def smax_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
     env = make("SMAX", num_allies=TEAM, num_enemies=TEAM)
     begin, key = jax.random.split(jax.random.PRNGKey(0))
     _, state = jax.vmap(env.reset)(jax.random.split(begin, args.num_envs))
-    drawn = {
+    batch_actions = {
         agent: jax.vmap(env.action_space(agent).sample)(jax.random.split(jax.random.fold_in(key, i), args.num_envs))
         for i, agent in enumerate(env.agents)
     }
     step: Any = jax.jit(jax.vmap(env.step))
-    now = {"state": state, "key": key}
+    loop_carry = {"state": state, "key": key}
 
     def decide() -> None:
-        now["key"], used = jax.random.split(now["key"])
-        _, now["state"], *_ = jax.block_until_ready(step(jax.random.split(used, args.num_envs), now["state"], drawn))
+        loop_carry["key"], step_key = jax.random.split(loop_carry["key"])
+        _, loop_carry["state"], *_ = jax.block_until_ready(
+            step(jax.random.split(step_key, args.num_envs), loop_carry["state"], batch_actions)
+        )
 
     return decide, len(env.agents), f"SMAX {TEAM}v{TEAM}"
 
@@ -85,12 +87,12 @@ def main(args: Args) -> None:
     with torch.inference_mode():
         in_turn(step_theirs, player.decide, device, rounds=3)
         theirs_s, ours_s, _ = in_turn(step_theirs, player.decide, device, args.rounds)
-    ours, theirs = args.num_envs * config.num_mechs / ours_s, args.num_envs * their_agents / theirs_s
-    lines = (("standard 10v10", config.num_mechs, ours), (their_name, their_agents, theirs))
+    agent_rate, their_rate = args.num_envs * config.num_mechs / ours_s, args.num_envs * their_agents / theirs_s
+    lines = (("standard 10v10", config.num_mechs, agent_rate), (their_name, their_agents, their_rate))
     for scenario, agents, speed in lines:
         sizes = {"scenario": scenario, "num_envs": args.num_envs, "agents": agents}
         report("compare", device, **sizes, agent_steps_per_s=round(speed))
-    report("compare", device, against=their_name, ratio=round(ours / theirs, 3))
+    report("compare", device, against=their_name, ratio=round(agent_rate / their_rate, 3))
 
 
 if __name__ == "__main__":

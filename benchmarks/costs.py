@@ -70,10 +70,10 @@ def learner(args: Args) -> None:
         with tempfile.TemporaryDirectory() as folder:
             trainer = Trainer(dataclasses.replace(config, run_dir=folder), folder)
             trainer.train(1)
-            saved = trainer.save()
-            files = {file.name: file.stat().st_size for file in sorted(saved.iterdir())}
-        own = files["run_0.safetensors"] // args.num_envs
-        report("gradient and checkpoint", CPU, preset=name, gradient_bytes=gradient, bytes=files, a_battle=own)
+            checkpoint_path = trainer.save()
+            files = {file.name: file.stat().st_size for file in sorted(checkpoint_path.iterdir())}
+        battle_bytes = files["run_0.safetensors"] // args.num_envs
+        report("gradient and checkpoint", CPU, preset=name, gradient_bytes=gradient, bytes=files, a_battle=battle_bytes)
 
 
 def battles(args: Args) -> None:
@@ -86,10 +86,10 @@ def battles(args: Args) -> None:
             policy = resolve(name).policy(env, CPU)
             arena = BatchArena(env, {name: policy, "other": policy}.__getitem__, CPU, count)
             arena.play([Battle(name, "other", seed) for seed in range(min(count, 2))])
-            fought = [Battle(name, "other", seed) for seed in range(count)]
-            spent = once(lambda arena=arena, fought=fought: arena.play(fought), CPU)  # type: ignore[misc]
+            battle_list = [Battle(name, "other", seed) for seed in range(count)]
+            seconds = once(lambda arena=arena, fought=battle_list: arena.play(fought), CPU)  # type: ignore[misc]
             report(
-                "battles of a core", CPU, preset=preset, policy=name, battles=count, a_second=round(count / spent, 2)
+                "battles of a core", CPU, preset=preset, policy=name, battles=count, a_second=round(count / seconds, 2)
             )
 
 
@@ -102,15 +102,15 @@ def database(args: Args) -> None:
         size, batch = 0, 256
         for goal in (1_000, 10_000, 50_000, 200_000):
             goal = min(goal, args.matches)
-            began, before = time.perf_counter(), size
+            start_s, before = time.perf_counter(), size
             while size < goal:
                 pairs = [(ids[k % len(ids)], ids[(k + 1) % len(ids)], k) for k in range(size, size + batch)]
                 store.record([made_up(arena, Battle(*pair), stats) for pair in pairs])
                 size += batch
             if size > before:
-                tell_database(store, arena, size, (size - before) / (time.perf_counter() - began), Path(folder))
-        spent = once(lambda: close_period(store), CPU)
-        report("closing a period", CPU, matches=size, seconds=round(spent, 2))
+                tell_database(store, arena, size, (size - before) / (time.perf_counter() - start_s), Path(folder))
+        seconds = once(lambda: close_period(store), CPU)
+        report("closing a period", CPU, matches=size, seconds=round(seconds, 2))
 
 
 def tell_database(store: Store, arena: LeagueArena, size: int, rate: float, folder: Path) -> None:
@@ -128,16 +128,16 @@ def tell_database(store: Store, arena: LeagueArena, size: int, rate: float, fold
         "standings": store.standings,
         "payoff": lambda: payoff_matrix(store, ids),
     }
-    spent = {f"{name}_s": round(once(run, CPU), 4) for name, run in timed.items()}
-    report("database", CPU, matches=size, writes_a_second=round(rate), bytes_a_match=file // size, **spent)
+    timings = {f"{name}_s": round(once(run, CPU), 4) for name, run in timed.items()}
+    report("database", CPU, matches=size, writes_a_second=round(rate), bytes_a_match=file // size, **timings)
 
 
 def made_up(arena: LeagueArena, battle: Battle, stats: Sequence[Sequence[float]]) -> MatchRecord:
     """A match that was not fought, with a record as long as that of one."""
-    found = BattleResult(
+    result = BattleResult(
         Winner(1), Reason(1), [1.5, 2.5], 120, 1.0, [list(side) for side in stats], f"{battle.seed:016x}"
     )
-    [match] = arena.batch_of([battle], BatchResult([found], 0.1)).matches
+    [match] = arena.batch_of([battle], BatchResult([result], 0.1)).matches
     return match
 
 
@@ -151,12 +151,12 @@ def nothing(number: int) -> int:
 
 def tasks(args: Args) -> None:
     """How many empty tasks of Ray this process hands out a second."""
-    with RayArgs("local").connected() as handed:
-        assert handed is not None
+    with RayArgs("local").connected() as ray_tasks:
+        assert ray_tasks is not None
         for count in (10, 1000):
             calls, names = [(number,) for number in range(count)], [f"nothing {number}" for number in range(count)]
-            spent = once(lambda c=calls, n=names: list(handed.results(nothing, c, n)), CPU)  # type: ignore[misc]
-            report("empty tasks of Ray", CPU, tasks=count, seconds=round(spent, 3), a_second=round(count / spent))
+            seconds = once(lambda c=calls, n=names: list(ray_tasks.results(nothing, c, n)), CPU)  # type: ignore[misc]
+            report("empty tasks of Ray", CPU, tasks=count, seconds=round(seconds, 3), a_second=round(count / seconds))
 
 
 def tournament(args: Args) -> None:
@@ -181,17 +181,17 @@ def tournament(args: Args) -> None:
 
 def tell_tournament(args: Args, league: Path, where: RayArgs, repeat: int, workers: int) -> None:
     torch.set_num_threads(1)
-    with where.connected() as handed, closing(Store(league)) as store:
-        arena = LeagueArena(store, CPU, 256, tasks=handed)
+    with where.connected() as ray_tasks, closing(Store(league)) as store:
+        arena = LeagueArena(store, CPU, 256, tasks=ray_tasks)
         ids = [entry.id for entry in store.entries()]
         # Every worker makes its maps and loads the loops.
         list(arena.arena.play_all(round_robin(ids, [1, 2])))
-        load, began = os.getloadavg()[0], time.perf_counter()
+        load, start_s = os.getloadavg()[0], time.perf_counter()
         commands.tournament(arena, args.seeds, lambda batches, total, own: list(batches))
-        spent, count = time.perf_counter() - began, len(store.matches())
-    facts = {"workers": workers, "repeat": repeat, "battles": count, "seconds": round(spent, 1)}
+        seconds, count = time.perf_counter() - start_s, len(store.matches())
+    facts = {"workers": workers, "repeat": repeat, "battles": count, "seconds": round(seconds, 1)}
     loads = {"load_before": round(load, 2), "load_after": round(os.getloadavg()[0], 2)}
-    report("tournament", CPU, **facts, a_second=round(count / spent, 2), **loads)
+    report("tournament", CPU, **facts, a_second=round(count / seconds, 2), **loads)
 
 
 PARTS: dict[Part, Callable[[Args], None]] = {
@@ -205,8 +205,8 @@ PARTS: dict[Part, Callable[[Args], None]] = {
 
 def main(args: Args) -> None:
     """Measure the parts in their order."""
-    for part in args.parts:
-        PARTS[part](args)
+    for name in args.parts:
+        PARTS[name](args)
 
 
 if __name__ == "__main__":

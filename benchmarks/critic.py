@@ -48,9 +48,9 @@ def main(args: Args) -> None:
     replay = replay_of(recorder, args.policy, args.against)
     pairs = torch.cat([moments_of(replay, index, args, device) for index in range(args.battles)])
     value, share = pairs.unbind(1)
-    by_value = [part.mean(0).tolist() for part in pairs[value.argsort()].tensor_split(BINS)]
-    ranks = torch.stack([each.argsort().argsort().double() for each in (value, share)])
-    told = {
+    by_value = [bin_pairs.mean(0).tolist() for bin_pairs in pairs[value.argsort()].tensor_split(BINS)]
+    ranks = torch.stack([column.argsort().argsort().double() for column in (value, share)])
+    result = {
         "policy": args.policy,
         "against": args.against,
         "moments": len(pairs),
@@ -59,7 +59,7 @@ def main(args: Args) -> None:
         "spearman": round(float(torch.corrcoef(ranks)[0, 1]), 3),
         "by_value": [{"value": round(mean, 3), "wins": round(wins, 3)} for mean, wins in by_value],
     }
-    print(json.dumps(told))
+    print(json.dumps(result))
 
 
 def moments_of(replay: Replay, index: int, args: Args, device: torch.device) -> torch.Tensor:

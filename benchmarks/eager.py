@@ -78,20 +78,20 @@ class Launches(TorchDispatchMode):
         return called
 
     def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         if not self.is_counting:
-            return found
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        made = [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
-        if not any(tensor.is_cuda for tensor in (*given, *made)):
-            return found
+            return result
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        if not any(tensor.is_cuda for tensor in (*inputs, *outputs)):
+            return result
         schema = func._schema
-        storages = {tensor.untyped_storage()._cdata for tensor in given}
-        is_view = not schema.is_mutable and made and all(t.untyped_storage()._cdata in storages for t in made)
+        storages = {tensor.untyped_storage()._cdata for tensor in inputs}
+        is_view = not schema.is_mutable and outputs and all(t.untyped_storage()._cdata in storages for t in outputs)
         if not is_view and schema.name.startswith(("aten::", "echelon::")) and schema.name not in RESERVES:
-            where = place()
-            self.launches[where] += 1
-            fresh = [tensor for tensor in made if tensor.untyped_storage()._cdata not in storages]
-            written = given[:1] if schema.is_mutable and not schema.name.startswith("aten::_foreach") else []
-            self.moved[where] += sum(bytes_of(tensor) for tensor in (*given, *fresh, *written))
-        return found
+            origin = place()
+            self.launches[origin] += 1
+            new = [tensor for tensor in outputs if tensor.untyped_storage()._cdata not in storages]
+            written = inputs[:1] if schema.is_mutable and not schema.name.startswith("aten::_foreach") else []
+            self.moved[origin] += sum(bytes_of(tensor) for tensor in (*inputs, *new, *written))
+        return result

@@ -58,9 +58,9 @@ def main(args: Args) -> None:
     """Measure each mode."""
     device = use_device(resolve_device(args.device))
     config = ENV_PRESETS[args.preset]()
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     maps = EchelonEnv(config, 1, device=device, seed=0).game.maps
-    pool_s = time.perf_counter() - began
+    pool_s = time.perf_counter() - start_s
     for mode in args.modes:
         env = EchelonEnv(
             config, args.num_envs, device=device, seed=0, maps=maps, backend="auto" if mode == "compiled" else "eager"

@@ -41,13 +41,13 @@ def pretend_a_gpu() -> None:
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
-    known = {
+    properties = {
         **{"is_available": True, "device_count": 1, "current_device": 0, "get_device_name": Chip.name},
         **{"get_device_properties": Chip, "get_device_capability": (9, 0), "_lazy_init": None},
         **{"get_rng_state": torch.zeros(16, dtype=torch.uint8), "set_rng_state": None},
         **{"_exchange_device": 0, "_maybe_exchange_device": 0, "synchronize": None},
     }
-    for name, value in known.items():
+    for name, value in properties.items():
         setattr(torch.cuda, name, lambda *args, _value=value, **kwargs: _value)
     answers = {
         **{"is_available": True, "device_count": 1, "current_device": 0, "get_compute_capability": 90},
@@ -56,9 +56,9 @@ def pretend_a_gpu() -> None:
     for name, value in answers.items():
         setattr(CudaInterface, name, staticmethod(lambda *args, _value=value, **kwargs: _value))
     CudaInterface.Worker.get_device_properties = staticmethod(lambda *args: Chip)  # type: ignore
-    told = {"type": "cuda", "index": 0, "cc": 90, "major": 9}
-    own = {name: getattr(Chip, name) for name in DeviceProperties._fields if hasattr(Chip, name) and name not in told}
-    DeviceProperties.create = classmethod(lambda cls, device: cls(**told, **own))  # type: ignore
+    info = {"type": "cuda", "index": 0, "cc": 90, "major": 9}
+    extra = {name: getattr(Chip, name) for name in DeviceProperties._fields if hasattr(Chip, name) and name not in info}
+    DeviceProperties.create = classmethod(lambda cls, device: cls(**info, **extra))  # type: ignore
     driver.set_active(type("Driver", (), {"get_current_target": lambda self: GPUTarget("cuda", 90, 32)})())
     inductor.compile_threads, inductor.force_disable_caches = 1, True
     # Whether to pad a matrix is found out by trying it.
@@ -103,8 +103,8 @@ def leaves(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     else:
-        for part in parts(value):
-            yield from leaves(part)
+        for item in parts(value):
+            yield from leaves(item)
 
 
 def with_leaves(value: Any, new: Iterator[Tensor]) -> Any:
@@ -112,8 +112,8 @@ def with_leaves(value: Any, new: Iterator[Tensor]) -> Any:
     if isinstance(value, Tensor):
         return next(new)
     if is_tensorclass(value):
-        named = {field.name: with_leaves(getattr(value, field.name), new) for field in fields(value)}
-        return type(value)(**named, batch_size=value.batch_size)
+        fields_by_name = {field.name: with_leaves(getattr(value, field.name), new) for field in fields(value)}
+        return type(value)(**fields_by_name, batch_size=value.batch_size)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: with_leaves(getattr(value, f.name), new) for f in fields(value)})
     if isinstance(value, TensorDictBase):
@@ -121,8 +121,8 @@ def with_leaves(value: Any, new: Iterator[Tensor]) -> Any:
     if isinstance(value, dict):
         return {name: with_leaves(leaf, new) for name, leaf in value.items()}
     if isinstance(value, tuple | list):
-        made = [with_leaves(item, new) for item in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        items = [with_leaves(item, new) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 
@@ -170,8 +170,8 @@ def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Pat
     from torch._inductor.graph import GraphLowering
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    given = list(leaves(arguments))
-    found: list[Graph] = []
+    inputs = list(leaves(arguments))
+    graphs: list[Graph] = []
 
     def flat(*tensors: Tensor) -> list[Tensor]:
         return list(leaves(function(*with_leaves(arguments, iter(tensors)))))
@@ -181,29 +181,29 @@ def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Pat
         text = getattr(code, "value", str(code))
         if keep is not None:
             keep.write_text(text)
-        found.append(Graph([kernel_of(node) for node in graph.scheduler.nodes], launches_in(text)))
+        graphs.append(Graph([kernel_of(node) for node in graph.scheduler.nodes], launches_in(text)))
         raise Written
 
     with torch.no_grad():
-        traced = make_fx(flat)(*given)
-        fake: Any = given[0].fake_mode  # type: ignore[attr-defined]
-        stopped = mock.patch.object(GraphLowering, "compile_to_module", written)
-        with stopped, tracing(TracingContext(fake)), config.patch({**ON_GPU, **EXACT_ON_GPU}):
+        traced = make_fx(flat)(*inputs)
+        fake: Any = inputs[0].fake_mode  # type: ignore[attr-defined]
+        patched = mock.patch.object(GraphLowering, "compile_to_module", written)
+        with patched, tracing(TracingContext(fake)), config.patch({**ON_GPU, **EXACT_ON_GPU}):
             try:
-                compile_fx(traced, given)
+                compile_fx(traced, inputs)
             except Exception:
                 # torch wraps what a compiler raises.
-                if not found:
+                if not graphs:
                     raise
-    (graph,) = found
+    (graph,) = graphs
     return graph
 
 
 def launches_in(code: str) -> int:
     """Launches that the code of a graph makes: kernels of its own, of libraries, and operations that are called."""
     body = code.split("def call(")[-1]
-    called = re.findall(r"= torch\.ops\.|^\s+torch\.ops\.", body, re.MULTILINE)
-    return body.count(".run(") + body.count("extern_kernels.") + len(called)
+    calls = re.findall(r"= torch\.ops\.|^\s+torch\.ops\.", body, re.MULTILINE)
+    return body.count(".run(") + body.count("extern_kernels.") + len(calls)
 
 
 def kernel_of(node: Any) -> Kernel:
@@ -212,13 +212,13 @@ def kernel_of(node: Any) -> Kernel:
 
     steps = node.get_nodes()
     # Kernels side by side in one launch read and write as they would by themselves.
-    alone = node.snodes if isinstance(node, ForeachKernelSchedulerNode) else [node]
-    moved: Counter[str] = Counter()
-    for each in alone:
-        moved.update(accesses(each, each.get_nodes()))
-    buffers = dict(sorted(moved.items(), key=lambda entry: -entry[1]))
-    whole = sum(each.get_read_write_buffers_sizes() for each in alone)
-    return Kernel(node.get_name(), len(steps), whole, sum(moved.values()), buffers)
+    nodes = node.snodes if isinstance(node, ForeachKernelSchedulerNode) else [node]
+    bytes_by_buffer: Counter[str] = Counter()
+    for snode in nodes:
+        bytes_by_buffer.update(accesses(snode, snode.get_nodes()))
+    buffers = dict(sorted(bytes_by_buffer.items(), key=lambda entry: -entry[1]))
+    total_bytes = sum(snode.get_read_write_buffers_sizes() for snode in nodes)
+    return Kernel(node.get_name(), len(steps), total_bytes, sum(bytes_by_buffer.values()), buffers)
 
 
 def accesses(node: Any, steps: Any) -> dict[str, int]:
@@ -227,25 +227,27 @@ def accesses(node: Any, steps: Any) -> dict[str, int]:
     operation = getattr(getattr(node, "node", None), "op_overload", None)
     if operation is not None and operation.namespace == "echelon":
         return accesses_of_operation(node)
-    found: dict[str, int] = {}
-    for name, whole in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
+    counts: dict[str, int] = {}
+    for name, num_bytes in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
         if is_named_for_order(name, steps):
             continue
-        looked_up = sum(lookups(step, name) for step in steps)
-        used = [
+        num_lookups = sum(lookups(step, name) for step in steps)
+        deps = [
             dep for step in steps for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name
         ]
-        if looked_up and all(is_looked_up(dep) for dep in used):
-            found[told(name, "looked up")] = found.get(told(name, "looked up"), 0) + min(whole, looked_up * SECTOR)
+        if num_lookups and all(is_looked_up(dep) for dep in deps):
+            counts[told(name, "looked up")] = counts.get(told(name, "looked up"), 0) + min(
+                num_bytes, num_lookups * SECTOR
+            )
         else:
-            found[told(name, "")] = found.get(told(name, ""), 0) + whole
-    return found
+            counts[told(name, "")] = counts.get(told(name, ""), 0) + num_bytes
+    return counts
 
 
 def accesses_of_operation(node: Any) -> dict[str, int]:
     """Bytes that a kernel written by hand moves: each tensor that it is given or makes once, but for the ground, of
     which it looks up at most `looked_up` sectors a battle."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     arguments = arguments_of(node.node)
     limits = looked_up(node.node.op_overload._opname, arguments)
     # Shots remove leaves wherever they pass, and break what they hit alone.
@@ -253,15 +255,15 @@ def accesses_of_operation(node: Any) -> dict[str, int]:
     battles = max((value.get_size()[0] for value in arguments.values() if is_buffer(value)), default=1)
     for name, value in arguments.items():
         if is_buffer(value):
-            whole = bytes_of(value)
-            how = "looked up" if name in limits else ""
-            moved = min(whole, int(battles) * limits[name] * SECTOR) if name in limits else whole
+            tensor_bytes = bytes_of(value)
+            suffix = "looked up" if name in limits else ""
+            num_bytes = min(tensor_bytes, int(battles) * limits[name] * SECTOR) if name in limits else tensor_bytes
             if name in written_by(node.node):
-                moved += min(whole, int(battles) * written.get(name, limits.get(name, 0)) * SECTOR)
-            found[f"{name} {how}".strip()] += moved
-    made = getattr(node.node, "outputs", None) or []
-    found["results"] += sum(bytes_of(result) for result in made if is_buffer(result))
-    return dict(found)
+                num_bytes += min(tensor_bytes, int(battles) * written.get(name, limits.get(name, 0)) * SECTOR)
+            counts[f"{name} {suffix}".strip()] += num_bytes
+    outputs = getattr(node.node, "outputs", None) or []
+    counts["results"] += sum(bytes_of(result) for result in outputs if is_buffer(result))
+    return dict(counts)
 
 
 def looked_up(operation: str, arguments: dict[str, Any]) -> dict[str, int]:
@@ -315,8 +317,8 @@ class Bounds:
         roster, rules = game.roster, game.rules
         # A way of 2 may be rounded up to a border, which makes 3 steps; a hull that is 2.5 wide reaches into 4 cells.
         reach = (flown_by_slot(roster, rules) * 1.001).floor().long() + 1
-        wide = (2 * roster.half_size[:, :2].amax(1)).ceil().long() + 1
-        return cls(*(tuple(counts.tolist()) for counts in (reach, game.leaf_reach, wide)))
+        width = (2 * roster.half_size[:, :2].amax(1)).ceil().long() + 1
+        return cls(*(tuple(counts.tolist()) for counts in (reach, game.leaf_reach, width)))
 
 
 KNOWN: list[Bounds] = []
@@ -335,8 +337,8 @@ def bounds() -> Bounds:
 
 def sectors_along(cells: int) -> int:
     """Sectors that consecutive cells of int32 along x lie in at most, wherever the first one is."""
-    each = SECTOR // 4
-    return (cells + each - 2) // each + 1
+    per_sector = SECTOR // 4
+    return (cells + per_sector - 2) // per_sector + 1
 
 
 def sectors_of_flight(reach: int) -> int:
@@ -359,7 +361,7 @@ def arguments_of(operation: Any) -> dict[str, Any]:
 
 def written_by(operation: Any) -> list[str]:
     """Arguments that an operation writes to in place."""
-    return [one.name for one in operation.op_overload._schema.arguments if one.alias_info and one.alias_info.is_write]
+    return [arg.name for arg in operation.op_overload._schema.arguments if arg.alias_info and arg.alias_info.is_write]
 
 
 def is_buffer(value: Any) -> bool:

@@ -87,7 +87,7 @@ class Outcome:
 
 def run_step(step: Step, limit_s: float) -> Outcome:
     """Run a step to its end, or for so many seconds."""
-    command, began = shlex.join(["python", *step.words]), time.perf_counter()
+    command, start_s = shlex.join(["python", *step.words]), time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     # A file, not a pipe: that would stay open while a compiler that the step has started still runs.
     with tempfile.TemporaryFile("w+") as printed:
@@ -108,14 +108,14 @@ def run_step(step: Step, limit_s: float) -> Outcome:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        spent_s = time.perf_counter() - began
+        spent_s = time.perf_counter() - start_s
         printed.seek(0)
         output = printed.read()
-    found = Outcome(step.name, command, OK, round(spent_s, 1), lines=json_lines(output))
+    outcome = Outcome(step.name, command, OK, round(spent_s, 1), lines=json_lines(output))
     if spent_s >= limit_s:
         last = tuple(line for line in output.splitlines() if line.strip())[-LAST_LINES:]
-        return dataclasses.replace(found, status=LATE, reason=f"stopped after {limit_s:.0f} s", last_lines=last)
-    return judged(found, process.returncode, output)
+        return dataclasses.replace(outcome, status=LATE, reason=f"stopped after {limit_s:.0f} s", last_lines=last)
+    return judged(outcome, process.returncode, output)
 
 
 def judged(found: Outcome, code: int, output: str) -> Outcome:
@@ -144,33 +144,33 @@ def count_tests(output: str) -> dict[str, int]:
 
 def json_lines(output: str) -> tuple[dict[str, Any], ...]:
     """The lines of a program's output that are figures: JSON objects that name their benchmark."""
-    found = []
+    values = []
     for line in output.splitlines():
         with contextlib.suppress(json.JSONDecodeError):
             value = json.loads(line) if line.startswith("{") else None
-            found += [value] if isinstance(value, dict) and isinstance(value.get("benchmark"), str) else []
-    return tuple(found)
+            values += [value] if isinstance(value, dict) and isinstance(value.get("benchmark"), str) else []
+    return tuple(values)
 
 
 def figures_of(outcome: Outcome) -> list[dict[str, Any]]:
     """The figures of a step, each with its command; what has none has a reason."""
-    found: list[dict[str, Any]] = []
+    figures: list[dict[str, Any]] = []
     for line in outcome.lines:
         if line["benchmark"] in PYTEST_STEPS:
             counts = ", ".join(f"{count} {kind}" for kind, count in line.items() if kind != "benchmark")
-            what = PYTEST_STEPS[line["benchmark"]]
-            found.append({"figure": what, "value": counts or "none", "unit": "", "reason": ""})
+            label_of_step = PYTEST_STEPS[line["benchmark"]]
+            figures.append({"figure": label_of_step, "value": counts or "none", "unit": "", "reason": ""})
         for figure in FIGURES.get(line["benchmark"], ()):
             if figure.name not in line and not figure.needs_gpu:
                 continue
             value = line.get(figure.name)
             reason = NO_GPU if value is None and figure.needs_gpu else ""
             label = figure.label.format(**line)
-            found.append({"figure": label, "value": value, "unit": figure.unit, "reason": reason})
+            figures.append({"figure": label, "value": value, "unit": figure.unit, "reason": reason})
     if outcome.status != OK:
         reason = f"{outcome.status}: {outcome.reason}".removesuffix(": ")
-        found.append({"figure": outcome.name, "value": None, "unit": "", "reason": reason})
-    return [{**figure, "command": outcome.command} for figure in found]
+        figures.append({"figure": outcome.name, "value": None, "unit": "", "reason": reason})
+    return [{**figure, "command": outcome.command} for figure in figures]
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
@@ -213,39 +213,39 @@ def show(console: Console, machine: Mapping[str, Any], figures: Sequence[Mapping
     for figure in figures:
         value = figure["value"]
         number = f"{value:,}" if isinstance(value, int | float) else str(value)
-        told = figure["reason"] if value is None else number
-        table.add_row(figure["figure"], told[:80], "" if value is None else figure["unit"])
+        cell = figure["reason"] if value is None else number
+        table.add_row(figure["figure"], cell[:80], "" if value is None else figure["unit"])
     console.print(table)
 
 
 def main(args: Args) -> int:
     """Run all steps; 1 unless each ran to its end as it should."""
     device, console = use_device(resolve_device(args.device)), Console()
-    machine, began = describe_machine(device), time.perf_counter()
-    out = args.out or ROOT / "benchmarks" / "results" / f"{slug(machine['device'])}.json"
+    machine, start_s = describe_machine(device), time.perf_counter()
+    path = args.out or ROOT / "benchmarks" / "results" / f"{slug(machine['device'])}.json"
     steps, outcomes = steps_of(args.device, args.tiny, args.minutes), list[Outcome]()
     for number, step in enumerate(steps):
         console.print(f"{step.name} …", highlight=False)
         # What earlier steps left is added; those that follow keep theirs.
         kept_s = sum(later.limit_s for later in steps[number + 1 :])
-        left_s = 60 * args.minutes - (time.perf_counter() - began) - kept_s
+        left_s = 60 * args.minutes - (time.perf_counter() - start_s) - kept_s
         outcomes.append(run_step(step, left_s if not args.tiny else step.limit_s))
         done = outcomes[-1]
         console.print(f"  {done.status}, {done.seconds} s", done.reason[:200], highlight=False, markup=False)
         for line in done.last_lines:
             console.print(f"  | {line[:300]}", highlight=False, markup=False)
-        write_results(out, machine, outcomes, time.perf_counter() - began)
+        write_results(path, machine, outcomes, time.perf_counter() - start_s)
     show(console, machine, [figure for outcome in outcomes for figure in figures_of(outcome)])
-    console.print(f"written to {out}", highlight=False, markup=False)
+    console.print(f"written to {path}", highlight=False, markup=False)
     return int(any(outcome.status != OK for outcome in outcomes))
 
 
 def write_results(out: Path, machine: Mapping[str, Any], outcomes: Sequence[Outcome], seconds: float) -> None:
     """Write the file with all steps so far."""
     figures = [figure for outcome in outcomes for figure in figures_of(outcome)]
-    steps = [{k: v for k, v in dataclasses.asdict(one).items() if k != "lines"} for one in outcomes]
-    told = {**machine, "seconds": round(seconds, 1), "figures": figures, "steps": steps}
-    write_whole(out, (json.dumps(told, indent=1) + "\n").encode())
+    steps = [{k: v for k, v in dataclasses.asdict(outcome).items() if k != "lines"} for outcome in outcomes]
+    results = {**machine, "seconds": round(seconds, 1), "figures": figures, "steps": steps}
+    write_whole(out, (json.dumps(results, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

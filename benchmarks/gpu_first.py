@@ -61,11 +61,11 @@ class Journal:
 
     def step(self, name: str, work: Callable[[], Values]) -> None:
         """Run a step and report what it returns, or how it failed."""
-        began, values = time.perf_counter(), Values()
+        start_s, values = time.perf_counter(), Values()
         try:
-            if began >= self.deadline:
+            if start_s >= self.deadline:
                 raise OutOfTime
-            with alarm(self.deadline - began):
+            with alarm(self.deadline - start_s):
                 values, status = work(), OK
         except Skipped as reason:
             status, values = SKIPPED, {"reason": str(reason)}
@@ -76,8 +76,8 @@ class Journal:
             status, values = TOO_LARGE if is_memory else FAILED, explained(error)
         free_memory()
         self.statuses.append(status)
-        spent = round(time.perf_counter() - began, 2)
-        line = json.dumps({"benchmark": "gpu_first", "step": name, "status": status, "seconds": spent, **values})
+        spent_s = round(time.perf_counter() - start_s, 2)
+        line = json.dumps({"benchmark": "gpu_first", "step": name, "status": status, "seconds": spent_s, **values})
         print(line, flush=True)
         if self.out is not None:
             with self.out.open("a") as file:
@@ -114,12 +114,15 @@ def free_memory() -> None:
 
 def explained(error: Exception) -> Values:
     """An error as one line, its causes, and the last places that it came through."""
-    causes, each = [], error.__cause__ or error.__context__
-    while each is not None:
-        causes.append(one_line(each))
-        each = each.__cause__ or each.__context__
-    places = [f"{Path(at.filename).name}:{at.lineno} {at.name}" for at in traceback.extract_tb(error.__traceback__)]
-    return {"reason": one_line(error), "causes": causes[:4], "where": places[-6:]}
+    causes, cause = [], error.__cause__ or error.__context__
+    while cause is not None:
+        causes.append(one_line(cause))
+        cause = cause.__cause__ or cause.__context__
+    frames = [
+        f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    return {"reason": one_line(error), "causes": causes[:4], "where": frames[-6:]}
 
 
 def one_line(error: BaseException) -> str:
@@ -146,9 +149,9 @@ def describe(device: Any) -> Values:
     facts: Values = {"python": platform.python_version(), "torch": torch.__version__, "torchrl": torchrl.__version__}
     facts |= {"cuda": torch.version.cuda, "triton": importlib.util.find_spec("triton") is not None}
     if device.type == "cuda":
-        about = torch.cuda.get_device_properties(device)
-        facts |= {"device": about.name, "capability": f"{about.major}.{about.minor}"}
-        facts |= {"memory_gib": round(about.total_memory / 2**30, 1), "bf16": torch.cuda.is_bf16_supported()}
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {"device": properties.name, "capability": f"{properties.major}.{properties.minor}"}
+        facts |= {"memory_gib": round(properties.total_memory / 2**30, 1), "bf16": torch.cuda.is_bf16_supported()}
     return facts
 
 
@@ -202,16 +205,16 @@ def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, str, 
     """
     import torch
 
-    worst, where, unequal = 0.0, "", 0
-    for name, own in one.items():
-        theirs = other[name].to(own.device)
-        if torch.equal(own, theirs):
+    worst, worst_name, unequal = 0.0, "", 0
+    for name, x in one.items():
+        y = other[name].to(x.device)
+        if torch.equal(x, y):
             continue
         unequal += 1
         # What is no number is larger than all others.
-        apart = float((own - theirs).abs().nan_to_num(nan=torch.inf).max()) if own.is_floating_point() else torch.inf
-        worst, where = max((worst, where), (apart, name))
-    return worst, where, unequal
+        error = float((x - y).abs().nan_to_num(nan=torch.inf).max()) if x.is_floating_point() else torch.inf
+        worst, worst_name = max((worst, worst_name), (error, name))
+    return worst, worst_name, unequal
 
 
 def equal_maps(device: Any, count: int) -> Values:
@@ -224,8 +227,11 @@ def equal_maps(device: Any, count: int) -> Values:
     from echelon.world.pool import make_pool
 
     config = dataclasses.replace(EnvConfig.standard(), map_pool=count)
-    one, other = (leaves(make_pool(config, build_roster(config, at), at)) for at in (torch.device("cpu"), device))
-    if wrong := [name for name, own in one.items() if not torch.equal(own, other[name].cpu())]:
+    cpu_maps, device_maps = (
+        leaves(make_pool(config, build_roster(config, at_device), at_device))
+        for at_device in (torch.device("cpu"), device)
+    )
+    if wrong := [name for name, tensor in cpu_maps.items() if not torch.equal(tensor, device_maps[name].cpu())]:
         raise RuntimeError(f"maps made on {device} differ from the CPU's in {', '.join(wrong)}")
     return {"maps": count}
 
@@ -237,23 +243,23 @@ def equal(device: Any, count: int, before: int, decisions: int, compiled: bool =
     from echelon.arena.fingerprint import leaves, state_hash
 
     battles = Compared(device, count, before, compiled)
-    worst, where, unequal, hashes = 0.0, "", 0, []
+    worst, worst_name, unequal, hashes = 0.0, "", 0, []
     start, script = battles.cpu.state.clone().to(device), []
     for _ in range(decisions):
         battles.decide()
-        script.append(there := battles.moved())
-        played, battles.now = battles.cpu.step_and_maybe_reset(battles.now)
-        found = battles.gpu.step(there.clone())
-        apart = difference(leaves(played.get("next")), leaves(found.get("next")))
-        unequal += apart[2]
-        worst, where = max((worst, where), apart[:2])
+        script.append(td := battles.moved())
+        cpu_td, battles.now = battles.cpu.step_and_maybe_reset(battles.now)
+        gpu_td = battles.gpu.step(td.clone())
+        error = difference(leaves(cpu_td.get("next")), leaves(gpu_td.get("next")))
+        unequal += error[2]
+        worst, worst_name = max((worst, worst_name), error[:2])
         hashes.append(state_hash(battles.cpu.state))
-    values = {"battles": count, "worst_difference": worst, "worst_at": where, "unequal_tensors": unequal}
+    values = {"battles": count, "worst_difference": worst, "worst_at": worst_name, "unequal_tensors": unequal}
     if not worst <= TOLERANCE * battles.repeat:
-        raise RuntimeError(f"a decision on {device} differs from the CPU's by {worst} at {where}: {values}")
+        raise RuntimeError(f"a decision on {device} differs from the CPU's by {worst} at {worst_name}: {values}")
     battles.gpu.state = start
-    for there in script:
-        battles.gpu.step_and_maybe_reset(there)
+    for td in script:
+        battles.gpu.step_and_maybe_reset(td)
     same = int((state_hash(battles.gpu.state).cpu() == hashes[-1]).sum())
     return {**values, "same_bits": f"{same} of {count} battles after {decisions} decisions", "torch": torch.__version__}
 
@@ -293,11 +299,11 @@ def timed(run: Callable[[], object], device: Any) -> float:
     """Wall time of a call, the device synchronised after it."""
     import torch
 
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     run()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - began
+    return time.perf_counter() - start_s
 
 
 def captured(device: Any, count: int, decisions: int) -> Values:
@@ -309,18 +315,18 @@ def captured(device: Any, count: int, decisions: int) -> Values:
 
     if not has_graphs(device):
         raise Skipped("this device has no CUDA graphs")
-    called, replayed = (Player(device, "small", count) for _ in range(2))
-    replayed.actions = called.actions
+    eager, replayed = (Player(device, "small", count) for _ in range(2))
+    replayed.actions = eager.actions
     with torch.inference_mode():
         for _ in range(decisions):
-            called.decide()
+            eager.decide()
             replayed.graphed("one")
     if not replayed.graphed.graphs:
         raise RuntimeError("fallback: decisions were called, for they cannot be captured")
-    same = int((state_hash(called.env.state) == state_hash(replayed.env.state)).sum())
-    worst, where, _ = difference(leaves(called.env.state), leaves(replayed.env.state))
-    if not worst <= TOLERANCE * called.env.config.rules.decision_repeat * decisions:
-        raise RuntimeError(f"captured decisions differ from called ones by {worst} at {where}")
+    same = int((state_hash(eager.env.state) == state_hash(replayed.env.state)).sum())
+    worst, worst_name, _ = difference(leaves(eager.env.state), leaves(replayed.env.state))
+    if not worst <= TOLERANCE * eager.env.config.rules.decision_repeat * decisions:
+        raise RuntimeError(f"captured decisions differ from called ones by {worst} at {worst_name}")
     return {"same_bits": f"{same} of {count} battles after {decisions} decisions"}
 
 
@@ -331,7 +337,7 @@ def speed(device: Any, preset: str, count: int, maps: list[Any]) -> Values:
     player = Player(device, preset, count, maps[0] if maps else None)
     maps[:] = [player.env.game.maps]
     with torch.inference_mode():
-        called = player.seconds(player.decide, 3)
+        eager_s = player.seconds(player.decide, 3)
         for _ in range(3):
             player.graphed("one")
         replayed = player.seconds(lambda: player.graphed("one"), 5)
@@ -340,7 +346,7 @@ def speed(device: Any, preset: str, count: int, maps: list[Any]) -> Values:
     return {
         "num_envs": count,
         "agent_steps_per_s": round(agents / replayed),
-        "called_agent_steps_per_s": round(agents / called),
+        "called_agent_steps_per_s": round(agents / eager_s),
         "peak_memory_gib": None if peak is None else round(peak, 2),
     }
 
@@ -377,12 +383,12 @@ def waits_of(run: Callable[[], object]) -> int:
 
     torch.cuda.set_sync_debug_mode("warn")
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             run()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    return sum("called a synchronizing CUDA operation" in str(one.message) for one in told)
+    return sum("called a synchronizing CUDA operation" in str(warning.message) for warning in caught)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -392,12 +398,12 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=90.0, help="no step goes on after so many")
     parser.add_argument("--out", type=Path, help="a file to which the lines are added")
     parser.add_argument("--compiled", action="store_true", help="compare what torch.compile makes, too")
-    given = parser.parse_args(words)
-    journal = Journal(given.out, time.perf_counter() + given.seconds)
+    args = parser.parse_args(words)
+    journal = Journal(args.out, time.perf_counter() + args.seconds)
     journal.step("imports", prepare_imports)
     if journal.has_failed:
         return 1
-    run_steps(journal, given.device, given.compiled)
+    run_steps(journal, args.device, args.compiled)
     return int(journal.has_failed)
 
 
@@ -407,19 +413,19 @@ def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
 
     from echelon.runtime.device import resolve_device, use_device
 
-    chosen: list[Any] = []
+    devices: list[Any] = []
 
     def choose() -> Values:
-        chosen.append(use_device(resolve_device(name)))
-        if chosen[0].type == "cuda":
+        devices.append(use_device(resolve_device(name)))
+        if devices[0].type == "cuda":
             # Of what the CPU does here every operation is small, and other processes may want its cores.
             torch.set_num_threads(1)
-        return describe(chosen[0])
+        return describe(devices[0])
 
     journal.step("device", choose)
-    if not chosen:
+    if not devices:
         return
-    device = chosen[0]
+    device = devices[0]
     maps: list[Any] = []
     is_tiny = device.type == "cpu"
     battles = (2, 2, 2) if is_tiny else (16, 24, 8)

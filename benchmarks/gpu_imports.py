@@ -12,13 +12,13 @@ NEEDED = ("torch", "torchrl", "tensordict", "numpy", "numba", "tyro", "rich", "p
 
 def broken_imports() -> dict[str, str]:
     """The packages that cannot be imported, with why; one may be there and fit no other."""
-    found = {}
+    errors = {}
     for name in NEEDED:
         try:
             importlib.import_module(name)
         except Exception as error:
-            found[name] = str(error).partition("\n")[0]
-    return found
+            errors[name] = str(error).partition("\n")[0]
+    return errors
 
 
 if __name__ == "__main__":

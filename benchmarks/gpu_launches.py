@@ -53,27 +53,29 @@ class Args:
 def run_config(args: Args) -> TrainConfig:
     """The run that is measured; no epoch is left out, however far the policy moves."""
     preset = TRAIN_PRESETS[args.preset]()
-    own = {name: getattr(args, name) for name in ("num_envs", "opponent", "compile_policy", "precision", "device")}
+    overrides = {
+        name: getattr(args, name) for name in ("num_envs", "opponent", "compile_policy", "precision", "device")
+    }
     ppo = dataclasses.replace(preset.ppo, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0)
-    return dataclasses.replace(preset, **own, ppo=ppo, checkpoint_every=10**9)
+    return dataclasses.replace(preset, **overrides, ppo=ppo, checkpoint_every=10**9)
 
 
 def count_launches(events: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Kernels that a GPU ran, and launches of kernels and graphs by the host, among the events of a trace."""
-    found = {"kernels": 0, "launches": 0}
+    totals = {"kernels": 0, "launches": 0}
     for event in events:
         kind = str(event.get("cat", ""))
-        found["kernels"] += kind == "kernel"
-        found["launches"] += kind in ("cuda_runtime", "cuda_driver") and "Launch" in str(event["name"])
-    return found
+        totals["kernels"] += kind == "kernel"
+        totals["launches"] += kind in ("cuda_runtime", "cuda_driver") and "Launch" in str(event["name"])
+    return totals
 
 
 def launches_of(run: Callable[[], object], folder: Path) -> dict[str, int]:
     """`count_launches` of what runs."""
-    with profile(activities=[ProfilerActivity.CUDA]) as found:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         run()
         torch.cuda.synchronize()
-    return count_launches(write_trace(found, folder / "trace.json"))
+    return count_launches(write_trace(profiler, folder / "trace.json"))
 
 
 @contextlib.contextmanager
@@ -88,16 +90,18 @@ def sync_debug(mode: Literal["warn", "error"]) -> Iterator[None]:
 
 def waits_of(run: Callable[[], object]) -> Counter[str]:
     """How often what runs waits for the device, by file and line."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with sync_debug("warn"):
             run()
-    return count_waits(told)
+    return count_waits(caught)
 
 
 def count_waits(told: Iterable[warnings.WarningMessage]) -> Counter[str]:
     """Warnings about waits, by file and line."""
-    return Counter(f"{Path(one.filename).name}:{one.lineno}" for one in told if WAITED in str(one.message))
+    return Counter(
+        f"{Path(warning.filename).name}:{warning.lineno}" for warning in told if WAITED in str(warning.message)
+    )
 
 
 def first_wait(run: Callable[[], object]) -> str:
@@ -116,7 +120,7 @@ def measure(trainer: Trainer, folder: Path) -> dict[str, Any]:
         names = ("kernels_per_decision", "launches_per_decision", "collect_waits", "update_waits", "first_wait")
         return dict.fromkeys(names)
     collector, decisions = trainer.collector, trainer.config.ppo.rollout_decisions
-    launched = launches_of(collector.collect, folder)
+    launch_counts = launches_of(collector.collect, folder)
 
     def update() -> None:
         trainer.ppo.update(batch, collector.memory)
@@ -130,7 +134,7 @@ def measure(trainer: Trainer, folder: Path) -> dict[str, Any]:
     trainer.advantage(batch)
     updating = waits_of(update)
     return {
-        **{f"{name}_per_decision": round(count / decisions, 1) for name, count in launched.items()},
+        **{f"{name}_per_decision": round(count / decisions, 1) for name, count in launch_counts.items()},
         "collect_waits": collecting.total(),
         "update_waits": updating.total(),
         "where": dict((collecting + updating).most_common(SHOWN)),
@@ -144,11 +148,11 @@ def main(args: Args) -> None:
         trainer = Trainer(run_config(args), Path(folder))
         for _ in range(2):
             trainer.iterate()
-        found = measure(trainer, Path(folder))
+        measured = measure(trainer, Path(folder))
     config = trainer.config
     sizes = {name: getattr(config, name) for name in ("num_envs", "precision", "compile_policy")}
     estimate = round(training_bytes(config, trainer.device) / GIB, 2)
-    report("gpu_launches", trainer.device, preset=args.preset, **sizes, estimated_memory_gib=estimate, **found)
+    report("gpu_launches", trainer.device, preset=args.preset, **sizes, estimated_memory_gib=estimate, **measured)
 
 
 if __name__ == "__main__":

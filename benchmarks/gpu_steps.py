@@ -83,24 +83,24 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
         tiny: whether sizes are those that a CPU runs through in a minute, of every step there is.
         minutes: for all of them.
     """
-    where, small = ("--device", device), ("--preset", "small", "--num-envs", "4")
+    device_flag, small = ("--device", device), ("--preset", "small", "--num-envs", "4")
 
     def program(name: str, *words: str) -> tuple[str, ...]:
-        return (f"benchmarks/{name}.py", *words, *where)
+        return (f"benchmarks/{name}.py", *words, *device_flag)
 
     def cases(*words: str) -> tuple[str, ...]:
-        return ("-m", "pytest", "benchmarks", "--benchmark-only", *where, *words)
+        return ("-m", "pytest", "benchmarks", "--benchmark-only", *device_flag, *words)
 
     if tiny:
         run: tuple[str, ...] = ("--preset", "quick", "--num-envs", "4", "--minibatches", "2", "--epochs", "1")
-        few = ("--battles", "2", "--policies", "2", "--rows", "2", "--parts", "stack", "match")
+        few_battles = ("--battles", "2", "--policies", "2", "--rows", "2", "--parts", "stack", "match")
         brief = ("--benchmark-max-time", "0.01", "--benchmark-min-rounds", "1", "-k", "heat")
         return [
             Step("first contact", program("gpu_first", "--seconds", str(TINY_S - 20)), TINY_S),
             Step("train", program("train", *run, "--iterations", "1", "--compile-policy", "auto"), TINY_S),
             Step("env 4", program("env", *small, "--modes", "compiled", "--decisions", "2"), TINY_S),
             Step("tests", ("-m", "pytest", "-m", "gpu", "tests/learn/test_gpu.py"), TINY_S),
-            Step("arena", program("arena", *few), TINY_S),
+            Step("arena", program("arena", *few_battles), TINY_S),
             Step("launches", program("gpu_launches", *run), TINY_S),
             Step("rollout", program("rollout", *small, "--hidden", "16", "--decisions", "1"), TINY_S),
             Step("cases", cases(*brief), TINY_S),

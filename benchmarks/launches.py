@@ -94,8 +94,8 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     action = torch.zeros(env.num_envs, config.num_mechs, layout.action_width(config.comm_dim), device=CUDA)
     orders = actions.decode(action, state.focus_slots, game.roster, config.features)
     static = StaticBattles(env, env._empty())
-    buffers, which = static.buffers, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
-    played, shown = state.clone(), {key: leaf.clone() for key, leaf in buffers.shown.items()}
+    buffers, mask = static.buffers, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
+    state_copy, outputs = state.clone(), {key: leaf.clone() for key, leaf in buffers.shown.items()}
     half = env.num_envs // 2
     # One team a battle, as the learner commands.
     remembered = [
@@ -107,7 +107,7 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
         "decode": (1, actions.decode, (action, state.focus_slots, game.roster, config.features)),
         "play": (config.rules.decision_repeat, step.play, (state, orders, game)),
         "conclude": (1, decision.conclude, (state, state, orders, game, {}, static.streams)),
-        "restart": (1, begin_into_buffers, (which, played, shown, remembered, buffers, *env._maps_drawn)),
+        "restart": (1, begin_into_buffers, (mask, state_copy, outputs, remembered, buffers, *env._maps_drawn)),
     }
 
 
@@ -168,13 +168,13 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
                 with launches:
                     collector._decide()
         with mode:
-            called = [laying, acting, writing]
-            graphs = [generate(each.function, enlarged(each.given, num_envs)) for each in called]
-    moved = launches.moved.total() * num_envs / PLAYED / 1e9
-    counted = Count(launches.launches.total(), moved, moved)
+            pieces = [laying, acting, writing]
+            graphs = [generate(piece.function, enlarged(piece.given, num_envs)) for piece in pieces]
+    gigabytes = launches.moved.total() * num_envs / PLAYED / 1e9
+    total = Count(launches.launches.total(), gigabytes, gigabytes)
     for graph in graphs:
-        counted += Count.of(graph)
-    return counted, graphs
+        total += Count.of(graph)
+    return total, graphs
 
 
 def enlarged(given: tuple[Any, ...], num_envs: int) -> tuple[Any, ...]:
@@ -184,8 +184,8 @@ def enlarged(given: tuple[Any, ...], num_envs: int) -> tuple[Any, ...]:
     def larger(tensor: Tensor) -> Tensor:
         return torch.empty([sizes.get(size, size) for size in tensor.shape], dtype=tensor.dtype, device=CUDA)
 
-    made: tuple[Any, ...] = with_leaves(given, map(larger, leaves(given)))
-    return made
+    enlarged_arguments: tuple[Any, ...] = with_leaves(given, map(larger, leaves(given)))
+    return enlarged_arguments
 
 
 def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
@@ -198,10 +198,10 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
         # First what is not of the battles, however long its axes are.
         Fakes(mode)(env.map_pool)
         Fakes(mode, (PLAYED, args.num_envs))(env)
-        there = functions(env)
+        by_name = functions(env)
         for name in args.functions:
-            if name in there:
-                times, function, arguments = there[name]
+            if name in by_name:
+                times, function, arguments = by_name[name]
                 graph = generate(function, arguments)
                 yield name, times, Count.of(graph), [graph]
     if "rollout" in args.functions:
@@ -212,16 +212,16 @@ def main(args: Args) -> None:
     """Count every function."""
     pretend_a_gpu()
     sizes = {"preset": args.preset, "num_envs": args.num_envs}
-    found: set[str] = set()
+    names: set[str] = set()
     total = Count(0, 0.0, 0.0)
-    for name, times, counted, graphs in counts(args):
-        tell(name, times, counted, sizes)
+    for name, times, launch_count, graphs in counts(args):
+        tell(name, times, launch_count, sizes)
         kernels = [kernel for graph in graphs for kernel in graph.kernels]
         for kernel in sorted(kernels, key=lambda kernel: -kernel.moved)[: args.kernels]:
-            buffers = {name: round(moved / 1e6) for name, moved in list(kernel.buffers.items())[:4]}
+            buffers = {name: round(num_bytes / 1e6) for name, num_bytes in list(kernel.buffers.items())[:4]}
             print(f"{kernel.moved / 1e6:8.1f} MB  {kernel.operations:3} operations  {kernel.name[:40]:40} {buffers}")
-        total, found = total + counted * times, found | {name}
-    if found == {"decode", "play", "conclude", "restart", "rollout"}:
+        total, names = total + launch_count * times, names | {name}
+    if names == {"decode", "play", "conclude", "restart", "rollout"}:
         tell("decision", 1, total, sizes)
 
 

@@ -78,28 +78,28 @@ def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
     maps = MapArrays(*(array(getattr(env.game.maps, name)) for name in MapArrays._fields))
 
     def arguments() -> tuple[Any, ...]:
-        told = {name: getattr(state, name).numpy().copy() for name in ("messages", "focus_slots")}
+        state_arrays = {name: getattr(state, name).numpy().copy() for name in ("messages", "focus_slots")}
         ground = {name: getattr(state.terrain, name).numpy().copy() for name in Terrain.__dataclass_fields__}
-        own = BattleArrays(**told, **ground)
-        shown, scratch = loops._streams(*state.messages.shape), loops._scratch(before)
-        ready = (array(action), before, own, maps, loops.tables, loops.views, scratch, shown)
+        copies = BattleArrays(**state_arrays, **ground)
+        streams, scratch = loops._streams(*state.messages.shape), loops._scratch(before)
+        ready = (array(action), before, copies, maps, loops.tables, loops.views, scratch, streams)
         orders_read(*ready)
         return ready
 
     orders_read = compiled_alone(ONCE["decode"])
 
     def alone(call: str) -> float:
-        loop, spent = compiled_alone(call), []
+        loop, samples = compiled_alone(call), []
         loop(*arguments())
         for _ in range(repeats):
             ready = arguments()
-            spent.append(once(lambda ready=ready: loop(*ready), env.device))
-        return statistics.median(spent) * 1e3
+            samples.append(once(lambda ready=ready: loop(*ready), env.device))
+        return statistics.median(samples) * 1e3
 
     nothing, substeps = alone("pass"), env.game.rules.decision_repeat
-    found = {name: substeps * (alone(call) - nothing) for name, call in SUBSTEP.items()}
-    found["apply"] *= 2
-    found |= {name: alone(call) - nothing for name, call in ONCE.items()}
-    found["whole"] = seconds(lambda: loops.play(state, action), env.device, repeats) * 1e3
-    found["rest"] = found["whole"] - sum(value for name, value in found.items() if name not in ("whole", "sense_pairs"))
-    return found
+    times = {name: substeps * (alone(call) - nothing) for name, call in SUBSTEP.items()}
+    times["apply"] *= 2
+    times |= {name: alone(call) - nothing for name, call in ONCE.items()}
+    times["whole"] = seconds(lambda: loops.play(state, action), env.device, repeats) * 1e3
+    times["rest"] = times["whole"] - sum(value for name, value in times.items() if name not in ("whole", "sense_pairs"))
+    return times

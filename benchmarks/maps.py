@@ -37,17 +37,17 @@ class Args:
 def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
     """A step with the masked restart of finished battles against the same step without, in turn."""
     env = EchelonEnv(config, args.num_envs, device=device, seed=0, backend=args.backend)
-    now = env.reset().update(env.action_spec.rand())
+    td = env.reset().update(env.action_spec.rand())
 
     def step_and_restart() -> None:
-        env.maybe_reset(env.step(now).get("next").copy())
+        env.maybe_reset(env.step(td).get("next").copy())
 
     with torch.inference_mode():
         step_and_restart()
-        without, with_, ratio = in_turn(lambda: env.step(now), step_and_restart, device, args.decisions)
-        whole = env.reset()
-        ended = torch.ones_like(whole["done"])
-        restart_s = seconds(lambda: env.maybe_reset(whole.set("done", ended)), device, args.decisions)
+        without, with_, ratio = in_turn(lambda: env.step(td), step_and_restart, device, args.decisions)
+        reset_td = env.reset()
+        ended = torch.ones_like(reset_td["done"])
+        restart_s = seconds(lambda: env.maybe_reset(reset_td.set("done", ended)), device, args.decisions)
     report(
         "restarts",
         device,

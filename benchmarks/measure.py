@@ -17,11 +17,11 @@ GIB = 2**30
 
 def once(run: Callable[[], object], device: torch.device) -> float:
     """Wall time of `run`, the device synchronised after it."""
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     run()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - began
+    return time.perf_counter() - start_s
 
 
 def seconds(run: Callable[[], object], device: torch.device, repeats: int, warmup: int = 3) -> float:

@@ -55,8 +55,8 @@ def measure(args: Args) -> dict[str, object]:
     orders, mechs, times = [0, 0], [0, 0], []
     while running.any():
         after = view.decide(None)
-        heard, alive = env.state.orders_heard[:, blue, OrderField.ISSUED], env.state.mechs.alive[:, blue]
-        is_new = (heard != issued) & running[:, None]
+        issued_now, alive = env.state.orders_heard[:, blue, OrderField.ISSUED], env.state.mechs.alive[:, blue]
+        is_new = (issued_now != issued) & running[:, None]
         lived = is_new & (issued >= 0) & alive
         for pack in packs:
             living, arrived = lived[:, pack].sum(1), (lived & reached)[:, pack].sum(1)
@@ -64,10 +64,10 @@ def measure(args: Args) -> dict[str, object]:
             orders[1] += int(((living > 0) & (2 * arrived > living)).sum())
         mechs[0] += int(lived.sum())
         mechs[1] += int((lived & reached).sum())
-        reached, issued = reached & ~is_new, torch.where(is_new, heard, issued)
-        place, is_sent, reach = destination(env.state, env.game)
-        away = length(place - env.state.mechs.pos[..., :2])[:, blue]
-        first = is_sent[:, blue] & (away < reach[:, blue]) & running[:, None] & ~reached
+        reached, issued = reached & ~is_new, torch.where(is_new, issued_now, issued)
+        goal, is_sent, reach = destination(env.state, env.game)
+        distance = length(goal - env.state.mechs.pos[..., :2])[:, blue]
+        first = is_sent[:, blue] & (distance < reach[:, blue]) & running[:, None] & ~reached
         times += ((env.state.tick[:, None] - issued)[first] * config.rules.dt_s).tolist()
         reached |= first
         running &= ~after["done"][:, 0]

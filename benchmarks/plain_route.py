@@ -78,8 +78,8 @@ def main(args: Args) -> None:
         for rounds in (WARMUP, args.rounds):
             fast_s, plain_s, ratio = in_turn(trainer.iterate, lambda: next(iterations), device, rounds)
     steps = env.numel() * args.steps
-    for route, seconds, parts in (("train", fast_s, [trainer.policy]), ("torchrl_ppo", plain_s, networks)):
-        facts = {"route": route, **shared(args), "parameters": sum(p.numel() for m in parts for p in m.parameters())}
+    for route, seconds, modules in (("train", fast_s, [trainer.policy]), ("torchrl_ppo", plain_s, networks)):
+        facts = {"route": route, **shared(args), "parameters": sum(p.numel() for m in modules for p in m.parameters())}
         report("plain_route", device, **facts, agent_steps_per_s=round(steps / seconds))
     report("plain_route", device, train_over_torchrl_ppo=round(ratio, 3))
 

@@ -41,15 +41,15 @@ def main(args: Args) -> None:
     backend: Backend = "auto" if args.mode == "compiled" else "eager"
     recorder = Recorder(range(args.battles))
     plain = EchelonEnv(config, args.num_envs, device=device, seed=0, backend=backend)
-    watched = EchelonEnv(
+    recorded_env = EchelonEnv(
         config, args.num_envs, device=device, seed=0, maps=plain.game.maps, backend=backend, observer=recorder
     )
     with torch.inference_mode():
-        players = Player(plain), Player(watched)
+        players = Player(plain), Player(recorded_env)
         for player in players:
             player.decide()
         plain_s, watched_s, ratio = in_turn(players[0].decide, players[1].decide, device, args.decisions)
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     recorder.finish(["blue"] * args.battles, ["red"] * args.battles)
     report(
         "replay",
@@ -61,7 +61,7 @@ def main(args: Args) -> None:
         plain_ms_per_decision=round(plain_s * 1e3, 2),
         recorded_ms_per_decision=round(watched_s * 1e3, 2),
         median_ratio=round(ratio, 4),
-        finish_s=round(time.perf_counter() - began, 3),
+        finish_s=round(time.perf_counter() - start_s, 3),
     )
 
 

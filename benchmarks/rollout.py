@@ -43,13 +43,13 @@ def main(args: Args) -> None:
     seats = [GroupPolicy(policy, group, "mine") for group in GROUPS]
     memory = memory_spec(mine=policy)
     env = EchelonEnv(config, args.num_envs, device=device, seed=0, memory=memory, backend=args.backend)
-    now = [env.reset()]
+    latest = [env.reset()]
 
     def decide() -> None:
-        td = now[0]
+        td = latest[0]
         for seat in seats:
             td = seat(td)
-        now[0] = env.step_and_maybe_reset(td)[1]
+        latest[0] = env.step_and_maybe_reset(td)[1]
 
     with torch.inference_mode():
         decide()

@@ -44,8 +44,8 @@ def battle_bytes(env: EchelonEnv, player: Player) -> int:
     """Bytes that a battle's state and one observation take; the shared maps apart."""
     state = env.state
     terrain = sum(leaf.numel() * leaf.element_size() for leaf in state.terrain.values())
-    seen = sum(player.now.get((group, "observation")).bytes() for group in env.group_map)
-    return (bytes_of(state) + terrain + seen) // env.num_envs
+    observation_bytes = sum(player.now.get((group, "observation")).bytes() for group in env.group_map)
+    return (bytes_of(state) + terrain + observation_bytes) // env.num_envs
 
 
 def measure(config: EnvConfig, num_envs: int, args: Args, **names: object) -> tuple[float, int]:

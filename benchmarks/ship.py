@@ -56,38 +56,48 @@ class Args:
 def ship(args: Args) -> TrainedPolicy:
     """Judge a policy, write its checkpoint without the learner's state, and its row. Nothing is written before."""
     NAME("--name", args.name)
-    known, found = trained(), named_checkpoint(args.checkpoint)
-    require(args.name not in known, "--name", f"none of {', '.join(known)}", args.name)
-    require(found.versions == current_versions(), args.checkpoint, "trained under the rules of today", found.versions)
+    shipped_rows, checkpoint = trained(), named_checkpoint(args.checkpoint)
+    require(args.name not in shipped_rows, "--name", f"none of {', '.join(shipped_rows)}", args.name)
+    require(
+        checkpoint.versions == current_versions(),
+        args.checkpoint,
+        "trained under the rules of today",
+        checkpoint.versions,
+    )
     room = MOST_BYTES - sum(path.stat().st_size for path in shipped.FOLDER.rglob("*") if path.is_file())
-    require(found.weight_bytes < room, args.checkpoint, f"less than the {room} bytes that are left", found.weight_bytes)
-    task, policy = args.task or task_of(found.env), found.policy()
+    require(
+        checkpoint.weight_bytes < room,
+        args.checkpoint,
+        f"less than the {room} bytes that are left",
+        checkpoint.weight_bytes,
+    )
+    task, policy = args.task or task_of(checkpoint.env), checkpoint.policy()
     device = use_device(resolve_device(args.device))
     watch = partial(with_progress, quiet=False)
-    judged = evaluate(args.checkpoint, task, battles=args.battles, device=device, watch=watch)
+    evaluation = evaluate(args.checkpoint, task, battles=args.battles, device=device, watch=watch)
     save_checkpoint(
         shipped.FOLDER / args.name,
         policy,
-        found.value_norm(),
-        found.env,
-        found.counters,
+        checkpoint.value_norm(),
+        checkpoint.env,
+        checkpoint.counters,
         learner={},
-        provenance=found.provenance,
+        provenance=checkpoint.provenance,
     )
     row = TrainedPolicy(
         args.name,
         args.about,
         task,
-        found.counters.agent_steps,
+        checkpoint.counters.agent_steps,
         args.command,
         args.commit or commit_here(),
-        found.versions.rules,
+        checkpoint.versions.rules,
         sha256=open_checkpoint(shipped.FOLDER / args.name).claims["files"][POLICY],
         battles=args.battles,
-        win_rates={row["opponent"]: round(row["win_rate"], 3) for row in judged.rows()},
+        win_rates={row["opponent"]: round(row["win_rate"], 3) for row in evaluation.rows()},
     )
-    rows = sorted([*known.values(), row], key=lambda each: (each.task, -each.win_rate))
-    write_whole(shipped.FOLDER / TABLE, json_bytes([asdict(each) for each in rows]))
+    rows = sorted([*shipped_rows.values(), row], key=lambda each: (each.task, -each.win_rate))
+    write_whole(shipped.FOLDER / TABLE, json_bytes([asdict(entry) for entry in rows]))
     return row
 
 
@@ -100,8 +110,8 @@ def task_of(env: EnvConfig) -> str:
 
 def commit_here() -> str:
     """The short hash of this clone's commit."""
-    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -60,9 +60,9 @@ def main(args: Args) -> int:
     table, ends = TABLES[args.table], time.time() + 60 * (args.minutes or 1e9)
     for name in args.rows:
         require(name in table.rows, "--rows", f"of {', '.join(table.rows)}", name)
-    known = finished_runs(table, read_rows(args.results))
-    asked = [(name, seed) for seed in args.seeds or table.seeds for name in args.rows or table.rows]
-    calls = [(table, *each, args.folder, ends) for each in asked if each not in known]
+    finished = finished_runs(table, read_rows(args.results))
+    runs = [(name, seed) for seed in args.seeds or table.seeds for name in args.rows or table.rows]
+    calls = [(table, *key, args.folder, ends) for key in runs if key not in finished]
     is_complete, output = True, sys.stdout
     with args.cluster.connected() as tasks:
         for row in results_of(run, calls, [f"{name}, seed {seed}" for _, name, seed, *_ in calls], tasks):
@@ -85,13 +85,13 @@ def run_in(table: Table, name: str, seed: int, folder: Path, seconds: float) -> 
         return None
     flags = table.flags_of(name, seed)
     config = read_config([*flags, "--checkpoint-every", "1000000000"])
-    place = folder / f"{table.name}-{list(table.rows).index(name)}-{seed}"
-    budget = Budget(table.agent_steps, config.num_envs, seed, config.device, place, seconds)
-    began = time.process_time()
+    run_folder = folder / f"{table.name}-{list(table.rows).index(name)}-{seed}"
+    budget = Budget(table.agent_steps, config.num_envs, seed, config.device, run_folder, seconds)
+    start_s = time.process_time()
     trained = train_ours(config, budget)
     if trained is None:
         return None
-    judged = echelon.evaluate(trained.policy, find_task(table.task), battles=table.battles, device=config.device)
+    evaluation = echelon.evaluate(trained.policy, find_task(table.task), battles=table.battles, device=config.device)
     commit, is_clean = commit_of()
     return {
         "table": table.name,
@@ -102,16 +102,16 @@ def run_in(table: Table, name: str, seed: int, folder: Path, seconds: float) -> 
         "clean": is_clean,
         "agent_steps": trained.agent_steps,
         "train_s": round(trained.seconds, 1),
-        "processor_s": round(time.process_time() - began, 1),
-        "versions": dict(judged.versions),
-        "opponents": {opponent: result.row(False) for opponent, result in judged.results.items()},
+        "processor_s": round(time.process_time() - start_s, 1),
+        "versions": dict(evaluation.versions),
+        "opponents": {opponent: result.row(False) for opponent, result in evaluation.results.items()},
         "curve": [finite(point) for point in trained.curve],
     }
 
 
 def describe(row: Row) -> str:
     """Win rates, on a line."""
-    rates = {name.removeprefix("heuristic:"): each["win_rate"] for name, each in row["opponents"].items()}
+    rates = {name.removeprefix("heuristic:"): result["win_rate"] for name, result in row["opponents"].items()}
     return ", ".join(f"{name} {rate:.0%}" for name, rate in rates.items())
 
 
@@ -136,7 +136,13 @@ def tables(rows: Sequence[Row]) -> list[str]:
         if not names:
             continue
         opponents = list(next(iter(runs.values()))["opponents"])
-        heads = ["row", "flags", "seeds", *(each.removeprefix("heuristic:") for each in opponents), "IQM (95 %)"]
+        heads = [
+            "row",
+            "flags",
+            "seeds",
+            *(opponent.removeprefix("heuristic:") for opponent in opponents),
+            "IQM (95 %)",
+        ]
         body = [
             table_row(name, table, [runs[name, seed] for seed in table.seeds if (name, seed) in runs], opponents)
             for name in names
@@ -152,7 +158,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
 def table_row(name: str, table: Table, runs: Sequence[Row], opponents: Sequence[str]) -> list[str]:
     """Cells of one row: mean win rates over seeds, with the lowest and the highest."""
     rates = np.array([[row["opponents"][opponent]["win_rate"] for opponent in opponents] for row in runs])
-    cells = [f"{each.mean():.0%} ({each.min():.0%} to {each.max():.0%})" for each in rates.T]
+    cells = [f"{rate.mean():.0%} ({rate.min():.0%} to {rate.max():.0%})" for rate in rates.T]
     middle, low, high = bootstrap(rates)
     flags = f"`{' '.join(table.rows[name])}`" if table.rows[name] else ""
     return [name, flags, str(len(runs)), *cells, f"{middle:.1%} ({low:.1%} to {high:.1%})"]

@@ -46,8 +46,8 @@ class ArenaArgs:
 
     def build(self, store: Store, tasks: RayTasks | None = None) -> LeagueArena:
         """The arena of a league, on this machine or of a cluster."""
-        how = (self.batch, self.precision, SWITCH[self.compiled], SWITCH[self.cuda_graphs])
-        return LeagueArena(store, self.place(tasks), *how, tasks=tasks)
+        options = (self.batch, self.precision, SWITCH[self.compiled], SWITCH[self.cuda_graphs])
+        return LeagueArena(store, self.place(tasks), *options, tasks=tasks)
 
     def place(self, tasks: RayTasks | None) -> torch.device:
         """Where this process computes: with a cluster it keeps policies, on its CPU."""
@@ -58,8 +58,8 @@ class ArenaArgs:
 
     def keywords(self, tasks: RayTasks | None = None) -> dict[str, Any]:
         """How battles are played, as `echelon.evaluate` takes it."""
-        where = {"device": self.place(tasks), "batch": self.batch, "precision": self.precision}
-        return {**where, "compiled": SWITCH[self.compiled], "cuda_graph": SWITCH[self.cuda_graphs]}
+        placement = {"device": self.place(tasks), "batch": self.batch, "precision": self.precision}
+        return {**placement, "compiled": SWITCH[self.compiled], "cuda_graph": SWITCH[self.cuda_graphs]}
 
     def execution(self, device: torch.device) -> tuple[torch.dtype, bool | None, bool | None]:
         """`compute`, `compiled` and `cuda_graph` of a `BatchArena`."""

@@ -90,8 +90,8 @@ class Command(ChosenBattle):
         if self.kind == "human":
             require(self.battles == 1, "--battles", "1 for a human", self.battles)
             require(self.clock in (None, "real"), "--clock", "real for a human", self.clock)
-        is_own = self.dataset is None or self.replay is None or self.dataset.resolve() != self.replay.resolve()
-        require(is_own, "--dataset", "another file than the replay", str(self.dataset))
+        is_other_file = self.dataset is None or self.replay is None or self.dataset.resolve() != self.replay.resolve()
+        require(is_other_file, "--dataset", "another file than the replay", str(self.dataset))
 
     @property
     def side(self) -> Literal["blue", "red"]:
@@ -131,14 +131,14 @@ class Command(ChosenBattle):
 
     def over_stdio(self, session: Session) -> None:
         # The lines of the program are the conversation; nothing else may stand among them.
-        out, sys.stdout = sys.stdout, sys.stderr
+        stdout, sys.stdout = sys.stdout, sys.stderr
         try:
             with self.kept_as_data(session.port):
                 lines = lines_of(functools.partial(os.read, sys.stdin.fileno()))
-                say = functools.partial(print, file=out, flush=True)
+                say = functools.partial(print, file=stdout, flush=True)
                 converse(session, self.timing, lines, lambda message: say(json.dumps(message, separators=(",", ":"))))
         finally:
-            sys.stdout = out
+            sys.stdout = stdout
 
     def over_network(self, session: Session, recorder: Recorder | None) -> None:
         """Serve one client; a human is then offered what was played, until the program is interrupted."""
@@ -173,8 +173,8 @@ class Command(ChosenBattle):
     @property
     def names(self) -> tuple[str, str]:
         """Who commands blue and red, in words."""
-        own = named_over(self.kind, self.mechs)
-        return (own, self.opponent) if self.side == "blue" else (self.opponent, own)
+        commander = named_over(self.kind, self.mechs)
+        return (commander, self.opponent) if self.side == "blue" else (self.opponent, commander)
 
     @contextlib.contextmanager
     def kept_as_data(self, port: CommandPort) -> Iterator[None]:
@@ -190,14 +190,14 @@ class Command(ChosenBattle):
 
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:
         """The battles, ready to be commanded."""
-        who = [resolve(self.mechs), resolve(self.opponent)]
-        config = self.config(who)
-        usual = 1 if self.kind == "human" else CommandConfig.period
-        period = usual if self.period is None else self.period
+        team_commanders = [resolve(self.mechs), resolve(self.opponent)]
+        config = self.config(team_commanders)
+        default = 1 if self.kind == "human" else CommandConfig.period
+        period = default if self.period is None else self.period
         command = dataclasses.replace(config.command, enabled=True, period=period, delay_s=self.delay_s)
         config = dataclasses.replace(config, command=command)
         device = resolve_device(self.device)
-        policies = [commander.policy(config, device) for commander in who]
+        policies = [commander.policy(config, device) for commander in team_commanders]
         torch.set_grad_enabled(False)
         view = commanders(
             config, policies[0], policies[1], self.battles, device, self.seed, side=self.side, observer=recorder
@@ -233,8 +233,8 @@ def converse(
                 continue
             if line is None:
                 count = sum(session.port.ended)
-                what = f"stdin ended after report {session.number}, {count} of {len(session.port.ended)} battles had"
-                raise ConfigError(f"{what}: a line of orders is expected after each report, {{}} for none")
+                reason = f"stdin ended after report {session.number}, {count} of {len(session.port.ended)} battles had"
+                raise ConfigError(f"{reason}: a line of orders is expected after each report, {{}} for none")
             answer = session.receive(line)
             if answer:
                 say(answer)
@@ -278,14 +278,14 @@ def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
     lines: queue.Queue[bytes | None] = queue.Queue(maxsize=MOST_LATE)
 
     def split() -> None:
-        begun = b""
+        partial_line = b""
         while chunk := read(1 << 16):
-            *whole, begun = (begun + chunk).split(b"\n")
-            for line in whole:
+            *complete, partial_line = (partial_line + chunk).split(b"\n")
+            for line in complete:
                 lines.put(line[: MOST_BYTES + 1])
-            begun = begun[: MOST_BYTES + 1]
-        if begun:
-            lines.put(begun)
+            partial_line = partial_line[: MOST_BYTES + 1]
+        if partial_line:
+            lines.put(partial_line)
         lines.put(None)
 
     # Not by Python's own buffer of stdin: its lock, held by a thread that waits, is fatal when the program ends.

@@ -95,13 +95,13 @@ class Checkpoint:
     """Print JSON with the complete metadata."""
 
     def run(self) -> None:
-        found = inspect_checkpoint(self.path)
+        report = inspect_checkpoint(self.path)
         if self.json:
-            print(json.dumps({**asdict(found), "holds": found.is_valid}))
+            print(json.dumps({**asdict(report), "holds": report.is_valid}))
         else:
-            for line in format_report(found):
+            for line in format_report(report):
                 print(one_line(line))
-        sys.exit(0 if found.is_valid else 1)
+        sys.exit(0 if report.is_valid else 1)
 
 
 @dataclass(frozen=True)

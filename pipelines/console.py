@@ -41,7 +41,7 @@ class Terminal(Console):
     fills no screen."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        super().print(*(one_line(each) if isinstance(each, str) else each for each in objects), **settings)
+        super().print(*(one_line(item) if isinstance(item, str) else item for item in objects), **settings)
 
     @property
     def is_terminal(self) -> bool:
@@ -60,25 +60,25 @@ def terminal(**settings: Any) -> Console:
 
 def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
     """The values of every `name VALUE` and `name=VALUE` among the words of a command, and the other words."""
-    values, rest, left = [], [], iter(words)
-    for word in left:
-        flag, equals, value = word.partition("=")
+    values, rest, remaining = [], [], iter(words)
+    for argument in remaining:
+        flag, equals, value = argument.partition("=")
         if flag == name:
-            values.append(value if equals else next(left, ""))
+            values.append(value if equals else next(remaining, ""))
         else:
-            rest.append(word)
+            rest.append(argument)
     return values, rest
 
 
 def check_words(words: Sequence[str]) -> None:
     """Refuse words that no path, name or number is: empty ones, with a NUL, or longer than a name can be."""
     flag = ""
-    for word in words:
-        name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        where, text = (name or flag or "an argument", value if equals or not name else name)
+    for argument in words:
+        name, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        label, text = (name or flag or "an argument", value if equals or not name else name)
         may_be_empty = (name or flag).rpartition(".")[2].lstrip("-") in EMPTY_FLAGS
-        require(text != "" or may_be_empty, where, "a value", text)
-        check_text(where, text)
+        require(text != "" or may_be_empty, label, "a value", text)
+        check_text(label, text)
         flag = name if name and not equals else ""
 
 
@@ -87,7 +87,7 @@ def arguments() -> list[str]:
     check_words(sys.argv[1:])
     modules, rest = pop_flag(sys.argv[1:], "--allow-module")
     for module in modules:
-        is_module = bool(module) and all(part.isidentifier() for part in module.split("."))
+        is_module = bool(module) and all(name.isidentifier() for name in module.split("."))
         require(is_module, "--allow-module", "package.module", module)
         allow_module(module)
         # At once, because what it registers (a biome, say) may be named before any model is read.
@@ -147,8 +147,8 @@ def run(main: Callable[[], None]) -> None:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        told = str(error).partition("\n")[0] or "out of memory"
-        sys.exit(f"error: {told}; play or train fewer battles at once (--batch, --num-envs)")
+        message = str(error).partition("\n")[0] or "out of memory"
+        sys.exit(f"error: {message}; play or train fewer battles at once (--batch, --num-envs)")
     except OSError as error:
         write_no_more()
         sys.exit(f"error: {error.filename or 'output'}: {error.strerror or error}")
@@ -192,23 +192,23 @@ def error_line(text: str, command: str = "") -> str:
         command: the subcommand that was given; empty for a program that has none.
     """
     lines = [line.strip(" │|") for line in text.splitlines()]
-    parts: list[list[str]] = []
+    blocks: list[list[str]] = []
     for line in lines:
         # Drawn boxes have their title in the upper rule, ASCII ones above it.
         is_rule = line.startswith("╭") or not line.strip("─-├┤╰╯ ")
         if line and is_rule:
-            parts.append([])
-        elif parts and line:
-            parts[-1].append(line)
-    wrong, *hints = [part for part in parts if part] or [[line for line in lines if line]]
-    meant = options_of([line for part in hints if part[0].startswith(MEANT) for line in part[1:]])
+            blocks.append([])
+        elif blocks and line:
+            blocks[-1].append(line)
+    wrong, *hints = [block for block in blocks if block] or [[line for line in lines if line]]
+    meant = options_of([line for block in hints if block[0].startswith(MEANT) for line in block[1:]])
     unknown = APPLIED.findall(" ".join(wrong))
     if unknown:
         return unknown_to_subcommand([word for word, _ in unknown], unknown[0][1].split()[-1], meant)
     if command and wrong[0].startswith(UNKNOWN):
         return unknown_to_subcommand(" ".join(wrong).removeprefix(UNKNOWN).split(", "), command, meant)
-    others = [" ".join(part) for part in hints if part[0].startswith(COMMANDS)]
-    return "; ".join([" ".join(wrong), *others, *did_you_mean(meant)])
+    subcommands = [" ".join(block) for block in hints if block[0].startswith(COMMANDS)]
+    return "; ".join([" ".join(wrong), *subcommands, *did_you_mean(meant)])
 
 
 def options_of(hint: list[str]) -> dict[str, list[str]]:
@@ -248,9 +248,9 @@ class LastingOutput(io.FileIO):
     def write(self, data: Any) -> int:
         """Write some of `data`, and wait where that is not possible yet; returns how many bytes are done with."""
         try:
-            while (written := super().write(data)) is None:
+            while (num_written := super().write(data)) is None:
                 select.select((), (self,), ())
-            return written
+            return num_written
         except OSError as error:
             if not self.is_told:
                 self.is_told = True
@@ -262,20 +262,20 @@ class LastingOutput(io.FileIO):
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
     """Context manager in which no output of this process fails, see `LastingOutput`."""
-    usual = sys.stdout
-    if usual is not sys.__stdout__ or not isinstance(usual, io.TextIOWrapper):
+    original = sys.stdout
+    if original is not sys.__stdout__ or not isinstance(original, io.TextIOWrapper):
         yield  # somebody else's, a test's or a notebook's
         return
-    usual.flush()
-    raw = LastingOutput(usual.fileno(), "w", closefd=False)
-    buffer: Any = raw if usual.write_through else io.BufferedWriter(raw)
-    how = (usual.encoding, usual.errors, None, usual.line_buffering, usual.write_through)
-    sys.stdout = io.TextIOWrapper(buffer, *how)
+    original.flush()
+    raw = LastingOutput(original.fileno(), "w", closefd=False)
+    buffer: Any = raw if original.write_through else io.BufferedWriter(raw)
+    options = (original.encoding, original.errors, None, original.line_buffering, original.write_through)
+    sys.stdout = io.TextIOWrapper(buffer, *options)
     try:
         yield
     finally:
         sys.stdout.flush()
-        sys.stdout = usual
+        sys.stdout = original
 
 
 def open_missing_streams() -> None:

@@ -92,8 +92,8 @@ def device_name(device: torch.device) -> str:
 
 def driver() -> str:
     """The driver's version, by its own program."""
-    words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(words, capture_output=True, text=True, timeout=20, check=True).stdout.splitlines()[0]
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.splitlines()[0]
 
 
 def loops() -> str:
@@ -105,10 +105,12 @@ def loops() -> str:
 
 def compiler() -> str:
     """The C++ compiler and Python's headers, which torch.compile needs on any device."""
-    found = next((path for path in map(shutil.which, (os.environ.get("CXX", ""), "g++", "clang++")) if path), None)
+    compiler_path = next(
+        (path for path in map(shutil.which, (os.environ.get("CXX", ""), "g++", "clang++")) if path), None
+    )
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    missing = [*(["no C++ compiler"] if found is None else []), *([] if header.exists() else [f"no {header}"])]
-    return "; ".join(missing) + ": torch.compile is off" if missing else f"{found}, {header}"
+    missing = [*(["no C++ compiler"] if compiler_path is None else []), *([] if header.exists() else [f"no {header}"])]
+    return "; ".join(missing) + ": torch.compile is off" if missing else f"{compiler_path}, {header}"
 
 
 def compiles(device: torch.device) -> str:
@@ -119,9 +121,9 @@ def compiles(device: torch.device) -> str:
     def function(values: Tensor) -> Tensor:
         return (values * 2 + 1).sum(-1)
 
-    began, values = time.perf_counter(), torch.arange(12.0, device=device).view(3, 4)
-    same = torch.allclose(fused(function, device)(values), function(values))
-    return f"works ({time.perf_counter() - began:.1f} s)" if same else "fails: another result than without"
+    start_s, values = time.perf_counter(), torch.arange(12.0, device=device).view(3, 4)
+    is_equal = torch.allclose(fused(function, device)(values), function(values))
+    return f"works ({time.perf_counter() - start_s:.1f} s)" if is_equal else "fails: another result than without"
 
 
 def captures(device: torch.device) -> str:
@@ -152,5 +154,5 @@ def writable(folder: Path | None) -> str:
 
 def variables() -> str:
     """The environment variables that choose how Echelon runs."""
-    own = {name: value for name, value in os.environ.items() if name.startswith(("ECHELON_", "CUDA_VISIBLE"))}
-    return ", ".join(f"{name}={value}" for name, value in sorted(own.items())) or "none"
+    variables_set = {name: value for name, value in os.environ.items() if name.startswith(("ECHELON_", "CUDA_VISIBLE"))}
+    return ", ".join(f"{name}={value}" for name, value in sorted(variables_set.items())) or "none"

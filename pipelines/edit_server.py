@@ -98,12 +98,12 @@ class EditServer(ThreadingHTTPServer):
 
     def page(self) -> str:
         """The page, with the scenario of the file and what one may be made of."""
-        begun = read_scenario(self.file) if self.file.exists() else self.start
+        initial = read_scenario(self.file) if self.file.exists() else self.start
         presets = {name: preset() for name, preset in ENV_PRESETS.items()}
         hulls = presets["small"].catalog.hulls
         facts = {
             "file": str(self.file),
-            "scenario": EMPTY if begun is None else begun.as_json(),
+            "scenario": EMPTY if initial is None else initial.as_json(),
             "token": self.token,
             "presets": {name: list(preset.world.size) for name, preset in presets.items()},
             "hulls": {name: list(hull.size) for name, hull in hulls.items()},
@@ -201,10 +201,10 @@ class EditHandler(BaseHTTPRequestHandler):
 
     def check_access(self) -> None:
         """Refuse who does not know the token, or was led here by another name than this machine's."""
-        asked = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
-        token = self.headers.get(TOKEN, "") or asked
-        is_known = secrets.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
-        if not is_known or self.headers.get("Host") not in self.server.hosts:
+        query_token = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
+        token = self.headers.get(TOKEN, "") or query_token
+        is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
+        if not is_valid or self.headers.get("Host") not in self.server.hosts:
             raise RefusedError(HTTPStatus.FORBIDDEN, "open the address that the program has printed")
 
     def show(self) -> tuple[str, bytes]:
@@ -272,8 +272,8 @@ class Edit:
         if self.file.exists():
             read_scenario(self.file)  # says at once what is wrong with it
         start = find_scenario(self.start) if self.start else None
-        own = tuple(resolve(name).name for name in self.commanders)
-        names = (*(f"heuristic:{tier}" for tier in TIERS), *own)
+        named = tuple(resolve(name).name for name in self.commanders)
+        names = (*(f"heuristic:{tier}" for tier in TIERS), *named)
         with EditServer(self.file, start, names, self.port) as server:
             print(f"editor      {server.address}", flush=True)
             if self.browser:

@@ -71,8 +71,8 @@ class Evaluate:
     cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 
     def __post_init__(self) -> None:
-        most = int(BATTLES.high) // 2 if self.league is None else MOST_RATED
-        check_settings(self, {"seeds": Limits(0, most, "seeds, 0 for the usual number")})
+        max_seeds = int(BATTLES.high) // 2 if self.league is None else MOST_RATED
+        check_settings(self, {"seeds": Limits(0, max_seeds, "seeds, 0 for the usual number")})
         sources = [name for name in (self.task, self.league, self.scenario) if name not in ("", None, ())]
         limit = "one of them: a task's name, a scenario, or a league's folder"
         require(len(sources) == 1, "--task, --scenario, --league", limit, sources)
@@ -90,7 +90,7 @@ class Evaluate:
         progress = partial(with_progress, quiet=self.json)
         with self.cluster.connected() as tasks:
             if self.league is None:
-                found = evaluate(
+                evaluation = evaluate(
                     self.policy,
                     scenario_task(config_of_words(self.scenario)) if self.scenario else self.task,
                     self.opponents or None,
@@ -102,17 +102,17 @@ class Evaluate:
                 )
             else:
                 arena = self.arena.build(Store(self.league), tasks)
-                found = commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents)
-        self._print(found)
+                evaluation = commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents)
+        self._print(evaluation)
 
     def _print(self, found: Evaluation) -> None:
         if self.json:
             print(json.dumps(found.as_json()))
             return
-        about = f"task {self.task}" if self.task else f"scenario {', '.join(self.scenario)}"
-        where = f"{about} ({found.fingerprint})" if self.league is None else f"league {self.league}"
+        label = f"task {self.task}" if self.task else f"scenario {', '.join(self.scenario)}"
+        source = f"{label} ({found.fingerprint})" if self.league is None else f"league {self.league}"
         show(
-            table_rows(found), False, f"{self.policy}, {where}: share won with its 95 % interval over pairs of battles"
+            table_rows(found), False, f"{self.policy}, {source}: share won with its 95 % interval over pairs of battles"
         )
         terminal().print(met_line(found.met), markup=False, highlight=False)
         if self.task and not found.by_protocol:
@@ -151,9 +151,9 @@ class Pieces:
         if self.plot is not None:
             check_writable(self.plot)
         names = self.only or tuple(pieces())
-        how = self.arena.keywords()
-        with bar(len(names), "pieces", quiet=self.json) as shown:
-            profile = skill_profile(self.policy, names, self.seeds, on_piece=lambda name: shown.advance(), **how)
+        options = self.arena.keywords()
+        with bar(len(names), "pieces", quiet=self.json) as progress:
+            profile = skill_profile(self.policy, names, self.seeds, on_piece=lambda name: progress.advance(), **options)
         if self.plot is not None:
             save(skills_figure(profile.as_json()), self.plot)
         if self.json:

@@ -34,19 +34,19 @@ class Export:
 
     def run(self) -> None:
         check_writable(self.out)
-        found = named_checkpoint(self.policy)
-        claims = found.claims
-        about = {
+        checkpoint = named_checkpoint(self.policy)
+        claims = checkpoint.claims
+        metadata = {
             "policy": claims["files"][POLICY],
-            RULES: str(found.versions.rules),
+            RULES: str(checkpoint.versions.rules),
             "layout_hash": claims["layout_hash"],
             "actions": self.actions,
         }
-        step = export_onnx(found.policy(), found.env, self.out, self.actions, about)
+        step = export_onnx(checkpoint.policy(), checkpoint.env, self.out, self.actions, metadata)
         console = terminal()
         console.print(f"{self.out}: {self.actions} actions, {self.out.stat().st_size:,} bytes")
-        for name, one in step.inputs.items():
-            console.print(f"in   {name} [{', '.join(('mechs', *map(str, one.shape)))}] {one.dtype}")
+        for name, spec in step.inputs.items():
+            console.print(f"in   {name} [{', '.join(('mechs', *map(str, spec.shape)))}] {spec.dtype}")
         console.print(f"out  {', '.join(step.outputs)}")
 
 
@@ -62,7 +62,7 @@ class Trained:
         if not self.json:
             rows = [
                 {name: row[name] for name in ("name", "about", "task", "agent_steps")}
-                | {"battles won": ", ".join(f"{rate:.0%} {who}" for who, rate in row["win_rates"].items())}
+                | {"battles won": ", ".join(f"{rate:.0%} {opponent}" for opponent, rate in row["win_rates"].items())}
                 for row in rows
             ]
         show(rows, self.json, "policies that ship with Echelon: trained:NAME")

@@ -83,9 +83,9 @@ class Evolve:
 
     def run(self) -> None:
         store, console = Store(self.league), terminal()
-        how = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
+        options = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
         with count_iterations(self.turns * len(Role) * self.iterations) as callbacks:
-            for turn, role, verdict in commands.evolve(self.arena.build(store), *how, callbacks):
+            for turn, role, verdict in commands.evolve(self.arena.build(store), *options, callbacks):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")
 
@@ -165,8 +165,8 @@ class Import:
             count, new = record_file(self.file, Store(self.league))
             terminal().print(f"{self.league}: {new} new of {count} matches; {self.file} is not needed any more")
             return
-        with reading(self.file) as watched:
-            store = read_league(self.file, self.league, watched)
+        with reading(self.file) as wrap:
+            store = read_league(self.file, self.league, wrap)
         terminal().print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")
 
 
@@ -200,19 +200,19 @@ class Standings:
         path = self.out or beside(self.league / FILE, "styles.png")
         require_picture("--out", path)
         store = Store(self.league)
-        more = self.styles(store, path) if self.style else None
-        show_standings(store, self.json, f"after period {store.period - 1}", more)
+        style_rows = self.styles(store, path) if self.style else None
+        show_standings(store, self.json, f"after period {store.period - 1}", style_rows)
         if self.style and not self.json:
             terminal().print(f"{path}")
 
     def styles(self, store: Store, path: Path) -> dict[str, dict[str, Any]]:
         """Measure and draw the styles of all entries; columns of the standings by name."""
         check_writable(path)
-        with bar(len(store.entries()), "styles", quiet=self.json) as shown:
-            found = styles_of(self.arena.build(store), on_entry=lambda name: shown.advance())
-        points, shares = plane(list(found.values()))
-        save(styles_figure(list(found), points.numpy(), shares.tolist()), path)
-        return style_columns(found, whole=self.json)
+        with bar(len(store.entries()), "styles", quiet=self.json) as progress:
+            styles = styles_of(self.arena.build(store), on_entry=lambda name: progress.advance())
+        points, shares = plane(list(styles.values()))
+        save(styles_figure(list(styles), points.numpy(), shares.tolist()), path)
+        return style_columns(styles, whole=self.json)
 
 
 @dataclass(frozen=True)
@@ -231,13 +231,13 @@ class Payoff:
         require_picture("--out", path)
         store = Store(self.league)
         check_writable(path)
-        found = compute_payoff(store)
-        save(payoff_figure(found.names, found.share, found.games), path)
+        payoff = compute_payoff(store)
+        save(payoff_figure(payoff.names, payoff.share, payoff.games), path)
         if self.json:
-            numbers = {name: value for name, value in vars(found).items() if name != "share"}
+            numbers = {name: value for name, value in vars(payoff).items() if name != "share"}
             print(json.dumps({**numbers, "picture": str(path)}))
         else:
-            terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}")
+            terminal().print(f"Nash mixture {payoff.nash}, exploitability {payoff.exploitability:.1e}")
             terminal().print(f"{path}")
 
 

@@ -55,8 +55,8 @@ class LiveRollout:
     @functools.cached_property
     def _text(self) -> str:
         pictures = {number: ground_picture(ground, MATERIALS) for number, ground in self.grounds.items()}
-        told = {**self.facts, "type": "rollout", "grounds": pictures, "moments": self.played}
-        return json.dumps(told, separators=(",", ":"))
+        message = {**self.facts, "type": "rollout", "grounds": pictures, "moments": self.played}
+        return json.dumps(message, separators=(",", ":"))
 
 
 class LiveServer(PageServer):
@@ -100,15 +100,15 @@ class LiveServer(PageServer):
             with contextlib.suppress(self.closed):
                 connection.close(POLICY_VIOLATION, FULL)
             return
-        seen = 0
+        last_number = 0
         try:
             while not self._is_closed and connection.state.name == "OPEN":
                 with self._news:
-                    self._news.wait_for(lambda seen=seen: self._is_closed or self._number > seen, LOOK_S)  # type: ignore[misc]
+                    self._news.wait_for(lambda seen=last_number: self._is_closed or self._number > seen, LOOK_S)  # type: ignore[misc]
                     rollout, number = self._rollout, self._number
-                if rollout is not None and number > seen and not self._is_closed:
+                if rollout is not None and number > last_number and not self._is_closed:
                     connection.send(rollout.text())
-                    seen = number
+                    last_number = number
         except (self.closed, OSError):
             pass
         finally:
@@ -161,25 +161,25 @@ class Live(Callback):
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
         """Let the viewers see what was played."""
-        now = time.monotonic()
-        if self.server is None or self.server.viewers == 0 or now - self._shown_s < LEAST_S:
+        now_s = time.monotonic()
+        if self.server is None or self.server.viewers == 0 or now_s - self._shown_s < LEAST_S:
             return
         # In the iteration that entered a stage, its collector has played nothing yet.
         if self._film is None or self._filmed is not trainer.collector:
             return
-        self._shown_s = now
+        self._shown_s = now_s
         game, team = trainer.env.game, team_of(trainer)
-        played = frames_of(self._film.read(), game, team == "red", trainer.env.agent_names)
-        maps = {frame["map"] for frame in played if "map" in frame}
+        frames = frames_of(self._film.read(), game, team == "red", trainer.env.agent_names)
+        maps = {frame["map"] for frame in frames if "map" in frame}
         facts = {
             "iteration": trainer.counters.iterations,
             "agent_steps": trainer.counters.agent_steps,
-            "seconds": round(now - self._began_s, 3),
+            "seconds": round(now_s - self._began_s, 3),
             "decision_s": game.rules.decision_s,
             **{group: name_of(trainer, group) for group in GROUPS},
         }
         grounds = {number: ground_of(trainer.env, number) for number in maps}
-        self.server.show(LiveRollout(facts, played, grounds))
+        self.server.show(LiveRollout(facts, frames, grounds))
 
     def close(self) -> None:
         self._serving.close()

@@ -108,8 +108,8 @@ class PageServer:
     @property
     def address(self) -> str:
         """Where to go: the page, or the WebSocket where there is none."""
-        where = f"http://{self.hosts[0]}{PAGE}" if self.pages else f"ws://{self.hosts[0]}{CHANNEL}"
-        return f"{where}?token={self.token}"
+        url = f"http://{self.hosts[0]}{PAGE}" if self.pages else f"ws://{self.hosts[0]}{CHANNEL}"
+        return f"{url}?token={self.token}"
 
     def __enter__(self) -> Any:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -120,17 +120,17 @@ class PageServer:
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """The answer to a request, None where it may become a WebSocket."""
-        asked = urlsplit(request.path)
-        token = parse_qs(asked.query).get("token", [""])[0]
-        is_known = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
-        if not is_known or request.headers.get_all("Host")[:1] not in [[host] for host in self.hosts]:
+        url = urlsplit(request.path)
+        token = parse_qs(url.query).get("token", [""])[0]
+        is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+        if not is_valid or request.headers.get_all("Host")[:1] not in [[host] for host in self.hosts]:
             return connection.respond(HTTPStatus.FORBIDDEN, "open the address that the program has printed\n")
-        if asked.path == CHANNEL:
+        if url.path == CHANNEL:
             return None
-        page = self.pages.get(asked.path)
+        page = self.pages.get(url.path)
         if page is None:
-            known = ", ".join((CHANNEL, *self.pages))
-            return connection.respond(HTTPStatus.NOT_FOUND, f"there are {known}\n")
+            paths = ", ".join((CHANNEL, *self.pages))
+            return connection.respond(HTTPStatus.NOT_FOUND, f"there are {paths}\n")
         response = connection.respond(HTTPStatus.OK, page)
         del response.headers["Content-Type"]
         response.headers.update({"Content-Type": "text/html; charset=utf-8", **HEADERS})

@@ -83,8 +83,8 @@ class Watch:
         require(page != self.file, "--out", "another file than the replay", str(page))
         require_picture("--strip", self.strip)
         require_picture("--gif", self.gif, (".gif",))
-        written = [path.resolve() for path in (page, *pictures)]
-        require(len({*written, self.file.resolve()}) == 1 + len(written), "outputs", "files of their own", written)
+        paths = [path.resolve() for path in (page, *pictures)]
+        require(len({*paths, self.file.resolve()}) == 1 + len(paths), "outputs", "files of their own", paths)
         for path in (page, *pictures):
             check_writable(path)
         replay = read(self.file)
@@ -102,13 +102,13 @@ class Watch:
         return OtherReplay(path.name, replay, [rebuild(replay, battle) for battle in replay.battles])
 
     def draw(self, replay: Replay, ground: np.ndarray, span: tuple[float, float]) -> None:
-        which, (begin, end) = self.battle - 1, span
+        index, (begin, end) = self.battle - 1, span
         if self.strip is not None:
-            save(strip_figure(replay, which, ground, self.times, self.size, span), self.strip)
+            save(strip_figure(replay, index, ground, self.times, self.size, span), self.strip)
         if self.gif is not None:
             seconds = (end - begin) / self.speed if self.speed > 0 else GIF_S
             side_px = round(GIF_PX_PER_IN * self.size)
-            draw_gif(replay, which, ground, self.gif, seconds, side_px, span, lambda t, n: tracked(t, "frames", n))
+            draw_gif(replay, index, ground, self.gif, seconds, side_px, span, lambda t, n: tracked(t, "frames", n))
 
     def span(self, replay: Replay) -> tuple[float, float]:
         """From when until when the pictures show the battle, s."""
@@ -169,7 +169,10 @@ class DrawMaps:
         require(is_alone, "--scenario", "given without --env, --maps and --map-seed", " ".join(self.scenario))
         env = config_of_words(self.scenario)
         maps = write_maps(env).split(1)
-        return [marked_tile(Path(word).stem, own, env) for word, own in zip(self.scenario, maps, strict=True)]
+        return [
+            marked_tile(Path(word).stem, map_tensors, env)
+            for word, map_tensors in zip(self.scenario, maps, strict=True)
+        ]
 
     def tile(self, env: EnvConfig, which: str | int) -> Tile:
         """The map of a biome, or that of a number in the pool."""
@@ -187,11 +190,11 @@ class DrawMaps:
 def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
     """A tile of the one map, with its zone, its spawns and the names of its parts."""
     x, y = maps.zone_center[0].tolist()
-    places, blue = maps.spawn_pos[0].tolist(), len(env.blue)
-    spawns = [(place[0], place[1], int(n >= blue)) for n, place in enumerate(places)]
+    spawn_pos, blue = maps.spawn_pos[0].tolist(), len(env.blue)
+    spawns = [(pos[0], pos[1], int(n >= blue)) for n, pos in enumerate(spawn_pos)]
     zone = (x, y, float(maps.zone_radius[0]))
-    parts = [] if env.positions else named_parts(maps.seed, env.world)
-    return Tile(caption, maps.material[0].numpy(), zone, spawns, parts)
+    labels = [] if env.positions else named_parts(maps.seed, env.world)
+    return Tile(caption, maps.material[0].numpy(), zone, spawns, labels)
 
 
 def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, float, str]]:
@@ -199,12 +202,12 @@ def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, fl
     from scipy import ndimage  # takes a second to import
 
     biome = quadrants(seeds, world)[0].numpy()
-    parts = []
+    labels = []
     for index, name in enumerate(world.biomes):
         areas, count = ndimage.label(biome == index)
         for y, x in ndimage.center_of_mass(areas > 0, areas, range(1, count + 1)):
-            parts.append((float(x) + 0.5, float(y) + 0.5, name.replace("_", " ")))
-    return parts
+            labels.append((float(x) + 0.5, float(y) + 0.5, name.replace("_", " ")))
+    return labels
 
 
 SHOWN = ("return", "win_rate", "entropy")
@@ -238,9 +241,9 @@ class Plot:
         )
         panels: dict[str, Subplot] = {}
         for name in self.names(runs):
-            found = {label: middle(members, name, self.statistic) for label, members in groups.items()}
+            all_curves = {label: middle(members, name, self.statistic) for label, members in groups.items()}
             is_rival = any(name in run.rivals for run in runs)
-            curves = {label: curve for label, curve in found.items() if curve is not None}
+            curves = {label: curve for label, curve in all_curves.items() if curve is not None}
             title = f"win rate against {name}" if is_rival else title_of(name)
             panels[title] = Subplot(curves, is_evaluation=is_rival, is_share=is_rival or name in SHARES)
         save(curves_figure(panels, self.note([len(members) for members in groups.values()], panels)), self.out)
@@ -251,21 +254,21 @@ class Plot:
     def names(self, runs: list[Run]) -> list[str]:
         columns = set().union(*(run.columns for run in runs))
         rivals = list(dict.fromkeys(rival for run in runs for rival in run.rivals))
-        chosen = [name if name in columns or name in rivals else full_name(name) for name in self.curves]
-        for name in chosen:
+        names = [name if name in columns or name in rivals else full_name(name) for name in self.curves]
+        for name in names:
             limit = f"a column of metrics.csv that has values, or one of {', '.join(rivals) or 'no evaluations'}"
             require(name in columns or name in rivals, "--curves", limit, name)
-        usual = [rival for rival in rivals if rival != BEST] + [name for name in SHOWN if name in columns]
-        require(bool(self.curves or usual), "plot", "given runs with metrics", [run.name for run in runs])
-        return chosen or usual
+        default = [rival for rival in rivals if rival != BEST] + [name for name in SHOWN if name in columns]
+        require(bool(self.curves or default), "plot", "given runs with metrics", [run.name for run in runs])
+        return names or default
 
     def note(self, sizes: Sequence[int], panels: Mapping[str, Subplot]) -> str:
         """What lines, bands and bars are, for groups of so many runs."""
         middle_name = "interquartile mean" if self.statistic == "iqm" else "mean"
-        parts = [f"{middle_name} over runs, 95 % bootstrap interval"] if max(sizes) > 1 else []
+        sentences = [f"{middle_name} over runs, 95 % bootstrap interval"] if max(sizes) > 1 else []
         if min(sizes) == 1 and any(panel.is_evaluation for panel in panels.values()):
-            parts.append("evaluations of one run: 95 % interval over battles")
-        return "; ".join(parts)
+            sentences.append("evaluations of one run: 95 % interval over battles")
+        return "; ".join(sentences)
 
 
 def check_folders(command: str, runs: Sequence[Path]) -> None:

@@ -77,10 +77,10 @@ class Play(SplitBattle):
         env = in_split(self.config([resolve(x), resolve(y)]), self.split)
         match = named_match(x, y, env, self.battles, device, self.arena.batch, *self.arena.execution(device))
         recorder = self.recorder()
-        with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as shown:
+        with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as progress:
 
             def advance(battles: float) -> None:
-                shown.advance(battles)
+                progress.advance(battles)
                 mark()
 
             match.arena.on_progress = advance
@@ -99,8 +99,8 @@ class Play(SplitBattle):
             check_writable(self.profile)
         if self.replay is None:
             return None
-        is_own = self.profile is None or self.profile.resolve() != self.replay.resolve()
-        require(is_own, "--profile", "another file than the replay", str(self.profile))
+        is_other_file = self.profile is None or self.profile.resolve() != self.replay.resolve()
+        require(is_other_file, "--profile", "another file than the replay", str(self.profile))
         limit = f"1..{self.arena.batch}, those of the first --batch"
         require(1 <= self.replay_battles <= self.arena.batch, "--replay-battles", limit, self.replay_battles)
         check_writable(self.replay)
@@ -136,16 +136,16 @@ class WriteDataset(SplitBattle):
         env = in_split(self.config([*commanders.values()]), self.split)
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
-        how = (min(self.arena.batch, len(battles)), *self.arena.execution(device))
+        options = (min(self.arena.batch, len(battles)), *self.arena.execution(device))
         with self.file() as path:
             with DatasetWriter(path, env, self.commanders) as writer:
-                arena = BatchArena(env, policies.__getitem__, device, *how)
+                arena = BatchArena(env, policies.__getitem__, device, *options)
                 starts = range(0, len(battles), arena.batch)
                 for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
                     arena.play(battles[start : start + arena.batch], sink=writer)
             rows, size = writer.lengths["rows"], path.stat().st_size
-        told = f"{len(battles)} battles, {rows} decisions, {size / 1e6:.1f} MB"
-        terminal(stderr=True).print(f"dataset     {self.out}: {told}")
+        summary = f"{len(battles)} battles, {rows} decisions, {size / 1e6:.1f} MB"
+        terminal(stderr=True).print(f"dataset     {self.out}: {summary}")
 
     @contextmanager
     def file(self) -> Iterator[Path]:

@@ -51,11 +51,11 @@ class Bar:
     def reach(self, done: float) -> None:
         self.done = min(done, self.total)
         self.progress.update(self.task, completed=self.done, description=self.count())
-        now, console = time.monotonic(), self.progress.console
-        if not console.is_terminal and not console.quiet and now >= self.next_line and 0 < self.done < self.total:
-            self.next_line = now + LINE_S
-            left = timedelta(seconds=round((now - self.began) * (self.total / self.done - 1)))
-            console.print(f"{self.count()}, about {left} left")
+        now_s, console = time.monotonic(), self.progress.console
+        if not console.is_terminal and not console.quiet and now_s >= self.next_line and 0 < self.done < self.total:
+            self.next_line = now_s + LINE_S
+            time_left = timedelta(seconds=round((now_s - self.began) * (self.total / self.done - 1)))
+            console.print(f"{self.count()}, about {time_left} left")
 
 
 @contextlib.contextmanager
@@ -87,34 +87,34 @@ class CountedFile(io.RawIOBase):
 def reading(path: Path) -> Iterator[Callable[[BinaryIO], BinaryIO]]:
     """Context manager that yields a function which puts a file behind a bar as long as the file at `path`."""
     size = path.stat().st_size if path.is_file() else 0
-    with bar(size / 1e6, "MB") as shown:
-        yield lambda file: cast(BinaryIO, CountedFile(file, shown))
+    with bar(size / 1e6, "MB") as progress:
+        yield lambda file: cast(BinaryIO, CountedFile(file, progress))
 
 
 def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
     """The items, behind a bar that moves as each is done."""
-    with bar(total, unit) as shown:
+    with bar(total, unit) as progress:
         for item in items:
             yield item
-            shown.advance()
+            progress.advance()
 
 
 @contextlib.contextmanager
 def count_iterations(total: int) -> Iterator[list[Callback]]:
     """Context manager that yields the callbacks which move a bar with each of so many training iterations."""
-    with bar(total, "iterations") as shown:
-        yield [Each(shown.advance)]
+    with bar(total, "iterations") as progress:
+        yield [Each(progress.advance)]
 
 
 def with_progress(batches: Iterable[B], total: int, arena: BatchArena, quiet: bool) -> list[B]:
     """Consume all batches of an arena's battles behind a bar that moves within batches, and return them."""
     consumed: list[B] = []
     done = 0
-    with bar(total, "matches", quiet) as shown:
-        arena.on_progress = shown.advance
-        for played in batches:
-            consumed.append(played)
-            done += len(played)
-            shown.reach(done)
+    with bar(total, "matches", quiet) as progress:
+        arena.on_progress = progress.advance
+        for batch in batches:
+            consumed.append(batch)
+            done += len(batch)
+            progress.reach(done)
         arena.on_progress = None
     return consumed

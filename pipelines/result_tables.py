@@ -50,9 +50,9 @@ def show_standings(
         more: further columns by name of the entry.
     """
     show([{**row, **(more or {}).get(row["name"], {})} for row in standing_rows(store)], as_json, title)
-    found = None if as_json else age_correlation(store)
-    if found is not None:
-        terminal().print(f"Spearman's rho of age and rating along {found[0]} generations: {found[1]:.2f}")
+    correlation = None if as_json else age_correlation(store)
+    if correlation is not None:
+        terminal().print(f"Spearman's rho of age and rating along {correlation[0]} generations: {correlation[1]:.2f}")
 
 
 def show_match(result: Result, x: str, y: str, by_side: bool = False) -> None:
@@ -66,7 +66,9 @@ def show_match(result: Result, x: str, y: str, by_side: bool = False) -> None:
         stats = result.mean_stats(is_x)
         means = {title: f"{stats[key]:.1f}" for title, key in MEANS.items()}
         sides = result.win_rates_by_side(is_x) if by_side else {}
-        shares = {"share": f"{wins / result.battles:.0%}"} | {f"as {side}": f"{won:.0%}" for side, won in sides.items()}
+        shares = {"share": f"{wins / result.battles:.0%}"} | {
+            f"as {side}": f"{win_rate:.0%}" for side, win_rate in sides.items()
+        }
         rows.append({"name": name, "wins": wins, **shares, **means})
     show(rows, False, f"{result.battles} battles, each seed from both sides")
     low, high = result.x_win_rate_95

@@ -50,28 +50,28 @@ class StrangersArgs:
         for path in (self.out, self.report):
             if path is not None:
                 check_writable(path)
-        judged, policies, within = find_task(task), [policy, *self.runs], split or "test"
+        task_used, policies, split_used = find_task(task), [policy, *self.runs], split or "test"
         total = 0
-        if within != "train":
-            own = strangers_of(judged)
-            total = len(policies) * battles_of(own, within, plan_of(own, None, None, None))
-        with bar(total, "battles", quiet=as_json) as shown:
-            found = evaluate_strangers(
+        if split_used != "train":
+            protocol = strangers_of(task_used)
+            total = len(policies) * battles_of(protocol, split_used, plan_of(protocol, None, None, None))
+        with bar(total, "battles", quiet=as_json) as progress:
+            evaluation = evaluate_strangers(
                 policies,
-                judged,
-                split=within,
-                on_battles=shown.advance,
+                task_used,
+                split=split_used,
+                on_battles=progress.advance,
                 command=shlex.join([*program_words(sys.argv[0]), *sys.argv[1:]]),
                 **how.keywords(),
             )
         if self.out is not None:
-            write_whole(self.out, (json.dumps(found.as_json()) + "\n").encode())
+            write_whole(self.out, (json.dumps(evaluation.as_json()) + "\n").encode())
         if self.report is not None:
-            write_strangers_page(found.as_json(), self.report)
+            write_strangers_page(evaluation.as_json(), self.report)
         if as_json:
-            print(json.dumps(found.as_json()))
+            print(json.dumps(evaluation.as_json()))
             return
-        self._print(found)
+        self._print(evaluation)
 
     def _print(self, found: StrangersEvaluation) -> None:
         record, unit = found.record, found.scores["unit"]
@@ -79,13 +79,13 @@ class StrangersArgs:
             {name: rounded(cell, 3) if isinstance(cell, float) else cell for name, cell in row.items()}
             for row in found.rows()
         ]
-        who = record["runs"][0]["policy"]
-        show(rows, False, f"{who}, {record['task']} ({record['fingerprint']}): 95 % intervals, a {unit} is the unit")
-        met = met_in_training(record)
-        told = f"in training met: {', '.join(met)}: this is no figure of the task" if met else ""
+        policy = record["runs"][0]["policy"]
+        show(rows, False, f"{policy}, {record['task']} ({record['fingerprint']}): 95 % intervals, a {unit} is the unit")
+        contacts = met_in_training(record)
+        note = f"in training met: {', '.join(contacts)}: this is no figure of the task" if contacts else ""
         if not record["by_protocol"]:
-            told = "numbers or split are not those of the task: this is no figure of it"
-        for line in filter(None, (told, *(f"written: {path}" for path in (self.out, self.report) if path))):
+            note = "numbers or split are not those of the task: this is no figure of it"
+        for line in filter(None, (note, *(f"written: {path}" for path in (self.out, self.report) if path))):
             terminal().print(line, markup=False, highlight=False)
 
 
@@ -119,8 +119,8 @@ class Verify:
     check: tyro.conf.OmitArgPrefixes[CheckArgs] = field(default_factory=CheckArgs)
 
     def run(self) -> None:
-        found = verify(self.result, self.check.policy, **self.check.how())
-        terminal().print(f"{self.result}: {found}", markup=False, highlight=False)
+        verified = verify(self.result, self.check.policy, **self.check.how())
+        terminal().print(f"{self.result}: {verified}", markup=False, highlight=False)
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ class Leaderboard:
     def run(self) -> None:
         if self.action == "add":
             check_writable(self.table)
-            row, found = add_result(self.table, self.result, self.name, self.check.policy, **self.check.how())
-            told = f"{self.table}: {row['name']} at {row['task']}; {self.result} is {found}"
+            row, verified = add_result(self.table, self.result, self.name, self.check.policy, **self.check.how())
+            message = f"{self.table}: {row['name']} at {row['task']}; {self.result} is {verified}"
         elif self.action == "page":
             write_leaderboard_page(read_table(self.table), self.out)
-            told = f"written: {self.out}"
+            message = f"written: {self.out}"
         else:
             print(markdown(read_table(self.table)))
             return
-        terminal().print(told, markup=False, highlight=False)
+        terminal().print(message, markup=False, highlight=False)

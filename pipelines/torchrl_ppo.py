@@ -64,7 +64,7 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
     gae = GAE(gamma=BATTLE.reward.gamma, lmbda=0.97, value_network=critic)
     loss = ClipPPOLoss(actor, critic, entropy_coeff=4e-4, critic_coeff=0.5, loss_critic_type="l2")
     optimiser = torch.optim.Adam(loss.parameters(), lr=args.learning_rate)
-    frames, began = env.numel() * args.steps, time.perf_counter()
+    frames, start_s = env.numel() * args.steps, time.perf_counter()
     for batch in Collector(env, actor, frames_per_batch=frames, total_frames=frames * args.iterations):
         gae(batch)
         # The dead act in vain, so their actions teach nothing. The critic learns from them all the same: a victory that
@@ -75,29 +75,29 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
         data = batch.select("observation", "action", "action_log_prob", "advantage", "value_target").reshape(-1)
         for _ in range(args.epochs):
             for rows in torch.randperm(frames, device=env.device).chunk(args.minibatches):
-                found = loss(data[rows])
+                losses = loss(data[rows])
                 optimiser.zero_grad()
-                (found["loss_objective"] + found["loss_critic"] + found["loss_entropy"]).backward()
+                (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
                 torch.nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
                 optimiser.step()
-        ended, played, seconds = batch["next", "done"], batch["next"], time.perf_counter() - began
-        measured = {"won": played["outcome", "won"][ended].float(), "return": played["episode_reward"][ended]}
-        measured |= {"entropy": found["entropy"], "kl": found["kl_approx"]}
+        ended, next_td, seconds = batch["next", "done"], batch["next"], time.perf_counter() - start_s
+        measured = {"won": next_td["outcome", "won"][ended].float(), "return": next_td["episode_reward"][ended]}
+        measured |= {"entropy": losses["entropy"], "kl": losses["kl_approx"]}
         yield {name: value.mean().item() for name, value in measured.items()} | {"agent_steps_per_s": frames / seconds}
-        began = time.perf_counter()
+        start_s = time.perf_counter()
 
 
 def evaluate(actor: ProbabilisticActor, args: Args) -> int:
     """How many of `args.battles` the actor wins on maps that it never saw; its actions are sampled."""
     held_out = dataclasses.replace(BATTLE, map_seed=BATTLE.map_seed + 1)
     env = echelon.mechs(held_out, args.opponent, args.battles, args.device, args.seed + 1_000_000)
-    seen, wins = env.reset(), 0
-    is_first = torch.ones_like(seen["done"])  # a battle that ends begins anew: only the first of each counts
+    td, wins = env.reset(), 0
+    is_first = torch.ones_like(td["done"])  # a battle that ends begins anew: only the first of each counts
     with torch.no_grad(), set_exploration_type(ExplorationType.RANDOM):
         for _ in range(env.max_steps):
-            played, seen = env.step_and_maybe_reset(actor(seen))
-            ended = played["next", "done"] & is_first
-            wins += int((played["next", "outcome", "won"] & ended)[:, 0].sum())
+            stepped, td = env.step_and_maybe_reset(actor(td))
+            ended = stepped["next", "done"] & is_first
+            wins += int((stepped["next", "outcome", "won"] & ended)[:, 0].sum())
             is_first &= ~ended
     return wins
 

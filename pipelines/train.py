@@ -50,12 +50,12 @@ def train(
     check_opponents(config, device)
     check_run(config, load_extra_rewards(config.extra_rewards), device, policy_of)
     init = named_checkpoint(config.init) if config.init and not config.resume else None
-    own = load_callbacks(config.callbacks)
+    user_callbacks = load_callbacks(config.callbacks)
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
     callbacks += [ProgressBar(console), *([Live(config.live_port)] if config.live else [])]
-    callbacks += [WarningSigns(), stop, *own, evaluation, BattleStrips(), Curves(), Report()]
+    callbacks += [WarningSigns(), stop, *user_callbacks, evaluation, BattleStrips(), Curves(), Report()]
     callbacks += [*([league] if league is not None else []), Summary(evaluation)]
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)

@@ -79,20 +79,20 @@ def program_words(script: str) -> list[str]:
 
 def command_word(path: str) -> str:
     """A program as a word of a command line: its name where that means it, else its path."""
-    own = Path(path).absolute()
-    for name in (own.name, "python"):
-        known = shutil.which(name)
-        if known is not None and Path(known).absolute() == own:
+    program = Path(path).absolute()
+    for name in (program.name, "python"):
+        on_path = shutil.which(name)
+        if on_path is not None and Path(on_path).absolute() == program:
             return name
-    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else path
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else path
 
 
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:
     """Command line that resumes the run in `folder` that was started with the command `words`; that of every node, if
     there are several."""
-    _, kept = pop_flag(pop_flag(words[1:], "--resume")[1], "--run-dir")
+    _, flags = pop_flag(pop_flag(words[1:], "--resume")[1], "--run-dir")
     program = program_words(words[0]) if ranks.is_alone else [*launcher_words(os.environ), words[0]]
-    return shlex.join([*program, *kept, "--run-dir", str(folder), "--resume", "latest"])
+    return shlex.join([*program, *flags, "--run-dir", str(folder), "--resume", "latest"])
 
 
 def launcher_words(variables: Mapping[str, str]) -> list[str]:

@@ -73,8 +73,8 @@ class WhatIfCommand:
                 check_writable(path)
         replay = chosen_replay(self.file, self.battle)
         log = beside(self.file, f".{self.file.name}-{self.battle}.whatif")
-        with bar(100, "% of the branches", quiet=self.json) as shown:
-            found = whatif(
+        with bar(100, "% of the branches", quiet=self.json) as progress:
+            result = whatif(
                 replay,
                 self.battle - 1,
                 every=self.every,
@@ -85,17 +85,17 @@ class WhatIfCommand:
                 device=device,
                 batch=self.batch,
                 log=log,
-                on_progress=lambda done, of: shown.reach(100 * done / of),
+                on_progress=lambda done, of: progress.reach(100 * done / of),
             )
         if self.out is not None:
-            write_whole(self.out, json_bytes(found.as_json()))
+            write_whole(self.out, json_bytes(result.as_json()))
         if self.page is not None:
-            shown_replay = with_odds(replay, self.battle - 1, found)
+            shown_replay = with_odds(replay, self.battle - 1, result)
             write_page(shown_replay, [rebuild(replay, battle) for battle in replay.battles], self.page)
         if self.json:
-            print(json.dumps(found.as_json()))
+            print(json.dumps(result.as_json()))
         else:
-            self.show(found, replay)
+            self.show(result, replay)
         log.unlink(missing_ok=True)
 
     def show(self, found: WhatIf, replay: Replay) -> None:
@@ -108,12 +108,12 @@ class WhatIfCommand:
             interval = f"{row['blue']:4.0%} ({row['low']:4.0%} to {row['high']:4.0%})"
             console.print(f"{row['s']:6.1f} s  {'#' * full:.<{BAR}}  {interval}")
         for begin, end, change in found.swings():
-            told = "; ".join(happened(replay, self.battle - 1, begin, end)) or "nobody falls"
-            console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {told}")
+            deaths = "; ".join(happened(replay, self.battle - 1, begin, end)) or "nobody falls"
+            console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {deaths}")
         for row in found.as_json()["deaths"]:
             change, low, high = (100 * row[name] for name in ("difference", "low", "high"))
-            had = f"{mech_name(replay, row['mech'])} dies at {row['s']:g} s: had it lived"
-            console.print(f"{had}, {change:+.0f} points for blue ({low:+.0f} to {high:+.0f})")
+            death = f"{mech_name(replay, row['mech'])} dies at {row['s']:g} s: had it lived"
+            console.print(f"{death}, {change:+.0f} points for blue ({low:+.0f} to {high:+.0f})")
         if found.at_s is not None:
             title = f"What changes for blue, in points, if a mech does or is so from {found.at_s:g} s on"
             show(mech_rows(found, replay), False, title)
@@ -149,28 +149,28 @@ class ForkCommand:
 
     def run(self) -> None:
         device = use_device(resolve_device(self.device))
-        out = self.out or beside(self.file, f"{self.file.stem}-fork{self.file.suffix}")
-        require(out != self.file, "--out", "another file than the replay", str(out))
-        check_writable(out)
+        path = self.out or beside(self.file, f"{self.file.stem}-fork{self.file.suffix}")
+        require(path != self.file, "--out", "another file than the replay", str(path))
+        check_writable(path)
         replay = chosen_replay(self.file, self.battle)
-        team, place = self.mech
+        team, number = self.mech
         first, end = replay.about["teams"][team]
-        require(1 <= place <= end - first, "--mech", f"1..{end - first}, a mech of {team}", place)
-        how: dict[str, Any] = {
+        require(1 <= number <= end - first, "--mech", f"1..{end - first}, a mech of {team}", number)
+        options: dict[str, Any] = {
             "blue": self.blue,
             "red": self.red,
             "seed": self.seed,
             "intervention": self.intervention,
-            "changes": [change_of(words, replay) for words in self.set],
+            "changes": [change_of(change, replay) for change in self.set],
             "device": device,
         }
-        forked = fork(replay, self.battle - 1, at_s=self.at, mech=first + place - 1, **how)
-        save(forked, out)
-        for when, battle in zip(("was", "is"), forked.battles, strict=True):
+        forked = fork(replay, self.battle - 1, at_s=self.at, mech=first + number - 1, **options)
+        save(forked, path)
+        for label, battle in zip(("was", "is"), forked.battles, strict=True):
             outcome, length = battle.about["outcome"], battle.decisions * replay.about["dt_s"]
             seconds = length * replay.about["decision_repeat"]
-            terminal().print(f"{when:<4}{outcome['winner']}, {outcome['reason'].replace('_', ' ')}, {seconds:g} s")
-        terminal().print(f"replay      {out}")
+            terminal().print(f"{label:<4}{outcome['winner']}, {outcome['reason'].replace('_', ' ')}, {seconds:g} s")
+        terminal().print(f"replay      {path}")
 
 
 SET = re.compile(r"(blue|red) (\d+) (\w+)=(-?[\d.]+(?:e[+-]?\d+)?)")
@@ -178,13 +178,13 @@ SET = re.compile(r"(blue|red) (\d+) (\w+)=(-?[\d.]+(?:e[+-]?\d+)?)")
 
 def change_of(words: str, replay: Replay) -> tuple[int, str, float]:
     """What `--set` says, as `echelon.fork` takes it."""
-    found = SET.fullmatch(words)
-    if found is None or found[4].count(".") > 1:
+    match = SET.fullmatch(words)
+    if match is None or match[4].count(".") > 1:
         raise ConfigError(f'--set must be such as "blue 2 hp=150", got {short(words)}')
-    first, end = replay.about["teams"][found[1]]
-    place = int(found[2])
-    require(1 <= place <= end - first, "--set", f"of mech 1..{end - first} of {found[1]}", place)
-    return first + place - 1, found[3], float(found[4])
+    first, end = replay.about["teams"][match[1]]
+    number = int(match[2])
+    require(1 <= number <= end - first, "--set", f"of mech 1..{end - first} of {match[1]}", number)
+    return first + number - 1, match[3], float(match[4])
 
 
 def chosen_replay(file: Path, battle: int) -> Replay:
@@ -196,10 +196,10 @@ def chosen_replay(file: Path, battle: int) -> Replay:
 
 def with_odds(replay: Replay, index: int, found: WhatIf) -> Replay:
     """The replay, with blue's share at the moments of a battle in what is told of it."""
-    told = found.as_json()
-    rows = told["moments"]
+    record = found.as_json()
+    rows = record["moments"]
     odds = {"branches": found.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
-    odds |= {name: told[name] for name in ("at_s", "mechs", "deaths")}
+    odds |= {name: record[name] for name in ("at_s", "mechs", "deaths")}
     battles = list(replay.battles)
     battles[index] = replace(battles[index], about={**battles[index].about, "odds": odds})
     return Replay(replay.about, battles)
@@ -210,8 +210,8 @@ def mech_rows(found: WhatIf, replay: Replay) -> list[dict[str, str]]:
     rows = []
     for n in range(len(replay.about["mechs"])):
         row = {"mech": mech_name(replay, n)}
-        for name, part in found.mechs.items():
-            change, low, high = (100 * float(part[key][n]) for key in ("difference", "low", "high"))
+        for name, tensors in found.mechs.items():
+            change, low, high = (100 * float(tensors[key][n]) for key in ("difference", "low", "high"))
             row[name.replace("_", " ")] = f"{change:+.0f} ({low:+.0f} to {high:+.0f})"
         rows.append(row)
     return rows
@@ -223,9 +223,9 @@ def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterat
     ticks = round(begin_s / dt_s), round(end_s / dt_s)
     for row in within(battle.deaths, ticks):
         _, victim, killer, weapon = (int(row[DEATHS.index(name)]) for name in DEATHS)
-        by = "" if killer == NOBODY else f" by {mech_name(replay, killer)}"
-        with_what = "" if weapon == NOBODY else f", {replay.about['weapons'][weapon].replace('_', ' ')}"
-        yield f"{mech_name(replay, victim)} is destroyed{by}{with_what}"
+        by_killer = "" if killer == NOBODY else f" by {mech_name(replay, killer)}"
+        by_weapon = "" if weapon == NOBODY else f", {replay.about['weapons'][weapon].replace('_', ' ')}"
+        yield f"{mech_name(replay, victim)} is destroyed{by_killer}{by_weapon}"
     for row in within(battle.conditions, ticks):
         if row[CONDITIONS.index("condition")] == Condition.LEGGED:
             yield f"{mech_name(replay, int(row[CONDITIONS.index('mech')]))} loses its legs"

@@ -25,19 +25,19 @@ def demonstrations(config: EnvConfig, teacher: str, steps: int, num_envs: int, s
     policy = policy_of(teacher, config, env.device)
     env = EchelonEnv(config, num_envs, device, seed, memory_spec(blue=policy, red=policy), maps=env.game.maps)
     commanders = [GroupPolicy(policy, group, group) for group in GROUPS]
-    parts: list[TensorDict] = []
-    now, count = env.reset(), 0
+    batches: list[TensorDict] = []
+    td, count = env.reset(), 0
     with torch.no_grad():
         while count < steps:
             for commander in commanders:
-                now = commander(now)
+                td = commander(td)
             for group in GROUPS:
-                alive = now.get((group, "mask"))
-                seen, done = FlatObservation.of(now.get((group, "observation"))), now.get((group, "action"))
-                parts.append(TensorDict({"observation": seen[alive], "action": done[alive]}, [int(alive.sum())]))
-                count += len(parts[-1])
-            _, now = env.step_and_maybe_reset(now)
-    return torch.cat(parts)
+                alive = td.get((group, "mask"))
+                flat, done = FlatObservation.of(td.get((group, "observation"))), td.get((group, "action"))
+                batches.append(TensorDict({"observation": flat[alive], "action": done[alive]}, [int(alive.sum())]))
+                count += len(batches[-1])
+            _, td = env.step_and_maybe_reset(td)
+    return torch.cat(batches)
 
 
 def clone(
@@ -45,18 +45,18 @@ def clone(
 ) -> tuple[ProbabilisticActor, list[dict[str, float]], int]:
     """The actor, the mean negative log-likelihood of each epoch, and the number of demonstrated decisions."""
     torch.manual_seed(seed)
-    shown = demonstrations(config, teacher, steps, num_envs, seed, device)
+    dataset = demonstrations(config, teacher, steps, num_envs, seed, device)
     actor, _ = make_networks(echelon.mechs(config, None, 1, device, seed))
     optimiser = torch.optim.Adam(actor.parameters(), lr=LEARNING_RATE)
     curve = []
     for epoch in range(EPOCHS):
         losses: list[Tensor] = []
-        for rows in torch.randperm(len(shown), device=shown["action"].device).split(MINIBATCH):
-            loss = -actor.get_dist(shown[rows]).log_prob(shown["action"][rows]).mean()
+        for rows in torch.randperm(len(dataset), device=dataset["action"].device).split(MINIBATCH):
+            loss = -actor.get_dist(dataset[rows]).log_prob(dataset["action"][rows]).mean()
             optimiser.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(actor.parameters(), 1.0)
             optimiser.step()
             losses.append(loss.detach())
-        curve.append({"agent_steps": float((epoch + 1) * len(shown)), "nll": float(torch.stack(losses).mean())})
-    return actor, curve, len(shown)
+        curve.append({"agent_steps": float((epoch + 1) * len(dataset)), "nll": float(torch.stack(losses).mean())})
+    return actor, curve, len(dataset)

@@ -20,7 +20,7 @@ def bootstrap(scores: np.ndarray) -> tuple[float, float, float]:
         scores: `[runs, opponents]`.
     """
     runs = len(scores)
-    drawn = np.random.default_rng(0).integers(runs, size=(RESAMPLES, runs))
-    resampled = interquartile_mean(scores[drawn].reshape(RESAMPLES, -1), axis=1)
+    indices = np.random.default_rng(0).integers(runs, size=(RESAMPLES, runs))
+    resampled = interquartile_mean(scores[indices].reshape(RESAMPLES, -1), axis=1)
     low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(interquartile_mean(scores.reshape(-1))), float(low), float(high)

@@ -122,7 +122,7 @@ def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
         return None
     columns = {"agent_steps": "agent_steps", "won": "win_rate", "return": "return"}
     rows = read_metrics(budget.folder / "metrics.csv")
-    curve = [{ours: row[theirs] for ours, theirs in columns.items() if theirs in row} for row in rows]
+    curve = [{key: row[column] for key, column in columns.items() if column in row} for row in rows]
     counters = trainer.counters
     return Trained(trainer.policy, counters.agent_steps, counters.seconds, curve, {"opponent": config.opponent})
 
@@ -140,14 +140,14 @@ def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
     )
     torchrl_ppo.BATTLE = config
     torch.manual_seed(budget.seed)
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     env = torchrl_ppo.make_env(args)
     actor, critic = torchrl_ppo.make_networks(env)
     curve = [
         {"agent_steps": float(number * per_iteration), **measured}
         for number, measured in enumerate(torchrl_ppo.train(env, actor, critic, args), 1)
     ]
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_s
     return Trained(actor, args.iterations * per_iteration, seconds, curve, {"opponent": args.opponent})
 
 
@@ -157,12 +157,12 @@ def qmix(config: EnvConfig, budget: Budget) -> Trained:
     example = importlib.import_module("qmix")
     per_iteration = budget.num_envs * len(config.blue) * QMIX_ROLLOUT
     iterations = -(-budget.agent_steps // per_iteration)
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     policy, history = example.main(
         config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=OPPONENT, seed=budget.seed
     )
-    curve = [{"agent_steps": float((i + 1) * per_iteration), **each} for i, each in enumerate(history)]
-    seconds = time.perf_counter() - began
+    curve = [{"agent_steps": float((i + 1) * per_iteration), **metrics} for i, metrics in enumerate(history)]
+    seconds = time.perf_counter() - start_s
     return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": OPPONENT})
 
 
@@ -184,10 +184,10 @@ def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
     settings.loggers, settings.save_folder = ["csv"], str(budget.folder)
     budget.folder.mkdir(parents=True, exist_ok=True)
     task = EchelonTask.VERSUS.get_task({"config": config, "opponent": OPPONENT})
-    began, parts = time.perf_counter(), (MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml())
-    experiment = Experiment(task, *parts, seed=budget.seed, config=settings)
+    start_s, configs = time.perf_counter(), (MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml())
+    experiment = Experiment(task, *configs, seed=budget.seed, config=settings)
     experiment.run()
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_s
     (log,) = budget.folder.rglob("scalars/collection_win_rate.csv")
     rows = np.loadtxt(log, delimiter=",", ndmin=2).tolist()  # of iterations in which battles ended
     curve = [{"agent_steps": per_iteration * (iteration + 1), "won": won} for iteration, won in rows]
@@ -196,11 +196,11 @@ def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
 
 def cloned(config: EnvConfig, budget: Budget) -> Trained:
     """Behaviour cloning of `heuristic:hard`: the network of the plain route, likelihood of what the commander did."""
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     actor, curve, steps = clone(
         config, "heuristic:hard", budget.agent_steps, budget.num_envs, budget.seed, budget.device
     )
-    return Trained(actor, steps, time.perf_counter() - began, curve, {"teacher": "heuristic:hard"})
+    return Trained(actor, steps, time.perf_counter() - start_s, curve, {"teacher": "heuristic:hard"})
 
 
 RECIPES: dict[str, Recipe] = {

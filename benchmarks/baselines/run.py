@@ -81,11 +81,11 @@ def main(args: Args) -> int:
     calls = [(args, baseline, seed) for baseline in args.baseline for seed in args.seed]
     is_complete, output = True, sys.stdout
     with args.cluster.connected() as tasks:
-        for found in results_of(run, calls, [f"{baseline}, seed {seed}" for _, baseline, seed in calls], tasks):
-            is_complete = is_complete and found is not None
-            if found is not None:
-                append(args.out, found[0])
-                print(found[1], file=output, flush=True)
+        for result in results_of(run, calls, [f"{baseline}, seed {seed}" for _, baseline, seed in calls], tasks):
+            is_complete = is_complete and result is not None
+            if result is not None:
+                append(args.out, result[0])
+                print(result[1], file=output, flush=True)
     return report_status(args, is_complete)
 
 
@@ -111,17 +111,17 @@ def train(args: Args, baseline: str, seed: int) -> Trained | None:
 def run_among_strangers(args: Args, baseline: str) -> str | None:
     """The runs of all seeds, judged together by protocol 2 and put into the leaderboard: the row in words."""
     runs = [train(args, baseline, seed) for seed in args.seed]
-    policies = [each.policy for each in runs if each is not None]
+    policies = [trained.policy for trained in runs if trained is not None]
     if len(policies) < len(runs):
         return None
     device = resolve_device(args.device)
     command = command_of(dataclasses.replace(args, baseline=(baseline,)))
     # Set pieces have teams of other sizes, which flat observations cannot show to a network.
     pieces = None if isinstance(policies[0], ActorCritic) else 0
-    judged = evaluate_strangers(policies, args.task, pieces=pieces, device=device, command=command)
+    evaluation = evaluate_strangers(policies, args.task, pieces=pieces, device=device, command=command)
     with tempfile.TemporaryDirectory() as scratch:
         result = Path(args.folder or scratch) / f"{baseline}.json"
-        write_whole(result, json_bytes(judged.as_json()))
+        write_whole(result, json_bytes(evaluation.as_json()))
         name = f"{baseline}, {args.agent_steps:,} agent-steps"
         row, _ = add_result(args.leaderboard, result, name, policies, device=device)
     return " | ".join(cells_of(row))
@@ -132,13 +132,13 @@ def run(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any], str] | No
     trained = train(args, baseline, seed)
     if trained is None:
         return None
-    began, device = time.perf_counter(), resolve_device(args.device)
-    judged = echelon.evaluate(trained.policy, args.task, battles=args.battles or None, device=device)
-    alone = dataclasses.replace(args, baseline=(baseline,), seed=(seed,))
-    line = row(alone, trained, judged, time.perf_counter() - began)
+    start_s, device = time.perf_counter(), resolve_device(args.device)
+    evaluation = echelon.evaluate(trained.policy, args.task, battles=args.battles or None, device=device)
+    own_args = dataclasses.replace(args, baseline=(baseline,), seed=(seed,))
+    line = row(own_args, trained, evaluation, time.perf_counter() - start_s)
     if args.save:
         save(trained.policy, Path(args.save) / f"{args.task}_{baseline}_{seed}.safetensors")
-    return line, str(judged)
+    return line, str(evaluation)
 
 
 def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -> dict[str, Any]:
@@ -175,9 +175,9 @@ def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -
 def command_of(args: Args) -> str:
     """The command that makes these rows again."""
     seeds = " ".join(str(seed) for seed in args.seed)
-    words = ["python benchmarks/baselines/run.py", f"--task {args.task}", f"--baseline {args.baseline[0]}"]
-    words += [f"--seed {seeds}", f"--agent-steps {args.agent_steps}", f"--num-envs {args.num_envs}"]
-    return " ".join([*words, *[f"--battles {args.battles}"] * (args.battles > 0)])
+    parts = ["python benchmarks/baselines/run.py", f"--task {args.task}", f"--baseline {args.baseline[0]}"]
+    parts += [f"--seed {seeds}", f"--agent-steps {args.agent_steps}", f"--num-envs {args.num_envs}"]
+    return " ".join([*parts, *[f"--battles {args.battles}"] * (args.battles > 0)])
 
 
 def finite(point: Mapping[str, float]) -> dict[str, float]:
@@ -188,9 +188,9 @@ def finite(point: Mapping[str, float]) -> dict[str, float]:
 def commit_of() -> tuple[str, bool]:
     """The commit of this checkout, and whether nothing but results differs from it; empty where there is no git."""
     try:
-        asked = [["git", "rev-parse", "--short=12", "HEAD"], ["git", "status", "--porcelain", "-uno", "--", "echelon"]]
-        asked[1] += ["pipelines", "benchmarks/baselines", "tests/examples"]
-        commit, changed = (subprocess.run(own, cwd=ROOT, capture_output=True, text=True, check=True) for own in asked)
+        calls = [["git", "rev-parse", "--short=12", "HEAD"], ["git", "status", "--porcelain", "-uno", "--", "echelon"]]
+        calls[1] += ["pipelines", "benchmarks/baselines", "tests/examples"]
+        commit, changed = (subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True) for call in calls)
     except (OSError, subprocess.CalledProcessError):
         return "", False
     return commit.stdout.strip(), changed.stdout.strip() == ""

@@ -59,60 +59,62 @@ def replace_between(page: Path, begin: str, end: str, text: str) -> None:
 
 def usable(lines: Sequence[Row]) -> list[Row]:
     """The rows that are figures of a task as it is today: by its protocol, of a commit without further changes."""
-    known = {name: task.fingerprint for name, task in tasks().items()}
+    fingerprints = {name: task.fingerprint for name, task in tasks().items()}
     return [
-        row for row in lines if row["by_protocol"] and row["clean"] and known.get(row["task"]) == row["fingerprint"]
+        row
+        for row in lines
+        if row["by_protocol"] and row["clean"] and fingerprints.get(row["task"]) == row["fingerprint"]
     ]
 
 
 def groups(lines: Sequence[Row]) -> dict[tuple[str, str, int], list[Row]]:
     """Rows by task, baseline and agent steps that were asked for, one a seed (the last), in the order of seeds."""
-    found: dict[tuple[str, str, int], dict[int, Row]] = defaultdict(dict)
+    by_group: dict[tuple[str, str, int], dict[int, Row]] = defaultdict(dict)
     for row in usable(lines):
-        words = row["command"].split()
-        asked = int(words[words.index("--agent-steps") + 1])
-        found[row["task"], row["baseline"], asked][row["seed"]] = row
-    return {key: [own[seed] for seed in sorted(own)] for key, own in found.items()}
+        arguments = row["command"].split()
+        agent_steps = int(arguments[arguments.index("--agent-steps") + 1])
+        by_group[row["task"], row["baseline"], agent_steps][row["seed"]] = row
+    return {key: [by_seed[seed] for seed in sorted(by_seed)] for key, by_seed in by_group.items()}
 
 
 def tables(lines: Sequence[Row]) -> str:
     """A table for every task that has a complete row, and what is not run."""
-    complete = {key: own for key, own in groups(lines).items() if len(own) >= SEEDS}
-    parts = []
+    complete = {key: rows for key, rows in groups(lines).items() if len(rows) >= SEEDS}
+    page = []
     for task in dict.fromkeys(task for task, _, _ in complete):
-        own = {key: rows for key, rows in complete.items() if key[0] == task}
-        opponents = list(next(iter(own.values()))[0]["opponents"])
+        group = {key: rows for key, rows in complete.items() if key[0] == task}
+        opponents = list(next(iter(group.values()))[0]["opponents"])
         names = [name.removeprefix("heuristic:") for name in opponents]
         head = ["baseline", "agent steps", "seeds", *names, "IQM (95 %)", "training", "commit"]
-        body = [table_row(baseline, rows, opponents) for (_, baseline, _), rows in own.items()]
-        parts += [f"## {task} (`{own[next(iter(own))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
-        parts += ["Commands, for every seed:", "", "```sh"]
-        parts += [rows[0]["command"].replace(" --seed 0", " --seed SEED") for rows in own.values()] + ["```", ""]
-    parts += ["Not run:", "", *not_run({(task, baseline) for task, baseline, _ in complete}), ""]
-    return "\n".join(parts)
+        body = [table_row(baseline, rows, opponents) for (_, baseline, _), rows in group.items()]
+        page += [f"## {task} (`{group[next(iter(group))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
+        page += ["Commands, for every seed:", "", "```sh"]
+        page += [rows[0]["command"].replace(" --seed 0", " --seed SEED") for rows in group.values()] + ["```", ""]
+    page += ["Not run:", "", *not_run({(task, baseline) for task, baseline, _ in complete}), ""]
+    return "\n".join(page)
 
 
 def not_run(run: set[tuple[str, str]]) -> list[str]:
     """A line for every task of today's rules that lacks baselines; those among strangers have the leaderboard."""
     today = [name for name, task in tasks().items() if task.is_playable and task.strangers is None]
     missing = {task: [name for name in ABOUT if (task, name) not in run] for task in today}
-    told = {
-        task: "all" if len(own) == len(ABOUT) else ", ".join(f"`{each}`" for each in own)
-        for task, own in missing.items()
+    names_by_task = {
+        task: "all" if len(baselines) == len(ABOUT) else ", ".join(f"`{baseline}`" for baseline in baselines)
+        for task, baselines in missing.items()
     }
-    return [f"- `{task}`: {names}" for task, names in told.items() if names]
+    return [f"- `{task}`: {names}" for task, names in names_by_task.items() if names]
 
 
 def table_row(baseline: str, rows: Sequence[Row], opponents: Sequence[str]) -> list[str]:
     """Cells of one baseline: the mean win rate over seeds with the lowest and the highest, and what it cost."""
     rates = np.array([[row["opponents"][name]["win_rate"] for name in opponents] for row in rows])
-    shown = [f"{own.mean():.1%} ({own.min():.1%} to {own.max():.1%})" for own in rates.T]
+    cells = [f"{rate.mean():.1%} ({rate.min():.1%} to {rate.max():.1%})" for rate in rates.T]
     middle, low, high = bootstrap(rates)
     seconds = [row["train_s"] for row in rows]
     steps = "{:,}".format(max(row["agent_steps"] for row in rows))
     commits = ", ".join(dict.fromkeys(f"`{row['commit']}`" for row in rows))
     cost = f"{min(seconds):.0f} to {max(seconds):.0f} s"
-    return [f"`{baseline}`", steps, str(len(rows)), *shown, f"{middle:.1%} ({low:.1%} to {high:.1%})", cost, commits]
+    return [f"`{baseline}`", steps, str(len(rows)), *cells, f"{middle:.1%} ({low:.1%} to {high:.1%})", cost, commits]
 
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:

@@ -179,11 +179,11 @@ class BatchArena:
         """
         ended: dict[int, BatchResult] = {}
         first = 0
-        for start, played in self.play_batches(battles, recorder, sink):
-            ended[start] = played
+        for start, batch_result in self.play_batches(battles, recorder, sink):
+            ended[start] = batch_result
             while first in ended:
-                yield (played := ended.pop(first))
-                first += len(played)
+                yield (batch_result := ended.pop(first))
+                first += len(batch_result)
 
     def play_batches(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
@@ -205,10 +205,10 @@ class BatchArena:
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
         split = self.config.split
         battles = [battle._replace(seed=placed_seed(one_seed(battle.seed), split)) for battle in battles]
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         if recorder is not None:
             require(isinstance(recorder, Recorder), "recorder", "a Recorder", recorder)
-            recorder.battles = [place for place in recorder.battles if place < len(battles)]
+            recorder.battles = [battle_index for battle_index in recorder.battles if battle_index < len(battles)]
             require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, those of the batch", "none")
         # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved,
         # and the caller's autocast does not reach networks, whose precision is `compute`.
@@ -224,15 +224,15 @@ class BatchArena:
             # The threads of a CPU share battles and networks; an operation on several waits for the last of them.
             with one_thread(self.device):
                 outcome = batch.play(sink, self.on_progress)
-        return BatchResult(to_results(outcome), time.perf_counter() - began)
+        return BatchResult(to_results(outcome), time.perf_counter() - start_s)
 
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
         """An environment for at least `count` battles: for more only if compiled graphs require a larger batch."""
-        kept, size = self._env, count
+        current, size = self._env, count
         if self.compiled:
-            size = min(self.batch, max(1 << (count - 1).bit_length(), 0 if kept is None else kept.num_envs))
-        if recorder is None and kept is not None and kept.num_envs == size:
-            return kept
+            size = min(self.batch, max(1 << (count - 1).bit_length(), 0 if current is None else current.num_envs))
+        if recorder is None and current is not None and current.num_envs == size:
+            return current
         self._env = None
         with torch.inference_mode(False):
             backend: Backend = "auto" if self.compiled or loops_on(self.device) else "eager"
@@ -283,12 +283,12 @@ class MatchBatch:
         slots, policies = self._teams(count)
         for name, policy in policies.items():
             check_policy(name, policy, self.env)
-        others = {name: policy for name, policy in policies.items() if not is_stackable(policy)}
-        self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, others.values())) else None
+        unstacked = {name: policy for name, policy in policies.items() if not is_stackable(policy)}
+        self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, unstacked.values())) else None
         self.deciders: list[Decider] = []
         self.threads = torch.get_num_threads()
         rows = [size for size in self.sizes for _ in range(count)]
-        for name, policy in others.items():
+        for name, policy in unstacked.items():
             self.deciders += arena.deciders.alone(name, policy, slots[name], rows)
         stacked = arena.deciders.stacked(policies, slots, self.mechs)
         self.deciders += [decider for decider, _ in stacked]
@@ -301,9 +301,9 @@ class MatchBatch:
         """By name of a policy the teams that it commands, or a part of which, and the policy."""
         with torch.inference_mode(False):
             names = dict.fromkeys(name for battle in self.battles for name in (battle.blue, battle.red))
-            found = {name: self.arena.policies(name) for name in names}
-            policies = {name: each for name, each in found.items() if not isinstance(each, SharedTeam)}
-            shared = {name: each for name, each in found.items() if isinstance(each, SharedTeam)}
+            by_name = {name: self.arena.policies(name) for name in names}
+            policies = {name: policy for name, policy in by_name.items() if not isinstance(policy, SharedTeam)}
+            shared = {name: team for name, team in by_name.items() if isinstance(team, SharedTeam)}
             for member in dict.fromkeys(member for team in shared.values() for member in (team.own, team.rest)):
                 if member not in policies:
                     policies[member] = self.arena.policies(member)  # type: ignore[assignment]
@@ -357,13 +357,13 @@ class MatchBatch:
         )
         action = torch.zeros_like(observation.noise)
         for decider, decided in zip(self.deciders, decide_all(self.deciders, observation, self.threads), strict=True):
-            part = decider.part
-            if part is None:
+            slots = decider.part
+            if slots is None:
                 action[decider.rows, : decider.mechs] = decided
             else:
-                action[part.rows, part.mechs] = decided[part.teams, part.mechs]
-        for group, own, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
-            now.set((group, "action"), own[:, :mechs])
+                action[slots.rows, slots.mechs] = decided[slots.teams, slots.mechs]
+        for group, group_action, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
+            now.set((group, "action"), group_action[:, :mechs])
         if self.recorder is not None and self.estimates is not None:
             self.recorder.expect(self.estimates(observation))
 

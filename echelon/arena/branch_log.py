@@ -29,8 +29,8 @@ class BranchLog:
             return
         head = hashlib.sha256(repr((RULES_VERSION, *told)).encode()).hexdigest()
         text = read_file(path).decode(errors="replace") if path.exists() else ""
-        own, *lines = text[: text.rfind("\n") + 1].split("\n")
-        letters = "".join(lines) if own == head else ""
+        file_head, *lines = text[: text.rfind("\n") + 1].split("\n")
+        letters = "".join(lines) if file_head == head else ""
         if all(letter in WINNERS for letter in letters):
             self.winners = [WINNERS[letter] for letter in letters]
         write_whole(path, f"{head}\n{letters if self.winners else ''}\n".encode())

@@ -117,15 +117,15 @@ class InterventionBatch(MatchBatch):
     def choose(self, interventions: Sequence[tuple[int, Intervention | None]]) -> None:
         """Say for the first battles which mech does what."""
         shape = (self.env.num_envs, sum(self.sizes), action_width(self.env.config.comm_dim))
-        held, written = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
+        is_set, values = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape)
         follows = torch.zeros(shape[:2], dtype=torch.bool)
         for b, (mech, name) in enumerate(interventions):
             columns, value = HELD.get(name or "", ([], 0.0))
-            held[b, mech, columns] = True
-            written[b, mech, columns] = value
+            is_set[b, mech, columns] = True
+            values[b, mech, columns] = value
             follows[b, mech] = name == "follow_order"
         self.follows = follows.to(self.env.device) if bool(follows.any()) else None
-        self.held, self.written = held.to(self.env.device), written.to(self.env.device)
+        self.held, self.written = is_set.to(self.env.device), values.to(self.env.device)
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         super()._decide(now, decision)
@@ -133,28 +133,28 @@ class InterventionBatch(MatchBatch):
         action = torch.where(self.held, self.written, action)
         if self.follows is not None:
             action = walking(action, self.follows, self.env.state, self.env.game)
-        for group, own in zip(GROUPS, action.split(self.sizes, 1), strict=True):
-            now.set((group, "action"), own)
+        for group, group_action in zip(GROUPS, action.split(self.sizes, 1), strict=True):
+            now.set((group, "action"), group_action)
 
 
 def walking(action: Tensor, follows: Tensor, state: State, game: SimModel) -> Tensor:
     """`action [B, N, D]`, in which those that `follows [B, N]` selects and that were sent to a place walk there, around
     walls; they turn and fire as they did."""
-    sent = destination(state, game)
-    step = to_body(way_there(state, sent, game).step, heading(state.mechs.yaw)).clamp(-1, 1)
+    target = destination(state, game)
+    step = to_body(way_there(state, target, game).step, heading(state.mechs.yaw)).clamp(-1, 1)
     walk = torch.cat((step, torch.zeros_like(step[..., :1])), -1)
     columns = slice(Act.FORWARD, Act.VERTICAL + 1)
-    walks = torch.where((follows & sent.is_sent)[..., None], walk, action[..., columns])
+    walks = torch.where((follows & target.is_sent)[..., None], walk, action[..., columns])
     return torch.cat((action[..., : columns.start], walks, action[..., columns.stop :]), -1)
 
 
 def has_order(moment: Moment) -> bool:
     """Whether a living mech was told to be somewhere."""
-    heard: Tensor | None = moment.state.get(("state", "orders_heard"), None)
-    if heard is None:
+    orders: Tensor | None = moment.state.get(("state", "orders_heard"), None)
+    if orders is None:
         return False
-    is_told = (heard[..., OrderField.ISSUED] >= 0) & (heard[..., OrderField.KIND] != int(OrderKind.FREE))
-    return bool((is_told & (moment.state.get(("state", "mechs", "hp")) > 0)).any())
+    is_ordered = (orders[..., OrderField.ISSUED] >= 0) & (orders[..., OrderField.KIND] != int(OrderKind.FREE))
+    return bool((is_ordered & (moment.state.get(("state", "mechs", "hp")) > 0)).any())
 
 
 class BranchBatch(InterventionBatch):
@@ -172,14 +172,16 @@ class BranchBatch(InterventionBatch):
     def begin(self) -> TensorDictBase:
         """Put every branch at its moment."""
         super().begin()
-        game, parts = self.env.game, self.branches
-        states = torch.cat([state_of(one.moment.state, one.mech, one.intervention, game) for one in parts])
-        now = self.env.set_state(states, range(len(self.branches)))
+        game, branches = self.env.game, self.branches
+        states = torch.cat(
+            [state_of(branch.moment.state, branch.mech, branch.intervention, game) for branch in branches]
+        )
+        td = self.env.set_state(states, range(len(self.branches)))
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
         for decider in self.deciders:
-            own = [divmod(row, self.env.num_envs) for row in decider.rows.tolist()]
-            decider.remember(torch.cat([self.branches[b].moment.memories[side] for side, b in own]))
-        return now
+            sources = [divmod(row, self.env.num_envs) for row in decider.rows.tolist()]
+            decider.remember(torch.cat([self.branches[b].moment.memories[side] for side, b in sources]))
+        return td
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         super()._decide(now, self.first + decision)
@@ -224,23 +226,26 @@ class ForkedBatch(InterventionBatch):
         fork, (before,) = self.fork, self.battles
         for decider in self.heirs.deciders:
             sides = [row // self.env.num_envs for row in decider.rows.tolist()]
-            fresh = decider.memories().split(1)
-            kept = [before[side] == fork.battle[side] for side in sides]
+            own_memories = decider.memories().split(1)
+            is_same_team = [before[side] == fork.battle[side] for side in sides]
             rows = [side * self.env.num_envs for side in sides]
-            old = [memory_of(self, row) if same else own for row, same, own in zip(rows, kept, fresh, strict=True)]
+            old = [
+                memory_of(self, row) if same else memory
+                for row, same, memory in zip(rows, is_same_team, own_memories, strict=True)
+            ]
             decider.remember(torch.cat(old))
         state = state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.game)
-        now = self.env.set_state(edited(state, fork.edits))
+        td = self.env.set_state(edited(state, fork.edits))
         self.deciders, self.seeds, self.action_masks = self.heirs.deciders, self.heirs.seeds, self.heirs.action_masks
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
         self.choose([(fork.mech, fork.intervention)])
-        return now
+        return td
 
 
 def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
     """What the team in a row of the batch remembers, `[1, A]`."""
-    where = [(decider, decider.rows.tolist()) for decider in batch.deciders]
-    decider, rows = next((each, rows) for each, rows in where if row in rows)
+    rows_by_decider = [(decider, decider.rows.tolist()) for decider in batch.deciders]
+    decider, rows = next((candidate, rows) for candidate, rows in rows_by_decider if row in rows)
     return decider.memories()[rows.index(row)][None]
 
 
@@ -271,10 +276,10 @@ def edited(state: TensorDictBase, edits: Sequence[tuple[int, str, float]]) -> Te
 
 def moments_of(arena: BatchArena, battle: Battle, is_kept: Callable[[int], bool]) -> tuple[BattleResult, list[Moment]]:
     """Play a battle; returns its result, and its moments before the decisions whose numbers `is_kept` chooses."""
-    kept: list[Moment] = []
-    with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, kept=kept)):
+    moments: list[Moment] = []
+    with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, kept=moments)):
         (result,) = arena.play([battle]).results
-    return result, [moment for moment in kept if moment.decision < result.decisions]
+    return result, [moment for moment in moments if moment.decision < result.decisions]
 
 
 def play_branches(
@@ -290,19 +295,19 @@ def play_branches(
     """
     results: list[BattleResult] = []
     for start in range(0, len(branches), arena.batch):
-        part = branches[start : start + arena.batch]
-        with batches_made_by(arena, partial(BranchBatch, branches=part)):
-            played = arena.play([battle._replace(seed=branch.chance) for branch in part]).results
-        results += played
-        on_batch(played)
+        chunk = branches[start : start + arena.batch]
+        with batches_made_by(arena, partial(BranchBatch, branches=chunk)):
+            results_of_chunk = arena.play([battle._replace(seed=branch.chance) for branch in chunk]).results
+        results += results_of_chunk
+        on_batch(results_of_chunk)
     return results
 
 
 @contextlib.contextmanager
 def batches_made_by(arena: BatchArena, make_batch: Callable[..., MatchBatch]) -> Iterator[None]:
     """Context manager in which an arena plays batches of another kind."""
-    usual, arena.make_batch = arena.make_batch, make_batch
+    default, arena.make_batch = arena.make_batch, make_batch
     try:
         yield
     finally:
-        arena.make_batch = usual
+        arena.make_batch = default

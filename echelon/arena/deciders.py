@@ -56,12 +56,12 @@ class DeciderMaker:
         for name, policy in policies.items():
             if is_stackable(policy):
                 by_model[policy.model].append((policy, slots[name]))
-        made = []
+        stacks = []
         for members in by_model.values():
             networks = [policy for policy, _ in members]
             teams = [commanded for _, commanded in members]
-            made.append((StackedPolicies(self._forward_of(networks[0]), networks, teams, mechs), networks))
-        return made
+            stacks.append((StackedPolicies(self._forward_of(networks[0]), networks, teams, mechs), networks))
+        return stacks
 
     def alone(
         self, name: str, policy: TeamPolicy, slots: Sequence[BatchSlot], sizes: Sequence[int]
@@ -82,8 +82,8 @@ class DeciderMaker:
         for mechs, teams in by_size.items():
             is_shared = call is policy and is_shareable(policy) and self.device.type == "cpu"
             shares = max(1, min(torch.get_num_threads(), len(teams) // LEAST_TEAMS)) if is_shared else 1
-            filled = least * -(-len(teams) // battles)
-            made += [PolicySlots(policy, teams[k::shares], mechs, self.device, call, filled) for k in range(shares)]
+            capacity = least * -(-len(teams) // battles)
+            made += [PolicySlots(policy, teams[k::shares], mechs, self.device, call, capacity) for k in range(shares)]
         return made
 
     def _forward_of(self, policy: ActorCritic) -> StackedForward:
@@ -113,9 +113,9 @@ class DeciderMaker:
 
 def decide_all(deciders: Sequence[Decider], observation: BatchObservation, threads: int) -> list[Tensor]:
     """What each of `deciders` decides, in their order: scripted commanders side by side on the threads of a CPU."""
-    shares = [one for one in deciders if isinstance(one, PolicySlots) and is_shareable(one.policy)]
+    shares = [decider for decider in deciders if isinstance(decider, PolicySlots) and is_shareable(decider.policy)]
     if min(threads, len(shares)) < 2 or observation.mask.device.type != "cpu":
-        return [one.decide(observation) for one in deciders]
+        return [decider.decide(observation) for decider in deciders]
 
     # The mode belongs to a thread.
     @torch.inference_mode()
@@ -123,7 +123,7 @@ def decide_all(deciders: Sequence[Decider], observation: BatchObservation, threa
         return share.decide(observation)
 
     decided = dict(zip(map(id, shares), workers(threads).map(decide, shares), strict=True))
-    return [decided[id(one)] if id(one) in decided else one.decide(observation) for one in deciders]
+    return [decided[id(decider)] if id(decider) in decided else decider.decide(observation) for decider in deciders]
 
 
 def command_packs(env: EchelonEnv, orders: Tensor, now: TensorDictBase, decision: Tensor | int) -> None:
@@ -135,10 +135,10 @@ def command_packs(env: EchelonEnv, orders: Tensor, now: TensorDictBase, decision
     """
     number = torch.as_tensor(decision, device=env.device).expand(env.num_envs) // env.config.command.period
     silence = torch.zeros_like(orders[:1])
-    told = torch.cat((orders, silence))[number.clamp_max(len(orders))]
+    team_orders = torch.cat((orders, silence))[number.clamp_max(len(orders))]
     sizes = [len(packs) for packs in env.command_map.values()]
-    for group, own in zip(env.command_map, told.split(sizes, 1), strict=True):
-        now.set((group, "action"), own[..., : env.action_spec[group, "action"].shape[-1]])
+    for group, group_orders in zip(env.command_map, team_orders.split(sizes, 1), strict=True):
+        now.set((group, "action"), group_orders[..., : env.action_spec[group, "action"].shape[-1]])
 
 
 def is_shareable(policy: TeamPolicy) -> bool:
@@ -160,10 +160,10 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
     # With the index of a GPU, which the device of an env may lack.
-    where = torch.empty(0, dtype=torch.float32, device=env.device).device
+    battle_device = torch.empty(0, dtype=torch.float32, device=env.device).device
     for leaf in (*policy.parameters(), *policy.buffers()):
-        fits = fits_device(leaf.device, where, is_copied=is_stackable(policy))
-        require(fits, f"{name}: device", f"{where}, the device of the battles", str(leaf.device))
+        fits = fits_device(leaf.device, battle_device, is_copied=is_stackable(policy))
+        require(fits, f"{name}: device", f"{battle_device}, the device of the battles", str(leaf.device))
 
 
 def fits_device(device: torch.device, where: torch.device, is_copied: bool) -> bool:

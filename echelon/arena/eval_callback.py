@@ -49,35 +49,35 @@ class EvalCallback(Callback):
 
     def on_run_start(self, trainer: Trainer) -> None:
         """Evaluate a policy that no earlier evaluation has seen."""
-        now = trainer.counters.iterations
+        iteration = trainer.counters.iterations
         if self.evaluator is not None:
             # Without a state, a run that resumes was trained without this callback for a while.
             last = self.evaluator.last_iteration
-            self.evaluator.open_table(now if last < 0 < now else last)
+            self.evaluator.open_table(iteration if last < 0 < iteration else last)
             trainer.best = self.best_saved = self.evaluator.best_iteration
         self._evaluate_if_due(trainer)
-        self._log_best(trainer, checkpoint_path(trainer.folder, now))
+        self._log_best(trainer, checkpoint_path(trainer.folder, iteration))
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
         """Evaluate where it is time, and ask for a checkpoint of the best policy so far."""
         self._evaluate_if_due(trainer)
 
     def _evaluate_if_due(self, trainer: Trainer) -> None:
-        now, every = trainer.counters.iterations, trainer.config.evaluation.every
-        is_time = now == 0 or (every > 0 and now % every == 0)
-        if self.evaluator is None or not is_time or self.evaluator.last_iteration == now:
+        iteration, every = trainer.counters.iterations, trainer.config.evaluation.every
+        is_time = iteration == 0 or (every > 0 and iteration % every == 0)
+        if self.evaluator is None or not is_time or self.evaluator.last_iteration == iteration:
             return
         if trainer.ended or trainer.requests.stop:
             # The final evaluation follows.
             return
-        if now == 0:
+        if iteration == 0:
             panel = ", ".join(self.evaluator.opponents)
             trainer.log(
                 f"evaluating before training: {trainer.config.evaluation.battles} battles against each of {panel}"
             )
         scores = self._play(trainer, self.evaluator)
-        if scores and self.evaluator.update_best(scores, now) and now > 0:
-            trainer.best = now
+        if scores and self.evaluator.update_best(scores, iteration) and iteration > 0:
+            trainer.best = iteration
             trainer.requests.checkpoint = True
 
     def _play(self, trainer: Trainer, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
@@ -87,13 +87,13 @@ class EvalCallback(Callback):
         recorded = trainer.config.replay_battles if is_final else min(trainer.config.replay_battles, 1)
 
         def play() -> None:
-            found = evaluator.evaluate_final() if is_final else evaluator.evaluate()
+            new_scores = evaluator.evaluate_final() if is_final else evaluator.evaluate()
             if recorded > 0:
                 # The run's folder without its path, and the checkpoint.
                 checkpoint = checkpoint_path(trainer.folder, trainer.counters.iterations)
                 name = f"{trainer.folder.resolve().name}/{checkpoint.name}"
                 replays.append(evaluator.record_battles(recorded, name))
-            scores.extend(found)
+            scores.extend(new_scores)
 
         trainer.run_interruptible(play)
         if scores:
@@ -158,10 +158,10 @@ class Summary(Callback):
         if evaluator is None:
             return
         rows = read_table(folder / "evaluations.csv")
-        for when, iteration in (("before", rows[0]["iteration"]), ("after ", rows[-1]["iteration"])):
+        for moment, iteration in (("before", rows[0]["iteration"]), ("after ", rows[-1]["iteration"])):
             for row in rows:
                 if row["iteration"] == iteration and row["rival"] != BEST:
-                    log(f"{when} against {format_row(row)}")
+                    log(f"{moment} against {format_row(row)}")
         names = {"metrics": "metrics.csv", "evaluations": "evaluations.csv", "plot": "metrics.png"}
         names |= {"report": "report.html", "replay": "evaluation.echelon"}
         files = {title: folder / name for title, name in names.items()}

@@ -159,36 +159,41 @@ def evaluate(
     """
     require(task != PIECES, "task", "one battle: the set pieces are played by echelon.skill_profile", task)
     task = find_task(task)
-    chosen = seeds_of(task, battles, seeds)
-    asked = split is None and chosen == seeds_of(task, None, None)
+    match_seeds = seeds_of(task, battles, seeds)
+    is_full_set = split is None and match_seeds == seeds_of(task, None, None)
     policy = path_text(policy)
     if not isinstance(policy, str):
         check_policy(policy)
     names = opponent_names(task.protocol.opponents if opponents is None else opponents)
     name = policy if isinstance(policy, str) else POLICY
-    others = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
+    given_policies = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
     with evaluation_mode(policy):
         if arena is None:
-            where = place_of(policy, device if cluster is None else "cpu")
+            policy_device = place_of(policy, device if cluster is None else "cpu")
             config = in_split(task.evaluation_config, split)
-            known, ids = commanders_of((name, policy), others, config, env, where)
-            most = min(number_of_battles(batch, "batch"), 2 * len(chosen) * len(names))
-            how = (most, precision, compiled, cuda_graph)
-            arena, provenance = make_arena(config, known.__getitem__, where, cluster, *how), provenance_of(policy)
+            policies, ids = commanders_of((name, policy), given_policies, config, env, policy_device)
+            batch_size = min(number_of_battles(batch, "batch"), 2 * len(match_seeds) * len(names))
+            options = (batch_size, precision, compiled, cuda_graph)
+            arena, provenance = (
+                make_arena(config, policies.__getitem__, policy_device, cluster, *options),
+                provenance_of(policy),
+            )
         else:
             require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
             require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
             require(split is None, "split", "that of the arena's config, where an arena is given", split)
-            ids, provenance = {each: each for each in (name, *names)}, UNKNOWN
-        chosen = [placed_seed(seed, arena.config.split) for seed in chosen]
-        played = play_match(arena, ids[name], [ids[other] for other in names], chosen, recorder, watch, sink)
+            ids, provenance = {key: key for key in (name, *names)}, UNKNOWN
+        match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
+        results = play_match(
+            arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink
+        )
     return Evaluation(
         task=task.name,
         fingerprint=task.fingerprint,
         policy=name,
-        results={other: played[ids[other]] for other in names},
-        seeds=tuple(chosen),
-        by_protocol=tuple(names) == task.protocol.opponents and asked,
+        results={opponent: results[ids[opponent]] for opponent in names},
+        seeds=tuple(match_seeds),
+        by_protocol=tuple(names) == task.protocol.opponents and is_full_set,
         by_side=arena.config.is_unequal,
         versions={
             **versions_of(arena.processor),
@@ -196,7 +201,7 @@ def evaluate(
             "compiled": arena.compiled,
         },
         split=arena.config.split,
-        met=met_before(provenance, arena.config, entries_of(ids[name], ids, others)),
+        met=met_before(provenance, arena.config, entries_of(ids[name], ids, given_policies)),
     )
 
 
@@ -209,8 +214,8 @@ def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> li
     if seeds is not None:
         is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str) and len(seeds) > 0
         require(is_list, "seeds", "a list of at least one seed", seeds)
-        asked = 2 * len(seeds) if battles is None else battles
-        require(asked == 2 * len(seeds), "battles", f"{2 * len(seeds)}, two for each of seeds, or absent", battles)
+        requested = 2 * len(seeds) if battles is None else battles
+        require(requested == 2 * len(seeds), "battles", f"{2 * len(seeds)}, two for each of seeds, or absent", battles)
         return [one_seed(seed) for seed in seeds]
     count = whole_within("battles", task.protocol.battles if battles is None else battles, BATTLES)
     return battle_seeds(task.protocol.seed, count)
@@ -218,12 +223,12 @@ def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> li
 
 def opponent_names(opponents: Any) -> list[str]:
     is_list = isinstance(opponents, Iterable) and not isinstance(opponents, str | bytes)
-    names = [path_text(each) for each in opponents] if is_list else []
+    names = [path_text(entry) for entry in opponents] if is_list else []
     limit = "a list of at least one name, or policies by name"
     require(len(names) > 0 and all(isinstance(name, str) for name in names), "opponents", limit, opponents)
     if isinstance(opponents, Mapping):
-        for name, given in opponents.items():
-            require(is_policy(given), f"opponents[{name!r}]", "a policy (names and paths: in a list)", given)
+        for name, value in opponents.items():
+            require(is_policy(value), f"opponents[{name!r}]", "a policy (names and paths: in a list)", value)
     return list(dict.fromkeys(names))
 
 
@@ -251,21 +256,21 @@ def commanders_of(
     """
     policies: dict[str, TeamPolicy] = {}
     ids: dict[str, str] = {}
-    for name, given in ((own[0], None if isinstance(own[1], str) else own[1]), *others.items()):
+    for name, value in ((own[0], None if isinstance(own[1], str) else own[1]), *others.items()):
         if name in ids:
-            require(given is None and name != POLICY, "opponents", f"other names than {POLICY}", name)
-        elif given is None:
+            require(value is None and name != POLICY, "opponents", f"other names than {POLICY}", name)
+        elif value is None:
             commander = resolve(name)
             policy = commander.policy(config, device)
             # Equal weights may stand under model settings that differ without changing any weight.
-            known = policies.get(commander.id, policy)
-            is_same = getattr(known, "model", None) == getattr(policy, "model", None)
+            loaded = policies.get(commander.id, policy)
+            is_same = getattr(loaded, "model", None) == getattr(policy, "model", None)
             ids[name] = commander.id if is_same else name
             policies[ids[name]] = policy
         else:
-            policy = team_policy_of(given, env if name == own[0] else None, config, device)
-            if not isinstance(given, ActorCritic):
-                with evaluation_mode(given), kept_generators(device):
+            policy = team_policy_of(value, env if name == own[0] else None, config, device)
+            if not isinstance(value, ActorCritic):
+                with evaluation_mode(value), kept_generators(device):
                     check_decision(name, policy, config, device)
             ids[name], policies[name] = name, policy
     return policies, ids
@@ -281,8 +286,8 @@ def evaluation_mode(*policies: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        for module, was in were:
-            module.training = was
+        for module, was_training in were:
+            module.training = was_training
 
 
 def versions_of(processor: str) -> dict[str, Any]:
@@ -313,9 +318,9 @@ def entries_of(own: str, ids: Mapping[str, str], given: Mapping[str, Any]) -> di
         given: opponents by name, None for those that the name means.
     """
     entries: dict[str, str | None] = {}
-    for name, each in given.items():
-        hashed = weight_hash(each.state_dict()) if isinstance(each, ActorCritic) else None
-        entries[name] = SELF if ids[name] == own else ids[name] if each is None else hashed
+    for name, opponent in given.items():
+        hashed = weight_hash(opponent.state_dict()) if isinstance(opponent, ActorCritic) else None
+        entries[name] = SELF if ids[name] == own else ids[name] if opponent is None else hashed
     return entries
 
 
@@ -339,5 +344,7 @@ def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str
 def met_line(met: Mapping[str, Any]) -> str:
     """What `met_before` found, in one line."""
     verdicts = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
-    parts = {verdict: [name for name, one in verdicts.items() if one == verdict] for verdict in VERDICTS}
-    return "in training " + "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in parts.items() if names)
+    by_verdict = {verdict: [name for name, answer in verdicts.items() if answer == verdict] for verdict in VERDICTS}
+    return "in training " + "; ".join(
+        f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names
+    )

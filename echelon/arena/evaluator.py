@@ -194,8 +194,8 @@ class Evaluator:
         recorder: Recorder | None = None,
     ) -> list[Score]:
         with evaluation_mode(self.policy):
-            found = evaluate(LEARNER, self.task, opponents, battles=battles, arena=arena, recorder=recorder)
-        return [Score(name, result, found.by_side) for name, result in found.results.items()]
+            evaluation = evaluate(LEARNER, self.task, opponents, battles=battles, arena=arena, recorder=recorder)
+        return [Score(name, result, evaluation.by_side) for name, result in evaluation.results.items()]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
         """Append the scores to `evaluations.csv`, and what both teams did to `behaviour.csv`; `seconds` is the training
@@ -204,11 +204,11 @@ class Evaluator:
             self.open_table(self.last_iteration)
         assert self.table is not None and self.behaviour is not None
         for score in scores:
-            when = {"iteration": iteration, "agent_steps": agent_steps}
-            self.table.write({**when, "seconds": round(seconds, 1), **score.row()})
-            for who, is_x in ((LEARNER, True), (RIVAL, False)):
-                did = {name: round(mean, 4) for name, mean in score.result.mean_stats(is_x).items()}
-                self.behaviour.write({**when, "rival": score.rival, "team": who, **did})
+            counters = {"iteration": iteration, "agent_steps": agent_steps}
+            self.table.write({**counters, "seconds": round(seconds, 1), **score.row()})
+            for team, x in ((LEARNER, True), (RIVAL, False)):
+                stats = {name: round(mean, 4) for name, mean in score.result.mean_stats(x).items()}
+                self.behaviour.write({**counters, "rival": score.rival, "team": team, **stats})
 
 
 def frozen_copy(policy: ActorCritic) -> ActorCritic:

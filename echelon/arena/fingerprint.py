@@ -98,22 +98,22 @@ def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) ->
     """`[B, A, D]` uniform actions in [-1, 1), sampled from the seed of each battle, `seeds [B]`."""
     team, width = list(env.group_map).index(group), layout.action_width(env.config.comm_dim)
     mechs = len(env.group_map[group])
-    drawn = noise.uniform(seeds, 2 * decision + team, RANDOM_ACTIONS, mechs * width)
-    return drawn.unflatten(1, (mechs, width)) * 2 - 1
+    samples = noise.uniform(seeds, 2 * decision + team, RANDOM_ACTIONS, mechs * width)
+    return samples.unflatten(1, (mechs, width)) * 2 - 1
 
 
 def leaves(tree: TensorDict | State | Maps) -> dict[str, Tensor]:
     """All tensors of a nested structure, keyed by path."""
     if isinstance(tree, TensorDict):
         return dict(tree.flatten_keys("/").items())
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name in type(tree).__dataclass_fields__:
         value = getattr(tree, name)
         if isinstance(value, Tensor):
-            found |= {} if is_off(name, value) else {name: value}
+            tensors |= {} if is_off(name, value) else {name: value}
         else:
-            found |= {f"{name}/{n}": v for n, v in leaves(value).items()}
-    return found
+            tensors |= {f"{name}/{n}": v for n, v in leaves(value).items()}
+    return tensors
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> Any:

@@ -60,17 +60,17 @@ def fork(
         ConfigError, FileError: as `whatif`.
     """
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
-    known = of_replay(replay, index)
-    edits = checked_changes(known.config, mech, intervention, changes)
-    heirs = replace(known, blue=blue or known.blue, red=red or known.red)
-    arena, own = arena_of(known, device, 1, heirs)
-    (result,) = arena.play([own]).results
-    check_same(known, result)
-    check_time(at_s, result, known)
-    chance = own.seed if seed is None else placed_seed(one_seed(seed), known.config.split)
-    after = Battle(commander_of(heirs.blue).id, commander_of(heirs.red).id, chance)
-    change = Fork(int(at_s / known.config.rules.decision_s), after, mech, intervention, edits)
-    return with_fork(replay, index, change, record_fork(arena, own, change, known, heirs))
+    setup = of_replay(replay, index)
+    edits = checked_changes(setup.config, mech, intervention, changes)
+    forked_setup = replace(setup, blue=blue or setup.blue, red=red or setup.red)
+    arena, battle_again = arena_of(setup, device, 1, forked_setup)
+    (result,) = arena.play([battle_again]).results
+    check_same(setup, result)
+    check_time(at_s, result, setup)
+    chance = battle_again.seed if seed is None else placed_seed(one_seed(seed), setup.config.split)
+    after = Battle(commander_of(forked_setup.blue).id, commander_of(forked_setup.red).id, chance)
+    change = Fork(int(at_s / setup.config.rules.decision_s), after, mech, intervention, edits)
+    return with_fork(replay, index, change, record_fork(arena, battle_again, change, setup, forked_setup))
 
 
 def checked_changes(
@@ -78,10 +78,10 @@ def checked_changes(
 ) -> tuple[tuple[int, str, float], ...]:
     """The edits of a fork, once all that is other in it is checked."""
     whole_within("mech", mech, Limits(0, config.num_mechs - 1))
-    is_known = intervention is None or intervention in ALL_INTERVENTIONS
-    require(is_known, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
-    is_told = config.command.enabled or intervention != "follow_order"
-    require(is_told, "intervention", "another where no orders are given", intervention)
+    is_intervention = intervention is None or intervention in ALL_INTERVENTIONS
+    require(is_intervention, "intervention", f"one of {', '.join(ALL_INTERVENTIONS)}", intervention)
+    is_possible = config.command.enabled or intervention != "follow_order"
+    require(is_possible, "intervention", "another where no orders are given", intervention)
     return tuple(checked_edit(config, edit) for edit in changes)
 
 
@@ -110,14 +110,14 @@ def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup
 
 def with_fork(replay: Replay, index: int, change: Fork, forked: Replay) -> Replay:
     """A recorded battle and its fork as one replay."""
-    was, (became,) = replay.battles[index], forked.battles
-    check_same_before(was, became, change.decision)
-    return Replay(replay.about, [was, became])
+    original, (replayed,) = replay.battles[index], forked.battles
+    check_same_before(original, replayed, change.decision)
+    return Replay(replay.about, [original, replayed])
 
 
 def check_same_before(was: Recorded, became: Recorded, decision: int) -> None:
     """Raise `FileError` where a battle that was played again differs from what was recorded before its fork."""
     for name in ("pos", "yaw", "hp", "heat"):
-        recorded, again = (getattr(battle, name)[: decision + 1] for battle in (was, became))
+        recorded, replayed = (getattr(battle, name)[: decision + 1] for battle in (was, became))
         limit = f"as recorded in its first {decision} decisions"
-        expect(np.array_equal(recorded, again), f"{name} of the battle played again", limit, "something else")
+        expect(np.array_equal(recorded, replayed), f"{name} of the battle played again", limit, "something else")

@@ -56,8 +56,8 @@ def bootstrap_interval(samples: Sequence[np.ndarray], of: Callable[..., Any], ax
     """`low` and `high`, ends of the 95 % bootstrap interval (percentiles) of what `of` makes of samples of units."""
     from scipy.stats import bootstrap  # takes a second to import
 
-    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
-    return bootstrap(samples, of, axis=axis, rng=np.random.default_rng(0), **how).confidence_interval
+    options: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
+    return bootstrap(samples, of, axis=axis, rng=np.random.default_rng(0), **options).confidence_interval
 
 
 MOST_PLAYED = 10**7
@@ -103,8 +103,8 @@ class Result:
     @property
     def x_points_95(self) -> tuple[float, float]:
         """The same of its points a battle."""
-        drawn = [outcome.winner == Winner.DRAW for outcome in self.outcomes]
-        return interval_over_seeds([won + half / 2 for won, half in zip(self.won_by_x, drawn, strict=True)])
+        drawn_by_seed = [outcome.winner == Winner.DRAW for outcome in self.outcomes]
+        return interval_over_seeds([won + half / 2 for won, half in zip(self.won_by_x, drawn_by_seed, strict=True)])
 
     def win_rates_by_side(self, x: bool) -> dict[str, float]:
         """Share of its battles as `blue` and as `red` that X won, if `x`, else Y."""
@@ -129,7 +129,7 @@ class Result:
     def row(self, by_side: bool = False) -> dict[str, Any]:
         """Battles, wins and draws of X, its win rate with the ends of the 95 % interval, its means of the chief
         statistics, and its rates by side if asked."""
-        (low, high), own, enemy = self.x_win_rate_95, self.mean_stats(x=True), self.mean_stats(x=False)
+        (low, high), stats, enemy_stats = self.x_win_rate_95, self.mean_stats(x=True), self.mean_stats(x=False)
         rates = self.win_rates_by_side(x=True) if by_side else {}
         return {
             "battles": self.battles,
@@ -138,9 +138,9 @@ class Result:
             "win_rate": self.x_wins / self.battles,
             "low": low,
             "high": high,
-            **{name: own[name] for name in ("kills", "deaths", "damage", "zone_s")},
-            "kill_ratio": own["kills"] / max(own["deaths"], 1 / self.battles),
-            "enemy_zone_s": enemy["zone_s"],
+            **{name: stats[name] for name in ("kills", "deaths", "damage", "zone_s")},
+            "kill_ratio": stats["kills"] / max(stats["deaths"], 1 / self.battles),
+            "enemy_zone_s": enemy_stats["zone_s"],
             **{f"win_rate_{side}": rate for side, rate in rates.items()},
         }
 
@@ -223,8 +223,8 @@ class Match:
         self.others, self.battles = tuple(others), battles
         total = battles * len(others)
         policies = {**others, self.x: policy}
-        for name, each in policies.items():
-            require(is_policy(each), f"policy {name!r}", "a TeamPolicy, no class nor name", each)
+        for name, candidate in policies.items():
+            require(is_policy(candidate), f"policy {name!r}", "a TeamPolicy, no class nor name", candidate)
         size = total if batch is None else min(batch, total)
         self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled, cuda_graph)
 
@@ -270,18 +270,18 @@ def play_match(
     Returns:
         A result per opponent, by name.
     """
-    sides = [pair for other in others for pair in ((x, other), (other, x))]
-    battles = [Battle(*pair, own) for own in seeds for pair in sides]
-    played = arena.play_all(battles, recorder, sink)
+    sides = [pair for opponent in others for pair in ((x, opponent), (opponent, x))]
+    battles = [Battle(*pair, seed) for seed in seeds for pair in sides]
+    played_batches = arena.play_all(battles, recorder, sink)
     require(watch is None or callable(watch), "watch", "a function of (batches, battles, arena)", watch)
-    watched = played if watch is None else watch(played, len(battles), arena)
+    watched = played_batches if watch is None else watch(played_batches, len(battles), arena)
     require(isinstance(watched, Iterable), "what watch returns", "the batches that it is given", watched)
     batches = list(watched)
     outcomes = [outcome for batch in batches for outcome in batch.results]
     seconds = sum(batch.seconds for batch in batches) / len(others)
-    own = {name: places(others, name, range(2 * len(seeds))) for name in others}
+    positions = {name: places(others, name, range(2 * len(seeds))) for name in others}
     names = stat_names(arena.config.catalog)
-    return {name: Result([outcomes[p] for p in where], seconds, names) for name, where in own.items()}
+    return {name: Result([outcomes[p] for p in indices], seconds, names) for name, indices in positions.items()}
 
 
 def places(others: Sequence[str], other: str, battles: Sequence[int]) -> list[int]:
@@ -332,5 +332,5 @@ def named_match(
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:
     """The replay of what was recorded of a match between `x` and `y`. X is blue in battles with an even index."""
-    sides = [(x, y) if place % 2 == 0 else (y, x) for place in recorder.battles]
+    sides = [(x, y) if index % 2 == 0 else (y, x) for index in recorder.battles]
     return recorder.finish(blue=[blue for blue, _ in sides], red=[red for _, red in sides])

@@ -36,22 +36,22 @@ OUTCOME = record(
 
 def read_claims(path: Path, check: Check, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
     """The JSON object in a stranger's file, with the fields that `check` asks for."""
-    told = parse_json(path.name, read_file(path, limit))
-    check(path.name, told)
-    return dict(told)
+    claims = parse_json(path.name, read_file(path, limit))
+    check(path.name, claims)
+    return dict(claims)
 
 
 def require_same_rules(told: Mapping[str, Any], where: str) -> None:
     """Refuse what was played under other rules, or on maps of another maker, than today's."""
-    name, _, part = where.partition(": ")
+    name, _, field = where.partition(": ")
     with as_file_error(name):
-        theirs = stored_versions(told, part)
-    expect(theirs == current_versions(), where, f"of {current_versions()}", theirs)
+        versions = stored_versions(told, field)
+    expect(versions == current_versions(), where, f"of {current_versions()}", versions)
 
 
 def require_same(ours: Any, told: Any, where: str, ours_with: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
     """Refuse numbers, or battles, that are not those found here, and say with what both were found."""
     difference = first_difference(ours, told, where)
     if difference:
-        here, there = (f"torch {versions['torch']} on {versions['device']}" for versions in (ours_with, made_with))
-        raise FileError(f"{difference}; fought with {here}, made with {there}")
+        local, remote = (f"torch {versions['torch']} on {versions['device']}" for versions in (ours_with, made_with))
+        raise FileError(f"{difference}; fought with {local}, made with {remote}")

@@ -63,8 +63,8 @@ class RayArena(BatchArena):
         self.tasks = tasks
         recipe = Recipe(env, str(tasks.args.device), batch, precision, compiled, cuda_graph, allowed_modules())
         self.recipe = (uuid.uuid4().hex, tasks.share(recipe))
-        [(_, (*how, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
-        super().__init__(env, policies, torch.device("cpu"), batch, *how)
+        [(_, (*options, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
+        super().__init__(env, policies, torch.device("cpu"), batch, *options)
         self.processor = processor
         self.shared: dict[str, Any] = {}
         """What Ray calls the policies that workers were given, by name."""
@@ -73,8 +73,8 @@ class RayArena(BatchArena):
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> BatchResult:
         """Play one batch, as `BatchArena.play`, in one task."""
-        [(_, played)] = self._play(battles, [0, len(battles)], recorder, sink)
-        return played
+        [(_, result)] = self._play(battles, [0, len(battles)], recorder, sink)
+        return result
 
     def play_batches(
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
@@ -91,29 +91,29 @@ class RayArena(BatchArena):
     ) -> Generator[tuple[int, BatchResult], None, None]:
         """Play the battles between each two of `starts`; the first of these batches, if it is recorded, first."""
         require(sink is None, "sink", "None where workers play the battles", sink)
-        parts = [battles[start:end] for start, end in itertools.pairwise(starts)]
-        calls = [self._call(part, recorder if number == 0 else None) for number, part in enumerate(parts)]
-        names = [f"{len(part)} battles from number {start}" for part, start in zip(parts, starts, strict=False)]
-        held: list[tuple[int, BatchResult]] = []
-        began = time.perf_counter()
-        for number, (results, watched) in self.tasks.results(play_on_worker, calls, names):
-            now = time.perf_counter()
-            held.append((starts[number], BatchResult(results, now - began)))
-            began = now
-            if recorder is not None and watched is not None:
+        chunks = [battles[start:end] for start, end in itertools.pairwise(starts)]
+        calls = [self._call(chunk, recorder if number == 0 else None) for number, chunk in enumerate(chunks)]
+        names = [f"{len(chunk)} battles from number {start}" for chunk, start in zip(chunks, starts, strict=False)]
+        pending: list[tuple[int, BatchResult]] = []
+        start_s = time.perf_counter()
+        for number, (results, worker_recorder) in self.tasks.results(play_on_worker, calls, names):
+            now_s = time.perf_counter()
+            pending.append((starts[number], BatchResult(results, now_s - start_s)))
+            start_s = now_s
+            if recorder is not None and worker_recorder is not None:
                 # Recorded far away: what was written there is what this one holds.
-                vars(recorder).update(vars(watched))
-                held, recorder = [held[-1], *held[:-1]], None
+                vars(recorder).update(vars(worker_recorder))
+                pending, recorder = [pending[-1], *pending[:-1]], None
             if recorder is None:
-                yield from held
-                held = []
+                yield from pending
+                pending = []
 
     def _call(self, battles: Sequence[Battle], recorder: Recorder | None) -> tuple[Any, ...]:
         """Arguments of the task that plays these battles."""
         for name in {name for battle in battles for name in battle[:2]} - self.shared.keys():
             self.shared[name] = self.tasks.share(self.policies(name))
-        known = {name: self.shared[name] for battle in battles for name in battle[:2]}
-        return (*self.recipe, known, [tuple(battle) for battle in battles], recorder)
+        policies = {name: self.shared[name] for battle in battles for name in battle[:2]}
+        return (*self.recipe, policies, [tuple(battle) for battle in battles], recorder)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +133,8 @@ class Recipe:
             allow_module(module)
             import_module(module, f"--allow-module {module}")
         device = torch.device(self.device)
-        how = (device, self.batch, compute_of(self.precision, device), self.compiled, self.cuda_graph)
-        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *how)
+        options = (device, self.batch, compute_of(self.precision, device), self.compiled, self.cuda_graph)
+        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *options)
 
 
 _arenas: dict[str, BatchArena] = {}

@@ -140,15 +140,15 @@ def resolve(name: str | os.PathLike[str]) -> Commander:
         return Commander(text, open_checkpoint(find_checkpoint(text)))
     if OBJECT_NAME.fullmatch(text):
         return Commander(text, factory=import_object(text))
-    told = text if text.isprintable() and text else repr(text)
-    raise UnknownNameError(f"{told}: expected {forms()}, found none{available_checkpoints(text)}")
+    shown_name = text if text.isprintable() and text else repr(text)
+    raise UnknownNameError(f"{shown_name}: expected {forms()}, found none{available_checkpoints(text)}")
 
 
 def available_checkpoints(name: str) -> str:
     """The checkpoints in the folder where `name` is not, as an ending of a sentence."""
     folder = Path(name).parent
-    found = [path.name for path in checkpoints_in(folder)] if "/" in name and name.isprintable() else []
-    return f"; {folder} has {', '.join(found[-SHOWN:])}" if found else ""
+    checkpoints = [path.name for path in checkpoints_in(folder)] if "/" in name and name.isprintable() else []
+    return f"; {folder} has {', '.join(checkpoints[-SHOWN:])}" if checkpoints else ""
 
 
 def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
@@ -158,11 +158,11 @@ def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
 
 def named_checkpoint(name: str | os.PathLike[str]) -> Checkpoint:
     """The checkpoint of a trained commander; for errors see `resolve`, and a commander without one is refused."""
-    found = resolve(name).checkpoint
+    checkpoint = resolve(name).checkpoint
     limit = f"{TRAINED}:NAME, a checkpoint or run folder, or an entry of a league"
-    require(found is not None, "a trained policy", limit, name)
-    assert found is not None
-    return found
+    require(checkpoint is not None, "a trained policy", limit, name)
+    assert checkpoint is not None
+    return checkpoint
 
 
 def load_policy(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> ActorCritic:
@@ -182,8 +182,8 @@ def load_policy(name: str | os.PathLike[str], device: torch.device | str = "cpu"
 def common_env(commanders: Sequence[Commander]) -> EnvConfig:
     """The environment config that all trained commanders share; `EnvConfig.small` if none is trained."""
     envs = list({commander.id: env for commander in commanders if (env := commander.env) is not None}.values())
-    for other in envs[1:]:
-        difference = battle_difference(envs[0].signature(), other.signature())
+    for other_env in envs[1:]:
+        difference = battle_difference(envs[0].signature(), other_env.signature())
         if difference:
             raise ConfigError(f"the commanders come from different battles, choose one with --env: {difference}")
     return envs[0] if envs else EnvConfig.small()

@@ -51,7 +51,7 @@ class PieceResult:
     @property
     def interval(self) -> tuple[float, float]:
         """Ends of the 95 % interval of the win rate, as `win_rate_interval` has it."""
-        return win_rate_interval([float(one) for one in self.won])
+        return win_rate_interval([float(is_win) for is_win in self.won])
 
     def row(self) -> dict[str, Any]:
         low, high = self.interval
@@ -85,11 +85,11 @@ class SkillProfile:
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
         results = {
-            name: {"skill": one.skill, "opponent": one.opponent, **one.row(), "won": list(one.won)}
-            for name, one in self.results.items()
+            name: {"skill": result.skill, "opponent": result.opponent, **result.row(), "won": list(result.won)}
+            for name, result in self.results.items()
         }
-        whole = {"set": PIECES, "policy": self.policy, "win_rate": self.win_rate, "versions": dict(self.versions)}
-        return {**whole, "seeds": list(self.seeds), "pieces": results}
+        profile = {"set": PIECES, "policy": self.policy, "win_rate": self.win_rate, "versions": dict(self.versions)}
+        return {**profile, "seeds": list(self.seeds), "pieces": results}
 
     def __str__(self) -> str:
         """A line for each piece: its bar, the share won with its interval, and the skill."""
@@ -127,23 +127,23 @@ def skill_profile(
         ConfigError: there is no such piece, or an argument is out of range.
         FileError: a name means no commander, or its checkpoint does not fit these battles.
     """
-    chosen = [find_piece(name) for name in piece_names(names)]
+    set_pieces = [find_piece(name) for name in piece_names(names)]
     count = whole_within("seeds", seeds, Limits(1, 10**6, "seeds"))
-    own = battle_seeds(SEED, 2 * count)
+    set_seeds = battle_seeds(SEED, 2 * count)
     policy = path_text(policy)
     if not isinstance(policy, str):
         check_policy(policy)
-    where = resolve_device(place_of(policy, device))
-    compute = compute_of(precision, where)
-    how = (where, min(number_of_battles(batch, "batch"), count), compute, compiled, cuda_graph)
+    device_used = resolve_device(place_of(policy, device))
+    compute = compute_of(precision, device_used)
+    options = (device_used, min(number_of_battles(batch, "batch"), count), compute, compiled, cuda_graph)
     results = {}
     with evaluation_mode(policy):
-        for piece in chosen:
-            results[piece.name] = play_piece(piece, policy, own, *how)
+        for piece in set_pieces:
+            results[piece.name] = play_piece(piece, policy, set_seeds, *options)
             if on_piece is not None:
                 on_piece(piece.name)
-    versions = {**versions_of(processor_name(where)), "precision": precision_of(compute)}
-    return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(own), versions)
+    versions = {**versions_of(processor_name(device_used)), "precision": precision_of(compute)}
+    return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(set_seeds), versions)
 
 
 def piece_names(names: Sequence[str] | None) -> list[str]:
@@ -167,14 +167,16 @@ def play_piece(
     """Let a policy, or the commander of a name, play a piece on each of `seeds`."""
     config = piece.scenario.config
     if isinstance(policy, str):
-        own = resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
+        learner = resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
     else:
-        own = team_policy_of(policy, None, config, device)
-    known = {POLICY: own, OTHER: resolve(piece.opponent).policy(config, device)}
-    arena = BatchArena(config, known.__getitem__, device, batch, compute, compiled, cuda_graph)
+        learner = team_policy_of(policy, None, config, device)
+    policies = {POLICY: learner, OTHER: resolve(piece.opponent).policy(config, device)}
+    arena = BatchArena(config, policies.__getitem__, device, batch, compute, compiled, cuda_graph)
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
-    played = [one for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for one in batch.results]
+    outcomes = [
+        result for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for result in batch.results
+    ]
     wins = Winner[piece.side.upper()]
-    draws = sum(one.winner == Winner.DRAW for one in played)
-    won = tuple(one.winner == wins for one in played)
-    return PieceResult(piece.skill, piece.opponent, won, draws, tuple(played))
+    draws = sum(result.winner == Winner.DRAW for result in outcomes)
+    is_won = tuple(result.winner == wins for result in outcomes)
+    return PieceResult(piece.skill, piece.opponent, is_won, draws, tuple(outcomes))

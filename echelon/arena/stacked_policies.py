@@ -55,8 +55,8 @@ class SharedTeam:
 
     def members(self, mechs: int) -> dict[str, tuple[int, ...]]:
         """The mechs of a team of `mechs` that each commands, by name."""
-        others = tuple(place for place in range(mechs) if place not in self.places)
-        return {self.own: self.places, self.rest: others}
+        partners = tuple(mech for mech in range(mechs) if mech not in self.places)
+        return {self.own: self.places, self.rest: partners}
 
 
 class BatchSlot(NamedTuple):
@@ -85,11 +85,11 @@ class Part(NamedTuple):
         """The part that teams of `count` mechs in this order are, None for all of them."""
         if all(slot.mechs is None for slot in slots):
             return None
-        every = tuple(range(count))
+        all_mechs = tuple(range(count))
         listed = [
             (slot.row, team, mech)
             for team, slot in enumerate(slots)
-            for mech in (every if slot.mechs is None else slot.mechs)
+            for mech in (all_mechs if slot.mechs is None else slot.mechs)
         ]
         return Part(*torch.tensor(listed, device=device).T)
 
@@ -113,10 +113,10 @@ def blocks_of(slots: Sequence[BatchSlot]) -> list[list[int]]:
     """Arrange teams in blocks: lists of `SLOTS` rows, each row in its slot, -1 for an empty slot."""
     height = max(Counter(slot.place for slot in slots).values())
     blocks = [[-1] * SLOTS for _ in range(height)]
-    filled: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for slot in slots:
-        blocks[filled[slot.place]][slot.place] = slot.row
-        filled[slot.place] += 1
+        blocks[counts[slot.place]][slot.place] = slot.row
+        counts[slot.place] += 1
     return blocks
 
 
@@ -153,34 +153,36 @@ class StackedPolicies:
         mechs: int,
     ) -> None:
         self.forward, self.mechs, device = forward, mechs, forward.device
-        blocks_by_policy = [blocks_of(own) for own in slots]
+        blocks_by_policy = [blocks_of(policy_slots) for policy_slots in slots]
         own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
-        states = [weights for weights, own in zip(own_weights, blocks_by_policy, strict=True) for _ in own]
-        blocks = [block for own in blocks_by_policy for block in own]
+        states = [
+            weights for weights, per_policy in zip(own_weights, blocks_by_policy, strict=True) for _ in per_policy
+        ]
+        blocks = [block for per_policy in blocks_by_policy for block in per_policy]
         chunk = forward.chunk or -(-len(blocks) // forward.threads)
         # The last chunk is padded with blocks of empty slots.
         spare = -len(blocks) % chunk
         states, blocks = states + states[-1:] * spare, blocks + [[-1] * SLOTS] * spare
         weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
         index = torch.tensor(blocks, device=device)
-        self.chunks = [slice(at, at + chunk) for at in range(0, len(blocks), chunk)]
-        self.weights = [{name: stack[own] for name, stack in weights.items()} for own in self.chunks]
+        self.chunks = [slice(start, start + chunk) for start in range(0, len(blocks), chunk)]
+        self.weights = [{name: stack[chunk_slice] for name, stack in weights.items()} for chunk_slice in self.chunks]
         """Stacked weights per chunk, `[n, ...]` for n blocks."""
-        self.index = [index[own].clamp_min(0) for own in self.chunks]
+        self.index = [index[chunk_slice].clamp_min(0) for chunk_slice in self.chunks]
         """Rows of the batch per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
         spec = forward.base.memory.spec()
         self.memory: list[MemoryState] = [
             {
-                name: torch.zeros(*own.shape, mechs, *leaf.shape, dtype=torch.float32, device=device)
+                name: torch.zeros(*slot_index.shape, mechs, *leaf.shape, dtype=torch.float32, device=device)
                 for name, leaf in spec.items()
             }
-            for own in self.index
+            for slot_index in self.index
         ]
         """What the mechs remember per chunk, `[n, SLOTS, A, *shape]` by name."""
         self.commanded = [row for block in blocks for row in block if row >= 0]
         """Rows of the teams commanded, on the host: G of them, in the order of the policies."""
-        ends = [sum(len(own) for own in slots[: number + 1]) for number in range(len(slots))]
-        self.places = [range(end - len(own), end) for end, own in zip(ends, slots, strict=True)]
+        ends = [sum(len(policy_slots) for policy_slots in slots[: number + 1]) for number in range(len(slots))]
+        self.places = [range(end - len(policy_slots), end) for end, policy_slots in zip(ends, slots, strict=True)]
         """Of each policy the places of its teams in `commanded`."""
         self.part = Part.of(self._in_order(slots), mechs, device)
         self.keeps_embed = False
@@ -193,8 +195,12 @@ class StackedPolicies:
 
     def _in_order(self, slots: Sequence[Sequence[BatchSlot]]) -> list[BatchSlot]:
         """Slots of all policies in the order of `commanded`."""
-        by_row = [{slot.row: slot for slot in own} for own in slots]
-        return [own[self.commanded[at]] for own, places in zip(by_row, self.places, strict=True) for at in places]
+        by_row = [{slot.row: slot for slot in policy_slots} for policy_slots in slots]
+        return [
+            slot_of[self.commanded[index]]
+            for slot_of, indices in zip(by_row, self.places, strict=True)
+            for index in indices
+        ]
 
     def distribution(self, observation: BatchObservation) -> tuple[Tensor, Tensor]:
         """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
@@ -222,17 +228,20 @@ class StackedPolicies:
 
     def memories(self) -> TensorDictBase:
         """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""
-        parts = [TensorDict(part, [*own.shape, self.mechs]) for part, own in zip(self.memory, self.index, strict=True)]
-        return torch.cat([part.flatten(0, 1) for part in parts])[self.used]
+        chunks = [
+            TensorDict(leaves, [*index.shape, self.mechs])
+            for leaves, index in zip(self.memory, self.index, strict=True)
+        ]
+        return torch.cat([chunk.flatten(0, 1) for chunk in chunks])[self.used]
 
     def remember(self, memories: TensorDictBase) -> None:
         """Let the teams in `rows` remember what `memories` returned."""
-        at = 0
-        for part, own in zip(self.memory, self.index, strict=True):
-            here = (self.used >= at) & (self.used < at + own.numel())
-            for name, leaf in part.items():
-                leaf.flatten(0, 1)[self.used[here] - at] = memories.get(name)[here]
-            at += own.numel()
+        start = 0
+        for leaves, index in zip(self.memory, self.index, strict=True):
+            in_chunk = (self.used >= start) & (self.used < start + index.numel())
+            for name, leaf in leaves.items():
+                leaf.flatten(0, 1)[self.used[in_chunk] - start] = memories.get(name)[in_chunk]
+            start += index.numel()
 
     def graph_key(self) -> Hashable:
         """Nothing: weights, memory and noise lie where they are."""
@@ -294,8 +303,8 @@ class PolicySlots:
         action = output.get("action") if isinstance(output, TensorDictBase) else None
         shape = (len(rows), mechs, observation.noise.shape[-1])
         if not isinstance(action, Tensor) or action.shape != shape:
-            found = tuple(action.shape) if isinstance(action, Tensor) else "none"
-            raise ConfigError(f"the action of {type(self.policy).__name__} must be of shape {shape}, got {found}")
+            actual = tuple(action.shape) if isinstance(action, Tensor) else "none"
+            raise ConfigError(f"the action of {type(self.policy).__name__} must be of shape {shape}, got {actual}")
         remembered = output.get(("next", "memory"), self.memory)
         if self.graph_key() is None:
             self.memory = remembered
@@ -339,15 +348,15 @@ class ValueEstimates:
         self.count = count
         self.followed: list[tuple[StackedPolicies, list[Followed]]] = []
         for decider, policies in stacked:
-            own = [
-                found
-                for policy, places in zip(policies, decider.places, strict=True)
+            teams = [
+                followed
+                for policy, positions in zip(policies, decider.places, strict=True)
                 for side in (0, 1)
-                if (found := self._teams_of(policy, decider, places, side, battles, sizes)) is not None
+                if (followed := self._teams_of(policy, decider, positions, side, battles, sizes)) is not None
             ]
-            decider.keeps_embed = len(own) > 0
-            if own:
-                self.followed.append((decider, own))
+            decider.keeps_embed = len(teams) > 0
+            if teams:
+                self.followed.append((decider, teams))
 
     def _teams_of(
         self,
@@ -358,15 +367,19 @@ class ValueEstimates:
         battles: Collection[int],
         sizes: tuple[int, int],
     ) -> Followed | None:
-        rows = {at: decider.commanded[at] for at in places}
-        at = [at for at, row in rows.items() if row // self.count == side and row % self.count in battles]
-        if not at:
+        rows = {position: decider.commanded[position] for position in places}
+        positions = [
+            position for position, row in rows.items() if row // self.count == side and row % self.count in battles
+        ]
+        if not positions:
             return None
         device = decider.rows.device
-        own = torch.tensor([rows[place] for place in at], device=device)
-        others = (own + self.count) % (2 * self.count)
+        team_rows = torch.tensor([rows[position] for position in positions], device=device)
+        enemy_rows = (team_rows + self.count) % (2 * self.count)
         critic = copy.deepcopy(policy.critic).to(device)
-        return Followed(critic, torch.tensor(at, device=device), own, others, (sizes[side], sizes[1 - side]))
+        return Followed(
+            critic, torch.tensor(positions, device=device), team_rows, enemy_rows, (sizes[side], sizes[1 - side])
+        )
 
     def __call__(self, observation: BatchObservation) -> Tensor:
         """`[B, 2]` mean value over the living mechs of blue and of red, once the policies have decided; NaN of teams
@@ -376,8 +389,10 @@ class ValueEstimates:
         for decider, followed in self.followed:
             assert decider.embed is not None
             for team in followed:
-                own, enemy = team.mechs
-                each = team.critic(decider.embed[team.at, :own], ego[team.rows, :own], ego[team.others, :enemy])
-                alive = observation.mask[team.rows, :own]
-                values[team.rows] = (each * alive).sum(-1) / alive.sum(-1).clamp_min(1)
+                own_mechs, enemy_mechs = team.mechs
+                mech_values = team.critic(
+                    decider.embed[team.at, :own_mechs], ego[team.rows, :own_mechs], ego[team.others, :enemy_mechs]
+                )
+                alive = observation.mask[team.rows, :own_mechs]
+                values[team.rows] = (mech_values * alive).sum(-1) / alive.sum(-1).clamp_min(1)
         return values.view(2, self.count).T

@@ -111,14 +111,16 @@ class Style:
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
         battles = {"task": self.task, "fingerprint": self.fingerprint, "seeds": list(self.seeds)}
-        found = {"numbers": dict(self.numbers), "response": dict(self.response)}
-        return {"policy": self.policy, **battles, **found, "versions": dict(self.versions)}
+        figures = {"numbers": dict(self.numbers), "response": dict(self.response)}
+        return {"policy": self.policy, **battles, **figures, "versions": dict(self.versions)}
 
     def __str__(self) -> str:
         """A line for each number, with its unit and meaning."""
         width = max(map(len, self.numbers))
         lines = [(name, value, measure_of(name)) for name, value in self.numbers.items()]
-        return "\n".join(f"{name:<{width}}  {value:8.3f}  {one.unit:<5}  {one.meaning}" for name, value, one in lines)
+        return "\n".join(
+            f"{name:<{width}}  {value:8.3f}  {figure.unit:<5}  {figure.meaning}" for name, value, figure in lines
+        )
 
 
 def measure_of(name: str) -> Measure:
@@ -146,12 +148,14 @@ def style(
         ConfigError: there is no such task, or an argument is out of range.
         FileError: a name means no commander, or its checkpoint does not fit the task.
     """
-    known = find_task(latest(TASK) if task is None else task)
-    watcher = Watcher(known.evaluation_config)
-    found = evaluate(policy, known, opponents, battles, sink=watcher, **how)
-    numbers = numbers_of(found, watcher.totals(), known.evaluation_config)
-    response = {name: result.x_points / result.battles for name, result in found.results.items()}
-    return Style(found.policy, found.task, found.fingerprint, numbers, response, found.seeds, found.versions)
+    task_used = find_task(latest(TASK) if task is None else task)
+    watcher = Watcher(task_used.evaluation_config)
+    measured = evaluate(policy, task_used, opponents, battles, sink=watcher, **how)
+    numbers = numbers_of(measured, watcher.totals(), task_used.evaluation_config)
+    response = {name: result.x_points / result.battles for name, result in measured.results.items()}
+    return Style(
+        measured.policy, measured.task, measured.fingerprint, numbers, response, measured.seeds, measured.versions
+    )
 
 
 class Watcher:
@@ -175,9 +179,9 @@ class Watcher:
         blue, red = (look(stepped.get(group), size, self.longest_vox) for group in GROUPS)
         egos = [stepped.get((group, "observation", "ego")) for group in GROUPS]
         emit = [torch.maximum(column(ego, EGO, "ecm"), column(ego, EGO, "eccm")) for ego in egos]
-        seen = torch.stack((watched(blue, red, emit[0]), watched(red, blue, emit[1])), 1)
+        watched_by_team = torch.stack((watched(blue, red, emit[0]), watched(red, blue, emit[1])), 1)
         total = self.battles[-1].to(running.device)
-        self.battles[-1] = total + torch.where(running[:, None, None], seen, 0.0)[: len(total)]
+        self.battles[-1] = total + torch.where(running[:, None, None], watched_by_team, 0.0)[: len(total)]
 
     def end(self, outcome: TensorDictBase) -> None:
         """What is summed is whole."""
@@ -186,25 +190,25 @@ class Watcher:
         """Sums of `WATCHED` over all battles, of the team that is blue in those of even number and red in the others:
         the policy that `evaluate` judges."""
         battles = torch.cat(self.battles).cpu()
-        own = torch.cat((battles[::2, 0], battles[1::2, 1]))
-        return dict(zip(WATCHED, own.sum(0).tolist(), strict=True))
+        rows = torch.cat((battles[::2, 0], battles[1::2, 1]))
+        return dict(zip(WATCHED, rows.sum(0).tolist(), strict=True))
 
 
 def watched(own: View, foe: View, emit: Tensor) -> Tensor:
     """`[B, K]` float64 `WATCHED` of a team, summed over the mechs that live."""
-    lives = own.hp > 0
+    is_alive = own.hp > 0
     offset = foe.position[:, None] - own.position[:, :, None]  # [B, A, E, 2]
-    apart = torch.where((foe.hp > 0)[:, None], length(offset), torch.inf)
-    nearest, which = apart.min(-1)
+    distances = torch.where((foe.hp > 0)[:, None], length(offset), torch.inf)
+    nearest, index = distances.min(-1)
     near = (nearest < CONTACT_VOX).float()
-    towards = unit(offset.gather(2, which[..., None, None].expand(*which.shape, 1, 2)).squeeze(2))
+    towards = unit(offset.gather(2, index[..., None, None].expand(*index.shape, 1, 2)).squeeze(2))
     advance = dot(to_body(towards, own.heading).unbind(-1), own.velocity.unbind(-1))
-    mechs = exact.sum(lives, -1)[:, None]
-    middle = exact.sum(torch.where(lives[..., None], own.position, 0.0), 1) / mechs.clamp_min(1)
+    mechs = exact.sum(is_alive, -1)[:, None]
+    middle = exact.sum(torch.where(is_alive[..., None], own.position, 0.0), 1) / mechs.clamp_min(1)
     spread = length(own.position - middle[:, None])
     in_contact = (near, near * nearest.clamp_max(CONTACT_VOX), near * advance)
-    told = (torch.ones_like(near), *in_contact, spread, own.under_fire.float(), own.heat, emit)
-    return torch.stack([exact.sum(torch.where(lives, one, 0.0), -1) for one in told], -1).double()
+    quantities = (torch.ones_like(near), *in_contact, spread, own.under_fire.float(), own.heat, emit)
+    return torch.stack([exact.sum(torch.where(is_alive, quantity, 0.0), -1) for quantity in quantities], -1).double()
 
 
 def numbers_of(found: Evaluation, totals: Mapping[str, float], config: EnvConfig) -> dict[str, float]:
@@ -214,23 +218,23 @@ def numbers_of(found: Evaluation, totals: Mapping[str, float], config: EnvConfig
         totals: `Watcher.totals` of the battles of the evaluation.
     """
     results, weapons = list(found.results.values()), config.catalog.weapons
-    own, foe = ([result.mean_stats(x=is_own) for result in results] for is_own in (True, False))
+    own_stats, foe = ([result.mean_stats(x=x) for result in results] for x in (True, False))
     battles = results[0].battles
-    did = {name: battles * math.fsum(stats[name] for stats in own) for name in own[0]}
+    sums = {name: battles * math.fsum(stats[name] for stats in own_stats) for name in own_stats[0]}
     suffered = battles * math.fsum(stats["damage"] for stats in foe)
     mechs, mech_s = totals["mechs"], totals["mechs"] * config.rules.decision_s
     means = {name: totals[name] / mechs for name in ("spread", "under_fire", "heat", "emit")}
     means |= {
         "range": share(totals["range"], totals["contacts"]) or CONTACT_VOX,
         "advance": share(totals["advance"], totals["contacts"]),
-        "dealt": share(did["damage"], did["damage"] + suffered),
-        "zone": did["zone_s"] / mech_s,
-        "vent": did["vent_s"] / mech_s,
+        "dealt": share(sums["damage"], sums["damage"] + suffered),
+        "zone": sums["zone_s"] / mech_s,
+        "vent": sums["vent_s"] / mech_s,
         "clouds": 60
-        * math.fsum(did[f"shots_{name}"] for name, one in weapons.items() if one.effect == "cloud")
+        * math.fsum(sums[f"shots_{name}"] for name, weapon in weapons.items() if weapon.effect == "cloud")
         / mech_s,
     }
-    shares = {f"{SHARE}_{name}": share(did[f"damage_{name}"], did["damage"]) for name in weapons}
+    shares = {f"{SHARE}_{name}": share(sums[f"damage_{name}"], sums["damage"]) for name in weapons}
     return {**shares, **{name: means[name] for name in MEASURES if name != SHARE}}
 
 

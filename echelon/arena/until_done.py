@@ -47,18 +47,18 @@ def run_until_done(
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
     """
     endings = Endings(now, count)
-    reported, most = 0.0, env.config.rules.max_decisions
+    reported, max_decisions = 0.0, env.config.rules.max_decisions
     if graph_key is None:
         decisions = called(env, now, decide, endings, played)
     else:
         decisions = captured(env, now, decide, endings, graph_key)
-    for number, _ in zip(range(1, most + 1), decisions, strict=False):
+    for number, _ in zip(range(1, max_decisions + 1), decisions, strict=False):
         if number % DONE_CHECK_EVERY == 0:
             if not bool(endings.running.any()):
                 break
             if on_progress is not None:
                 # Few battles end early, and none lasts longer than the clock.
-                done = max(count - float(endings.running.sum()), count * number / most)
+                done = max(count - float(endings.running.sum()), count * number / max_decisions)
                 on_progress(done - reported)
                 reported = done
     if on_progress is not None:
@@ -118,15 +118,15 @@ def captured(
     graph_key: Callable[[], Hashable | None],
 ) -> Iterator[None]:
     """`called` as a CUDA graph, without an observer."""
-    battles, at = StaticBattles(env, now), torch.zeros(1, dtype=torch.int64, device=env.device)
+    battles, at_decision = StaticBattles(env, now), torch.zeros(1, dtype=torch.int64, device=env.device)
 
     def decide_and_step() -> None:
-        shown = battles.shown.copy()
-        decide(shown, at)
-        after = battles.step(shown)
+        observation = battles.shown.copy()
+        decide(observation, at_decision)
+        after = battles.step(observation)
         endings.note(after, lambda ends: state_hash(env.state)[:, None])
         battles.restart(after)
-        at.add_(1)
+        at_decision.add_(1)
 
     graphed = GraphedFunction(decide_and_step, env.device, "a match")
     while True:

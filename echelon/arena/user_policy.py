@@ -71,19 +71,19 @@ def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.
         for key in memory.keys(include_nested=True, leaves_only=True):
             path = ("next", "memory", *((key,) if isinstance(key, str) else key))
             declared = memory.get(key)
-            what = f"{name}: {path}, which memory_spec() declares,"
-            require_leaf(what, decided.get(path, None), declared.dtype, declared.shape)
+            description = f"{name}: {path}, which memory_spec() declares,"
+            require_leaf(description, decided.get(path, None), declared.dtype, declared.shape)
 
 
 def blank_team(
     policy: TeamPolicy, memory: TensorDictBase, mechs: int, env: EnvConfig, device: torch.device
 ) -> TensorDictBase:
     """What a policy is shown of `BATTLES` battles in which all mechs live and see nothing, batch `[BATTLES, mechs]`."""
-    seen = Specs(env, {"blue": mechs}, Composite(), BATTLES, device, info=False).observation().zero()
-    mask = torch.ones_like(seen["blue", "mask"])
+    observation = Specs(env, {"blue": mechs}, Composite(), BATTLES, device, info=False).observation().zero()
+    mask = torch.ones_like(observation["blue", "mask"])
     normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), dtype=torch.float32, device=device)
-    streams = dict(seen["blue", "observation"].items())
-    team = team_input(streams, mask, seen["telemetry"], memory, normals if draws_actions(policy) else None)
+    streams = dict(observation["blue", "observation"].items())
+    team = team_input(streams, mask, observation["telemetry"], memory, normals if draws_actions(policy) else None)
     if reads_action_mask(policy):
         team.set("action_mask", mask[..., None].expand(*mask.shape, len(ACTIONS)))
     return team
@@ -91,7 +91,7 @@ def blank_team(
 
 def require_leaf(what: str, leaf: Tensor | None, dtype: torch.dtype, shape: torch.Size) -> None:
     """Raise `ConfigError` unless a tensor of this dtype and shape was written."""
-    got = "none" if leaf is None else f"{leaf.dtype} of shape {tuple(leaf.shape)}"
+    actual = "none" if leaf is None else f"{leaf.dtype} of shape {tuple(leaf.shape)}"
     expected = f"{dtype} of shape {tuple(shape)}"
-    if got != expected:
-        raise ConfigError(f"{what} must be {expected}, got {got}")
+    if actual != expected:
+        raise ConfigError(f"{what} must be {expected}, got {actual}")

@@ -65,22 +65,22 @@ def form_of_view(env: EnvBase) -> ViewForm:
         raise ConfigError(f"env must be {limit}, got {type(env).__name__}")
     is_grouped = not isinstance(env, MechView)
     require(env.opponent is not None or not is_grouped, "env", limit, env)
-    whole = "a view of a whole team where the mechs of one are in several groups"
-    require(env.partner is None or len(env.forms) == 1, "env", whole, env)
+    expected = "a view of a whole team where the mechs of one are in several groups"
+    require(env.partner is None or len(env.forms) == 1, "env", expected, env)
     return ViewForm(env.forms, is_grouped, env.observation_dtype)
 
 
 def form_of_keys(policy: object) -> ViewForm | None:
     """The form that the keys of a TensorDict module tell; None for a policy of a team, and for one without keys."""
     reads, writes = (keys_of(policy, name) for name in ("in_keys", "out_keys"))
-    acts = [key for key in writes if key[-1] == "action"]
-    if not reads or not acts:
+    action_keys = [key for key in writes if key[-1] == "action"]
+    if not reads or not action_keys:
         return None
-    names = [key[0] for key in acts if len(key) == 2]
+    names = [key[0] for key in action_keys if len(key) == 2]
     if len(names) > 1:
-        told = ", ".join(names)
+        groups = ", ".join(names)
         hint = "tell which mechs of a team they are by env=, a view of one team, or give the policy of one team alone"
-        raise ConfigError(f"the policy acts for the groups {told}: {hint}")
+        raise ConfigError(f"the policy acts for the groups {groups}: {hint}")
     prefix = tuple(names)
     observed = [key[len(prefix) :] for key in reads if key[: len(prefix)] == prefix]
     streams = any(key[0] == "observation" and len(key) > 1 for key in observed)
@@ -93,25 +93,25 @@ def form_of_keys(policy: object) -> ViewForm | None:
 
 def keys_of(policy: object, name: str) -> list[Key]:
     """`in_keys` or `out_keys` of a module, each as a tuple; none where it has no such list."""
-    found = getattr(policy, name, None)
-    if not isinstance(found, list | tuple):
+    keys = getattr(policy, name, None)
+    if not isinstance(keys, list | tuple):
         return []
-    return [(key,) if isinstance(key, str) else tuple(key) for key in found]
+    return [(key,) if isinstance(key, str) else tuple(key) for key in keys]
 
 
 def carried_spec(policy: object) -> dict[Key, Any]:
     """The recurrent states of TorchRL's modules within a policy (`make_tensordict_primer`), by key, of one mech."""
     if not isinstance(policy, nn.Module):
         return {}
-    carried: dict[Key, Any] = {}
+    specs: dict[Key, Any] = {}
     for module in policy.modules():
         prime = getattr(module, "make_tensordict_primer", None)
         if prime is None:
             continue
         primer: TensorDictPrimer = prime()
         for key in primer.primers.keys(include_nested=True, leaves_only=True):
-            carried[(key,) if isinstance(key, str) else tuple(key)] = primer.primers[key]
-    return carried
+            specs[(key,) if isinstance(key, str) else tuple(key)] = primer.primers[key]
+    return specs
 
 
 class ViewPolicy:
@@ -164,27 +164,27 @@ class ViewPolicy:
         """What a group is shown of its mechs, batch `[B, k]`."""
         form = self.form.groups[group]
         streams = team.get("observation").select(*STREAMS)
-        own = {"observation": FlatObservation.of(streams, self.form.dtype) if form.is_flat else streams}
-        own["mask"] = team.get("mask")
+        td = {"observation": FlatObservation.of(streams, self.form.dtype) if form.is_flat else streams}
+        td["mask"] = team.get("mask")
         if form.is_discrete:
-            own[MASK] = team.get(MASK)
+            td[MASK] = team.get(MASK)
         if form.has_memory:
-            own["memory"] = memory.get((VIEW, group))
-        return TensorDict(own, team.batch_size, device=team.device)[:, self.form.rows(group)]
+            td["memory"] = memory.get((VIEW, group))
+        return TensorDict(td, team.batch_size, device=team.device)[:, self.form.rows(group)]
 
     def _shown(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
         """As `echelon.versus` shows it, batch `[B]`, or `echelon.mechs`, batch `[B, A]`."""
-        own = {group: self._own(group, team, memory) for group in self.form.groups}
-        at: int | slice = 0 if self.form.is_grouped else slice(None)
+        by_group = {group: self._own(group, team, memory) for group in self.form.groups}
+        mech: int | slice = 0 if self.form.is_grouped else slice(None)
         if self.form.is_grouped:
-            shown = TensorDict(own, team.batch_size[:1], device=team.device)
+            td = TensorDict(by_group, team.batch_size[:1], device=team.device)
         else:
-            (shown,) = own.values()
-        shown.set("telemetry", team.get("telemetry")[:, at])
-        shown.set("is_init", memory.get(BEGUN)[:, at] == 0)
+            (td,) = by_group.values()
+        td.set("telemetry", team.get("telemetry")[:, mech])
+        td.set("is_init", memory.get(BEGUN)[:, mech] == 0)
         for key in self.carried:
-            shown.set(key, memory.get((CARRIED, "/".join(key))))
-        return shown
+            td.set(key, memory.get((CARRIED, "/".join(key))))
+        return td
 
     def _remembered(self, memory: TensorDictBase, decided: TensorDictBase) -> TensorDictBase:
         """The memory for the next decision; what the policy did not write stays."""
@@ -194,18 +194,18 @@ class ViewPolicy:
             name = (CARRIED, "/".join(key))
             new.set(name, decided.get(("next", *key), memory.get(name)))
         for group, form in self.form.groups.items():
-            written = decided.get(("next", *self.form.key(group, "memory")), None) if form.has_memory else None
-            if written is not None:
-                kept = new.get((VIEW, group))
-                kept[:, self.form.rows(group)] = written.select(*kept.keys())
+            new_memory = decided.get(("next", *self.form.key(group, "memory")), None) if form.has_memory else None
+            if new_memory is not None:
+                memory_of_group = new.get((VIEW, group))
+                memory_of_group[:, self.form.rows(group)] = new_memory.select(*memory_of_group.keys())
         return new
 
 
 def check_policy(policy: Any) -> None:
     """Refuse what is no policy of a team or of a view."""
     if not is_policy(policy):
-        what = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
-        raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {what}")
+        description = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
+        raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {description}")
 
 
 def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:

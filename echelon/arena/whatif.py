@@ -92,7 +92,7 @@ class WhatIf:
         """JSON values; times in s."""
         names = ("blue", "low", "high")
         rows = zip(self.moments["decision"].tolist(), *(self.moments[name].tolist() for name in names), strict=True)
-        mechs = {name: {key: leaf.tolist() for key, leaf in part.items()} for name, part in self.mechs.items()}
+        mechs = {name: {key: leaf.tolist() for key, leaf in leaves.items()} for name, leaves in self.mechs.items()}
         return {
             **{"blue": self.blue, "red": self.red, "seed": self.seed, "branches": self.branches},
             "outcome": {
@@ -161,11 +161,11 @@ def whatif(
         FileError: no such file or commander, or one that no longer plays the battle of the replay.
     """
     options = WhatIfOptions(every, branches, at_s, tuple(interventions), deaths)
-    known = (
+    setup = (
         BattleSetup(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
     )
-    arena, own = arena_of(known, device, number_of_battles(batch, "batch"))
-    return count_wins(known, arena, own, options, None if log is None else Path(path_text(log)), on_progress)
+    arena, played_battle = arena_of(setup, device, number_of_battles(batch, "batch"))
+    return count_wins(setup, arena, played_battle, options, None if log is None else Path(path_text(log)), on_progress)
 
 
 @dataclass(frozen=True)
@@ -199,26 +199,30 @@ def count_wins(
 ) -> WhatIf:
     """`whatif`, of a battle in an arena that knows its commanders."""
     decision_s = known.config.rules.decision_s
-    at = None if options.at_s is None else int(options.at_s / decision_s)
+    at_decision = None if options.at_s is None else int(options.at_s / decision_s)
     died = deaths_of(arena, own, known) if options.deaths else []
-    kept = {at, *(decision for _, decision in died)}
-    result, moments = moments_of(arena, own, lambda decision: decision % options.every == 0 or decision in kept)
+    decisions = {at_decision, *(decision for _, decision in died)}
+    result, moments = moments_of(arena, own, lambda decision: decision % options.every == 0 or decision in decisions)
     check_same(known, result)
     if options.at_s is not None:
         check_time(options.at_s, result, known)
     row_of = {moment.decision: row for row, moment in enumerate(moments)}
-    mechs = range(0 if at is None else known.config.num_mechs)
-    asked = () if at is None else interventions_at(moments[row_of[at]], options.interventions)
+    mechs = range(0 if at_decision is None else known.config.num_mechs)
+    interventions = () if at_decision is None else interventions_at(moments[row_of[at_decision]], options.interventions)
     turns: list[Turn] = [(moment, 0, None) for moment in moments]
-    if at is not None:
-        turns += [(moments[row_of[at]], mech, name) for name in asked for mech in mechs]
+    if at_decision is not None:
+        turns += [(moments[row_of[at_decision]], mech, name) for name in interventions for mech in mechs]
     turns += [(moments[row_of[decision]], mech, "repaired") for mech, decision in died]
     blue_wins = play_turns(arena, own, turns, options.branches, log, on_progress)
-    shares, others, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
-    change = differences(others - shares[row_of[at]], asked) if at is not None and asked else {}
+    shares, intervened, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
+    change = (
+        differences(intervened - shares[row_of[at_decision]], interventions)
+        if at_decision is not None and interventions
+        else {}
+    )
     cost = intervals(spared - shares[[row_of[decision] for _, decision in died]])
-    fallen = torch.tensor(died, dtype=torch.int64).view(-1, 2)
-    lost = {"mech": fallen[:, 0], "s": fallen[:, 1] * decision_s, **cost}
+    deaths = torch.tensor(died, dtype=torch.int64).view(-1, 2)
+    lost = {"mech": deaths[:, 0], "s": deaths[:, 1] * decision_s, **cost}
     return WhatIf(
         known.blue,
         known.red,
@@ -229,7 +233,7 @@ def count_wins(
         lane_of(moments, shares, result),
         TensorDict(change, [len(mechs)]),
         TensorDict(lost, [len(died)]),
-        None if at is None else at * decision_s,
+        None if at_decision is None else at_decision * decision_s,
     )
 
 
@@ -250,11 +254,11 @@ def play_turns(
     # Its own seed, so that the first branches of more are those of fewer.
     chances = noise.battle_seeds(own.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
-    told = [arena.config.signature(), *own, arena.compute, arena.processor]
-    told += [] if arena.orders is None else [arena.orders.tolist()]
-    told += [(one.moment.decision, one.chance, one.mech, one.intervention) for one in plan]
-    kept = BranchLog(log, told)
-    done = float(len(kept.winners))
+    head = [arena.config.signature(), *own, arena.compute, arena.processor]
+    head += [] if arena.orders is None else [arena.orders.tolist()]
+    head += [(turn.moment.decision, turn.chance, turn.mech, turn.intervention) for turn in plan]
+    branch_log = BranchLog(log, head)
+    done = float(len(branch_log.winners))
 
     def advance(battles: float) -> None:
         nonlocal done
@@ -263,9 +267,9 @@ def play_turns(
 
     on_progress(done, len(plan))
     arena.on_progress = advance
-    rest = plan[len(kept.winners) :]
-    play_branches(arena, own, rest, lambda played: kept.add([one.winner for one in played]))
-    return torch.tensor([SHARE[winner] for winner in kept.winners]).view(len(turns), branches)
+    remaining = plan[len(branch_log.winners) :]
+    play_branches(arena, own, remaining, lambda played: branch_log.add([result.winner for result in played]))
+    return torch.tensor([SHARE[winner] for winner in branch_log.winners]).view(len(turns), branches)
 
 
 def deaths_of(arena: BatchArena, own: Battle, known: BattleSetup) -> list[tuple[int, int]]:
@@ -281,19 +285,19 @@ def deaths_of(arena: BatchArena, own: Battle, known: BattleSetup) -> list[tuple[
 def of_replay(battle: Any, index: int) -> BattleSetup:
     """The battle of a replay."""
     replay = battle if isinstance(battle, Replay) else read(Path(path_text(battle)))
-    place = whole_within("index", index, Limits(0, len(replay.battles) - 1))
-    one = replay.battles[place]
-    outcome = one.about["outcome"]
-    end = outcome["winner"], outcome["reason"], one.decisions
-    for name in (one.about["blue"], one.about["red"]):
+    number = whole_within("index", index, Limits(0, len(replay.battles) - 1))
+    recorded = replay.battles[number]
+    outcome = recorded.about["outcome"]
+    end = outcome["winner"], outcome["reason"], recorded.decisions
+    for name in (recorded.about["blue"], recorded.about["red"]):
         try:
             commander_of(name)
         except FileError as error:
-            raise FileError(f"battle {place + 1} cannot be forked, as its commanders play it again: {error}") from None
-        is_told = one.commands is not None or mechs_of(name) == name
-        expect(is_told, f"battle {place + 1}", "with the orders of its commander, to be played again", "none")
-    names = one.about["blue"], one.about["red"]
-    return BattleSetup(env_from_json(replay.about["env"]), *names, one.about["seed"], end, one.commands)
+            raise FileError(f"battle {number + 1} cannot be forked, as its commanders play it again: {error}") from None
+        has_commands = recorded.commands is not None or mechs_of(name) == name
+        expect(has_commands, f"battle {number + 1}", "with the orders of its commander, to be played again", "none")
+    names = recorded.about["blue"], recorded.about["red"]
+    return BattleSetup(env_from_json(replay.about["env"]), *names, recorded.about["seed"], end, recorded.commands)
 
 
 def commander_of(name: str) -> Commander:
@@ -306,8 +310,8 @@ def arena_of(
 ) -> tuple[BatchArena, Battle]:
     """An arena whose policies are the commanders of a battle, and of others; and the battle itself."""
     device = resolve_device("auto" if device is None else device)
-    blue, red, *more = (commander_of(name) for each in (known, *others) for name in (each.blue, each.red))
-    policies = {commander.id: commander.policy(known.config, device) for commander in (blue, red, *more)}
+    blue, red, *others_used = (commander_of(name) for setup in (known, *others) for name in (setup.blue, setup.red))
+    policies = {commander.id: commander.policy(known.config, device) for commander in (blue, red, *others_used)}
     arena = BatchArena(known.config, policies.__getitem__, device, batch)
     if known.commands is not None:
         arena.orders = torch.from_numpy(known.commands).to(device)
@@ -322,20 +326,20 @@ def check_time(at_s: float, result: BattleResult, known: BattleSetup) -> None:
 
 def check_same(known: BattleSetup, result: BattleResult) -> None:
     """Raise `FileError` where a battle that was played again is not the one that was recorded."""
-    again = result.winner.name.lower(), result.reason.name.lower(), result.decisions
-    told = "{} by {} after {} decisions"
-    same = known.end is None or known.end == again
-    recorded = told.format(*known.end or again)
+    replayed = result.winner.name.lower(), result.reason.name.lower(), result.decisions
+    template = "{} by {} after {} decisions"
+    is_same = known.end is None or known.end == replayed
+    recorded = template.format(*known.end or replayed)
     limit = f"{known.blue} against {known.red}, seed {known.seed}, to end as recorded: {recorded}"
-    expect(same, "the battle played again", limit, told.format(*again))
+    expect(is_same, "the battle played again", limit, template.format(*replayed))
 
 
 def lane_of(moments: Sequence[Moment], shares: Tensor, result: BattleResult) -> TensorDict:
     """`WhatIf.moments`, from the share of blue in each branch, `[K - 1, branches]`, and from how the battle ended."""
-    known = SHARE[result.winner]
-    intervals = torch.tensor([win_rate_interval(row) for row in shares.tolist()] + [(known, known)])
+    share = SHARE[result.winner]
+    intervals = torch.tensor([win_rate_interval(row) for row in shares.tolist()] + [(share, share)])
     decision = torch.tensor([moment.decision for moment in moments] + [result.decisions])
-    blue = torch.cat([shares.mean(1), torch.tensor([known])])
+    blue = torch.cat([shares.mean(1), torch.tensor([share])])
     lane = {"decision": decision, "blue": blue, "low": intervals[:, 0], "high": intervals[:, 1]}
     return TensorDict(lane, [len(decision)])
 

@@ -36,33 +36,33 @@ class Film:
     def __init__(self, game: SimModel, state: State, decisions: int, battle: int = 0) -> None:
         self.game, self.decisions = game, decisions
         self._battle = slice(battle, battle + 1)
-        told = self._numbers(state, torch.zeros_like(state.seed[:, None]))
-        self._shapes = {name: leaf.shape[1:] for name, leaf in told.items()}
+        numbers = self._numbers(state, torch.zeros_like(state.seed[:, None]))
+        self._shapes = {name: leaf.shape[1:] for name, leaf in numbers.items()}
         width = sum(shape.numel() for shape in self._shapes.values())
-        kept, device = min(decisions, MOST_DECISIONS), state.seed.device
+        num_rows, device = min(decisions, MOST_DECISIONS), state.seed.device
         # An ordinary tensor: one of inference mode could not be written outside it.
         with torch.inference_mode(False):
-            self._rows = torch.zeros((kept, width), dtype=torch.float32, device=device)
+            self._rows = torch.zeros((num_rows, width), dtype=torch.float32, device=device)
 
     def _numbers(self, state: State, winner: Tensor) -> dict[str, Tensor]:
-        told = numbers_of(state, self.game, self._battle)
-        return told | {"map": state.map_id[self._battle], "winner": winner[self._battle, 0]}
+        numbers = numbers_of(state, self.game, self._battle)
+        return numbers | {"map": state.map_id[self._battle], "winner": winner[self._battle, 0]}
 
     def keep(self, at: Tensor, state: State, after: TensorDictBase) -> None:
         """Keep decision `at [1]` int64 of a rollout: the state behind it, and what the environment shows of it."""
-        told = self._numbers(state, after["outcome", "winner"])
-        row = torch.cat([leaf.to(torch.float32).flatten() for leaf in told.values()])
+        numbers = self._numbers(state, after["outcome", "winner"])
+        row = torch.cat([leaf.to(torch.float32).flatten() for leaf in numbers.values()])
         self._rows.index_copy_(0, at % len(self._rows), row[None])
 
     def read(self) -> dict[str, np.ndarray]:
         """`[T, ...]` by name what was kept of the last rollout, in order: one copy from the device."""
         rows = self._rows.cpu().numpy()
         rows = np.roll(rows, -(self.decisions % len(rows)), 0)
-        found, start = {}, 0
+        arrays, start = {}, 0
         for name, shape in self._shapes.items():
-            found[name] = rows[:, start : start + shape.numel()].reshape(len(rows), *shape)
+            arrays[name] = rows[:, start : start + shape.numel()].reshape(len(rows), *shape)
             start += shape.numel()
-        return found
+        return arrays
 
 
 def frames_of(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
@@ -74,17 +74,17 @@ def frames_of(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: 
         names: of all mechs, blue's first.
     """
     count, mechs = kept["hp"].shape
-    packs, lives = len(game.roster.packs), kept["hp"] > 0
+    packs, is_alive = len(game.roster.packs), kept["hp"] > 0
     never = np.full((count, max(packs, mechs), len(OrderField)), -1.0)
     numbers = {"sent": never[:, :packs], "heard": never[:, :mechs], **kept}
-    numbers["known"] = np.repeat(lives[:, None], 2, 1)
-    told = {name: value.tolist() for name, value in numbers.items()}
-    found: list[Frame] = []
-    for at in range(count):
-        winner = Winner(int(told["winner"][at]))
+    numbers["known"] = np.repeat(is_alive[:, None], 2, 1)
+    columns = {name: value.tolist() for name, value in numbers.items()}
+    frames: list[Frame] = []
+    for index in range(count):
+        winner = Winner(int(columns["winner"][index]))
         if winner is Winner.RUNNING:
-            report: Report = {**one_report(at, told, game, is_red, list(names)), "battle": 0}
-            found.append({"map": int(told["map"][at]), "report": report})
+            report: Report = {**one_report(index, columns, game, is_red, list(names)), "battle": 0}
+            frames.append({"map": int(columns["map"][index]), "report": report})
         else:
-            found.append({"won_by": "nobody" if winner is Winner.DRAW else winner.name.lower()})
-    return found
+            frames.append({"won_by": "nobody" if winner is Winner.DRAW else winner.name.lower()})
+    return frames

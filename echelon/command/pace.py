@@ -54,8 +54,8 @@ class Pace:
 
     def reported(self) -> None:
         """A report was sent: the next one is due a period after this one was, or at once where that has passed."""
-        now, period_s = self.now(), self.period_s / self.speed
-        self._due = now + period_s if math.isinf(self._due) else max(self._due + period_s, now)
+        now_s, period_s = self.now(), self.period_s / self.speed
+        self._due = now_s + period_s if math.isinf(self._due) else max(self._due + period_s, now_s)
 
     def played(self) -> None:
         """The battles went on."""

@@ -47,16 +47,16 @@ def order_row(
     row[KINDS.start + OrderKind[kind.upper()]] = 1.0
     row[DISCIPLINES.start + Discipline[fire.upper()]] = 1.0
     row[OrderAction.URGENCY] = 2 * urgency - 1
-    target, place = order.get("target"), order.get("place")
+    target, position = order.get("target"), order.get("place")
     if target is not None:
         require(kind == "attack", "order.target", "absent but in an attack", target)
         require(target in enemies, "order.target", f"one of {', '.join(enemies)}", target)
         row[TARGETS + list(enemies).index(target)] = 1.0
     needs = kind in NEED_PLACE or (kind == "attack" and target is None)
-    require(not needs or place is not None, "order.place", f"[x, y] in vox for {kind}", place)
-    if place is not None:
+    require(not needs or position is not None, "order.place", f"[x, y] in vox for {kind}", position)
+    if position is not None:
         columns = (OrderAction.X, OrderAction.Y)
-        for column, axis, side in zip(columns, place_of(place, "order.place", size), size, strict=True):
+        for column, axis, side in zip(columns, place_of(position, "order.place", size), size, strict=True):
             row[column] = 2 * axis / side - 1
     return battle, pack, row
 
@@ -71,7 +71,10 @@ def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float
     """x and y of a place on a map of this size, vox."""
     is_pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
     require(is_pair, name, "[x, y] in vox", value)
-    x, y = (number_of(at, f"{name}.{axis}", 0.0, float(side)) for axis, at, side in zip("xy", value, size, strict=True))
+    x, y = (
+        number_of(coordinate, f"{name}.{axis}", 0.0, float(side))
+        for axis, coordinate, side in zip("xy", value, size, strict=True)
+    )
     return x, y
 
 

@@ -27,8 +27,8 @@ def named_over(port: str, mechs: str) -> str:
 
 def mechs_of(name: str) -> str:
     """What plays the mechs of a team of a name, whoever commands it."""
-    port, over, mechs = name.partition(" over ")
-    return mechs if over and port in PORTS else name
+    port, separator, mechs = name.partition(" over ")
+    return mechs if separator and port in PORTS else name
 
 
 class CommandPort:
@@ -85,11 +85,11 @@ class CommandPort:
         for number, order in enumerate(orders if isinstance(orders, list | tuple) else [orders]):
             _, enemies = self._teams_of(order)
             try:
-                at, pack, row = order_row(order, batch, self.num_packs, enemies, size)
+                battle, pack, row = order_row(order, batch, self.num_packs, enemies, size)
             except ConfigError as error:
                 refused.append(f"order {number}: {error}")
             else:
-                self.action[at, pack] = row
+                self.action[battle, pack] = row
         return refused
 
     def drive(self, said: Any) -> None:
@@ -111,9 +111,9 @@ class CommandPort:
     def _teams_of(self, said: Any) -> tuple[list[str], list[str]]:
         """Names of the mechs of the commander and of its enemy, in the battle that is named, else in the first."""
         battle = said.get("battle", 0) if isinstance(said, dict) else 0
-        is_known = type(battle) is int and 0 <= battle < self.view.num_envs
-        own, enemy = GROUPS[::-1] if self.is_red[battle if is_known else 0] else GROUPS
-        return self.view.env.group_map[own], self.view.env.group_map[enemy]
+        is_battle = type(battle) is int and 0 <= battle < self.view.num_envs
+        own_group, enemy_group = GROUPS[::-1] if self.is_red[battle if is_battle else 0] else GROUPS
+        return self.view.env.group_map[own_group], self.view.env.group_map[enemy_group]
 
     def driven(self) -> Report | None:
         """The mech that somebody drives and where it faces, degrees from +x to the left; None if nobody does. Lets go
@@ -139,8 +139,8 @@ class CommandPort:
             return action
         env, stick = self.view.env, self.stick
         action, group = action.clone(), GROUPS[int(self.is_red[stick.battle])]
-        place = env.group_map[group].index(stick.mech)
-        action[stick.battle, place, :NUM_DRIVEN] = stick.action(env.state, env.game, env.agent_names)
+        mech = env.group_map[group].index(stick.mech)
+        action[stick.battle, mech, :NUM_DRIVEN] = stick.action(env.state, env.game, env.agent_names)
         return action
 
     def step(self) -> list[int]:
@@ -150,16 +150,16 @@ class CommandPort:
             The battles that ended.
         """
         self._seen[GROUP, "action"] = self.action.to(self.view.device)
-        played, self._seen = self.view.step_and_maybe_reset(self._seen)
+        stepped, self._seen = self.view.step_and_maybe_reset(self._seen)
         self.action.zero_()
-        outcome = played["next", "outcome"]
-        done = played["next", "done"][:, 0].tolist()
-        won, winner = outcome["won"][:, 0].tolist(), outcome["winner"][:, 0].tolist()
-        over = [battle for battle, is_done in enumerate(done) if is_done]
-        for battle in over:
+        outcome = stepped["next", "outcome"]
+        done = stepped["next", "done"][:, 0].tolist()
+        is_own_win, winner = outcome["won"][:, 0].tolist(), outcome["winner"][:, 0].tolist()
+        done_battles = [battle for battle, is_done in enumerate(done) if is_done]
+        for battle in done_battles:
             if self.stick is not None and self.stick.battle == battle:
                 self.stick = None
             if not self.ended[battle]:
                 self.ended[battle] = True
-                self.winners[battle] = "own" if won[battle] else "enemy" if winner[battle] > 0 else "nobody"
-        return over
+                self.winners[battle] = "own" if is_own_win[battle] else "enemy" if winner[battle] > 0 else "nobody"
+        return done_battles

@@ -38,7 +38,7 @@ def numbers_of(state: State, game: SimModel, battles: slice = slice(None)) -> di
     """What is told of some battles as they stand, `[B, ...]` on the device by name; without orders, where they are
     off."""
     mechs, maps, map_id = state.mechs, game.maps, state.map_id[battles]
-    told = {
+    numbers = {
         "pos": mechs.pos[battles, :, :2],
         "hp": mechs.hp[battles] / game.roster.hp,
         "heat": mechs.heat[battles] / game.roster.heat_cap,
@@ -51,34 +51,34 @@ def numbers_of(state: State, game: SimModel, battles: slice = slice(None)) -> di
         "middle": middle(state, game)[battles],
     }
     if game.config.command.enabled:
-        told |= {"sent": state.orders_sent[battles, 0], "heard": state.orders_heard[battles]}
-    return told
+        numbers |= {"sent": state.orders_sent[battles, 0], "heard": state.orders_heard[battles]}
+    return numbers
 
 
 def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: bool, names: list[str]) -> Report:
     rules, roster, command = game.rules, game.roster, game.config.command
-    own, enemy = ("red", "blue") if is_red else ("blue", "red")
-    mine, theirs = int(is_red), 1 - int(is_red)
+    own_team, enemy_team = ("red", "blue") if is_red else ("blue", "red")
+    my_side, enemy_side = int(is_red), 1 - int(is_red)
     now = {name: values[battle] for name, values in numbers.items()}
-    first, last = pack_span(game)[own]
-    enemies = range(*roster.teams[enemy].indices(roster.num_mechs))
-    seen = [n for n in enemies if now["known"][mine][n]]
+    first, last = pack_span(game)[own_team]
+    enemies = range(*roster.teams[enemy_team].indices(roster.num_mechs))
+    visible = [n for n in enemies if now["known"][my_side][n]]
     return {
         "battle": battle,
-        "team": own,
+        "team": own_team,
         "time_s": round(now["tick"] * rules.dt_s, 1),
         "ends_s": rules.max_episode_s,
         "next_orders_s": round(command.period * rules.decision_s, 1),
         "map": [int(side) for side in game.config.world.size[:2]],
         "zone": {"place": rounded(now["zone"]), "radius": round(now["radius"], 1)},
         "score_s": {
-            "own": round(now["score"][mine], 1),
-            "enemy": round(now["score"][theirs], 1),
+            "own": round(now["score"][my_side], 1),
+            "enemy": round(now["score"][enemy_side], 1),
             "to_win": rules.zone_score_to_win_s,
         },
-        "control": {"own": now["control"][mine] > 0, "enemy": now["control"][theirs] > 0},
+        "control": {"own": now["control"][my_side] > 0, "enemy": now["control"][enemy_side] > 0},
         "packs": [pack_report(pack - first, pack, now, game, names) for pack in range(first, last)],
-        "enemies": [{"name": names[n], "hull": roster.hulls[n], "place": rounded(now["pos"][n])} for n in seen],
+        "enemies": [{"name": names[n], "hull": roster.hulls[n], "place": rounded(now["pos"][n])} for n in visible],
     }
 
 
@@ -142,8 +142,8 @@ def in_words(report: Report) -> str:
     ]
     for pack in report["packs"]:
         lines.append(pack_in_words(pack, zone["place"]))
-    known = [f"{one['name']} ({one['hull']}) at ({place_of(one)})" for one in report["enemies"]]
-    lines.append(f"Enemies you know of: {', '.join(known)}." if known else "You know of no enemy.")
+    contacts = [f"{contact['name']} ({contact['hull']}) at ({place_of(contact)})" for contact in report["enemies"]]
+    lines.append(f"Enemies you know of: {', '.join(contacts)}." if contacts else "You know of no enemy.")
     return "\n".join(lines)
 
 
@@ -152,18 +152,20 @@ def pack_in_words(pack: Report, zone: list[float]) -> str:
     if not pack["alive"]:
         return f"Pack {pack['pack']} is lost."
     mechs = ", ".join(
-        f"{one['name']} ({one['hull']}, {one['hp']:.0%} hp{', under fire' if one['under_fire'] else ''})"
-        for one in pack["mechs"]
+        f"{mech['name']} ({mech['hull']}, {mech['hp']:.0%} hp{', under fire' if mech['under_fire'] else ''})"
+        for mech in pack["mechs"]
     )
-    away = ((pack["place"][0] - zone[0]) ** 2 + (pack["place"][1] - zone[1]) ** 2) ** 0.5
-    where = f"Pack {pack['pack']} is at ({place_of(pack)}), {away:.0f} m from the middle of the zone"
+    distance = ((pack["place"][0] - zone[0]) ** 2 + (pack["place"][1] - zone[1]) ** 2) ** 0.5
+    position = f"Pack {pack['pack']} is at ({place_of(pack)}), {distance:.0f} m from the middle of the zone"
     order = pack["order"]
     if order is None:
-        return f"{where}, without orders: {mechs}."
-    heard = sum(one["heard"] for one in pack["mechs"])
+        return f"{position}, without orders: {mechs}."
+    num_heard = sum(mech["heard"] for mech in pack["mechs"])
     target = f" {order['target']}" if order["target"] else ""
-    told = f"told to {order['kind']}{target} {order['age_s']:g} s ago, which {heard} of {pack['alive']} have heard"
-    return f"{where}, {told}: {mechs}."
+    status = (
+        f"told to {order['kind']}{target} {order['age_s']:g} s ago, which {num_heard} of {pack['alive']} have heard"
+    )
+    return f"{position}, {status}: {mechs}."
 
 
 def place_of(row: Report) -> str:

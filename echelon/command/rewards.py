@@ -17,7 +17,7 @@ ARRIVED = 0.02
 def following(before: State, after: State, ending: Ending, game: SimModel) -> Tensor:
     """`[B, N]` how much less a mech has to walk to where it was sent, in lengths of the map's longest side, and a
     little for each decision there; 0 for who was sent nowhere."""
-    sent = destination(after, game)
-    left = way_there(after, sent, game).left_vox
-    nearer = exact.divide(way_there(before, sent, game).left_vox - left, game.config.world.longest_side)
-    return (nearer + ARRIVED * (left == 0)) * sent.is_sent
+    target = destination(after, game)
+    left_vox = way_there(after, target, game).left_vox
+    nearer = exact.divide(way_there(before, target, game).left_vox - left_vox, game.config.world.longest_side)
+    return (nearer + ARRIVED * (left_vox == 0)) * target.is_sent

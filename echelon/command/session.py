@@ -58,12 +58,12 @@ class Session:
         self.number += 1
         if self.pace is not None:
             self.pace.reported()
-        reports = [one for one in self.port.reports() if not self.port.ended[one["battle"]]]
+        reports = [report for report in self.port.reports() if not self.port.ended[report["battle"]]]
         if self.speaks:
-            reports = [{**one, "words": self.port.words(one)} for one in reports]
-        told = {"type": "report", "number": self.number, "battles": reports}
+            reports = [{**report, "words": self.port.words(report)} for report in reports]
+        message = {"type": "report", "number": self.number, "battles": reports}
         driven = self.port.driven()
-        return told | ({"late": self.late} if self.late else {}) | ({"driven": driven} if driven else {})
+        return message | ({"late": self.late} if self.late else {}) | ({"driven": driven} if driven else {})
 
     def left(self) -> None:
         """Whoever spoke has gone: nobody drives a mech any more."""
@@ -81,29 +81,29 @@ class Session:
         if len(line) > MOST_BYTES:
             return self._refuse([f"a line must be at most {MOST_BYTES:,} bytes, got {len(line):,}"])
         try:
-            said = json.loads(line)
+            message = json.loads(line)
         except (ValueError, RecursionError):
             example = '{"orders": [{"pack": 0, "kind": "hold"}]}'
             return self._refuse([f"a line must be JSON such as {example}, got {shown(line[:80])}"])
-        if not isinstance(said, dict) or said.keys() - {*self._fields}:
-            return self._refuse([f"a line must be an object of {', '.join(self._fields)}, got {shown(said)}"])
-        number, orders = said.get("number", self.number), said.get("orders", [])
+        if not isinstance(message, dict) or message.keys() - {*self._fields}:
+            return self._refuse([f"a line must be an object of {', '.join(self._fields)}, got {shown(message)}"])
+        number, orders = message.get("number", self.number), message.get("orders", [])
         if type(number) is not int or not 0 <= number <= self.number:
             return self._refuse([f"number must be 0..{self.number}, that of a report, got {shown(number)}"])
         if not isinstance(orders, list) or len(orders) > MOST_ORDERS:
             return self._refuse([f"orders must be a list of at most {MOST_ORDERS:,}, got {shown(orders)}"])
-        is_paced = self.pace is not None and any(name in said for name in PACE_FIELDS)
+        is_paced = self.pace is not None and any(name in message for name in PACE_FIELDS)
         try:
             if self.pace is not None and is_paced:
-                self.pace.set(said)
-            if "drive" in said:
-                self.port.drive(said["drive"])
+                self.pace.set(message)
+            if "drive" in message:
+                self.port.drive(message["drive"])
         except ConfigError as error:
             return self._refuse([str(error)])
         refused = self.port.order(orders)
-        taken = len(orders) - len(refused)
-        self.given += taken
-        self.late += taken if number < self.number else 0
+        accepted = len(orders) - len(refused)
+        self.given += accepted
+        self.late += accepted if number < self.number else 0
         if refused:
             return self._refuse(refused)
         return self.pace.told() if self.pace is not None and is_paced else None
@@ -115,10 +115,10 @@ class Session:
     def advance(self) -> list[dict[str, Any]]:
         """Play on until the commander is heard again: a message of type `end` for each battle that ended first now."""
         before = list(self.port.ended)
-        over = self.port.step()
+        done_battles = self.port.step()
         if self.pace is not None:
             self.pace.played()
-        new = [battle for battle in over if not before[battle]]
+        new = [battle for battle in done_battles if not before[battle]]
         return [{"type": "end", "battle": battle, "won_by": self.port.winners[battle]} for battle in new]
 
     @property
@@ -128,6 +128,6 @@ class Session:
 
     def result(self) -> dict[str, Any]:
         """The last message: who won how many, and what became of the orders."""
-        counts = {who: self.port.winners.count(who) for who in ("own", "enemy", "nobody")}
+        counts = {winner: self.port.winners.count(winner) for winner in ("own", "enemy", "nobody")}
         orders = {"given": self.given, "late": self.late, "refused": self.refused}
         return {"type": "result", "won_by": counts, "orders": orders}

@@ -65,9 +65,11 @@ class Stick:
 
     def _turn_to(self, place: tuple[float, float], mech: int, state: State, game: SimModel) -> Tensor:
         """`[]` share of the yaw rate at which the mech faces a place by the end of the decision, or is on its way."""
-        x, y = (axis - at for axis, at in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True))
-        away = torch.atan2(y, x) - state.mechs.yaw[self.battle, mech]
-        return (wrap_angle(away) / (game.roster.yaw_rate[mech] * game.rules.decision_s)).clamp(-1.0, 1.0)
+        x, y = (
+            axis - coordinate for axis, coordinate in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True)
+        )
+        yaw_error = torch.atan2(y, x) - state.mechs.yaw[self.battle, mech]
+        return (wrap_angle(yaw_error) / (game.roster.yaw_rate[mech] * game.rules.decision_s)).clamp(-1.0, 1.0)
 
 
 def read_stick(said: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]) -> Stick:
@@ -92,7 +94,9 @@ def read_stick(said: Any, batch: int, own: Sequence[str], enemies: Sequence[str]
     turn, face = number_of(said.get("turn", 0.0), "drive.turn", -1.0, 1.0), said.get("face")
     face = None if face is None else place_of(face, "drive.face", size)
     fire, vent, target = said.get("fire", ()), said.get("vent", False), said.get("target")
-    are_triggers = isinstance(fire, list | tuple) and all(isinstance(one, str) and one in TRIGGER_NAMES for one in fire)
+    are_triggers = isinstance(fire, list | tuple) and all(
+        isinstance(name, str) and name in TRIGGER_NAMES for name in fire
+    )
     require(are_triggers, "drive.fire", f"a list of {', '.join(TRIGGER_NAMES)}", fire)
     require(isinstance(vent, bool), "drive.vent", "true or false", vent)
     is_enemy = target is None or (isinstance(target, str) and target in enemies)

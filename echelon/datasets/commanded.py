@@ -35,10 +35,10 @@ class CommandedGame:
     def _driven(self, group: str) -> torch.Tensor:
         """`[B, A]` bool: which mechs of a group somebody drives."""
         names, stick = self.env.group_map[group], self.port.stick
-        driven = torch.zeros((self.env.num_envs, len(names)), dtype=torch.bool, device=self.env.device)
+        is_driven = torch.zeros((self.env.num_envs, len(names)), dtype=torch.bool, device=self.env.device)
         if stick is not None and stick.mech in names:
-            driven[stick.battle, names.index(stick.mech)] = True
-        return driven
+            is_driven[stick.battle, names.index(stick.mech)] = True
+        return is_driven
 
     def end(self) -> None:
         """All battles have ended."""

@@ -74,38 +74,51 @@ def columns(config: EnvConfig) -> dict[str, Column]:
     """What a file holds of battles of `config`, by name: `rows/...` of each decision, `battles/...` of each battle."""
     sizes = dict(zip(GROUPS, (len(config.blue), len(config.red)), strict=True))
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), info=False, has_commanders=True)
-    seen, orders = specs.observation(), specs.commanders
+    observation, orders = specs.observation(), specs.commanders
     streams = {group: (*STREAMS, *([ORDER_STREAM] if orders else [])) for group in GROUPS}
-    streams |= {group: tuple(seen[group, "observation"].keys()) for group in orders}
+    streams |= {group: tuple(observation[group, "observation"].keys()) for group in orders}
     shown_of = {
         f"{group}/{name}": Column(spec.dtype, tuple(spec.shape[1:]))
-        for group, own in streams.items()
+        for group, streams_of_group in streams.items()
         for name, spec in (
-            *((f"observation/{stream}", seen[group, "observation", stream]) for stream in own),
-            ("mask", seen[group, "mask"]),
+            *((f"observation/{stream}", observation[group, "observation", stream]) for stream in streams_of_group),
+            ("mask", observation[group, "mask"]),
         )
     }
-    flag, whole, tiny = Column(torch.bool, (1,)), Column(torch.int64), Column(torch.int8)
-    acted = {
+    flag, integer, tiny = Column(torch.bool, (1,)), Column(torch.int64), Column(torch.int8)
+    actions = {
         f"{group}/action": Column(torch.float32, (count, action_width(config.comm_dim)))
         for group, count in sizes.items()
     }
     if orders:
-        acted |= {f"{group}/{DRIVEN}": Column(torch.bool, (count,)) for group, count in sizes.items()}
-        told = specs.action()
-        acted |= {f"{group}/action": Column(torch.float32, tuple(told[group, "action"].shape[1:])) for group in orders}
+        actions |= {f"{group}/{DRIVEN}": Column(torch.bool, (count,)) for group, count in sizes.items()}
+        action_spec = specs.action()
+        actions |= {
+            f"{group}/action": Column(torch.float32, tuple(action_spec[group, "action"].shape[1:])) for group in orders
+        }
     counts = {**sizes, **{group: packs for group, (packs, _) in orders.items()}}
-    paid = {f"next/{group}/reward": Column(torch.float32, (count, 1)) for group, count in counts.items()}
-    rows = {**shown_of, **acted, **paid, **{f"next/{key}": flag for key in DONE_KEYS}, "is_init": flag, "battle": whole}
+    rewards = {f"next/{group}/reward": Column(torch.float32, (count, 1)) for group, count in counts.items()}
+    rows = {
+        **shown_of,
+        **actions,
+        **rewards,
+        **{f"next/{key}": flag for key in DONE_KEYS},
+        "is_init": flag,
+        "battle": integer,
+    }
     battles = {
         **{f"last/{name}": column for name, column in shown_of.items()},
         "telemetry": Column(torch.float32, (TELEMETRY_CELLS, TELEMETRY_CELLS)),
-        **{"seed": whole, "decisions": whole, "winner": tiny, "reason": tiny},
+        **{"seed": integer, "decisions": integer, "winner": tiny, "reason": tiny},
         "commander": Column(torch.int64, (2,)),
         "score": Column(torch.float32, (2,)),
     }
-    parts = {ROWS: rows, BATTLES: battles}
-    return {f"{part}/{name}": column for part, own in parts.items() for name, column in own.items()}
+    tables = {ROWS: rows, BATTLES: battles}
+    return {
+        f"{table}/{name}": column
+        for table, columns_of_table in tables.items()
+        for name, column in columns_of_table.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -149,20 +162,20 @@ class Dataset:
         """
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
-            part = self.rows[start:stop].clone()
+            batch = self.rows[start:stop].clone()
             after = torch.arange(start + 1, stop + 1, device="cpu").clamp(max=len(self) - 1)
-            battle, done = part["battle"], part["next", "done"][:, 0]
-            part["telemetry"] = self.battles["telemetry"][battle]
+            battle, done = batch["battle"], batch["next", "done"][:, 0]
+            batch["telemetry"] = self.battles["telemetry"][battle]
             for group in (*GROUPS, *self.commanding):
                 following = self.rows[group].select("observation", "mask")[after]
                 following[done] = self.battles["last", group][battle[done]]
-                part["next", group].update(following)
+                batch["next", group].update(following)
             for side, group in enumerate(GROUPS):
                 commander = self.battles["commander"][battle, side]
-                part[group, "commander"] = commander[:, None].expand(part[group].shape).clone()
-                for team in (part[group], part["next", group]):
+                batch[group, "commander"] = commander[:, None].expand(batch[group].shape).clone()
+                for team in (batch[group], batch["next", group]):
                     as_form(team, observation)
-            yield part
+            yield batch
 
     def mechs_of(self, commander: str, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
         """What the living mechs of a commander observed and did, for imitation: one row a mech and decision.
@@ -170,12 +183,12 @@ class Dataset:
         Yields `observation [n, F]` (or streams), `action [n, D]` and `battle [n]`, from `size` decisions at a time.
         """
         require(commander in self.commanders, "commander", " or ".join(self.commanders), commander)
-        is_own = self.battles["commander"] == self.commanders.index(commander)  # [N, 2]
+        is_commander = self.battles["commander"] == self.commanders.index(commander)  # [N, 2]
         for start in range(0, len(self), size):
             rows = self.rows[start : start + size]
             for side, group in enumerate(GROUPS):
-                team = rows[group][is_own[rows["battle"], side]]
-                battle = rows["battle"][is_own[rows["battle"], side]]
+                team = rows[group][is_commander[rows["battle"], side]]
+                battle = rows["battle"][is_commander[rows["battle"], side]]
                 mechs = team.select("observation", "action").set("battle", battle[:, None].expand(team.shape))
                 living = mechs[team["mask"]]
                 if len(living) > 0:
@@ -220,7 +233,9 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
             raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a dataset?")
     env, commanders = claims.get("env"), claims.get("commanders")
     is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
-    holds = is_list and all(isinstance(each, str) and 0 < len(each) <= LONGEST_NAME for each in commanders)
+    holds = is_list and all(
+        isinstance(commander, str) and 0 < len(commander) <= LONGEST_NAME for commander in commanders
+    )
     expect(holds, f"{name}: commanders", "different names", commanders)
     expect(isinstance(env, dict), f"{name}: env", "an object", env)
     with as_file_error(name):
@@ -232,7 +247,7 @@ def check_columns(name: str, header: Header, expected: dict[str, Column]) -> Non
     if header.tensors.keys() != expected.keys():
         differing = sorted(header.tensors.keys() ^ expected.keys())[0]
         raise FileError(f"{name}: tensor {differing} must {'be absent' if differing in header.tensors else 'be there'}")
-    lengths = {part: header.tensors[key][1][:1] for part, key in ((ROWS, "rows/battle"), (BATTLES, "battles/seed"))}
+    lengths = {table: header.tensors[key][1][:1] for table, key in ((ROWS, "rows/battle"), (BATTLES, "battles/seed"))}
     for key, column in expected.items():
         want = (KINDS[column.dtype], (*lengths[key.partition("/")[0]], *column.shape))
         if header.tensors[key] != want or not all(lengths.values()) or 0 in want[1][:1]:
@@ -241,30 +256,32 @@ def check_columns(name: str, header: Header, expected: dict[str, Column]) -> Non
 
 def check_battles(name: str, tensors: dict[str, Tensor], commanders: int) -> None:
     """Rows are those of one battle after another, and each ends once, at its last decision."""
-    decisions, told = tensors["battles/decisions"], tensors["rows/battle"]
-    if bool((decisions < 1).any()) or int(decisions.double().sum()) != len(told):
-        raise FileError(f"{name}: decisions must be positive and {len(told)} in all, the rows")
-    if not torch.equal(told, torch.repeat_interleave(torch.arange(len(decisions), device="cpu"), decisions)):
+    decisions, battle_of_row = tensors["battles/decisions"], tensors["rows/battle"]
+    if bool((decisions < 1).any()) or int(decisions.double().sum()) != len(battle_of_row):
+        raise FileError(f"{name}: decisions must be positive and {len(battle_of_row)} in all, the rows")
+    if not torch.equal(battle_of_row, torch.repeat_interleave(torch.arange(len(decisions), device="cpu"), decisions)):
         raise FileError(f"{name}: rows must be those of battle 0, 1, ... {len(decisions) - 1} in order")
-    ends = torch.zeros(len(told), dtype=torch.bool, device="cpu")
+    ends = torch.zeros(len(battle_of_row), dtype=torch.bool, device="cpu")
     ends[decisions.cumsum(0) - 1] = True
     if not torch.equal(tensors["rows/next/done"][:, 0], ends):
         raise FileError(f"{name}: done must be true in the last row of a battle, and in no other")
-    who = tensors["battles/commander"]
-    if bool((who < 0).any() or (who >= commanders).any()):
-        raise FileError(f"{name}: commander must be 0..{commanders - 1}, got {int(who.min())}..{int(who.max())}")
+    commander = tensors["battles/commander"]
+    if bool((commander < 0).any() or (commander >= commanders).any()):
+        raise FileError(
+            f"{name}: commander must be 0..{commanders - 1}, got {int(commander.min())}..{int(commander.max())}"
+        )
 
 
 def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
     """The columns of one part as a TensorDict, a group's mechs as a second batch dimension."""
-    own = {key.partition("/")[2]: value for key, value in tensors.items() if key.startswith(f"{part}/")}
-    found = TensorDict({tuple(key.split("/")): value for key, value in own.items()}, [count])
-    for parent in (found, found.get("next", None), found.get("last", None)):
+    values = {key.partition("/")[2]: value for key, value in tensors.items() if key.startswith(f"{part}/")}
+    td = TensorDict({tuple(key.split("/")): value for key, value in values.items()}, [count])
+    for parent in (td, td.get("next", None), td.get("last", None)):
         for group in (*GROUPS, *COMMAND.values()):
             team = None if parent is None else parent.get(group, None)
             if team is not None:
                 team.batch_size = [count, next(iter(team.values(True, True))).shape[1]]
-    return found
+    return td
 
 
 class DatasetWriter:
@@ -309,26 +326,26 @@ class DatasetWriter:
         self._last: dict[str, Tensor] = {}
 
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
-        which = running.nonzero()[:, 0]
-        rows = stepped[which]
+        indices = running.nonzero()[:, 0]
+        rows = stepped[indices]
         if not self._last:
             self._telemetry = rows["telemetry"].cpu()
-        own = {name: self._value(rows, name).cpu() for name in self._names(ROWS) if name != "battle"}
-        self._steps.append((which.cpu(), own))
+        values = {name: self._value(rows, name).cpu() for name in self._names(ROWS) if name != "battle"}
+        self._steps.append((indices.cpu(), values))
         ended = rows["next", "done"][:, 0]
         for name in (name.removeprefix("last/") for name in self._names(BATTLES) if name.startswith("last/")):
             value: Tensor = rows[("next", *name.split("/"))]
-            kept = self._last.setdefault(name, value.new_zeros(len(self._battles), *value.shape[1:]).cpu())
-            kept[which[ended].cpu()] = value[ended].cpu()
+            last_values = self._last.setdefault(name, value.new_zeros(len(self._battles), *value.shape[1:]).cpu())
+            last_values[indices[ended].cpu()] = value[ended].cpu()
 
     def end(self, outcome: TensorDictBase) -> None:
-        battle = torch.cat([which for which, _ in self._steps])
+        battle = torch.cat([indices for indices, _ in self._steps])
         order = battle.argsort(stable=True)
         for name in self._names(ROWS):
             if name == "battle":
                 values = battle[order] + self.lengths[BATTLES]
             else:
-                values = torch.cat([own.pop(name) for _, own in self._steps])[order]
+                values = torch.cat([step_values.pop(name) for _, step_values in self._steps])[order]
             self._append(f"{ROWS}/{name}", values)
         for name, values in self._of_battles(outcome.cpu()).items():
             self._append(f"{BATTLES}/{name}", values)
@@ -338,10 +355,10 @@ class DatasetWriter:
     def _of_battles(self, outcome: TensorDictBase) -> dict[str, Tensor]:
         """Columns of the battles of this batch."""
         index = {name: number for number, name in enumerate(self.commanders)}
-        told = {name: outcome[name][:, 0] for name in ("decisions", "winner", "reason")}
+        values = {name: outcome[name][:, 0] for name in ("decisions", "winner", "reason")}
         return {
             **{f"last/{name}": value for name, value in self._last.items()},
-            **told,
+            **values,
             "telemetry": self._telemetry,
             "score": outcome["score"],
             "seed": torch.tensor([battle.seed for battle in self._battles], device="cpu"),
@@ -374,8 +391,8 @@ class DatasetWriter:
         with replacing(self.path) as draft, open(draft, "wb") as file:
             file.write(self._header(ordered))
             for name, _ in ordered:
-                with open(self._parts[name], "rb") as part:
-                    shutil.copyfileobj(part, file, 1 << 22)
+                with open(self._parts[name], "rb") as source:
+                    shutil.copyfileobj(source, file, 1 << 22)
                 self._parts[name].unlink()
 
     def _header(self, ordered: Sequence[tuple[str, Column]]) -> bytes:

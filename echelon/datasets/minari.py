@@ -40,15 +40,15 @@ def name_of(folder: Path) -> str:
         ConfigError: Minari takes no such name, or something has it.
         FileError: the folder cannot be written.
     """
-    own = Path(os.environ.get("MINARI_DATASETS_PATH") or "~/.minari/datasets").expanduser().resolve()
-    place = folder.expanduser().resolve()
-    name = place.relative_to(own).as_posix() if place.is_relative_to(own) else place.name
+    root = Path(os.environ.get("MINARI_DATASETS_PATH") or "~/.minari/datasets").expanduser().resolve()
+    path = folder.expanduser().resolve()
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
     is_name = False
     with suppress(ValueError, TypeError):  # of no version
         is_name = parse_dataset_id(name) is not None
     require(is_name, "the folder of a Minari dataset", "NAME-vNUMBER, such as hard-v0", name)
-    require(not place.exists(), f"{folder}", "a new folder: a dataset is not written over", "one that exists")
-    check_writable(place)
+    require(not path.exists(), f"{folder}", "a new folder: a dataset is not written over", "one that exists")
+    check_writable(path)
     return name
 
 
@@ -95,21 +95,23 @@ def episodes(dataset: Dataset) -> Iterator[EpisodeBuffer]:
     for battle, decisions in enumerate(dataset.battles["decisions"].tolist()):
         start, stop = stop, stop + decisions
         rows: TensorDict = dataset.rows[start:stop]
-        told: TensorDict = dataset.battles[battle : battle + 1]
+        battle_row: TensorDict = dataset.battles[battle : battle + 1]
         ends = {key: rows["next", key][:, 0].numpy() for key in ("terminated", "truncated")}
-        names = [dataset.commanders[who] for who in told["commander"][0].tolist()]
+        names = [dataset.commanders[index] for index in battle_row["commander"][0].tolist()]
         for side, group in enumerate(GROUPS):
-            seen: TensorDictBase = torch.cat([rows[group].select("observation", "mask"), told["last", group]])
-            flat, alive = as_form(seen, "flat")["observation"], seen["mask"]
+            observations: TensorDictBase = torch.cat(
+                [rows[group].select("observation", "mask"), battle_row["last", group]]
+            )
+            flat, alive = as_form(observations, "flat")["observation"], observations["mask"]
             for mech in range(flat.shape[1]):
                 yield EpisodeBuffer(
-                    seed=int(told["seed"]),
+                    seed=int(battle_row["seed"]),
                     options={
                         "battle": battle,
                         "agent": f"{group}_{mech}",
                         "commander": names[side],
                         "opponent": names[1 - side],
-                        "winner": int(told["winner"]),
+                        "winner": int(battle_row["winner"]),
                     },
                     observations=flat[:, mech].numpy(),
                     actions=rows[group, "action"][:, mech].numpy(),

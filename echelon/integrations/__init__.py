@@ -9,5 +9,5 @@ from __future__ import annotations
 def missing(extra: str, error: ModuleNotFoundError, module: str = "") -> ModuleNotFoundError:
     """The error, in one line, of a module, `echelon.integrations.{extra}`, where `error` says that it lacks."""
     name, module = str(error.name).partition(".")[0], module or f"echelon.integrations.{extra}"
-    told = f"{module} needs {name}, which is not installed: pip install 'echelon-marl[{extra}]'"
-    return ModuleNotFoundError(told, name=name)
+    message = f"{module} needs {name}, which is not installed: pip install 'echelon-marl[{extra}]'"
+    return ModuleNotFoundError(message, name=name)

@@ -53,8 +53,8 @@ class BattleTask(TaskClass):
     ) -> Callable[[], EnvBase]:
         """A function that creates the environment of `num_envs` battles."""
         action = "continuous" if continuous_actions else "discrete"
-        how = {"state": True, **self.config, "num_envs": num_envs, "device": device, "seed": seed, "action": action}
-        return functools.partial(WAYS[self.name], **how)
+        options = {"state": True, **self.config, "num_envs": num_envs, "device": device, "seed": seed, "action": action}
+        return functools.partial(WAYS[self.name], **options)
 
     def supports_continuous_actions(self) -> bool:
         return True
@@ -90,10 +90,10 @@ class BattleTask(TaskClass):
         return env.full_action_spec_unbatched
 
     def _of_groups(self, env: EnvBase, name: str) -> Composite:
-        seen = env.full_observation_spec_unbatched
+        spec = env.full_observation_spec_unbatched
         return Composite(
             {
-                group: Composite({name: seen[group, name].clone()}, shape=(len(names),))
+                group: Composite({name: spec[group, name].clone()}, shape=(len(names),))
                 for group, names in env.group_map.items()
             }
         )
@@ -110,11 +110,11 @@ class BattleTask(TaskClass):
     def log_info(batch: TensorDictBase) -> dict[str, float]:
         """How many battles ended, and the share of them that the learner won, or blue where both teams learn."""
         ended = batch["next", "done"][..., 0]
-        told = batch["next", "outcome"]
-        won = told["won"] if "won" in told.keys() else told["winner"] == int(Winner.BLUE)
+        outcome = batch["next", "outcome"]
+        is_win = outcome["won"] if "won" in outcome.keys() else outcome["winner"] == int(Winner.BLUE)
         count = int(ended.sum())
         logged = {"collection/battles": float(count)}
-        return logged if count == 0 else {**logged, "collection/win_rate": float(won[..., 0][ended].float().mean())}
+        return logged if count == 0 else {**logged, "collection/win_rate": float(is_win[..., 0][ended].float().mean())}
 
 
 class EchelonTask(Task):

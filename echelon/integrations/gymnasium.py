@@ -108,27 +108,29 @@ class MechVectorEnv(VectorEnv):
         require(np.shape(actions) == shape, "actions", f"of shape {shape}", np.shape(actions))
         action = torch.as_tensor(actions, device=self.view.device).view(self.view.full_action_spec["action"].shape)
         stepped, self._shown = self.view.step_and_maybe_reset(self._shown.set("action", action))
-        played = stepped["next"]
+        next_td = stepped["next"]
         infos = self._infos(self._shown)
-        ended = self._flat(played["done"])
+        ended = self._flat(next_td["done"])
         if ended.any():
-            infos.update(self._final(played, ended))
-        rewards, terminated, truncated = (self._flat(played[key]) for key in ("reward", "terminated", "truncated"))
+            infos.update(self._final(next_td, ended))
+        rewards, terminated, truncated = (self._flat(next_td[key]) for key in ("reward", "terminated", "truncated"))
         return self._observation(self._shown), rewards.astype(np.float64), terminated, truncated, infos
 
     def _final(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
         """What of battles that ended would be lost by their restart."""
         rows = np.flatnonzero(ended)
         last = played.reshape(-1)[torch.from_numpy(rows).to(self.view.device)]
-        seen = arrays_of(last["observation"])
+        arrays = arrays_of(last["observation"])
         final_obs = np.full(self.num_envs, None, dtype=object)
-        for place, row in enumerate(rows):
-            final_obs[row] = {key: own[place] for key, own in seen.items()} if isinstance(seen, dict) else seen[place]
+        for index, row in enumerate(rows):
+            final_obs[row] = (
+                {key: array[index] for key, array in arrays.items()} if isinstance(arrays, dict) else arrays[index]
+            )
         info: dict[str, Any] = {}
         for name, value in {"alive": last["mask"], **dict(last["outcome"].items())}.items():
-            own = value.cpu().numpy().reshape(len(rows), *(side for side in value.shape[1:] if side > 1))
-            info[name] = np.zeros((self.num_envs, *own.shape[1:]), own.dtype)
-            info[name][rows], info[f"_{name}"] = own, ended.copy()
+            array = value.cpu().numpy().reshape(len(rows), *(side for side in value.shape[1:] if side > 1))
+            info[name] = np.zeros((self.num_envs, *array.shape[1:]), array.dtype)
+            info[name][rows], info[f"_{name}"] = array, ended.copy()
         return {"final_obs": final_obs, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}
 
     def _observation(self, shown: TensorDictBase) -> Any:
@@ -190,9 +192,9 @@ class TeamEnv(Rendered, gymnasium.Env):
         self.view = echelon.versus(config, opponent, 1, device, seed, side=side, action=action, **settings)
         require(self.view.info, "info", "True: what ends a battle is told", self.view.info)
         self.metadata = {**self.metadata, "render_fps": render_fps(config)}
-        shown = self.view.observation_spec[0]["agents"]
-        each = space_of(shown["observation"])
-        self.observation_space = spaces.Box(each.low.ravel(), each.high.ravel(), dtype=np.float32)
+        agents_spec = self.view.observation_spec[0]["agents"]
+        space = space_of(agents_spec["observation"])
+        self.observation_space = spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
         self._action_shape = self.view.full_action_spec["agents", "action"].shape
         if self.view.is_discrete:
             self.action_space: spaces.Space = spaces.MultiDiscrete([len(ACTIONS)] * self.view.n_agents)
@@ -207,23 +209,23 @@ class TeamEnv(Rendered, gymnasium.Env):
         super().reset(seed=seed)
         if seed is not None:
             self.view.set_seed(seed)
-        shown = self.view.reset()[0]
+        td = self.view.reset()[0]
         self._is_over = False
         self._show()
-        return self._observation(shown), self._info(shown)
+        return self._observation(td), self._info(td)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         require(not self._is_over, "step", "after reset, of a battle that goes on", "the battle is over")
         shape = self.action_space.shape
         require(np.shape(action) == shape, "action", f"of shape {shape}", np.shape(action))
-        told = torch.as_tensor(action, device=self.view.device).view(self._action_shape)
-        team = TensorDict({"action": told}, self._action_shape[:2])
-        played = self.view.step(TensorDict({"agents": team}, self.view.batch_size, device=self.view.device))["next"][0]
-        terminated, truncated = (bool(played[flag]) for flag in ("terminated", "truncated"))
+        action_tensor = torch.as_tensor(action, device=self.view.device).view(self._action_shape)
+        team = TensorDict({"action": action_tensor}, self._action_shape[:2])
+        next_td = self.view.step(TensorDict({"agents": team}, self.view.batch_size, device=self.view.device))["next"][0]
+        terminated, truncated = (bool(next_td[flag]) for flag in ("terminated", "truncated"))
         self._is_over = terminated or truncated
         self._show()
-        paid = float(played["agents", "reward"].mean())
-        return self._observation(played), paid, terminated, truncated, self._info(played)
+        reward = float(next_td["agents", "reward"].mean())
+        return self._observation(next_td), reward, terminated, truncated, self._info(next_td)
 
     def _observation(self, shown: TensorDictBase) -> np.ndarray:
         return shown["agents", "observation"].flatten().cpu().numpy()

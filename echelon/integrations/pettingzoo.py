@@ -99,8 +99,8 @@ class ParallelBattle(Rendered, ParallelEnv):
         self.possible_agents = view.agent_names
         self.agents: list[str] = []
         self._rows = {name: row for row, name in enumerate(self.possible_agents)}
-        seen = view.observation_spec[0]
-        self.observation_spaces = {name: self._observation_space(seen[row]) for name, row in self._rows.items()}
+        obs_spec = view.observation_spec[0]
+        self.observation_spaces = {name: self._observation_space(obs_spec[row]) for name, row in self._rows.items()}
         self.action_spaces = {
             name: space_of(view.full_action_spec[0, row]["action"]) for name, row in self._rows.items()
         }
@@ -108,10 +108,10 @@ class ParallelBattle(Rendered, ParallelEnv):
         self._state = np.zeros(self.state_space.shape, np.float32)
 
     def _observation_space(self, spec: Mapping[str, Any]) -> spaces.Space:
-        seen = space_of(spec["observation"])
+        space = space_of(spec["observation"])
         if not self.view.is_discrete:
-            return seen
-        return spaces.Dict({"observation": seen, "action_mask": space_of(spec["action_mask"])})
+            return space
+        return spaces.Dict({"observation": space, "action_mask": space_of(spec["action_mask"])})
 
     def observation_space(self, agent: str) -> spaces.Space:
         return self.observation_spaces[agent]
@@ -124,25 +124,25 @@ class ParallelBattle(Rendered, ParallelEnv):
         if seed is not None:
             self.view.set_seed(seed)
         self.agents = list(self.possible_agents)
-        shown = self.view.reset()
-        told = self._told(shown[0], self.agents)
+        td = self.view.reset()
+        result = self._told(td[0], self.agents)
         self._show()
-        return told
+        return result
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
         if not self.agents and not actions:
             return {}, {}, {}, {}, {}
-        acted = self.agents
+        agents = self.agents
         action = TensorDict({"action": self._action(actions)}, self.view.batch_size, device=self.view.device)
-        played = self.view.step(action)["next"][0]
-        seen, infos = self._told(played, acted)
-        paid = self._of(acted, played["reward"][:, 0])
-        terminated, truncated = (self._of(acted, played[flag][:, 0]) for flag in ("terminated", "truncated"))
+        next_td = self.view.step(action)["next"][0]
+        observations, infos = self._told(next_td, agents)
+        rewards = self._of(agents, next_td["reward"][:, 0])
+        terminated, truncated = (self._of(agents, next_td[flag][:, 0]) for flag in ("terminated", "truncated"))
         if self.death == "terminates":
             terminated = {name: ended or not infos[name]["alive"] for name, ended in terminated.items()}
-        self.agents = [name for name in acted if not (terminated[name] or truncated[name])]
+        self.agents = [name for name in agents if not (terminated[name] or truncated[name])]
         self._show()
-        return seen, paid, terminated, truncated, infos
+        return observations, rewards, terminated, truncated, infos
 
     def _action(self, actions: Mapping[str, Any]) -> Tensor:
         """`[1, n, D]` or `[1, n]`: the agents' actions, and zeros for who is an agent no more."""
@@ -152,9 +152,9 @@ class ParallelBattle(Rendered, ParallelEnv):
         space = self.action_spaces[self.agents[0]]
         rows = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for name, action in actions.items():
-            own = np.asarray(action)
-            require(own.shape == space.shape, f"action of {name}", f"of shape {space.shape}", own.shape)
-            rows[self._rows[name]] = own
+            array = np.asarray(action)
+            require(array.shape == space.shape, f"action of {name}", f"of shape {space.shape}", array.shape)
+            rows[self._rows[name]] = array
         return torch.from_numpy(rows).to(self.view.device)[None]
 
     def state(self) -> np.ndarray:
@@ -164,17 +164,20 @@ class ParallelBattle(Rendered, ParallelEnv):
     def _told(self, shown: TensorDictBase, agents: Sequence[str]) -> tuple[dict, dict]:
         """Observations and infos of some agents, from what is shown of all `[n]`."""
         self._state = arrays_of(shown["state"][0])
-        seen = [arrays_of(each) for each in shown["observation"].unbind(0)]
+        observations = [arrays_of(row) for row in shown["observation"].unbind(0)]
         alive, winner = shown["mask"].tolist(), int(shown["outcome", "winner"][0])
         if self.view.is_discrete:
             masks = arrays_of(shown["action_mask"])
-            seen = [{"observation": own, "action_mask": mask} for own, mask in zip(seen, masks, strict=True)]
+            observations = [
+                {"observation": observation, "action_mask": mask}
+                for observation, mask in zip(observations, masks, strict=True)
+            ]
         rows = {name: self._rows[name] for name in agents}
         infos = {
             name: {"alive": alive[row], "winner": winner, "won": winner == self._side(row)}
             for name, row in rows.items()
         }
-        return {name: seen[row] for name, row in rows.items()}, infos
+        return {name: observations[row] for name, row in rows.items()}, infos
 
     def _side(self, row: int) -> Winner:
         commanded = self.view.commanded

@@ -40,24 +40,24 @@ class MechVecEnv(VecEnv):
 
     def reset(self) -> Any:
         """Begin all battles, those of the first of the seeds that `seed` was given, or the next ones."""
-        seen, infos = self.envs.reset(seed=self._seeds[0])
+        observations, infos = self.envs.reset(seed=self._seeds[0])
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = self._infos(infos)
-        return seen
+        return observations
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        seen, paid, terminated, truncated, told = self.envs.step(self._actions)
-        infos = self._infos(told)
+        observations, rewards, terminated, truncated, env_infos = self.envs.step(self._actions)
+        infos = self._infos(env_infos)
         ended = terminated | truncated
         for row in np.flatnonzero(ended):
-            infos[row]["terminal_observation"] = told["final_obs"][row]
+            infos[row]["terminal_observation"] = env_infos["final_obs"][row]
             infos[row]["TimeLimit.truncated"] = bool(truncated[row] and not terminated[row])
-            infos[row].update({k: v[row] for k, v in told["final_info"].items() if not k.startswith("_")})
-        return seen, paid.astype(np.float32), ended, infos
+            infos[row].update({k: v[row] for k, v in env_infos["final_info"].items() if not k.startswith("_")})
+        return observations, rewards.astype(np.float32), ended, infos
 
     def _infos(self, told: dict[str, Any]) -> list[dict[str, Any]]:
         self._masks = told.get("action_mask")

@@ -32,11 +32,11 @@ class Claims:
             for owner in owners(store) - {self.owner}:
                 if self.is_dead(owner):
                     release(store, owner)
-            played, others = store.played(battles), claimed(store)
-            left = [battle for battle in battles if battle not in played]
-            taken = [battle for battle in left if battle not in others][:most]
-            store.database.insert("claims", [(*battle, self.owner) for battle in taken])
-        return taken, len(left) > len(taken)
+            played, claimed_by_others = store.played(battles), claimed(store)
+            unplayed = [battle for battle in battles if battle not in played]
+            new = [battle for battle in unplayed if battle not in claimed_by_others][:most]
+            store.database.insert("claims", [(*battle, self.owner) for battle in new])
+        return new, len(unplayed) > len(new)
 
     def is_dead(self, owner: str) -> bool:
         """Whether the process that claimed battles as `owner` has ended."""

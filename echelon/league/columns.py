@@ -31,8 +31,8 @@ NAME = matching(
 
 def is_judged(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        SHA256.holds(who) and isinstance(row, list) and len(row) == 2 and all(map(SECONDS.holds, row))
-        for who, row in value.items()
+        SHA256.holds(entry_id) and isinstance(row, list) and len(row) == 2 and all(map(SECONDS.holds, row))
+        for entry_id, row in value.items()
     )
 
 
@@ -119,33 +119,33 @@ def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
 def check_row(where: str, row: Any, rules: Rules) -> None:
     """Check that a row has a value of every rule, and no other."""
     if not isinstance(row, dict) or row.keys() != rules.keys():
-        got = list(row) if isinstance(row, dict) else row
-        raise FileError(f"{where} must hold {', '.join(rules)}, got {shown(got)}")
+        keys = list(row) if isinstance(row, dict) else row
+        raise FileError(f"{where} must hold {', '.join(rules)}, got {shown(keys)}")
     check_values(where, row, rules)
 
 
 def json_object(where: str, value: Any) -> dict[str, Any]:
     """The JSON object that a stored text is."""
-    found = parse_json(where, value.encode()) if isinstance(value, str) else value
-    expect(isinstance(found, dict), where, "a JSON object", found)
-    return dict(found)
+    parsed = parse_json(where, value.encode()) if isinstance(value, str) else value
+    expect(isinstance(parsed, dict), where, "a JSON object", parsed)
+    return dict(parsed)
 
 
 def check_identity(where: str, id: str, name: str, kind: str) -> None:
     """Check that an entry whose values hold is what its name says: a scripted tier with the id of its name, or another
     that is none.
     """
-    own = scripted_id(name)
-    expect(own in (None, id), f"{where}.id", f"{own}, as of every {name}", id)
-    kinds = ("scripted", "retired") if own is not None else tuple(kind for kind in KINDS if kind != "scripted")
+    expected_id = scripted_id(name)
+    expect(expected_id in (None, id), f"{where}.id", f"{expected_id}, as of every {name}", id)
+    kinds = ("scripted", "retired") if expected_id is not None else tuple(kind for kind in KINDS if kind != "scripted")
     expect(kind in kinds, f"{where}.kind", f"one of {kinds}, as its name tells", kind)
 
 
 def check_rules(where: str, env: dict[str, Any]) -> None:
     """Refuse a league of other rules: its matches and ratings say nothing about these."""
-    ours = current_versions().rules
+    rules = current_versions().rules
     with as_file_error(where):
-        theirs = stored_versions(env, "env").rules
-    if theirs != ours:
+        file_rules = stored_versions(env, "env").rules
+    if file_rules != rules:
         hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
-        raise FileError(f"{where}: env.rules_version must be {ours}, got {theirs}: {hint}")
+        raise FileError(f"{where}: env.rules_version must be {rules}, got {file_rules}: {hint}")

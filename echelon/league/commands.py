@@ -49,9 +49,9 @@ SET_BY_LEAGUE = (
 
 def logged(store: Store, batches: Iterable[B]) -> Iterator[B]:
     """Yield batches that are not recorded unchanged, with an event each in the log of the league."""
-    for played in batches:
-        log.write_event(store, **log.batch_event(store, len(played), played.seconds, kept=False))
-        yield played
+    for batch in batches:
+        log.write_event(store, **log.batch_event(store, len(batch), batch.seconds, kept=False))
+        yield batch
 
 
 def evaluate(
@@ -67,30 +67,36 @@ def evaluate(
         The evaluation, its opponents by the names of entries.
     """
     store = arena.store
-    others = [store.find(name) for name in opponents] if opponents else store.active()
+    entries = [store.find(name) for name in opponents] if opponents else store.active()
     digest = store.add_weights(checkpoint)
-    names = {entry.id: entry.name for entry in others if entry.id != digest}
-    found = arena.evaluate(
+    names = {entry.id: entry.name for entry in entries if entry.id != digest}
+    evaluation = arena.evaluate(
         digest,
         list(names),
         period_seeds(0, seeds),
         lambda batches, total, own: progress(logged(store, batches), total, own),
     )
-    results = {names[who]: result for who, result in found.results.items()}
-    met = {**found.met, "opponents": {names[who]: verdict for who, verdict in found.met["opponents"].items()}}
-    return dataclasses.replace(found, policy=checkpoint, results=results, met=met)
+    results = {names[entry_id]: result for entry_id, result in evaluation.results.items()}
+    met = {
+        **evaluation.met,
+        "opponents": {names[entry_id]: verdict for entry_id, verdict in evaluation.met["opponents"].items()},
+    }
+    return dataclasses.replace(evaluation, policy=checkpoint, results=results, met=met)
 
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:
     """Points per battle of an entry `as blue` and `as red`, None before any; empty where both teams are the same."""
     if not store.env.is_unequal:
         return {}
-    own = list(matches)
+    records = list(matches)
     points = {
-        "as blue": [match.points(who) for match in own if match.blue == who],
-        "as red": [match.points(who) for match in own if match.red == who],
+        "as blue": [match.points(who) for match in records if match.blue == who],
+        "as red": [match.points(who) for match in records if match.red == who],
     }
-    return {side: round(sum(taken) / len(taken), 3) if taken else None for side, taken in points.items()}
+    return {
+        side: round(sum(points_of_side) / len(points_of_side), 3) if points_of_side else None
+        for side, points_of_side in points.items()
+    }
 
 
 def tournament(
@@ -126,8 +132,8 @@ def tournament(
     # Empty if other processes played all battles.
     if replay is not None and recorder is not None and recorded:
         names = {entry.id: entry.name for entry in store.entries()}
-        shown = [recorded[place] for place in recorder.battles]
-        save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), replay)
+        battles_shown = [recorded[index] for index in recorder.battles]
+        save(recorder.finish([names[b.blue] for b in battles_shown], [names[b.red] for b in battles_shown]), replay)
     close_period(store, period)
     log.write_event(store, "period closed", number=period)
     return period
@@ -188,25 +194,28 @@ def standing_rows(store: Store) -> Rows:
 
     Where the teams differ, points per battle follow for either side; every pair plays both, equally often.
     """
-    stands = store.standings()
-    score, games = payoff_matrix(store, [standing.id for standing in stands])
-    refit, mixture = bradley_terry(score).tolist(), [0.0] * len(stands)
-    played = [place for place, standing in enumerate(stands) if standing.games > 0]
-    if played:
-        for place, share in zip(played, nash(advantage(score, games)[played][:, played]).tolist(), strict=True):
-            mixture[place] = share
+    standings = store.standings()
+    score, games = payoff_matrix(store, [standing.id for standing in standings])
+    refit, mixture = bradley_terry(score).tolist(), [0.0] * len(standings)
+    active = [index for index, standing in enumerate(standings) if standing.games > 0]
+    if active:
+        for index, share in zip(active, nash(advantage(score, games)[active][:, active]).tolist(), strict=True):
+            mixture[index] = share
     conservatism, bounds = store.rules.conservatism, exploitabilities(store)
     rows = [
         standing_row(standing, strength, share, conservatism, bounds.get(standing.id))
-        for standing, strength, share in zip(stands, refit, mixture, strict=True)
+        for standing, strength, share in zip(standings, refit, mixture, strict=True)
     ]
     if not store.env.is_unequal:
         return rows
-    played_by: dict[str, list[MatchRecord]] = {standing.id: [] for standing in stands}
+    played_by: dict[str, list[MatchRecord]] = {standing.id: [] for standing in standings}
     for match in store.matches():
         played_by[match.blue].append(match)
         played_by[match.red].append(match)
-    return [row | side_columns(store, who, own) for row, (who, own) in zip(rows, played_by.items(), strict=True)]
+    return [
+        row | side_columns(store, entry_id, matches)
+        for row, (entry_id, matches) in zip(rows, played_by.items(), strict=True)
+    ]
 
 
 def standing_row(
@@ -256,10 +265,10 @@ class Payoff:
 
 def compute_payoff(store: Store) -> Payoff:
     """Compute the payoff matrix of a league, its Nash mixture and the exploitability of that mixture."""
-    stands = [standing for standing in store.standings() if standing.games > 0]
-    require(len(stands) > 1, "--league", "one with recorded battles", str(store.folder))
-    names = [standing.name for standing in stands]
-    score, games = payoff_matrix(store, [standing.id for standing in stands])
+    standings = [standing for standing in store.standings() if standing.games > 0]
+    require(len(standings) > 1, "--league", "one with recorded battles", str(store.folder))
+    names = [standing.name for standing in standings]
+    score, games = payoff_matrix(store, [standing.id for standing in standings])
     payoff = advantage(score, games)
     mixture = nash(payoff)
     best = {name: round(share, 4) for name, share in zip(names, mixture.tolist(), strict=True) if share > 0.001}
@@ -272,10 +281,10 @@ def longest_line(entries: Sequence[Entry]) -> list[Entry]:
     by_id = {entry.id: entry for entry in entries}
     best: list[Entry] = []
     for entry in entries:
-        line, seen = [entry], {entry.id}
-        while (parent := line[-1].parent) in by_id and parent not in seen:
+        line, ids = [entry], {entry.id}
+        while (parent := line[-1].parent) in by_id and parent not in ids:
             line.append(by_id[str(parent)])
-            seen.add(str(parent))
+            ids.add(str(parent))
         best = max(best, line, key=len)
     return best[::-1]
 

@@ -54,5 +54,5 @@ class LeagueConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        together = self.main_self_share + self.main_pfsp_share
-        require(together <= 1, "LeagueConfig.main_pfsp_share", "<= 1 - main_self_share", self.main_pfsp_share)
+        total_share = self.main_self_share + self.main_pfsp_share
+        require(total_share <= 1, "LeagueConfig.main_pfsp_share", "<= 1 - main_self_share", self.main_pfsp_share)

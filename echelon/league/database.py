@@ -156,8 +156,8 @@ class Database:
 
     def __init__(self, path: Path, mode: Literal["ro", "rw", "immutable"]) -> None:
         self.path, self.steps, self.patience_s = path, 0, PATIENCE_S
-        where = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro&immutable=1' if mode == 'immutable' else mode}"
-        self.connection = self._retrying(lambda: sqlite3.connect(where, ATTEMPT_S, isolation_level=None, uri=True))
+        uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro&immutable=1' if mode == 'immutable' else mode}"
+        self.connection = self._retrying(lambda: sqlite3.connect(uri, ATTEMPT_S, isolation_level=None, uri=True))
         self.connection.set_progress_handler(self._is_endless, STEPS)
         if sys.version_info >= (3, 11):
             self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
@@ -173,8 +173,8 @@ class Database:
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
         """Execute an SQL statement for each row of values. Returns how many rows of the file it changed."""
-        before, kept = self.connection.total_changes, list(rows)
-        self._retrying(lambda: self.connection.executemany(statement, kept))
+        before, all_rows = self.connection.total_changes, list(rows)
+        self._retrying(lambda: self.connection.executemany(statement, all_rows))
         return self.connection.total_changes - before
 
     def insert(self, table: str, rows: Sequence[Sequence[Any]], or_what: str = "") -> None:
@@ -202,35 +202,35 @@ class Database:
 
     def _retrying(self, work: Callable[[], T]) -> T:
         """Do `work`, again while the lock is held; a statement that met a lock has changed nothing."""
-        began = told = time.monotonic()
+        start_s = last_warning_s = time.monotonic()
         while True:
             self.steps = 0
             try:
                 return work()
             except (sqlite3.Error, UnicodeError, OverflowError) as error:
-                now = time.monotonic()
+                now_s = time.monotonic()
                 if str(error) == "interrupted" and not self._is_spent():
                     # A signal that came while SQLite was counting steps.
                     raise KeyboardInterrupt from None
-                if not is_locked(error) or now - began >= self.patience_s:
+                if not is_locked(error) or now_s - start_s >= self.patience_s:
                     # Who has waited in vain does not wait again for what is to be tidied up.
                     self.patience_s = 0.0
-                    raise FileError(f"{self.path}: {self._explained(error, now - began)}") from None
-            if now - told >= TELL_S:
-                told = now
-                logger.warning("%s: another process holds it, trying again: %.0f s so far", self.path, now - began)
+                    raise FileError(f"{self.path}: {self._explained(error, now_s - start_s)}") from None
+            if now_s - last_warning_s >= TELL_S:
+                last_warning_s = now_s
+                logger.warning("%s: another process holds it, trying again: %.0f s so far", self.path, now_s - start_s)
             time.sleep(PAUSE_S)
 
     def _explained(self, error: Exception, waited_s: float) -> str:
-        said = one_line(error, LONGEST_SAID)
+        message = one_line(error, LONGEST_SAID)
         if is_locked(error):
             return f"another process has held it for {waited_s:.0f} s: let it end first"
-        if said == "interrupted":
+        if message == "interrupted":
             return f"not the file of a league: a query of a file of this size must take {self._most_steps()} steps"
         # Messages of SQLite quote what the file holds, letters or not.
         if type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeError):
-            return f"not the file of a league, or spoiled: {said}"
-        return f"cannot be read or written: {said}"
+            return f"not the file of a league, or spoiled: {message}"
+        return f"cannot be read or written: {message}"
 
     def _is_endless(self) -> bool:
         self.steps += STEPS
@@ -246,8 +246,8 @@ class Database:
 
 def allocated_bytes(path: Path) -> int:
     """Bytes that a file takes on the disk: one with holes is shorter than it says."""
-    found = path.stat()
-    return min(found.st_size, 512 * found.st_blocks)
+    stats = path.stat()
+    return min(stats.st_size, 512 * stats.st_blocks)
 
 
 def is_locked(error: Exception) -> bool:
@@ -293,34 +293,36 @@ def open_database(path: Path) -> Database:
 def check_schema(database: Database) -> None:
     """Refuse a database that is none of a league, or has more or other tables, indices, views or triggers."""
     mark, version = value_of(database, "application_id"), value_of(database, "user_version")
-    what = f"{database.path}: not the file of a league"
+    label = f"{database.path}: not the file of a league"
     if mark == 0 and 1 <= version < VERSION and "matches" in schema_of(database.execute(OBJECTS)):
         hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
         raise FileError(f"{database.path}: version must be {VERSION}, got {version}: {hint}")
-    expect(mark == APPLICATION_ID, f"{what}: application_id", f"{APPLICATION_ID}", mark)
+    expect(mark == APPLICATION_ID, f"{label}: application_id", f"{APPLICATION_ID}", mark)
     if version > VERSION:
         raise FileError(f"{database.path}: version must be at most {VERSION}, got {version}: use a newer Echelon")
-    expect(version == VERSION, f"{what}: version", f"{VERSION}", version)
-    found, expected = schema_of(database.execute(OBJECTS)), expected_schema()
-    for name in sorted(found.keys() | expected.keys()):
-        if found.get(name) != expected.get(name):
-            state = "missing" if name not in found else "another" if name in expected else "not known"
-            kind, shown = (expected.get(name) or found[name])[0], name[:100]
-            raise FileError(f"{what}: schema must be that of version {version}, got {kind!r:.20} {shown!r}, {state}")
+    expect(version == VERSION, f"{label}: version", f"{VERSION}", version)
+    schema, expected = schema_of(database.execute(OBJECTS)), expected_schema()
+    for name in sorted(schema.keys() | expected.keys()):
+        if schema.get(name) != expected.get(name):
+            state = "missing" if name not in schema else "another" if name in expected else "not known"
+            kind, object_name = (expected.get(name) or schema[name])[0], name[:100]
+            raise FileError(
+                f"{label}: schema must be that of version {version}, got {kind!r:.20} {object_name!r}, {state}"
+            )
 
 
 def check_pages(database: Database) -> None:
     """Refuse a database whose pages do not hold together, such as one that is its own child: queries might go round in
     circles, and what is written might be lost. It takes about 1 ms a MB.
     """
-    ((found,),) = database.execute("PRAGMA quick_check(1)")
-    if found != "ok":
-        raise FileError(f"{database.path}: not the file of a league, or spoiled: {one_line(found, LONGEST_SAID)}")
+    ((status,),) = database.execute("PRAGMA quick_check(1)")
+    if status != "ok":
+        raise FileError(f"{database.path}: not the file of a league, or spoiled: {one_line(status, LONGEST_SAID)}")
 
 
 def schema_of(rows: Iterable[tuple[Any, ...]]) -> Schema:
-    kept = [row for row in rows if not str(row[0]).startswith(STATISTICS)]
-    return {str(name): (str(kind), str(table), " ".join(str(sql).split())) for name, kind, table, sql in kept}
+    objects = [row for row in rows if not str(row[0]).startswith(STATISTICS)]
+    return {str(name): (str(kind), str(table), " ".join(str(sql).split())) for name, kind, table, sql in objects}
 
 
 @functools.cache

@@ -95,17 +95,17 @@ class Evolution:
     def turn(self, role: Role) -> Verdict:
         """Train a role for one turn, evaluate it, and apply the verdict."""
         self._rate_newcomers()
-        now = self.progress(role)
+        progress = self.progress(role)
         # Set before the trainer is created, because its constructor draws the first opponents.
-        self.pool.shares = self.opponent_shares(role, now)
-        trainer = self._trainer(role, now.generation)
+        self.pool.shares = self.opponent_shares(role, progress)
+        trainer = self._trainer(role, progress.generation)
         trainer.train(self.iterations)
         checkpoint = trainer.save()
         digest = self.store.add_weights(checkpoint)
         points = self._evaluate(role, digest)
-        rates = {self._name(who): score / games for who, (games, score) in points.items()}
-        verdict = judge(role, rates, now.turns + 1, self.rules, self.rng)
-        self._conclude(role, now, verdict, checkpoint, points)
+        rates = {self._name(opponent): score / games for opponent, (games, score) in points.items()}
+        verdict = judge(role, rates, progress.turns + 1, self.rules, self.rng)
+        self._conclude(role, progress, verdict, checkpoint, points)
         return verdict
 
     def _rate_newcomers(self) -> None:
@@ -144,21 +144,21 @@ class Evolution:
         """Distribution of the opponents of a role in its next turn."""
         me = next((entry for entry in self.store.entries() if entry.id == now.entry), None)
         fits = compatible_entries(self.config.model, self.store)
-        pool = [self._known(other, now) for other in opponent_pool(self.store, fits, me)]
+        pool = [self._known(opponent, now) for opponent in opponent_pool(self.store, fits, me)]
         mains = {entry.id for entry in fits if entry.kind == "main"}
         if role is Role.LEAGUE_EXPLOITER:
             return league_exploiter_shares(pool, self.rules)
         if role is Role.MAIN:
             rivals = mains | {entry.id for entry in fits if entry.kind == "exploiter"}
-            return main_shares(pool, [other for other in pool if other.id in rivals], self.rules)
+            return main_shares(pool, [opponent for opponent in pool if opponent.id in rivals], self.rules)
         newest_main = self._newest_main()
-        main = next((other for other in pool if other.id == newest_main), None)
-        if main is not None:
+        main_opponent = next((opponent for opponent in pool if opponent.id == newest_main), None)
+        if main_opponent is not None:
             # The main agent adds an entry before each of these turns: take the last result against its predecessor.
             games, score = (sum(column) for column in zip((0.0, 0.0), *now.judged.values(), strict=True))
-            main = main._replace(games=int(games), score=score)
-        earlier = [other for other in pool if other.id in mains and other.id != newest_main]
-        return main_exploiter_shares(main, earlier, self.rules)
+            main_opponent = main_opponent._replace(games=int(games), score=score)
+        earlier = [opponent for opponent in pool if opponent.id in mains and opponent.id != newest_main]
+        return main_exploiter_shares(main_opponent, earlier, self.rules)
 
     def _newest_main(self) -> str:
         """Id of the latest entry of the main agent; empty if there is none or it is retired."""
@@ -181,11 +181,11 @@ class Evolution:
         opponents = [main] if role is Role.MAIN_EXPLOITER and main else active
         seeds = period_seeds(self.store.period, self.seeds, rated=False)
         # Weights that are an entry already do not meet themselves.
-        others = [other for other in opponents if other != digest]
-        if not others:
+        rivals = [opponent for opponent in opponents if opponent != digest]
+        if not rivals:
             return {}
-        found = self.arena.evaluate(digest, others, seeds)
-        return {who: [float(result.battles), result.x_points] for who, result in found.results.items()}
+        evaluation = self.arena.evaluate(digest, rivals, seeds)
+        return {opponent: [float(result.battles), result.x_points] for opponent, result in evaluation.results.items()}
 
     def _name(self, who: str) -> str:
         return next(entry.name for entry in self.store.entries() if entry.id == who)

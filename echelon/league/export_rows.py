@@ -48,10 +48,10 @@ def stored_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
     """The exported columns of the rows of a table, in the order of their rowids, not all of them in memory."""
     columns, last = COLUMNS[table], -(1 << 63)
     query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_AT_ONCE}"
-    while found := store.execute(query, last):
-        for row in found:
+    while chunk := store.execute(query, last):
+        for row in chunk:
             yield dict(zip(columns, row[1:], strict=True))
-        last = found[-1][0]
+        last = chunk[-1][0]
 
 
 def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]:
@@ -120,14 +120,14 @@ class Staging:
         self.tables.append(table)
 
     def add(self, table: str, number: int, row: Any) -> None:
-        where = f"{self.name}: {table}[{number}]"
-        check_fields(where, row, table)
+        location = f"{self.name}: {table}[{number}]"
+        check_fields(location, row, table)
         if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):
-            raise FileError(f"{where}.parent must name an entry above it, got {row['parent']!r}")
+            raise FileError(f"{location}.parent must name an entry above it, got {row['parent']!r}")
         if table == "matches":
-            self._check_match(where, row)
+            self._check_match(location, row)
         if table not in self.unresolved:
-            self._check_references(where, table, row)
+            self._check_references(location, table, row)
         self.batch.append(VALUES[table](row))
         # An entry must be there for the next one to descend from it.
         if len(self.batch) == ROWS_AT_ONCE or table == "entries":
@@ -149,8 +149,8 @@ class Staging:
             done = connection.total_changes - before
             row = dict(zip(COLUMNS[table], batch[done], strict=True))
             field = "id" if self.find("entries", row.get("id")) else repeated[1]
-            where = f"{self.name}: {table}[{self.inserted + done}].{field}"
-            raise FileError(f"{where} must stand there once, got {row[field]!r} again") from None
+            location = f"{self.name}: {table}[{self.inserted + done}].{field}"
+            raise FileError(f"{location} must stand there once, got {row[field]!r} again") from None
         self.inserted += len(batch)
 
     def _check_match(self, where: str, row: dict[str, Any]) -> None:
@@ -158,20 +158,20 @@ class Staging:
             rules = self.versions(row["recipe"]).rules
         except ConfigError as error:
             raise FileError(f"{where}.{error}") from None
-        ours = current_versions().rules
-        expect(rules == ours, f"{where}.recipe", f"of rules {ours}", row["recipe"])
+        versions = current_versions().rules
+        expect(rules == versions, f"{where}.recipe", f"of rules {versions}", row["recipe"])
         if row["blue"] == row["red"]:
             raise FileError(f"{where}.red must not be blue, got {row['red']!r}")
 
     def _check_references(self, where: str, table: str, row: dict[str, Any]) -> None:
-        for field, other in REFERENCES.items():
-            if row.get(field) is not None and not self.find(other, row[field]):
-                raise FileError(f"{where}.{field} must name a known {REFERENCED[other][0]}, got {row[field]!r}")
+        for field, target in REFERENCES.items():
+            if row.get(field) is not None and not self.find(target, row[field]):
+                raise FileError(f"{where}.{field} must name a known {REFERENCED[target][0]}, got {row[field]!r}")
         is_open = table == "ratings" and self.find("periods", row["period"]) == [(None,)]
         expect(not is_open, f"{where}.period", "one that is closed", row.get("period"))
         if table == "matches":
-            own = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
-            expect(row["key"] == own, f"{where}.key", repr(own), row["key"])
+            key = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
+            expect(row["key"] == key, f"{where}.key", repr(key), row["key"])
 
     def finish(self) -> None:
         """Validate what shows when the whole file has been read."""
@@ -198,7 +198,7 @@ def check_fields(where: str, row: Any, table: str) -> None:
     if table == "entries":
         expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"
         expect(row["weights"] == expected, f"{where}.weights", repr(expected), row["weights"])
-        ours = f"@{current_versions().rules}"
-        if expected is None and not row["name"].endswith(ours):
-            raise FileError(f"{where}.name must end with {ours}, the league's, got {row['name']!r}")
+        suffix = f"@{current_versions().rules}"
+        if expected is None and not row["name"].endswith(suffix):
+            raise FileError(f"{where}.name must end with {suffix}, the league's, got {row['name']!r}")
         check_identity(where, row["id"], row["name"], row["kind"])

@@ -97,19 +97,19 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
     root = Path(folder)
     if (root / FILE).exists():
         raise FileError(f"{folder}: expected a folder without a league, found {FILE}")
-    theirs, ours = WeightStore(path.parent), WeightStore(root)
-    new = [found for found in (ours.folder, root, *root.absolute().parents) if not found.exists()]
+    source, local_store = WeightStore(path.parent), WeightStore(root)
+    new = [candidate for candidate in (local_store.folder, root, *root.absolute().parents) if not candidate.exists()]
     copied: list[Path] = []
 
     def fill(store: Store) -> None:
         settings = stage(path.name, watched(file), MAX_BYTES, store)
         with as_file_error(path.name):
             env, config = env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
-        check_weights(path.name, store, env, theirs)
+        check_weights(path.name, store, env, source)
         for _, digest in networks(store):
-            if not ours.path(digest).exists():
-                copied.append(ours.path(digest))
-            ours.add(theirs.open(digest))
+            if not local_store.path(digest).exists():
+                copied.append(local_store.path(digest))
+            local_store.add(source.open(digest))
         store.set_config(env, config)
 
     with open_file(path, MAX_BYTES) as file:
@@ -124,11 +124,11 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore) -> None:
     for row, digest in networks(store):
         try:
-            found = weights.open(digest)
-            found.policy()
+            checkpoint = weights.open(digest)
+            checkpoint.policy()
         except FileError as error:
             raise FileError(f"{name}: entries[{row}].weights: {error}") from None
-        if difference := battle_difference(env.signature(), found.env.signature()):
+        if difference := battle_difference(env.signature(), checkpoint.env.signature()):
             raise FileError(f"{name}: entries[{row}].weights: trained in another battle: {difference}")
 
 

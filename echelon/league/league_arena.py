@@ -68,8 +68,8 @@ class LeagueArena:
         self.store, self.device = store, device if tasks is None else torch.device("cpu")
         self.is_shared = tasks is not None
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        env, how = dataclasses.replace(store.env, map_seed=MAP_SEED), (batch, precision, compiled, cuda_graph)
-        self.arena = make_arena(env, self.policy, self.device, tasks, *how)
+        env, options = dataclasses.replace(store.env, map_seed=MAP_SEED), (batch, precision, compiled, cuda_graph)
+        self.arena = make_arena(env, self.policy, self.device, tasks, *options)
         self.recipe = match_recipe(MAP_SEED, precision_of(self.arena.compute))
 
     def policy(self, entry_id: str) -> TeamPolicy:
@@ -86,8 +86,8 @@ class LeagueArena:
 
     def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
         """The battles that were not `Store.played`, at any precision: a pair plays each seed once per side."""
-        known = self.store.played(battles)
-        return [battle for battle in battles if battle not in known]
+        played = self.store.played(battles)
+        return [battle for battle in battles if battle not in played]
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Generator[PlayedBatch, None, None]:
         """Play rated battles batch by batch. A batch is yielded after its matches were recorded and logged.
@@ -102,12 +102,12 @@ class LeagueArena:
         with claiming(self.store) as claims:
             while True:
                 # A cluster takes all at once, so that no worker waits for the others' last battle.
-                most = len(battles) if self.is_shared else self.arena.batch
-                claimed, others_play = claims.claim(battles, most)
+                batch_size = len(battles) if self.is_shared else self.arena.batch
+                claimed, others_play = claims.claim(battles, batch_size)
                 if claimed:
-                    for played in self._play_recorded(claimed, recorder, recorded):
-                        recorded += len(played)
-                        yield played
+                    for batch in self._play_recorded(claimed, recorder, recorded):
+                        recorded += len(batch)
+                        yield batch
                     recorder = None
                 elif others_play:
                     time.sleep(POLL_S)
@@ -122,22 +122,22 @@ class LeagueArena:
         # Closed at once, so that an interrupt ends what is under way.
         with closing(self.arena.play_batches(placed, recorder)) as batches:
             while True:
-                played = None
+                batch = None
                 try:
                     start, result = next(batches)
-                    played = self.batch_of(battles[start : start + len(result)], result)
-                    self.store.record(played.matches)
+                    batch = self.batch_of(battles[start : start + len(result)], result)
+                    self.store.record(batch.matches)
                 except StopIteration:
                     return
                 except FileError as error:
-                    if played is None:
+                    if batch is None:
                         raise
-                    raise FileError(f"{error}; {self._save(played)}") from None
+                    raise FileError(f"{error}; {self._save(batch)}") from None
                 except KeyboardInterrupt:
-                    raise KeyboardInterrupt(self._kept(played, before)) from None
-                log.write_batch(self.store, played.matches, played.seconds)
-                before += len(played)
-                yield played
+                    raise KeyboardInterrupt(self._kept(batch, before)) from None
+                log.write_batch(self.store, batch.matches, batch.seconds)
+                before += len(batch)
+                yield batch
 
     def _kept(self, played: PlayedBatch | None, before: int) -> str:
         """What an interrupt left, in words, once a batch that was being recorded is recorded or saved."""
@@ -166,17 +166,17 @@ class LeagueArena:
         Returns:
             The evaluation, its opponents by id.
         """
-        own = [match_seed(seed) for seed in seeds]
-        found = evaluate(who, self.task, opponents, seeds=own, arena=self.arena, watch=watch)
+        match_seeds = [match_seed(seed) for seed in seeds]
+        evaluation = evaluate(who, self.task, opponents, seeds=match_seeds, arena=self.arena, watch=watch)
         provenance = NOTHING if who in self.scripts else self.store.weights.open(who).provenance
-        entries = {other: full_name(self.scripts.get(other, other)) for other in opponents}
-        return dataclasses.replace(found, met=met_before(provenance, self.arena.config, entries))
+        entries = {opponent: full_name(self.scripts.get(opponent, opponent)) for opponent in opponents}
+        return dataclasses.replace(evaluation, met=met_before(provenance, self.arena.config, entries))
 
     def batch_of(self, battles: Sequence[Battle], result: BatchResult) -> PlayedBatch:
         """The matches to record of battles with these results."""
         matches = [
-            self._record_of(battle, one, result.seconds / len(battles))
-            for battle, one in zip(battles, result.results, strict=True)
+            self._record_of(battle, outcome, result.seconds / len(battles))
+            for battle, outcome in zip(battles, result.results, strict=True)
         ]
         return PlayedBatch(matches, result.seconds)
 

@@ -57,17 +57,17 @@ class LeagueCallback(Callback):
         return trainer.counters.iterations % trainer.config.league_every == 0 or trainer.ended
 
     def _submit(self, trainer: Trainer, path: Path) -> None:
-        ranks, me, error = trainer.ranks, "", None
+        ranks, entry_id, error = trainer.ranks, "", None
         if ranks.is_first:
             try:
-                me = self.submit(path).id
+                entry_id = self.submit(path).id
             except Exception as failure:
                 error = failure
         # The others wait for the entry, whatever became of it.
-        me = ranks.broadcast_text(me)
-        if not me:
+        entry_id = ranks.broadcast_text(entry_id)
+        if not entry_id:
             raise error or ConfigError(ELSEWHERE)
-        self.sampler.set_learner(me)
+        self.sampler.set_learner(entry_id)
         if ranks.is_first:
             trainer.log(f"in the league {self.standing()}")
 
@@ -97,10 +97,10 @@ class LeagueCallback(Callback):
 
     def standing(self) -> str:
         """Rating and rank of the last entry of the learner, as one line."""
-        stands = self.store.standings()
-        me = self.sampler.me
-        place, own = next((n, s) for n, s in enumerate(stands, 1) if me is not None and s.id == me.id)
-        return f"{own.name} ({own.kind}): {own.rating:.0f} ± {2 * own.deviation:.0f}, place {place} of {len(stands)}"
+        standings = self.store.standings()
+        learner = self.sampler.me
+        place, row = next((n, s) for n, s in enumerate(standings, 1) if learner is not None and s.id == learner.id)
+        return f"{row.name} ({row.kind}): {row.rating:.0f} ± {2 * row.deviation:.0f}, place {place} of {len(standings)}"
 
 
 def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> LeagueCallback | None:

@@ -30,8 +30,8 @@ def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float) ->
     """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed."""
     rows = []
     for match in matches:
-        told = match._asdict() | {"winner": Winner(match.winner).name.lower()}
-        rows.append({"event": "match", **{name: told[name] for name in told if name not in ("recipe", "stats")}})
+        record = match._asdict() | {"winner": Winner(match.winner).name.lower()}
+        rows.append({"event": "match", **{name: record[name] for name in record if name not in ("recipe", "stats")}})
     _append(store, [*rows, batch_event(store, len(matches), seconds, kept=True)])
 
 
@@ -42,6 +42,6 @@ def batch_event(store: Store, matches: int, seconds: float, kept: bool) -> dict[
 
 
 def _append(store: Store, rows: Sequence[dict[str, Any]]) -> None:
-    when = {"time": round(time.time(), 3), "period": store.period}
-    lines = "".join(json.dumps({**when, **row}) + "\n" for row in rows)
+    stamp = {"time": round(time.time(), 3), "period": store.period}
+    lines = "".join(json.dumps({**stamp, **row}) + "\n" for row in rows)
     append_whole(store.folder / FILE, lines.encode(), durable=False)

@@ -46,7 +46,7 @@ def round_robin(ids: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
 
 def one_against(who: str, others: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
     """Battles of the entry `who` against each of the others, see `from_both_sides`."""
-    return from_both_sides([(who, other) for other in others if other != who], seeds)
+    return from_both_sides([(who, opponent) for opponent in others if opponent != who], seeds)
 
 
 BELL_WIDTH = 200.0
@@ -105,7 +105,7 @@ def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: Le
     """
     if games >= config.cold_games:
         return list(pool)
-    near = [other for other in pool if abs(other.rating - rating) <= config.cold_gap]
+    near = [opponent for opponent in pool if abs(opponent.rating - rating) <= config.cold_gap]
     return near or [min(pool, key=lambda other: abs(other.rating - rating))]
 
 
@@ -114,23 +114,28 @@ def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozens
 
     Who is within reach of nobody that is within its own, as among three newcomers 200 points apart, plays its nearest.
     """
-    rivals = {one.id: [Opponent(o.id, o.rating, 0, 0.0) for o in stands if o.id != one.id] for one in stands}
+    rivals = {
+        standing.id: [Opponent(rival.id, rival.rating, 0, 0.0) for rival in stands if rival.id != standing.id]
+        for standing in stands
+    }
     reach = {
-        one.id: {other.id for other in within_reach(rivals[one.id], one.rating, one.games, config)}
-        for one in stands
-        if rivals[one.id]
+        standing.id: {
+            opponent.id for opponent in within_reach(rivals[standing.id], standing.rating, standing.games, config)
+        }
+        for standing in stands
+        if rivals[standing.id]
     }
     pairs = {frozenset((x, y)) for x, near in reach.items() for y in near if x in reach[y]}
-    alone = reach.keys() - frozenset().union(*pairs)
-    return pairs | {frozenset((x, y)) for x in alone for y in reach[x]}
+    unmatched = reach.keys() - frozenset().union(*pairs)
+    return pairs | {frozenset((x, y)) for x in unmatched for y in reach[x]}
 
 
 def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> dict[str, float]:
     """Probability of each opponent, by id, for a learner with this rating and number of games."""
     reach = within_reach(pool, rating, games, config)
-    rates, gaps = [other.win_rate for other in reach], [rating - other.rating for other in reach]
+    rates, gaps = [opponent.win_rate for opponent in reach], [rating - opponent.rating for opponent in reach]
     shares = preference(config.weighting, rates, gaps, config.hardness)
-    return {other.id: share for other, share in zip(reach, shares, strict=True)}
+    return {opponent.id: share for opponent, share in zip(reach, shares, strict=True)}
 
 
 class LeaguePool:
@@ -171,8 +176,10 @@ class OpponentSampler(LeaguePool):
     def refresh(self) -> None:
         """Recompute the distribution of opponents from the current state of the league."""
         pool = opponent_pool(self.store, compatible_entries(self.model, self.store), self.me)
-        mine = [standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id]
-        rating, games = (mine[0].rating, mine[0].games) if mine else (RATING, 0)
+        own_standings = [
+            standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id
+        ]
+        rating, games = (own_standings[0].rating, own_standings[0].games) if own_standings else (RATING, 0)
         self.shares = chances(pool, rating, games, self.config) if pool else {}
 
 
@@ -185,5 +192,5 @@ def compatible_entries(model: ModelConfig, store: Store) -> list[Entry]:
 def opponent_pool(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:
     ratings = {standing.id: standing.rating for standing in store.standings()}
     payoff = store.payoff()
-    mine = me.id if me is not None else ""
-    return [Opponent(entry.id, ratings[entry.id], *payoff.get((mine, entry.id), (0, 0.0))) for entry in entries]
+    own_id = me.id if me is not None else ""
+    return [Opponent(entry.id, ratings[entry.id], *payoff.get((own_id, entry.id), (0, 0.0))) for entry in entries]

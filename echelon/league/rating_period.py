@@ -48,11 +48,13 @@ def close_period(store: Store, period: int | None = None) -> int:
         period = store.period
         retired = {entry.id for entry in store.entries("retired")}
         matches = store.matches(period)
-        played = {who for match in matches for who in (match.blue, match.red)}
-        stands = [standing for standing in store.standings() if standing.id not in retired or standing.id in played]
-        after = rate(ratings_of(stands), games_of(matches, [standing.id for standing in stands]), config.tau)
+        active_ids = {entry_id for match in matches for entry_id in (match.blue, match.red)}
+        standings = [
+            standing for standing in store.standings() if standing.id not in retired or standing.id in active_ids
+        ]
+        after = rate(ratings_of(standings), games_of(matches, [standing.id for standing in standings]), config.tau)
         rows = zip(*(column.tolist() for column in after), strict=True)
-        store.close_period({standing.id: row for standing, row in zip(stands, rows, strict=True)})
+        store.close_period({standing.id: row for standing, row in zip(standings, rows, strict=True)})
         entries = {entry.id: entry for entry in store.entries()}
         for move in moves(store.standings(), config, comparable_styles(store)):
             store.set_kind(entries[move.id], move.kind, move.change, move.reason, period)
@@ -67,13 +69,13 @@ def rounds(arena: LeagueArena, battles: Sequence[Battle]) -> Iterator[list[Battl
     """
     store, active = arena.store, {entry.id for entry in arena.store.active()}
     while True:
-        stands = [standing for standing in store.standings() if standing.id in active]
-        pairs = rated_pairs(stands, store.rules)
+        standings = [standing for standing in store.standings() if standing.id in active]
+        pairs = rated_pairs(standings, store.rules)
         battles = arena.unplayed(battles)
-        now = [battle for battle in battles if frozenset((battle.blue, battle.red)) in pairs]
-        if not now:
+        playable = [battle for battle in battles if frozenset((battle.blue, battle.red)) in pairs]
+        if not playable:
             return
-        yield now
+        yield playable
 
 
 def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
@@ -83,8 +85,8 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
         seeds: number of seeds per opponent, each played once per side.
     """
     store = arena.store
-    period, others = store.period, [other.id for other in store.active()]
-    for battles in rounds(arena, one_against(entry.id, others, period_seeds(period, seeds))):
+    period, opponents = store.period, [opponent.id for opponent in store.active()]
+    for battles in rounds(arena, one_against(entry.id, opponents, period_seeds(period, seeds))):
         for _ in arena.play(battles):
             pass
     return close_period(store, period)
@@ -99,9 +101,9 @@ def ratings_of(stands: Sequence[Standing]) -> Ratings:
 
 
 def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
-    place = {who: number for number, who in enumerate(ids)}
-    blue = torch.tensor([place[match.blue] for match in matches], dtype=torch.int64, device="cpu")
-    red = torch.tensor([place[match.red] for match in matches], dtype=torch.int64, device="cpu")
+    index = {entry_id: number for number, entry_id in enumerate(ids)}
+    blue = torch.tensor([index[match.blue] for match in matches], dtype=torch.int64, device="cpu")
+    red = torch.tensor([index[match.red] for match in matches], dtype=torch.int64, device="cpu")
     score = torch.tensor([match.points(match.blue) for match in matches], dtype=torch.float64, device="cpu")
     return Games(blue, red, score)
 
@@ -124,23 +126,23 @@ def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str,
     proven = [s for s in ranked if s.games >= config.min_games]
     best = proven[: config.commanders]
     score_text = f"r - {config.conservatism:g} RD ="
-    found = []
+    changes = []
     for place, standing in enumerate(best, 1):
         if standing.kind == "candidate":
             reason = f"{score_text} {standing.conservative(config.conservatism):.0f}, place {place} of {len(proven)}"
-            found.append(Move(standing.id, "commander", "promoted", reason))
+            changes.append(Move(standing.id, "commander", "promoted", reason))
     by_rating = proven[config.commanders :]
-    others = [standing for standing in stands if standing.kind != "retired" and standing not in by_rating]
-    rest = unlike_first(by_rating, others, config, styles or {})
+    unproven = [standing for standing in stands if standing.kind != "retired" and standing not in by_rating]
+    rest = unlike_first(by_rating, unproven, config, styles or {})
     for place, standing in enumerate(rest, 1):
         score = f"{score_text} {standing.conservative(config.conservatism):.0f}"
         by_style = "" if by_rating[place - 1] is standing else ", by style among equals"
         reason = f"{score}, place {place + len(best)} of {len(proven)}{by_style}"
         if place > config.candidates_kept:
-            found.append(Move(standing.id, "retired", "retired", reason))
+            changes.append(Move(standing.id, "retired", "retired", reason))
         elif standing.kind == "commander":
-            found.append(Move(standing.id, "candidate", "demoted", reason))
-    return found
+            changes.append(Move(standing.id, "candidate", "demoted", reason))
+    return changes
 
 
 def unlike_first(
@@ -165,20 +167,20 @@ def unlike_first(
     if any(standing.id not in styles for standing in equal):
         return rest
     first = rest.index(equal[0])
-    kept, chosen, last = [*others, *rest[:first]], list[Standing](), rest[first + len(equal) :]
+    kept_entries, ordered, last = [*others, *rest[:first]], list[Standing](), rest[first + len(equal) :]
     while equal:
-        near = [[styles[e.id].distance(styles[k.id]) for k in kept if k.id in styles] for e in equal]
-        apart = [min(row, default=0.0) for row in near]
-        chosen.append(equal.pop(apart.index(max(apart))))
-        kept.append(chosen[-1])
-    return [*rest[:first], *chosen, *last]
+        near = [[styles[e.id].distance(styles[k.id]) for k in kept_entries if k.id in styles] for e in equal]
+        min_distances = [min(row, default=0.0) for row in near]
+        ordered.append(equal.pop(min_distances.index(max(min_distances))))
+        kept_entries.append(ordered[-1])
+    return [*rest[:first], *ordered, *last]
 
 
 def payoff_matrix(store: Store, ids: Sequence[str]) -> tuple[Tensor, Tensor]:
     """`[E, E]` float64 points of the row entry against the column entry, and numbers of games."""
     score, games = (torch.zeros(len(ids), len(ids), dtype=torch.float64, device="cpu") for _ in range(2))
-    place = {who: number for number, who in enumerate(ids)}
+    index = {entry_id: number for number, entry_id in enumerate(ids)}
     for (x, y), (count, points) in store.payoff().items():
-        if x in place and y in place:
-            games[place[x], place[y]], score[place[x], place[y]] = count, points
+        if x in index and y in index:
+            games[index[x], index[y]], score[index[x], index[y]] = count, points
     return score, games

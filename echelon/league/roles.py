@@ -40,8 +40,8 @@ class Verdict:
 def spread(pool: list[Opponent], weighting: Weighting, hardness: float, share: float) -> Shares:
     """Distribute `share` over a pool by `matchmaking.preference`."""
     gaps = [0.0] * len(pool)
-    chances = preference(weighting, [other.win_rate for other in pool], gaps, hardness)
-    return {other.id: share * chance for other, chance in zip(pool, chances, strict=True)}
+    chances = preference(weighting, [opponent.win_rate for opponent in pool], gaps, hardness)
+    return {opponent.id: share * chance for opponent, chance in zip(pool, chances, strict=True)}
 
 
 def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConfig) -> Shares:
@@ -50,11 +50,11 @@ def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConf
     Args:
         rivals: past main agents and exploiters; forgotten are those beaten at a rate below `forgotten_below`.
     """
-    forgotten = [other for other in rivals if other.win_rate < config.forgotten_below]
+    forgotten = [opponent for opponent in rivals if opponent.win_rate < config.forgotten_below]
     forgotten_share = 1 - config.main_self_share - config.main_pfsp_share
     shares: Shares = {}
-    parts = ((pool, config.main_pfsp_share), (forgotten, forgotten_share))
-    for opponents, share in parts:
+    pools = ((pool, config.main_pfsp_share), (forgotten, forgotten_share))
+    for opponents, share in pools:
         chances = spread(opponents, "hard", config.hardness, share) if opponents else {}
         for id, chance in chances.items():
             shares[id] = shares.get(id, 0.0) + chance
@@ -89,10 +89,10 @@ def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueCon
     if role is Role.MAIN:
         return Verdict(True, False, "a main agent's snapshot joins after every turn and it learns on")
     name, worst = min(win_rates.items(), key=lambda pair: pair[1])
-    said = f"{worst:.0%} of the points against {name}, {config.exploiter_wins:.0%} wanted, turn {turns}"
+    result = f"{worst:.0%} of the points against {name}, {config.exploiter_wins:.0%} wanted, turn {turns}"
     wins, is_late = worst >= config.exploiter_wins, turns >= config.exploiter_turns
     if not wins and not is_late:
-        return Verdict(False, False, f"learns on: {said} of {config.exploiter_turns}")
+        return Verdict(False, False, f"learns on: {result} of {config.exploiter_turns}")
     resets = role is Role.MAIN_EXPLOITER or rng.random() < config.league_exploiter_reset
-    why = f"won: {said}; joins and" if wins else f"out of turns: {said};"
+    why = f"won: {result}; joins and" if wins else f"out of turns: {result};"
     return Verdict(wins, resets, f"{why} {'begins anew' if resets else 'learns on'}")

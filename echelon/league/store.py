@@ -157,10 +157,10 @@ class Store:
         return json_object(f"{self.path}: {name}", rows[0][0]) if rows else None
 
     def _settings(self, name: str) -> dict[str, Any]:
-        found = self.get_setting(name)
-        if found is None:
+        settings = self.get_setting(name)
+        if settings is None:
             raise FileError(f"{self.path}: expected the {name} of a league, found none")
-        return found
+        return settings
 
     @property
     def env(self) -> EnvConfig:
@@ -176,8 +176,8 @@ class Store:
     def role(self, name: str) -> dict[str, Any]:
         """Stored progress of a role of `evolve`; empty before its first turn."""
         values = self.get_setting(f"role {name}") or {}
-        known = {field: rule for field, rule in RULES["role"].items() if field in values}
-        check_row(f"{self.path}: role {name}", values, known)
+        rules = {field: rule for field, rule in RULES["role"].items() if field in values}
+        check_row(f"{self.path}: role {name}", values, rules)
         return values
 
     # Entries
@@ -189,15 +189,15 @@ class Store:
             kind: kind of the entry, one of `schema.KINDS`.
         """
         digest = self.add_weights(checkpoint)
-        theirs = self.weights.open(digest).claims["env"]
+        env = self.weights.open(digest).claims["env"]
         with self.writing():
-            known = next((entry for entry in self.entries() if entry.id == digest), None)
-            if known is not None and known.kind == "retired":
-                self.set_kind(known, kind, "added", f"again, as {kind} from {checkpoint}")
-            if known is not None:
+            existing = next((entry for entry in self.entries() if entry.id == digest), None)
+            if existing is not None and existing.kind == "retired":
+                self.set_kind(existing, kind, "added", f"again, as {kind} from {checkpoint}")
+            if existing is not None:
                 return self.find(digest)
             name = commander_name(digest, {entry.name for entry in self.entries()})
-            entry = Entry(digest, kind, name, parent, json.dumps(theirs, sort_keys=True), time.time())
+            entry = Entry(digest, kind, name, parent, json.dumps(env, sort_keys=True), time.time())
             self.database.insert("entries", [entry])
             self.record_change("added", f"as {kind} from {checkpoint}", entry)
         return entry
@@ -206,20 +206,20 @@ class Store:
         """Add the weights of a trained policy, by its name or path, to the weight store and return their sha256. What
         was trained under earlier rules is logged.
         """
-        found = named_checkpoint(checkpoint)
-        difference = battle_difference(self.env.signature(), found.env.signature())
+        source = named_checkpoint(checkpoint)
+        difference = battle_difference(self.env.signature(), source.env.signature())
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
-        tell_rules(str(checkpoint), found.versions.rules)
-        return self.weights.add(found)
+        tell_rules(str(checkpoint), source.versions.rules)
+        return self.weights.add(source)
 
     def entries(self, *kinds: str) -> list[Entry]:
         """Entries of the given kinds, or all, oldest first."""
         query = "SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid"
-        found = [Entry._make(row) for row in self.read("entries", Entry._fields, query)]
-        for number, entry in enumerate(found):
+        rows = [Entry._make(row) for row in self.read("entries", Entry._fields, query)]
+        for number, entry in enumerate(rows):
             check_identity(f"{self.path}: entries[{number}]", entry.id, entry.name, entry.kind)
-        return [entry for entry in found if not kinds or entry.kind in kinds]
+        return [entry for entry in rows if not kinds or entry.kind in kinds]
 
     def active(self) -> list[Entry]:
         return [entry for entry in self.entries() if entry.kind != "retired"]
@@ -228,12 +228,12 @@ class Store:
         """The entry with this name, or with an id that starts with it (at least 6 characters). `heuristic:TIER`, or
         TIER where no entry has that name, is the scripted one of these rules.
         """
-        known, full = self.entries(), full_name(name)
-        is_tier = is_scripted(full) and all(entry.name != name for entry in known)
-        own = f"{full}@{current_versions().rules}" if is_tier else name
-        found = [e for e in known if e.name == own or (len(name) >= 6 and e.id.startswith(name))]
-        require(len(found) == 1, "an entry", "a name or the beginning of an id in this league", name)
-        return found[0]
+        entries, full = self.entries(), full_name(name)
+        is_tier = is_scripted(full) and all(entry.name != name for entry in entries)
+        stored_name = f"{full}@{current_versions().rules}" if is_tier else name
+        matching = [e for e in entries if e.name == stored_name or (len(name) >= 6 and e.id.startswith(name))]
+        require(len(matching) == 1, "an entry", "a name or the beginning of an id in this league", name)
+        return matching[0]
 
     def set_kind(self, entry: Entry, kind: str, change: str, reason: str, period: int | None = None) -> None:
         with self.writing():
@@ -250,8 +250,8 @@ class Store:
         """
         line = "".join(letter if letter.isprintable() else "?" for letter in reason)[:LONGEST_REASON]
         with self.writing():
-            who = entry.id if entry is not None else None
-            row = (self.period if period is None else period, who, change, line, time.time())
+            entry_id = entry.id if entry is not None else None
+            row = (self.period if period is None else period, entry_id, change, line, time.time())
             self.database.insert("changes (period, entry, change, reason, created)", [row])
 
     def changes(self) -> list[Change]:
@@ -266,15 +266,15 @@ class Store:
     def record(self, matches: Sequence[MatchRecord]) -> int:
         """Insert matches into the open period and release their claims. Returns the number of new ones."""
         with self.writing():
-            period, now = self.period, time.time()
+            period, now_s = self.period, time.time()
             marks = ", ".join("?" * (3 + len(MatchRecord._fields)))
             new = self.database.executemany(
                 f"INSERT INTO matches (key, period, created, {MATCH_COLUMNS}) VALUES ({marks}) "
                 "ON CONFLICT (key) DO NOTHING",
-                [(match.key, period, now, *match) for match in matches],
+                [(match.key, period, now_s, *match) for match in matches],
             )
-            played = [(match.blue, match.red, match.seed) for match in matches]
-            self.database.executemany("DELETE FROM claims WHERE blue = ? AND red = ? AND seed = ?", played)
+            battles = [(match.blue, match.red, match.seed) for match in matches]
+            self.database.executemany("DELETE FROM claims WHERE blue = ? AND red = ? AND seed = ?", battles)
             return new
 
     def played(self, battles: Iterable[Battle]) -> set[Battle]:
@@ -294,12 +294,12 @@ class Store:
     def matches(self, period: int | None = None) -> list[MatchRecord]:
         """Matches of a period, or all, in the order of recording."""
         query = f"SELECT {MATCH_COLUMNS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid"
-        found = [MatchRecord._make(row) for row in self.read("matches", MatchRecord._fields, query, period)]
-        known = {entry.id for entry in self.entries()}
-        for match in found:
-            if match.blue == match.red or not known >= {match.blue, match.red}:
+        records = [MatchRecord._make(row) for row in self.read("matches", MatchRecord._fields, query, period)]
+        ids = {entry.id for entry in self.entries()}
+        for match in records:
+            if match.blue == match.red or not ids >= {match.blue, match.red}:
                 raise FileError(f"{self.path}: a match must be of two known entries, got {match.blue} and {match.red}")
-        return found
+        return records
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:
         """Number of games of each ordered pair of ids that played, and the points of the first."""
@@ -315,11 +315,11 @@ class Store:
     def standings(self) -> list[Standing]:
         """Standings of all entries, also retired ones, best rating first."""
         rows = [Standing(*row) for row in self.execute("SELECT * FROM standings")]
-        stands = [row._replace(**UNRATED) if row.rating is None else row for row in rows]
+        ranked = [row._replace(**UNRATED) if row.rating is None else row for row in rows]
         rules = {**RULES["entries"], **RULES["ratings"], **RULES["standings"]}
-        for number, row in enumerate(stands):
+        for number, row in enumerate(ranked):
             check_values(f"{self.path}: standings[{number}]", row._asdict(), rules)
-        return sorted(stands, key=lambda standing: (-standing.rating, standing.name))
+        return sorted(ranked, key=lambda standing: (-standing.rating, standing.name))
 
     def rated(self) -> set[str]:
         return {standing.id for standing in self.standings() if standing.games > 0}
@@ -327,10 +327,10 @@ class Store:
     def close_period(self, ratings: dict[str, tuple[float, float, float]]) -> None:
         """Store rating, deviation and volatility by id for the open period, close it and open the next one."""
         with self.writing():
-            period, now = self.period, time.time()
-            self.database.insert("ratings", [(period, who, *row) for who, row in ratings.items()])
-            self.execute("UPDATE periods SET closed = ? WHERE number = ?", now, period)
-            self.database.insert("periods", [(period + 1, now, None)])
+            period, now_s = self.period, time.time()
+            self.database.insert("ratings", [(period, entry_id, *row) for entry_id, row in ratings.items()])
+            self.execute("UPDATE periods SET closed = ? WHERE number = ?", now_s, period)
+            self.database.insert("periods", [(period + 1, now_s, None)])
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
         """Period, rating, deviation and volatility of an entry, oldest first."""

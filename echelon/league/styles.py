@@ -31,19 +31,19 @@ def styles_of(
     """
     store = arena.store
     tiers = {entry.id: entry.name for entry in map(store.find, TIERS)}
-    found: dict[str, Style] = {}
+    styles: dict[str, Style] = {}
     for entry in store.entries():
-        known = kept_style(store, entry.id)
-        asked = (arena.task.fingerprint, battles, {*tiers.values()})
-        if known is None or (known.fingerprint, 2 * len(known.seeds), known.response.keys()) != asked:
+        stored = kept_style(store, entry.id)
+        expected = (arena.task.fingerprint, battles, {*tiers.values()})
+        if stored is None or (stored.fingerprint, 2 * len(stored.seeds), stored.response.keys()) != expected:
             measured = style(entry.id, arena.task, list(tiers), battles, arena=arena.arena)
-            response = {tiers[who]: points for who, points in measured.response.items()}
-            known = dataclasses.replace(measured, policy=entry.name, response=response)
+            response = {tiers[opponent]: points for opponent, points in measured.response.items()}
+            stored = dataclasses.replace(measured, policy=entry.name, response=response)
             with contextlib.suppress(FileError):  # A league that may only be read keeps none.
-                store.set_setting(f"style {entry.id}", known.as_json())
-        found[entry.name] = known
+                store.set_setting(f"style {entry.id}", stored.as_json())
+        styles[entry.name] = stored
         on_entry(entry.name)
-    return found
+    return styles
 
 
 def kept_style(store: Store, who: str) -> Style | None:
@@ -57,13 +57,19 @@ def kept_style(store: Store, who: str) -> Style | None:
 
 def comparable_styles(store: Store) -> dict[str, Style]:
     """The kept styles by id of all entries that were measured in the same battles as the first of them."""
-    found = {entry.id: kept for entry in store.entries() if (kept := kept_style(store, entry.id)) is not None}
-    return {who: one for who, one in found.items() if one.is_like(next(iter(found.values())))}
+    styles = {
+        entry.id: entry_style for entry in store.entries() if (entry_style := kept_style(store, entry.id)) is not None
+    }
+    return {
+        entry_id: entry_style
+        for entry_id, entry_style in styles.items()
+        if entry_style.is_like(next(iter(styles.values())))
+    }
 
 
 def distances(styles: Sequence[Style]) -> list[list[float]]:
     """`[E][E]` how unlike each two are, see `Style.distance`."""
-    return [[one.distance(other) for other in styles] for one in styles]
+    return [[x.distance(y) for y in styles] for x in styles]
 
 
 def style_columns(styles: Mapping[str, Style], whole: bool = False) -> dict[str, dict[str, Any]]:
@@ -73,24 +79,28 @@ def style_columns(styles: Mapping[str, Style], whole: bool = False) -> dict[str,
         whole: also the `style`, the `response` and where the entry lies in the `plane`.
     """
     require(len(styles) > 1, "--league", "one of at least two entries", len(styles))
-    names, own = list(styles), list(styles.values())
+    names, measured = list(styles), list(styles.values())
     columns = {}
-    for place, row in enumerate(distances(own)):
-        apart, like = min((far, name) for name, far in zip(names, row, strict=True) if name != names[place])
-        columns[names[place]] = {"like": like, "apart": round(apart, 3)}
+    for number, row in enumerate(distances(measured)):
+        distance, like = min((d, name) for name, d in zip(names, row, strict=True) if name != names[number])
+        columns[names[number]] = {"like": like, "apart": round(distance, 3)}
     if whole:
-        points = plane(own)[0].tolist()
-        for name, one, point in zip(names, own, points, strict=True):
-            columns[name] |= {"style": dict(one.numbers), "response": dict(one.response), "plane": point}
+        points = plane(measured)[0].tolist()
+        for name, entry_style, point in zip(names, measured, points, strict=True):
+            columns[name] |= {
+                "style": dict(entry_style.numbers),
+                "response": dict(entry_style.response),
+                "plane": point,
+            }
     return columns
 
 
 def plane(styles: Sequence[Style]) -> tuple[Tensor, Tensor]:
     """`[E, 2]` where styles lie in the plane of their first two principal components, in units of `Style.distance`
     times the root of the number of measures, and `[2]` the shares of the variance along these."""
-    rows = torch.tensor([one.vector for one in styles], dtype=torch.float64, device="cpu")
-    places, sizes, axes = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
+    rows = torch.tensor([entry_style.vector for entry_style in styles], dtype=torch.float64, device="cpu")
+    left_vectors, sizes, axes = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
     # Either direction of an axis is as good: its largest number shall be positive.
     signs = axes.gather(1, axes.abs().argmax(1, keepdim=True))[:, 0].sign()
     shares = sizes**2 / (sizes**2).sum().clamp_min(1e-12)
-    return (places * sizes * signs)[:, :2], shares[:2]
+    return (left_vectors * sizes * signs)[:, :2], shares[:2]

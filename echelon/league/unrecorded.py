@@ -38,8 +38,8 @@ def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]
     """
     rows = [match._asdict() for match in matches]
     data = json_bytes({"schema": SCHEMA, "version": VERSION, "env": env.signature(), "matches": rows})
-    for place in (folder, Path(tempfile.gettempdir())):
-        path = place / f"unrecorded_{uuid.uuid4().hex[:12]}.json"
+    for parent in (folder, Path(tempfile.gettempdir())):
+        path = parent / f"unrecorded_{uuid.uuid4().hex[:12]}.json"
         try:
             write_whole(path, data)
         except FileError:
@@ -72,16 +72,16 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
     for number, row in enumerate(rows):
         check_row(f"{path.name}: matches[{number}]", row, FIELDS)
     matches = [MatchRecord(**row) for row in rows]
-    known = {entry.id for entry in store.entries()}
+    ids = {entry.id for entry in store.entries()}
     with as_file_error(path.name):
         env = document.get("env")
         require(isinstance(env, dict), "env", "an object", type(env).__name__)
         difference = battle_difference(store.env.signature(), env_from_json(env).signature())
         require(difference is None, "env", "the battle of the league", difference)
         for number, match in enumerate(matches):
-            which = f"matches[{number}]"
-            require({match.blue, match.red} <= known, which, "of entries of the league", (match.blue, match.red))
-            require(match.blue != match.red, which, "of two entries", match.blue)
-            ours = recipe_versions(match.recipe) == current_versions()
-            require(ours, f"{which}.recipe", "of the rules and maps of today", match.recipe)
+            label = f"matches[{number}]"
+            require({match.blue, match.red} <= ids, label, "of entries of the league", (match.blue, match.red))
+            require(match.blue != match.red, label, "of two entries", match.blue)
+            is_current = recipe_versions(match.recipe) == current_versions()
+            require(is_current, f"{label}.recipe", "of the rules and maps of today", match.recipe)
     return len(matches), store.record(matches)

@@ -41,15 +41,15 @@ class WeightStore:
         """
         found.policy()
         digest = str(found.claims["files"][POLICY])
-        place = self.path(digest)
-        if place.exists():
+        path = self.path(digest)
+        if path.exists():
             return digest
         try:
-            with new_folder(place, self.folder / f".{digest}.{os.getpid()}") as draft:
+            with new_folder(path, self.folder / f".{digest}.{os.getpid()}") as draft:
                 for name in (CLAIMS, POLICY):
                     write_through(draft / name, read_file(found.path / name))
         except FileError:
-            if not place.exists():  # else another process was faster; its content is identical
+            if not path.exists():  # else another process was faster; its content is identical
                 raise
         self.open(digest)
         sync_folder(self.folder.parent)
@@ -57,14 +57,14 @@ class WeightStore:
 
     def open(self, digest: str) -> Checkpoint:
         """Open a stored checkpoint and verify its metadata; the hash of the weights is verified when they are read."""
-        place = self.path(digest)
-        if place.is_symlink():
+        path = self.path(digest)
+        if path.is_symlink():
             raise FileError(f"{FOLDER}/{digest}: expected a folder, got a link")
-        found = open_checkpoint(place)
-        claimed = found.claims["files"].get(POLICY)
-        if claimed != digest:
-            raise FileError(f"{FOLDER}/{digest}: sha256 mismatch: expected {digest}, got {claimed}")
-        return found
+        checkpoint = open_checkpoint(path)
+        claimed_hash = checkpoint.claims["files"].get(POLICY)
+        if claimed_hash != digest:
+            raise FileError(f"{FOLDER}/{digest}: sha256 mismatch: expected {digest}, got {claimed_hash}")
+        return checkpoint
 
     def policy(self, digest: str) -> ActorCritic:
         """Load a policy on the CPU in evaluation mode. It is shared through the cache and must not be modified."""
@@ -72,5 +72,5 @@ class WeightStore:
 
     @property
     def hit_rate(self) -> float:
-        found = self.load.cache_info()
-        return found.hits / max(1, found.hits + found.misses)
+        info = self.load.cache_info()
+        return info.hits / max(1, info.hits + info.misses)

@@ -128,11 +128,11 @@ def draw_mech(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> Non
 def draw_bar(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None:
     """Hit points above a mech."""
     left, top = canvas.spot(mech.x, mech.y + mech.width_vox / 2 + 1.5)
-    wide, high = 2.6 * canvas.scale, 0.5 * canvas.scale
-    box = (left - wide / 2, top - high / 2)
-    pen.rectangle((box[0] - 2, box[1] - 2, box[0] + wide + 2, box[1] + high + 2), (18, 22, 28, 205))
+    width, high = 2.6 * canvas.scale, 0.5 * canvas.scale
+    box = (left - width / 2, top - high / 2)
+    pen.rectangle((box[0] - 2, box[1] - 2, box[0] + width + 2, box[1] + high + 2), (18, 22, 28, 205))
     if mech.hp > 0:
-        pen.rectangle((*box, box[0] + wide * mech.hp, box[1] + high), (*TEAM[mech.side], 255))
+        pen.rectangle((*box, box[0] + width * mech.hp, box[1] + high), (*TEAM[mech.side], 255))
 
 
 def draw_shot(canvas: Canvas, pen: ImageDraw.ImageDraw, look: str, colour: str, tail: Point, head: Point) -> None:
@@ -152,7 +152,7 @@ def draw_clouds(canvas: Canvas, picture: Image.Image, clouds: Sequence[Cloud]) -
     if not clouds:
         return
     blur = 0.7 * canvas.scale
-    spots = [(*canvas.spot(*at), radius * canvas.scale) for at, radius in clouds]
+    spots = [(*canvas.spot(*center), radius * canvas.scale) for center, radius in clouds]
     sides = np.array([(x - r, y - r, x + r, y + r) for x, y, r in spots])
     left, top = (sides[:, :2].min(0) - 4 * blur).astype(int).clip(0, np.array(picture.size) - 1).tolist()
     right, bottom = (sides[:, 2:].max(0) + 4 * blur).astype(int).clip((left + 1, top + 1), picture.size).tolist()

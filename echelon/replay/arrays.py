@@ -62,10 +62,10 @@ class Sizes:
 
 def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
     """Check the types and shapes of the arrays of one battle before any of them is read."""
-    known = {*NAMES, *(key for key in OPTIONAL if key in listed)}
-    for key in listed.keys() - known - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
+    keys = {*NAMES, *(key for key in OPTIONAL if key in listed)}
+    for key in listed.keys() - keys - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
         raise FileError(f"{where}: unexpected array {key}")
-    for key, (kind, known_as) in ((key, KINDS[key]) for key in KINDS if key in known):
+    for key, (kind, known_as) in ((key, KINDS[key]) for key in KINDS if key in keys):
         got = listed.get(key)
         if got is None or got[0] != kind:
             raise FileError(
@@ -76,14 +76,14 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
     limit = f"of 1..{longest} moments, as long as a battle may last"
     expect(1 <= moments <= longest, f"{where}: yaw", limit, moments)
     sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0])
-    for key, wanted in ((key, sides) for key, sides in shapes_of(sizes).items() if key in known):
+    for key, wanted in ((key, sides) for key, sides in shapes_of(sizes).items() if key in keys):
         got_shape = listed[key][1]
         fits = len(got_shape) == len(wanted) and all(
-            side <= most if least is None else side == least
-            for side, (least, most) in zip(got_shape, wanted, strict=False)
+            side <= high if least is None else side == least
+            for side, (least, high) in zip(got_shape, wanted, strict=False)
         )
         if not fits:
-            sides = " x ".join(f"at most {most}" if least is None else f"{least}" for least, most in wanted)
+            sides = " x ".join(f"at most {high}" if least is None else f"{least}" for least, high in wanted)
             raise FileError(f"{where}: {key} must be of shape {sides}, got {shown(got_shape)}")
     if listed["contacts"][1] != listed["contact_facts"][1]:
         raise FileError(f"{where}: contact_facts must be of the shape of contacts, got another")
@@ -116,23 +116,23 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
         **{"beams": shots, "flights": shots, "clouds": shots},
         "voxels": sizes.ticks * FEW * count,
     }
-    each = {
+    per_moment = {
         **{"pos": (3,), "ego": (sizes.ego,), "messages": (config.comm_dim,), "lines": (-(-count // 8),), "moves": (4,)},
         **dict.fromkeys(("yaw", "hp", "leg_hp", "heat", "stability", "facts", "paint", "focus"), ()),
         **dict.fromkeys(("triggers", "switches"), ()),
     }
-    exact = {key: (sizes.moments, count, *sides) for key, sides in each.items()}
+    exact = {key: (sizes.moments, count, *sides) for key, sides in per_moment.items()}
     exact |= dict.fromkeys(("score", "control", "rewards", "values"), (sizes.moments, 2))
     exact["orders"] = (sizes.moments, count, len(OrderField))
-    heard = -(-(sizes.moments - 1) // config.command.period)
-    exact["commands"] = (heard, sizes.packs, action_width(max(len(config.blue), len(config.red))))
-    found: dict[str, list[tuple[int | None, int]]] = {
+    num_orders = -(-(sizes.moments - 1) // config.command.period)
+    exact["commands"] = (num_orders, sizes.packs, action_width(max(len(config.blue), len(config.red))))
+    shapes: dict[str, list[tuple[int | None, int]]] = {
         key: [(side, side) for side in sides] for key, sides in exact.items()
     }
     contacts = [(sizes.moments, sizes.moments), (count, count), (None, MAX_CONTACTS)]
-    found |= {"contacts": list(contacts), "contact_facts": list(contacts)}
-    found |= {key: [(None, rows[key]), (len(columns), len(columns))] for key, columns in TABLES.items()}
-    return {**found, "waypoints": [(None, shots * FEW), (3, 3)]}
+    shapes |= {"contacts": list(contacts), "contact_facts": list(contacts)}
+    shapes |= {key: [(None, rows[key]), (len(columns), len(columns))] for key, columns in TABLES.items()}
+    return {**shapes, "waypoints": [(None, shots * FEW), (3, 3)]}
 
 
 def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
@@ -188,18 +188,18 @@ def check_range(where: str, key: str, array: np.ndarray, limits: Limits) -> None
 def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
     """The range of each column of an event table."""
     config = sizes.config
-    world, place = config.world, (-(2**15), 2**15 - 1)
+    world, coordinate = config.world, (-(2**15), 2**15 - 1)
     tick, mech, mech_or_none = (0, sizes.ticks - 1), (0, config.num_mechs - 1), (NOBODY, config.num_mechs - 1)
     weapon, points = (0, len(config.catalog.weapons) - 1), (0, WHOLE)
-    places = {f"{axis}{end}": place for axis in "xyz" for end in ("", "0", "1")}
-    whole = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(Met)), "weapon": weapon}
+    points_xyz = {f"{axis}{end}": coordinate for axis in "xyz" for end in ("", "0", "1")}
+    integers = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(Met)), "weapon": weapon}
     by_name: dict[str, Limits] = {
         **{name: tick for name in ("launch_tick", "end_tick", "tick")},
         **{name: mech for name in ("shooter", "target", "victim", "owner", "mech")},
         **{name: mech_or_none for name in ("lock", "killer", "by")},
         "condition": (0, max(Condition)),
-        **places,
-        **whole,
+        **points_xyz,
+        **integers,
     }
     special: dict[str, dict[str, Limits]] = {
         "flights": {"victim": mech_or_none},

@@ -35,8 +35,8 @@ def events_of(now: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
 def table(*columns: np.ndarray | int) -> np.ndarray:
     """int32 `[rows, columns]` of columns `[rows]`, `[rows, 3]` or one number for all rows, ordered by the first."""
     rows = next(len(column) for column in columns if isinstance(column, np.ndarray))
-    parts = [np.full((rows, 1), c) if isinstance(c, int) else c if c.ndim == 2 else c[:, None] for c in columns]
-    joined = np.concatenate(parts, 1).astype(np.int32)
+    blocks = [np.full((rows, 1), c) if isinstance(c, int) else c if c.ndim == 2 else c[:, None] for c in columns]
+    joined = np.concatenate(blocks, 1).astype(np.int32)
     return joined[np.argsort(joined[:, 0], kind="stable")]
 
 
@@ -47,20 +47,20 @@ def place(pos: np.ndarray) -> np.ndarray:
 def beams(now: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
     """Beams run from where their mechs stood as they fired: before the tick moved them."""
     stood = place(np.concatenate((now["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
-    found = []
+    tables = []
     for weapon in game.roster.rays:
         target = ticks.get(f"beam_{weapon}")
         if target is not None:
             tick, shooter = np.nonzero(target != NOBODY)
             struck = target[tick, shooter]
-            found.append(table(tick, shooter, struck, weapon, stood[tick, shooter], stood[tick, struck]))
-    return table(np.concatenate(found)) if found else np.zeros((0, 10), np.int32)
+            tables.append(table(tick, shooter, struck, weapon, stood[tick, shooter], stood[tick, struck]))
+    return table(np.concatenate(tables)) if tables else np.zeros((0, 10), np.int32)
 
 
 def harms(ticks: Arrays, game: SimModel) -> np.ndarray:
     """What one mech took from another with a weapon in a tick."""
-    tick, shooter, target, weapon, taken = by_weapon(ticks, game)
-    return table(tick, shooter, target, np.rint(taken * POINTS), weapon)
+    tick, shooter, target, weapon, damage = by_weapon(ticks, game)
+    return table(tick, shooter, target, np.rint(damage * POINTS), weapon)
 
 
 def deaths(ticks: Arrays) -> np.ndarray:
@@ -74,22 +74,22 @@ def conditions(ticks: Arrays, game: SimModel) -> np.ndarray:
     """What began and ended for each mech, tick by tick, as the simulation counts it."""
     marks, alive = ticks["marks"], ticks["alive"]  # [K, N, marks]
     before = np.concatenate((np.zeros_like(marks[:1]), marks[:-1]))
-    grown = marks > before
+    is_new = marks > before
     cap = game.roster.heat_cap.cpu().numpy()
     cools = (before[..., HEAT] > cap) & (marks[..., HEAT] <= cap)
     rises = (before[..., FALLEN] > 0) & (marks[..., FALLEN] == 0)
     entered = {
-        Condition.SHUT_DOWN: grown[..., SHUTDOWNS],
+        Condition.SHUT_DOWN: is_new[..., SHUTDOWNS],
         Condition.RESTARTED: cools & alive,
-        Condition.FELL: grown[..., FALLS],
+        Condition.FELL: is_new[..., FALLS],
         Condition.STOOD_UP: rises & alive,
-        Condition.LEGGED: grown[..., LEGS_LOST],
+        Condition.LEGGED: is_new[..., LEGS_LOST],
     }
-    found = []
-    for condition, on in entered.items():
-        tick, mech = np.nonzero(on)
-        found.append(table(tick, mech, int(condition)))
-    return table(np.concatenate(found))
+    tables = []
+    for condition, mask in entered.items():
+        tick, mech = np.nonzero(mask)
+        tables.append(table(tick, mech, int(condition)))
+    return table(np.concatenate(tables))
 
 
 def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
@@ -102,22 +102,22 @@ def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
     flew = np.concatenate((np.zeros_like(flies[:1]), flies[:-1]))  # before it
     ends = flew & (ticks["ends"] | ~ticks["flew"])
     launched = flies & (~flew | ends)
-    rows, ways, count = [], [], 0
+    rows, waypoints, count = [], [], 0
     for slot in np.flatnonzero(launched.any(0)).tolist():
-        begun, ended = np.flatnonzero(launched[:, slot]), np.flatnonzero(ends[:, slot])
-        ended = np.append(ended, np.full(len(begun) - len(ended), len(flies) - 1))
-        for first, last in zip(begun.tolist(), ended.tolist(), strict=True):
+        launches, ended = np.flatnonzero(launched[:, slot]), np.flatnonzero(ends[:, slot])
+        ended = np.append(ended, np.full(len(launches) - len(ended), len(flies) - 1))
+        for first, last in zip(launches.tolist(), ended.tolist(), strict=True):
             met, victim, end = how_it_ended(ticks, slot, last, bool(ends[last, slot]))
-            way = ticks["shot_pos"][first : max(last, first + 1), slot]
-            way = np.vstack((way if curves[slot] else way[:1], end))
+            points = ticks["shot_pos"][first : max(last, first + 1), slot]
+            points = np.vstack((points if curves[slot] else points[:1], end))
             lock = int(ticks["lock"][first, slot])
             by = interceptor(ticks, slot, last, game) if met is Met.AMS else NOBODY
-            rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(way), by))
-            ways.append(place(way))
-            count += len(way)
+            rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(points), by))
+            waypoints.append(place(points))
+            count += len(points)
     if not rows:
         return np.zeros((0, len(FLIGHTS)), np.int32), np.zeros((0, 3), np.int16)
-    return table(np.array(rows)), np.concatenate(ways).astype(np.int16)
+    return table(np.array(rows)), np.concatenate(waypoints).astype(np.int16)
 
 
 def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, int, np.ndarray]:
@@ -129,19 +129,19 @@ def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, 
     point = ticks["point"][tick, slot]
     if ticks["on_mech"][tick, slot]:
         return Met.MECH, int(ticks["victim"][tick, slot]), point
-    stopped = {Met.VOXEL: ticks["on_voxel"], Met.FLOOR: ticks["on_floor"]}
-    return next((met for met, on in stopped.items() if on[tick, slot]), Met.NOTHING), NOBODY, point
+    hit_by_surface = {Met.VOXEL: ticks["on_voxel"], Met.FLOOR: ticks["on_floor"]}
+    return next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), Met.NOTHING), NOBODY, point
 
 
 def clouds(now: Arrays, game: SimModel) -> np.ndarray:
     """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
     life = game.rules.substeps(game.catalog.cloud_s)
     owner = game.roster.launchers.cpu().numpy()
-    moment, where = np.nonzero(now["cloud_ttl"] > 0)
-    begun = moment * game.rules.decision_repeat - 1 - (life - now["cloud_ttl"][moment, where])
-    _, first = np.unique(np.stack((begun, where)), axis=1, return_index=True)
-    moment, where, begun = moment[first], where[first], begun[first]
-    return table(begun, begun + life, owner[where // game.roster.clouds_each], place(now["cloud_pos"][moment, where]))
+    moment, cloud = np.nonzero(now["cloud_ttl"] > 0)
+    start = moment * game.rules.decision_repeat - 1 - (life - now["cloud_ttl"][moment, cloud])
+    _, first = np.unique(np.stack((start, cloud)), axis=1, return_index=True)
+    moment, cloud, start = moment[first], cloud[first], start[first]
+    return table(start, start + life, owner[cloud // game.roster.clouds_each], place(now["cloud_pos"][moment, cloud]))
 
 
 def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarray:
@@ -151,18 +151,20 @@ def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarr
     for name in ("opaque", "rubble"):
         differs = differs | (columns[name][1:] ^ columns[name][:-1])
     decision, y, x = differs.nonzero().unbind(1)
-    found = []
+    rows = []
     for z in range(maps.material.shape[1]):
-        here = ((differs[decision, y, x] >> z) & 1).bool()
-        d, v, u = decision[here], y[here], x[here]
+        in_voxel = ((differs[decision, y, x] >> z) & 1).bool()
+        d, v, u = decision[in_voxel], y[in_voxel], x[in_voxel]
 
         level = torch.full_like(d, z)
-        solid, opaque, filled = (has_bit(columns[name][d + 1, v, u], level) for name in ("solid", "opaque", "rubble"))
-        was_solid, was_opaque = (has_bit(kept[map_id, v, u], level) for kept in (maps.solid, maps.opaque))
+        solid, opaque, is_rubble = (
+            has_bit(columns[name][d + 1, v, u], level) for name in ("solid", "opaque", "rubble")
+        )
+        was_solid, was_opaque = (has_bit(masks[map_id, v, u], level) for masks in (maps.solid, maps.opaque))
         made_of = maps.material[map_id, level, v, u]
-        material = now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), filled)
-        found.append(torch.stack((d, u, v, level, material.long()), 1))
-    return table(torch.cat(found).cpu().numpy())
+        material = now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), is_rubble)
+        rows.append(torch.stack((d, u, v, level, material.long()), 1))
+    return table(torch.cat(rows).cpu().numpy())
 
 
 MARKS = ("shutdowns", "falls", "legs_lost", "intercepts", "heat", "fallen")
@@ -183,73 +185,73 @@ def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np
     """
     dealt = ticks["dealt_by"]
     tick, shooter, target = np.nonzero(dealt > 0)
-    taken = dealt[tick, shooter, target]
-    able = may_have_struck(ticks, game)[tick, shooter, :, target]  # [rows, W]
+    damage = dealt[tick, shooter, target]
+    possible = may_have_struck(ticks, game)[tick, shooter, :, target]  # [rows, W]
     rows = np.arange(len(tick))
-    weapon = np.where(able.any(1), able.argmax(1), NOBODY)
-    several = able.sum(1) > 1
-    parts = [(rows[~several], weapon[~several], taken[~several])]
-    groups = np.unique(np.stack((tick, target), 1)[several], axis=0)
+    weapon = np.where(possible.any(1), possible.argmax(1), NOBODY)
+    is_shared = possible.sum(1) > 1
+    blocks = [(rows[~is_shared], weapon[~is_shared], damage[~is_shared])]
+    groups = np.unique(np.stack((tick, target), 1)[is_shared], axis=0)
     hostile, nominal = game.roster.hostile.cpu().numpy(), np.array([spec.damage for spec in game.roster.weapons])
-    for when, whom in groups.tolist():
-        own = rows[(tick == when) & (target == whom)]
-        of_enemy = hostile[shooter[own], whom]
-        shares = np.zeros((len(own), able.shape[1]))
+    for at_tick, victim in groups.tolist():
+        indices = rows[(tick == at_tick) & (target == victim)]
+        of_enemy = hostile[shooter[indices], victim]
+        shares = np.zeros((len(indices), possible.shape[1]))
         shares[of_enemy] = shared(
-            able[own][of_enemy], taken[own][of_enemy], ticks["dealt_with"][when, :, whom], nominal
+            possible[indices][of_enemy], damage[indices][of_enemy], ticks["dealt_with"][at_tick, :, victim], nominal
         )
         # What weapons took is told of enemies alone.
-        shares[~of_enemy] = in_proportion(able[own][~of_enemy], taken[own][~of_enemy], nominal)
-        split = several[own]
-        which, with_what = np.nonzero((shares > NEGLIGIBLE) & split[:, None])
-        parts.append((own[which], with_what, shares[which, with_what]))
-    which, weapon, taken = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((weapon, which))
-    which = which[order]
-    return tick[which], shooter[which], target[which], weapon[order], taken[order]
+        shares[~of_enemy] = in_proportion(possible[indices][~of_enemy], damage[indices][~of_enemy], nominal)
+        split = is_shared[indices]
+        index, weapon_index = np.nonzero((shares > NEGLIGIBLE) & split[:, None])
+        blocks.append((indices[index], weapon_index, shares[index, weapon_index]))
+    index, weapon, damage = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    order = np.lexsort((weapon, index))
+    index = index[order]
+    return tick[index], shooter[index], target[index], weapon[order], damage[order]
 
 
 def may_have_struck(ticks: Arrays, game: SimModel) -> np.ndarray:
     """`[K, N, W, N]` bool: in a tick a weapon of the shooter may have hurt the target."""
     roster, count = game.roster, ticks["pos"].shape[1]
-    found = np.zeros((len(ticks["pos"]), count, len(roster.weapons), count), bool)
+    possible = np.zeros((len(ticks["pos"]), count, len(roster.weapons), count), bool)
     for weapon in roster.rays:
         struck = ticks.get(f"beam_{weapon}")
         if struck is not None:
             tick, shooter = np.nonzero(struck != NOBODY)
-            found[tick, shooter, weapon, struck[tick, shooter]] = True
-    of_slot, weapon_of = roster.shots.shooter.cpu().numpy(), roster.shots.weapon.argmax(-1).cpu().numpy()
+            possible[tick, shooter, weapon, struck[tick, shooter]] = True
+    shooter_of, weapon_of = roster.shots.shooter.cpu().numpy(), roster.shots.weapon.argmax(-1).cpu().numpy()
     tick, slot = np.nonzero(ticks["ends"] & ticks["on_mech"])
-    found[tick, of_slot[slot], weapon_of[slot], ticks["victim"][tick, slot]] = True
+    possible[tick, shooter_of[slot], weapon_of[slot], ticks["victim"][tick, slot]] = True
     splashes = np.array([spec.splash_vox > 0 for spec in roster.weapons])[weapon_of]
     tick, slot = np.nonzero(ticks["ends"] & splashes)
-    found[tick, of_slot[slot], weapon_of[slot]] = True
-    return found
+    possible[tick, shooter_of[slot], weapon_of[slot]] = True
+    return possible
 
 
 def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal: np.ndarray) -> np.ndarray:
     """`[R, W]` numbers of given sums by row and column, zero where not `able`."""
-    able, found = able.copy(), np.zeros(able.shape)
+    able, amounts = able.copy(), np.zeros(able.shape)
     by_row, by_column = by_row.astype(np.float64), by_column.astype(np.float64)
     while True:
         able &= (by_row > NEGLIGIBLE)[:, None] & (by_column > NEGLIGIBLE)
-        alone = able & ((able.sum(0) == 1) | (able.sum(1) == 1)[:, None])
-        if not alone.any():
+        is_forced = able & ((able.sum(0) == 1) | (able.sum(1) == 1)[:, None])
+        if not is_forced.any():
             break
-        row, column = np.argwhere(alone)[0]
+        row, column = np.argwhere(is_forced)[0]
         # The last of its column takes all that is left there, the last of its row all that the row has.
         amount = min(by_row[row], by_column[column])
-        found[row, column] = amount
+        amounts[row, column] = amount
         by_row[row] -= amount
         by_column[column] -= amount
         able[row, column] = False
     if not able.any():
-        return found
-    rest = able * np.where(nominal > 0, nominal, 1.0)
+        return amounts
+    weights = able * np.where(nominal > 0, nominal, 1.0)
     for _ in range(SWEEPS):
-        rest *= np.divide(by_row, rest.sum(1), out=np.zeros_like(by_row), where=rest.sum(1) > 0)[:, None]
-        rest *= np.divide(by_column, rest.sum(0), out=np.zeros_like(by_column), where=rest.sum(0) > 0)
-    return found + rest
+        weights *= np.divide(by_row, weights.sum(1), out=np.zeros_like(by_row), where=weights.sum(1) > 0)[:, None]
+        weights *= np.divide(by_column, weights.sum(0), out=np.zeros_like(by_column), where=weights.sum(0) > 0)
+    return amounts + weights
 
 
 def in_proportion(able: np.ndarray, by_row: np.ndarray, nominal: np.ndarray) -> np.ndarray:
@@ -267,8 +269,8 @@ def interceptor(ticks: Arrays, slot: int, tick: int, game: SimModel) -> int:
     if not len(guards):
         return NOBODY
     # Shots that were in flight before the tick and did not fly; both as they stood before it moved them.
-    gone = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
-    away = np.linalg.norm(ticks["shot_pos"][tick - 1, gone] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
-    firm = game.roster.hostile.cpu().numpy()[guards][:, game.roster.shots.shooter.cpu().numpy()[gone]]
-    nearest = gone[np.where(firm, away, np.inf).argmin(1)]
+    vanished = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
+    distance = np.linalg.norm(ticks["shot_pos"][tick - 1, vanished] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
+    is_hostile = game.roster.hostile.cpu().numpy()[guards][:, game.roster.shots.shooter.cpu().numpy()[vanished]]
+    nearest = vanished[np.where(is_hostile, distance, np.inf).argmin(1)]
     return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NOBODY

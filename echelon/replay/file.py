@@ -77,8 +77,8 @@ def signed(claims: dict[str, Any]) -> dict[str, Any]:
 
 def claims_digest(claims: dict[str, Any]) -> str:
     """sha256 of claims as JSON, but for the hash among them."""
-    others = {name: value for name, value in claims.items() if name != HASH}
-    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+    unhashed = {name: value for name, value in claims.items() if name != HASH}
+    return hashlib.sha256(json.dumps(unhashed, sort_keys=True).encode()).hexdigest()
 
 
 def check_claims(name: str, claims: Any) -> EnvConfig:
@@ -223,18 +223,18 @@ def save(replay: Replay, path: Path) -> None:
 
 def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
     """Every array of a battle by name, as a file keeps it."""
-    kept = {name: getattr(battle, name) for name in NAMES}
-    kept |= {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
-    return {**kept, **{f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}}
+    arrays = {name: getattr(battle, name) for name in NAMES}
+    arrays |= {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
+    return {**arrays, **{f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}}
 
 
 def digest(tensors: dict[str, np.ndarray]) -> str:
     """sha256 over the tensors in the order of their names."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name in sorted(tensors):
-        found.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
-        found.update(tensors[name].tobytes())
-    return found.hexdigest()
+        sha256.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
+        sha256.update(tensors[name].tobytes())
+    return sha256.hexdigest()
 
 
 def read(path: Path) -> Replay:
@@ -243,21 +243,23 @@ def read(path: Path) -> Replay:
     Raises:
         FileError: it cannot be read, or something in it cannot be.
     """
-    name, told = path.name, list[tuple[dict[str, Any], list[Sizes]]]()
+    name, parsed = path.name, list[tuple[dict[str, Any], list[Sizes]]]()
     # Checked before the body is read.
-    tensors, _ = read_tensors(path, check=lambda header: told.append(contents_of(name, header)))
+    tensors, _ = read_tensors(path, check=lambda header: parsed.append(contents_of(name, header)))
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
-    ((claims, all_sizes),), found = told, digest(arrays)
-    if found != claims["sha256"]:
-        raise FileError(f"{name}: sha256 mismatch: expected {shown(claims['sha256'])}, got {found}")
+    ((claims, all_sizes),), found_hash = parsed, digest(arrays)
+    if found_hash != claims["sha256"]:
+        raise FileError(f"{name}: sha256 mismatch: expected {shown(claims['sha256'])}, got {found_hash}")
     battles = []
     for b, sizes in enumerate(all_sizes):
-        own = of_battle(b, arrays)
-        check_numbers(f"{name}: battle {b}", own, sizes)
-        streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
+        battle_arrays = of_battle(b, arrays)
+        check_numbers(f"{name}: battle {b}", battle_arrays, sizes)
+        streams = {
+            key.removeprefix(OBSERVATION): battle_arrays[key] for key in battle_arrays if key.startswith(OBSERVATION)
+        }
         about = claims["battles"][b]
-        kept = {key: own[key] for key in (*NAMES, *OPTIONAL) if key in own}
-        battles.append(Battle(about, **kept, observations=streams))
+        fields = {key: battle_arrays[key] for key in (*NAMES, *OPTIONAL) if key in battle_arrays}
+        battles.append(Battle(about, **fields, observations=streams))
     return Replay(claims["replay"], battles)
 
 
@@ -267,12 +269,14 @@ def contents_of(name: str, header: Header) -> tuple[dict[str, Any], list[Sizes]]
     claims = parse_json(name, header.metadata.get(CLAIMS, "{}").encode())
     config = check_claims(name, claims)
     count, ego = len(claims["battles"]), sum(feature[1] for feature in claims["replay"]["ego"])
-    known = {str(number) for number in range(count)}
+    numbers = {str(number) for number in range(count)}
     for key in header.tensors:
-        if key.partition("/")[0] not in known:
+        if key.partition("/")[0] not in numbers:
             raise FileError(f"{name}: tensor {key} must be one of {count} battles'")
-    each = [of_battle(number, header.tensors) for number in range(count)]
-    return claims, [check_shapes(f"{name}: battle {number}", own, config, ego) for number, own in enumerate(each)]
+    by_battle = [of_battle(number, header.tensors) for number in range(count)]
+    return claims, [
+        check_shapes(f"{name}: battle {number}", tensors, config, ego) for number, tensors in enumerate(by_battle)
+    ]
 
 
 def of_battle(number: int, values: Mapping[str, T]) -> dict[str, T]:

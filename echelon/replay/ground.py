@@ -55,8 +55,8 @@ def zones_of(replay: Replay, battle: Battle) -> list[list[float]]:
     circle = objective_of(replay, battle).second_zone
     if not circle:
         return [battle.about["zone"]]
-    second = zone_of([circle])
-    return [battle.about["zone"], [*second.center_vox[0].tolist(), float(second.radius_vox[0])]]
+    next_zone = zone_of([circle])
+    return [battle.about["zone"], [*next_zone.center_vox[0].tolist(), float(next_zone.radius_vox[0])]]
 
 
 @dataclass(frozen=True)
@@ -79,5 +79,5 @@ def name_map(replay: Replay, battle: Battle) -> MapName:
     names, pool = config.world.biomes, pool_seeds(config, torch.device("cpu")).tolist()
     columns = quadrants(torch.tensor([seed], device="cpu"), config.world).flatten().bincount(minlength=len(names))
     largest_first = columns.argsort(descending=True, stable=True).tolist()
-    found = [names[index] for index in largest_first if columns[index] > 0]
-    return MapName(pool.index(seed) if seed in pool else None, found)
+    present = [names[index] for index in largest_first if columns[index] > 0]
+    return MapName(pool.index(seed) if seed in pool else None, present)

@@ -53,9 +53,9 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
     """The arrays of `Battle` that hold a row for each moment, from the values `[T + 1, ...]` that were kept."""
     weights = 1 << np.arange(8)
     packs = (now["paint"] > 0) * weights[: now["paint"].shape[-1]]  # [T + 1, N, P]
-    shown = (now["contact_facts"] > 0) * weights[: now["contact_facts"].shape[-1]]
+    fact_bits = (now["contact_facts"] > 0) * weights[: now["contact_facts"].shape[-1]]
     # A trigger needs the weapon axis last; a catalog has at most 16 weapons.
-    held = np.moveaxis(now["fire"], 1, -1)  # [T + 1, N, W]
+    fire = np.moveaxis(now["fire"], 1, -1)  # [T + 1, N, W]
     low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
     return {
         "pos": whole(now["pos"], POS_PER_VOX, np.int16),
@@ -68,12 +68,12 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
         "paint": packs.sum(-1).astype(np.uint8),
         "focus": now["focus"].astype(np.int8),
         "contacts": now["contacts"].astype(np.int8),
-        "contact_facts": (shown.sum(-1) | ways_known(now, game)).astype(np.uint8),
+        "contact_facts": (fact_bits.sum(-1) | ways_known(now, game)).astype(np.uint8),
         "lines": np.packbits(now["lines"], axis=-1, bitorder="little"),
         "ego": whole(((now["ego"] - low) / (high - low)).clip(0, 1), 255, np.uint8),
         "messages": whole(now["messages"], 127, np.int8),
         "moves": whole(now["moves"], 127, np.int8),
-        "triggers": (held * (1 << np.arange(held.shape[-1]))).sum(-1).astype(np.uint16),
+        "triggers": (fire * (1 << np.arange(fire.shape[-1]))).sum(-1).astype(np.uint16),
         "switches": switches(now),
         "score": whole(now["score"], SCORE_PER_S, np.int32),
         "control": whole(now["control"], 255, np.uint8),
@@ -93,35 +93,35 @@ def quantised_orders(heard: np.ndarray) -> np.ndarray:
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:
     """Rewards or values as they are kept; `NO_VALUE` for NaN."""
-    most = 2**31 - REWARD_UNITS
-    kept = np.rint(np.clip(values.astype(np.float64) * REWARD_UNITS, -most, most))
-    return np.where(np.isnan(kept), NO_VALUE, kept).astype(np.int32)
+    limit = 2**31 - REWARD_UNITS
+    units = np.rint(np.clip(values.astype(np.float64) * REWARD_UNITS, -limit, limit))
+    return np.where(np.isnan(units), NO_VALUE, units).astype(np.int32)
 
 
 def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
     alive = now["hp"] > 0
-    fallen = alive & (now["fallen"] > 0)
+    is_fallen = alive & (now["fallen"] > 0)
     shut_down = alive & (now["heat"] > game.roster.heat_cap.cpu().numpy())
     bits = {
         Fact.ALIVE: alive,
-        Fact.FALLEN: fallen,
+        Fact.FALLEN: is_fallen,
         Fact.SHUT_DOWN: shut_down,
         Fact.LEGGED: alive & (now["leg_hp"] <= 0),
         Fact.SUPPRESSED: alive & (now["suppressed"] > 0),
-        Fact.VENTING: now["vent"] & alive & ~fallen & ~shut_down,
+        Fact.VENTING: now["vent"] & alive & ~is_fallen & ~shut_down,
         Fact.ECM: told(now, "ecm") > 0,
         Fact.ECCM: told(now, "eccm") > 0,
         Fact.IN_ZONE: told(now, "in_zone") > 0,
         Fact.UNDER_FIRE: alive & (now["under_fire"] > 0),
     }
-    return np.bitwise_or.reduce([np.where(on, int(bit), 0) for bit, on in bits.items()]).astype(np.uint16)
+    return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in bits.items()]).astype(np.uint16)
 
 
 def switches(now: dict[str, np.ndarray]) -> np.ndarray:
     flags = [(Switch[name.upper()], now[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
     # In the order of `rules.actions`: closest, biggest, most damaged.
     modes = [(Switch.SORT_BIGGEST, now["sort_mode"] == 1), (Switch.SORT_MOST_DAMAGED, now["sort_mode"] == 2)]
-    return np.bitwise_or.reduce([np.where(on, int(bit), 0) for bit, on in (*flags, *modes)]).astype(np.uint8)
+    return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in (*flags, *modes)]).astype(np.uint8)
 
 
 Arrays = dict[str, np.ndarray]
@@ -138,16 +138,16 @@ def ways_known(now: Arrays, game: SimModel) -> np.ndarray:
     if game.config.observation_mode == "full":
         return np.zeros(slots.shape, np.int64)
     quality = told(now, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
-    ways = {
+    sources = {
         Shown.SIGHT: now["lines"],
         Shown.RADAR: on_radar(now, quality, game),
         Shown.PAINT: by_paint(now, quality, game),
         Shown.BLOOM: by_bloom(now, game),
     }
-    bits = np.bitwise_or.reduce([np.where(known, int(way), 0) for way, known in ways.items()])  # [T + 1, N, N]
-    of_slot = np.take_along_axis(bits, slots.clip(0).astype(np.int64), -1)
+    bits = np.bitwise_or.reduce([np.where(mask, int(source), 0) for source, mask in sources.items()])  # [T + 1, N, N]
+    slot_bits = np.take_along_axis(bits, slots.clip(0).astype(np.int64), -1)
     is_intel = now["contact_facts"][..., 1] > 0
-    return np.where((slots >= 0) & ~is_intel, of_slot, 0)
+    return np.where((slots >= 0) & ~is_intel, slot_bits, 0)
 
 
 def told(now: Arrays, name: str) -> np.ndarray:
@@ -166,8 +166,8 @@ def on_radar(now: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
 def by_paint(now: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: painted by the pack of the row, whose sensors are good enough for it."""
     pack = game.roster.pack.cpu().numpy()
-    painted = np.moveaxis(now["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
-    return painted & (quality >= game.catalog.lock_quality)[..., None]
+    is_painted = np.moveaxis(now["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
+    return is_painted & (quality >= game.catalog.lock_quality)[..., None]
 
 
 def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:
@@ -175,14 +175,14 @@ def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:
     roster, pairs = game.roster, game.roster.everyone
     hot = now["heat"] > game.rules.bloom_heat * roster.heat_cap.cpu().numpy()
     glows = hot | (told(now, "ecm") > 0) | (told(now, "eccm") > 0)
-    seen = glows[:, None] & roster.hostile.cpu().numpy()
+    glowing = glows[:, None] & roster.hostile.cpu().numpy()
     if not game.config.features.smoke or now["cloud_pos"].shape[1] == 0:
-        return seen
+        return glowing
     first, second = pairs.first.cpu(), pairs.second.cpu()
     pos, clouds, ttl = (torch.from_numpy(now[name]) for name in ("pos", "cloud_pos", "cloud_ttl"))
-    asked = torch.ones((len(pos), len(first)), dtype=torch.bool, device="cpu")
-    smoky = crosses_smoke(pos, clouds, ttl > 0, first, second, game.catalog.cloud_vox, asked).numpy()
-    clear = np.ones(seen.shape, bool)
-    one, other = first.numpy(), second.numpy()
-    clear[:, one, other] = clear[:, other, one] = ~smoky
-    return seen & clear
+    query = torch.ones((len(pos), len(first)), dtype=torch.bool, device="cpu")
+    smoky = crosses_smoke(pos, clouds, ttl > 0, first, second, game.catalog.cloud_vox, query).numpy()
+    clear = np.ones(glowing.shape, bool)
+    i, j = first.numpy(), second.numpy()
+    clear[:, i, j] = clear[:, j, i] = ~smoky
+    return glowing & clear

@@ -56,26 +56,27 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
     """
     config, features = config_of(replay), features_of(replay)
     return {
-        stream: [feature_json(one, config) for one in features[stream]] for stream in (*ROWS, "local_map", "telemetry")
+        stream: [feature_json(feature, config) for feature in features[stream]]
+        for stream in (*ROWS, "local_map", "telemetry")
     }
 
 
 def features_of(replay: Replay) -> dict[str, tuple[Feature, ...]]:
     """Those of the streams of a replay, of the ego stream of this version's layout where it has them."""
     comm_dim = int(replay.battles[0].messages.shape[-1])
-    known = {feature[:4]: feature for feature in layout.EGO}
-    ego = tuple(known.get(tuple(column)) or Feature(*column) for column in replay.about["ego"])
+    by_column = {feature[:4]: feature for feature in layout.EGO}
+    ego = tuple(by_column.get(tuple(column)) or Feature(*column) for column in replay.about["ego"])
     return {**layout.streams(comm_dim), "ego": ego}
 
 
 def feature_json(feature: Feature, config: EnvConfig) -> dict[str, Any]:
-    scale, shown = units(config)[feature.unit]
+    scale, unit_text = units(config)[feature.unit]
     is_off = any(not getattr(config.features, switch) for switch in feature.switches) and not feature.unswitched
     return {
         **{name: getattr(feature, name) for name in ("name", "width", "low", "high", "unit", "meaning")},
         "parts": list(feature.parts),
         "scale": scale,
-        "shown": shown,
+        "shown": unit_text,
         "off": is_off,
     }
 
@@ -85,25 +86,25 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
     over the range of their columns; masks and the ground around a mech uint8, 0 or 1; `observed_telemetry [1, 16, 16]`
     of the ground `[Z, Y, X]` on which it began. A stream that has not the columns of `describe_observed` is left out.
     """
-    kept = battle.observations
-    if not kept:
+    streams = battle.observations
+    if not streams:
         return {}
-    features, found = features_of(replay), {}
+    features, arrays = features_of(replay), {}
     for stream, rows in ROWS.items():
         columns = layout.width(features[stream])
-        if stream in kept and kept[stream].ndim == 3 + rows and kept[stream].shape[-1] == columns:
+        if stream in streams and streams[stream].ndim == 3 + rows and streams[stream].shape[-1] == columns:
             low, high = (bound.numpy() for bound in layout.bounds(features[stream]))
-            found[PREFIX + stream] = quantize(kept[stream], low, high)
+            arrays[PREFIX + stream] = quantize(streams[stream], low, high)
     side = layout.LOCAL_MAP_CELLS
-    if "local_map" in kept and kept["local_map"].shape[2:] == (side, side):
-        found[f"{PREFIX}local_map"] = (kept["local_map"] > 0.5).astype(np.uint8)
+    if "local_map" in streams and streams["local_map"].shape[2:] == (side, side):
+        arrays[f"{PREFIX}local_map"] = (streams["local_map"] > 0.5).astype(np.uint8)
     for mask in MASKS:
         stream = PREFIX + mask.removesuffix("_mask")
-        if stream in found and mask in kept and kept[mask].shape == found[stream].shape[:-1]:
-            found[PREFIX + mask] = (kept[mask] > 0).astype(np.uint8)
+        if stream in arrays and mask in streams and streams[mask].shape == arrays[stream].shape[:-1]:
+            arrays[PREFIX + mask] = (streams[mask] > 0).astype(np.uint8)
         else:
-            found.pop(stream, None)
-    return {**found, f"{PREFIX}telemetry": quantize(telemetry(ground, config_of(replay)), 0.0, 1.0)}
+            arrays.pop(stream, None)
+    return {**arrays, f"{PREFIX}telemetry": quantize(telemetry(ground, config_of(replay)), 0.0, 1.0)}
 
 
 def quantize(values: np.ndarray, low: Any, high: Any) -> np.ndarray:

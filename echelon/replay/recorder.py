@@ -49,7 +49,7 @@ class Recorder:
     def __init__(self, battles: Sequence[int], observations: bool = False) -> None:
         is_list = isinstance(battles, Sequence) and not isinstance(battles, str) and len(battles) >= 1
         require(is_list, "Recorder.battles", "at least one place in the batch", battles)
-        self.battles = [whole_within("Recorder.battles", place, Limits(0, MOST_BATTLES - 1)) for place in battles]
+        self.battles = [whole_within("Recorder.battles", index, Limits(0, MOST_BATTLES - 1)) for index in battles]
         self.observations = observations
         self._moments: list[dict[str, Tensor]] = []
         self._ticks: list[dict[str, Tensor]] = []
@@ -81,7 +81,7 @@ class Recorder:
             return
         shots, impacts, mechs, tally = state.shots, log.impacts, state.mechs, state.tally
         marks = {"heat": mechs.heat, "fallen": mechs.fallen}
-        kept = {
+        values = {
             "flew": impacts.flew,
             "ends": impacts.ends,
             "on_mech": impacts.on_mech,
@@ -99,7 +99,7 @@ class Recorder:
             "marks": torch.stack([(marks[m] if m in marks else getattr(tally, m)).float() for m in MARKS], -1),
             **{f"beam_{weapon}": target for weapon, target in log.beams.items()},
         }
-        self._ticks.append({name: value[self._which] for name, value in kept.items()})
+        self._ticks.append({name: value[self._which] for name, value in values.items()})
 
     def moment(
         self,
@@ -131,7 +131,7 @@ class Recorder:
     ) -> dict[str, Tensor]:
         """One moment of the battles that are recorded, `[R, ...]` by name."""
         mechs = state.mechs
-        kept = {
+        values = {
             **{name: getattr(mechs, name) for name in KEPT},
             **{name: getattr(orders, name) for name in ORDERED},
             "moves": torch.cat((orders.throttle, orders.thrust[..., None], orders.turn[..., None]), -1),
@@ -148,7 +148,7 @@ class Recorder:
             **({"orders": state.orders_heard} if state.orders_heard.numel() else {}),
             **({f"observation_{name}": shown[name] for name in STREAMS} if self.observations else {}),
         }
-        return {name: value[self._which] for name, value in kept.items()}
+        return {name: value[self._which] for name, value in values.items()}
 
     def _keep_ground(self, state: State) -> dict[str, Tensor]:
         """The columns of the battles that are recorded; a copy, because steps change them in place."""
@@ -159,17 +159,17 @@ class Recorder:
     def finish(self, blue: Sequence[str], red: Sequence[str]) -> Replay:
         """The replay of what was kept, read from the device."""
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
-        shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
+        moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
-        told, period = commands_of(self._commands), self.game.config.command.period
+        commands, period = commands_of(self._commands), self.game.config.command.period
         maps = self.game.maps
         grounds = {m: map_origin(self.game, m) for m in self._opening["map_id"].tolist()}
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
         battles = []
         for r, (seed, map_id) in enumerate(opening):
-            ended = np.flatnonzero(shown["winner"][:, r, 0] != int(Winner.RUNNING))
+            ended = np.flatnonzero(moments["winner"][:, r, 0] != int(Winner.RUNNING))
             decisions = int(ended[0]) if len(ended) else len(self._moments) - 1
-            now = {name: value[: decisions + 1, r] for name, value in shown.items()}
+            now = {name: value[: decisions + 1, r] for name, value in moments.items()}
             ticks = {name: value[: decisions * self.game.rules.decision_repeat, r] for name, value in happened.items()}
             columns = {name: value[: decisions + 1, r] for name, value in ground.items()}
             about = {
@@ -183,9 +183,9 @@ class Recorder:
             streams = {name: compact(now[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
             events = {**events_of(now, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
             values = None if expected is None else values_of(expected[:decisions, r])
-            said = None if told is None else told[:decisions:period, r]
+            battle_commands = None if commands is None else commands[:decisions:period, r]
             events |= quantised(now, self.game)
-            battles.append(Battle(about, **events, values=values, commands=said, observations=streams))
+            battles.append(Battle(about, **events, values=values, commands=battle_commands, observations=streams))
         return Replay(describe(self.game), battles)
 
 
@@ -205,10 +205,10 @@ def values_of(expected: np.ndarray) -> np.ndarray | None:
 
 def commands_of(told: list[Tensor | None]) -> np.ndarray | None:
     """`[T, R, P, D]` what commanders said in each decision, 0 where they said nothing; None where they never did."""
-    said = next((each for each in told if each is not None), None)
-    if said is None:
+    example = next((command for command in told if command is not None), None)
+    if example is None:
         return None
-    return torch.stack([torch.zeros_like(said) if each is None else each for each in told]).cpu().numpy()
+    return torch.stack([torch.zeros_like(example) if command is None else command for command in told]).cpu().numpy()
 
 
 def compact(stream: np.ndarray) -> np.ndarray:

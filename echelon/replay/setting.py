@@ -27,7 +27,7 @@ def describe(game: SimModel) -> dict[str, Any]:
         "weapons": list(config.catalog.weapons),
         "materials": [material.name.lower() for material in Material],
         "weapon_specs": weapon_specs(config.catalog),
-        "ego": [[one.name, one.width, one.low, one.high] for one in layout.EGO],
+        "ego": [[feature.name, feature.width, feature.low, feature.high] for feature in layout.EGO],
         "stability_cap": config.rules.stability_cap,
         "zone_score_to_win_s": config.rules.zone_score_to_win_s,
         "sight_range_vox": config.sight_range_vox,
@@ -78,10 +78,10 @@ def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
 
 def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
     """What each cooldown of the ego stream is called in the cockpit of a hull; empty for those it has no use for."""
-    carried = catalog.carried(hull)
+    weapons = catalog.carried(hull)
     labels = {trigger.name.lower(): "" for trigger in Trigger}
-    for name in sorted(carried, key=lambda name: carried[name].effect != "paint"):
-        labels[carried[name].mounts[hull]] = name
+    for name in sorted(weapons, key=lambda name: weapons[name].effect != "paint"):
+        labels[weapons[name].mounts[hull]] = name
     return [*labels.values(), "AMS" if catalog.hulls[hull].ams else ""]
 
 

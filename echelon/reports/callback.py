@@ -154,15 +154,15 @@ class Report(Pictures):
         self.distances = hit_distances(replay, first, "blue")
 
     def draw(self, trainer: Trainer) -> None:
-        folder, began = trainer.folder, time.monotonic()
+        folder, start_s = trainer.folder, time.monotonic()
         hint = "No battle was recorded; --replay-battles 1 records one at every evaluation."
         evaluations, behaviour = (read_table(folder / name) for name in ("evaluations.csv", BEHAVIOUR))
         battle, rows = self.battle or hint, read_metrics(folder / "metrics.csv")
         report = report_of(trainer, rows, evaluations, behaviour, self.state, self.distances, battle)
         write_report(report, folder / REPORT, self.page)
-        now = time.monotonic()
+        now_s = time.monotonic()
         # A table of very many rows takes seconds.
-        self.next_s = now + max(self.every_s, (now - began) / MOST_SHARE)
+        self.next_s = now_s + max(self.every_s, (now_s - start_s) / MOST_SHARE)
 
 
 class BattleStrips(Callback):

@@ -139,12 +139,12 @@ def signs_of(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) ->
 def told(trainer: Trainer) -> str:
     """How far a run is and what it runs on, as one line."""
     counters, config = trainer.counters, trainer.config
-    parts = [f"{counters.agent_steps:,} of {config.total_agent_steps:,} agent steps"]
-    parts += [f"iteration {counters.iterations:,}", f"{duration(counters.seconds)} of collecting and learning"]
+    facts = [f"{counters.agent_steps:,} of {config.total_agent_steps:,} agent steps"]
+    facts += [f"iteration {counters.iterations:,}", f"{duration(counters.seconds)} of collecting and learning"]
     if 0 < trainer.progress < 1:
-        parts.append(f"about {duration(counters.seconds * (1 / trainer.progress - 1))} to go")
+        facts.append(f"about {duration(counters.seconds * (1 / trainer.progress - 1))} to go")
     sizes = f"{config.num_envs * trainer.ranks.size:,} battles of {config.env.title} on {trainer.device}"
-    return " · ".join([*parts, sizes, f"{trainer.policy.num_parameters():,} parameters"])
+    return " · ".join([*facts, sizes, f"{trainer.policy.num_parameters():,} parameters"])
 
 
 def duration(seconds: float) -> str:
@@ -154,12 +154,12 @@ def duration(seconds: float) -> str:
 
 def tiles(evaluations: Rows) -> list[dict[str, str]]:
     latest = [row for row in evaluations if row["iteration"] == evaluations[-1]["iteration"]]
-    found = []
+    cards = []
     for row in latest:
         rate, low, high = (float(row[name]) for name in ("win_rate", "low", "high"))
         detail = f"{percent(low)} to {percent(high)}, {row['battles']} battles"
-        found.append({"what": f"wins against {one_line(row['rival'])}", "value": percent(rate), "detail": detail})
-    return found
+        cards.append({"what": f"wins against {one_line(row['rival'])}", "value": percent(rate), "detail": detail})
+    return cards
 
 
 def speed_and_stage(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
@@ -181,9 +181,9 @@ def memory_tiles(device: torch.device) -> list[dict[str, str]]:
     """The most that tensors of this process have taken of a GPU's memory; nothing on a CPU."""
     if device.type != "cuda":
         return []
-    taken, whole = torch.cuda.max_memory_allocated(device), total_memory(device)
-    detail = f"GiB of {whole / GIB:.1f}: the most that tensors took at once"
-    return [{"what": "memory of the GPU", "value": f"{taken / GIB:.1f}", "detail": detail}]
+    peak, total = torch.cuda.max_memory_allocated(device), total_memory(device)
+    detail = f"GiB of {total / GIB:.1f}: the most that tensors took at once"
+    return [{"what": "memory of the GPU", "value": f"{peak / GIB:.1f}", "detail": detail}]
 
 
 def percent(share: float) -> str:
@@ -195,10 +195,10 @@ def evaluation_chart(evaluations: Rows, axes: dict[str, list[float | None]]) -> 
     """Win rates on held-out maps with their intervals."""
     lines = []
     for rival in dict.fromkeys(row["rival"] for row in evaluations):
-        own = [row for row in evaluations if row["rival"] == rival]
-        axes[f"evaluations {rival}"] = [float(row["agent_steps"]) for row in own]
+        rival_rows = [row for row in evaluations if row["rival"] == rival]
+        axes[f"evaluations {rival}"] = [float(row["agent_steps"]) for row in rival_rows]
         values = {
-            key: [float(row[name]) for row in own]
+            key: [float(row[name]) for row in rival_rows]
             for key, name in (("y", "win_rate"), ("low", "low"), ("high", "high"))
         }
         lines.append({"name": one_line(rival), "axis": f"evaluations {rival}", **values})
@@ -211,18 +211,18 @@ def metric_charts(
     """A panel of curves for each of `CHARTS`, and one of the reward's terms."""
     if not metrics:
         return []
-    places = np.arange(len(metrics)) * min(POINTS, len(metrics)) // len(metrics)
-    axes["metrics"] = means(metrics, "agent_steps", places)
+    row_bins = np.arange(len(metrics)) * min(POINTS, len(metrics)) // len(metrics)
+    axes["metrics"] = means(metrics, "agent_steps", row_bins)
     # Terms of one's own are between those of the reward.
     terms = [name for name in metrics[-1] if name.startswith("return_")]
-    usual = [f"return_{term}" for term in TERMS]
-    panels = [*CHARTS, ("return by reward term", tuple(dict.fromkeys([*usual, *terms])), False)]
+    default_terms = [f"return_{term}" for term in TERMS]
+    panels = [*CHARTS, ("return by reward term", tuple(dict.fromkeys([*default_terms, *terms])), False)]
     charts = []
     for title, columns, is_share in panels:
-        found = {name: means(metrics, name, places) for name in columns}
+        series = {name: means(metrics, name, row_bins) for name in columns}
         lines = [
             {"name": name.removeprefix("return_").replace("_", " "), "axis": "metrics", "y": y}
-            for name, y in found.items()
+            for name, y in series.items()
             if any(value is not None for value in y)
         ]
         charts.append({"title": title, "lines": lines, "percent": is_share, **({"range": [0, 1]} if is_share else {})})
@@ -232,9 +232,9 @@ def metric_charts(
 def means(rows: Sequence[Mapping[str, float | None]], name: str, places: np.ndarray) -> list[float | None]:
     """Means of a column over the rows of each place; None where it has no finite value."""
     values = np.array([math.nan if row.get(name) is None else row[name] for row in rows], float)
-    has = np.isfinite(values)
-    count = np.bincount(places, weights=has)
-    total = np.bincount(places, weights=np.where(has, values, 0.0))
+    is_finite = np.isfinite(values)
+    count = np.bincount(places, weights=is_finite)
+    total = np.bincount(places, weights=np.where(is_finite, values, 0.0))
     # Adding zero takes the sign of a negative one.
     return [float(f"{t / c:.5g}") + 0.0 if c else None for t, c in zip(total, count, strict=True)]
 
@@ -257,27 +257,30 @@ def skills_of(path: Path) -> list[dict[str, Any]]:
 def deeds_of(behaviour: Rows, trainer: Trainer, axes: dict[str, list[float | None]]) -> dict[str, Any]:
     """What either team did in the last evaluation against the strongest named commander, and how that changed."""
     empty: dict[str, Any] = {"columns": [], "rows": []}
-    named = [row for row in behaviour if row["rival"] != BEST]
-    if not named:
+    named_rows = [row for row in behaviour if row["rival"] != BEST]
+    if not named_rows:
         return {"whom": "", "weapons": empty, "deeds": empty, "charts": []}
-    rival = named[-1]["rival"]
-    own, theirs = ([row for row in named if row["rival"] == rival and row["team"] == who] for who in (LEARNER, RIVAL))
-    weapons = [weapon for weapon in trainer.config.env.catalog.weapons if f"shots_{weapon}" in own[-1]]
-    hulls = [hull.name.lower() for hull in Hull if f"damage_{hull.name.lower()}" in own[-1]]
-    rows = [[title, number(own[-1], name), number(theirs[-1], name)] for name, title in DEEDS.items()]
+    rival = named_rows[-1]["rival"]
+    own_rows, rival_rows = (
+        [row for row in named_rows if row["rival"] == rival and row["team"] == team_name]
+        for team_name in (LEARNER, RIVAL)
+    )
+    weapons = [weapon for weapon in trainer.config.env.catalog.weapons if f"shots_{weapon}" in own_rows[-1]]
+    hulls = [hull.name.lower() for hull in Hull if f"damage_{hull.name.lower()}" in own_rows[-1]]
+    rows = [[title, number(own_rows[-1], name), number(rival_rows[-1], name)] for name, title in DEEDS.items()]
     rows += [
-        [f"damage by {hull} mechs, hp", *(number(team[-1], f"damage_{hull}") for team in (own, theirs))]
+        [f"damage by {hull} mechs, hp", *(number(team[-1], f"damage_{hull}") for team in (own_rows, rival_rows))]
         for hull in hulls
     ]
-    axes["behaviour"] = [float(row["agent_steps"]) for row in own]
+    axes["behaviour"] = [float(row["agent_steps"]) for row in own_rows]
     kinds = {"damage by weapon, hp a battle": [(f"damage_{weapon}", weapon) for weapon in weapons]}
     kinds |= {f"{title}, a battle": [(name, title)] for name, title in DEEDS.items() if name in ("shutdowns", "zone_s")}
-    charts = [chart_of(title, lines, own) for title, lines in kinds.items()] if len(own) > 1 else []
+    charts = [chart_of(title, lines, own_rows) for title, lines in kinds.items()] if len(own_rows) > 1 else []
     return {
         "whom": f"A battle of the last evaluation against {one_line(rival)}, on average.",
         "weapons": {
             "columns": ["weapon", "shots", "hits", "hit rate", "dealt, hp", "kills", "taken, hp"],
-            "rows": [weapon_row(weapon, own[-1], theirs[-1]) for weapon in weapons],
+            "rows": [weapon_row(weapon, own_rows[-1], rival_rows[-1]) for weapon in weapons],
         },
         "deeds": {"columns": ["", "this policy", one_line(rival)], "rows": rows},
         "charts": charts,
@@ -287,13 +290,15 @@ def deeds_of(behaviour: Rows, trainer: Trainer, axes: dict[str, list[float | Non
 def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[str, Any]:
     """Curves of statistics over evaluations; a statistic that is always 0 is left out."""
     curves = {label: [number(row, name) for row in rows] for name, label in lines}
-    made = [{"name": label, "axis": "behaviour", "y": y} for label, y in curves.items() if len(lines) == 1 or any(y)]
-    return {"title": title, "lines": made, "points": True}
+    curves_shown = [
+        {"name": label, "axis": "behaviour", "y": y} for label, y in curves.items() if len(lines) == 1 or any(y)
+    ]
+    return {"title": title, "lines": curves_shown, "points": True}
 
 
 def weapon_row(weapon: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> list[Any]:
     """What a team did with a weapon in a battle, and what it suffered from it."""
-    shots, hits, damage, kills = (number(own, f"{what}_{weapon}") for what in ("shots", "hits", "damage", "kills"))
+    shots, hits, damage, kills = (number(own, f"{kind}_{weapon}") for kind in ("shots", "hits", "damage", "kills"))
     rate = percent(hits / shots) if shots else ""
     return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(theirs, f"damage_{weapon}")]
 
@@ -308,15 +313,17 @@ def config_of(config: TrainConfig) -> dict[str, Any]:
 
     The preset is the one that differs in fewest settings.
     """
-    ours = {key: value for key, value in flat(as_json(config)).items() if key not in FOLDERS}
+    options = {key: value for key, value in flat(as_json(config)).items() if key not in FOLDERS}
     presets = {name: flat(as_json(make())) for name, make in TRAIN_PRESETS.items()}
-    differ = {name: [key for key in ours if ours[key] != preset.get(key)] for name, preset in presets.items()}
-    nearest = min(differ, key=lambda name: len(differ[name]))
-    changed, preset = set(differ[nearest]), presets[nearest]
-    first = [[key, shown(ours[key]), shown(preset.get(key))] for key in ours if key in changed]
+    changed_keys = {
+        name: [key for key in options if options[key] != preset.get(key)] for name, preset in presets.items()
+    }
+    nearest = min(changed_keys, key=lambda name: len(changed_keys[name]))
+    changed, preset = set(changed_keys[nearest]), presets[nearest]
+    first = [[key, shown(options[key]), shown(preset.get(key))] for key in options if key in changed]
     # The catalog's numbers are hundreds.
-    others = [key for key in ours if key not in changed and not key.startswith("env.catalog.")]
-    rest = [[key, shown(ours[key]), None] for key in others]
+    unchanged = [key for key in options if key not in changed and not key.startswith("env.catalog.")]
+    rest = [[key, shown(options[key]), None] for key in unchanged]
     count = f"{len(first)} setting{'s' if len(first) != 1 else ''}"
     return {"told": f"{count} other than in the preset {nearest}:", "settings": [*first, *rest]}
 
@@ -335,14 +342,14 @@ def origin_of(device: torch.device) -> dict[str, str]:
     """Command, commit, host and versions of this process, each as one line; what is unknown is left out."""
     versions = {"Python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{os.cpu_count()} CPUs"
-    told = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-    found = {
+    version_text = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    origin = {
         "command": command_of(sys.argv),
         "commit": commit_of(CLONE),
         "host": f"{platform.node()}, {platform.system()} {platform.machine()}, {chip}",
-        "versions": f"Echelon {VERSION}, rules {RULES_VERSION}, {told}",
+        "versions": f"Echelon {VERSION}, rules {RULES_VERSION}, {version_text}",
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in origin.items() if value}
 
 
 def command_of(words: Sequence[str]) -> str:

@@ -37,10 +37,10 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
     rivals = [rival for rival in dict.fromkeys(rival for run in runs for rival in run.rivals) if rival != BEST]
     names = [*rivals, *(name for name in SHOWN if any(name in run.columns for run in runs))]
     charts = [chart_of(name, groups, statistic, name in rivals, axes) for name in names]
-    word = "interquartile mean" if statistic == "iqm" else "mean"
+    statistic_name = "interquartile mean" if statistic == "iqm" else "mean"
     return {
         "name": one_line(f"{len(runs)} runs, {len(groups)} {'group' if len(groups) == 1 else 'groups'}"),
-        "state": f"{word} over the seeds of a group",
+        "state": f"{statistic_name} over the seeds of a group",
         "told": "bands: 95 % bootstrap interval over runs; groups are named by the settings in which they differ",
         "progress": 1.0,
         "made": f"written {time.strftime('%Y-%m-%d %H:%M:%S')}",
@@ -72,12 +72,12 @@ def chart_of(
     axes: dict[str, list[float | None]],
 ) -> dict[str, Any]:
     """A panel with a curve and a band for each group."""
-    found = {label: middle(members, name, statistic) for label, members in groups.items()}
-    lines = [line_of(label, name, curve, axes) for label, curve in found.items() if curve is not None]
+    curves = {label: middle(members, name, statistic) for label, members in groups.items()}
+    lines = [line_of(label, name, curve, axes) for label, curve in curves.items() if curve is not None]
     is_share = is_rival or name in SHARES
     title = f"win rate against {name}" if is_rival else title_of(name)
-    whole = {"range": [0, 1]} if is_share else {}
-    return {"title": one_line(title), "lines": lines, "percent": is_share, "bands": True, **whole}
+    extra = {"range": [0, 1]} if is_share else {}
+    return {"title": one_line(title), "lines": lines, "percent": is_share, "bands": True, **extra}
 
 
 def line_of(label: str, name: str, curve: Curve, axes: dict[str, list[float | None]]) -> dict[str, Any]:
@@ -92,11 +92,13 @@ def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], s
     ends = {label: {rival: end_of(members, rival) for rival in rivals} for label, members in groups.items()}
     first = next(iter(ends))
     rows = []
-    for label, own in ends.items():
+    for label, samples in ends.items():
         row: list[Any] = [one_line(label)]
         for rival in rivals:
-            row.append(interval_text([own[rival]], statistic))
-            row.append("" if label == first else interval_text([own[rival], ends[first][rival]], statistic, sign="+"))
+            row.append(interval_text([samples[rival]], statistic))
+            row.append(
+                "" if label == first else interval_text([samples[rival], ends[first][rival]], statistic, sign="+")
+            )
         rows.append(row)
     columns = ["group", *(text for rival in rivals for text in (one_line(rival), "to the first, points"))]
     note = "Last win rates, in percent, and 95 % bootstrap intervals over runs, where there are several."
@@ -114,14 +116,16 @@ def middle_of(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[floa
     where a sample has a single run."""
 
     def of(*parts: np.ndarray, axis: int = -1) -> Any:
-        middles = [interquartile_mean(part, axis) if statistic == "iqm" else np.mean(part, axis) for part in parts]
+        middles = [
+            interquartile_mean(sample, axis) if statistic == "iqm" else np.mean(sample, axis) for sample in parts
+        ]
         return middles[0] if len(middles) == 1 else middles[0] - middles[1]
 
     value = float(of(*samples))
     if min(len(sample) for sample in samples) < 2:
         return value, np.nan, np.nan
-    found = bootstrap_interval(samples, of)
-    return value, float(found.low), float(found.high)
+    interval = bootstrap_interval(samples, of)
+    return value, float(interval.low), float(interval.high)
 
 
 def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str = "") -> str:
@@ -136,12 +140,12 @@ def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str
 def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
     """The settings in which runs differ, a column a run."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
-    differ = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
-    rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in differ]
+    varied = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
+    rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in varied]
     note = "But for seeds, devices and what does not change what is learnt."
-    if not differ:
+    if not varied:
         note = "The runs differ in nothing but seeds, devices and what does not change what is learnt."
-    columns = ["setting", *(one_line(run.name) for run in runs)] if differ else []
+    columns = ["setting", *(one_line(run.name) for run in runs)] if varied else []
     return {"title": "Difference of settings", "note": note, "columns": columns, "rows": rows}
 
 
@@ -157,15 +161,15 @@ def origin(folder: Path) -> list[str]:
     checkpoints = folder / "checkpoints"
     if not any(checkpoints.glob("[!.]*")):
         return [""] * 7
-    found = open_checkpoint(newest_checkpoint(checkpoints))
-    claims, counters = found.claims, found.counters
-    met = [f"{kind} {', '.join(names)}" for kind, names in found.provenance.as_json().items() if names]
+    checkpoint = open_checkpoint(newest_checkpoint(checkpoints))
+    claims, counters = checkpoint.claims, checkpoint.counters
+    contacts = [f"{kind} {', '.join(names)}" for kind, names in checkpoint.provenance.as_json().items() if names]
     return [
         told(claims["settings"].get("seed")),
         f"{counters.agent_steps:,}",
         duration(counters.seconds),
         told(claims.get("written_by")),
-        str(found.versions.rules),
-        told("; ".join(met)),
+        str(checkpoint.versions.rules),
+        told("; ".join(contacts)),
         told(claims["files"][POLICY])[:HASH_LETTERS],
     ]

@@ -64,8 +64,8 @@ def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figu
         finish(axis, title_of(name))
         if name in SHARES:
             axis.set_ylim(0, 1)
-    drawn = list(grid.flat)[: 1 + len(PANELS)]
-    for axis in drawn:
+    used_axes = list(grid.flat)[: 1 + len(PANELS)]
+    for axis in used_axes:
         mark_stages(axis, stage_changes(rows))
     for axis in grid[-1]:
         axis.set_xlabel("agent steps")
@@ -74,17 +74,17 @@ def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figu
 
 def stage_changes(rows: Sequence[Mapping[str, float | None]]) -> list[tuple[float, int]]:
     """Agent steps after which the curriculum went to another stage, and its number, from rows of `metrics.csv`."""
-    known = [(row["agent_steps"] or 0.0, round(row["stage"] or 0.0)) for row in rows if row.get("stage") is not None]
-    return [(steps, after) for (steps, stage), (_, after) in itertools.pairwise(known) if stage != after]
+    stages = [(row["agent_steps"] or 0.0, round(row["stage"] or 0.0)) for row in rows if row.get("stage") is not None]
+    return [(steps, after) for (steps, stage), (_, after) in itertools.pairwise(stages) if stage != after]
 
 
 def mark_stages(axis: Any, changes: Sequence[tuple[float, int]]) -> None:
     """A line where a stage of the curriculum begins, with its number."""
     for steps, stage in changes:
         axis.axvline(steps, color=GREY, linewidth=0.5, linestyle=":", zorder=0)
-        place = {"xy": (steps, 1), "xycoords": ("data", "axes fraction"), "xytext": (1, -1)}
-        how = {"textcoords": "offset points", "va": "top", "fontsize": SMALL_PT, "color": GREY}
-        axis.annotate(f"{stage}", **place, **how)
+        position = {"xy": (steps, 1), "xycoords": ("data", "axes fraction"), "xytext": (1, -1)}
+        style = {"textcoords": "offset points", "va": "top", "fontsize": SMALL_PT, "color": GREY}
+        axis.annotate(f"{stage}", **position, **style)
 
 
 def title_of(name: str) -> str:
@@ -105,11 +105,11 @@ def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> Non
     """Win rate against each of the panel, with its 95 % interval."""
     rivals = list(dict.fromkeys(row["rival"] for row in evaluations))
     for number, (colour, rival) in enumerate(zip(itertools.cycle(LINES), rivals, strict=False)):
-        own = [row for row in evaluations if row["rival"] == rival]
+        rival_rows = [row for row in evaluations if row["rival"] == rival]
         names = ("agent_steps", "win_rate", "low", "high")
-        curve = Curve(*(np.array([float(row[name]) for row in own]) for name in names))
-        place = number - (len(rivals) - 1) / 2
-        draw_points(axis, curve, colour, shortened(one_line(rival), 18), MARKERS[number % len(MARKERS)], place)
+        curve = Curve(*(np.array([float(row[name]) for row in rival_rows]) for name in names))
+        offset = number - (len(rivals) - 1) / 2
+        draw_points(axis, curve, colour, shortened(one_line(rival), 18), MARKERS[number % len(MARKERS)], offset)
     finish(axis, "win rate, held-out maps")
     axis.set_ylim(0, 1)
     if evaluations:
@@ -125,9 +125,9 @@ def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, p
     axis.update_datalim(np.column_stack((curve.x, curve.y)))
     axis.autoscale_view()
     reach = np.abs(np.stack((curve.y - curve.low, curve.high - curve.y)))
-    look: dict[str, Any] = {"color": colour, "transform": aside, "zorder": 3}
-    axis.plot(curve.x, curve.y, linestyle=":", linewidth=0.5, alpha=0.6, **look)
-    axis.errorbar(curve.x, curve.y, reach, fmt=marker, markersize=2.5, elinewidth=0.7, label=label, **look)
+    style: dict[str, Any] = {"color": colour, "transform": aside, "zorder": 3}
+    axis.plot(curve.x, curve.y, linestyle=":", linewidth=0.5, alpha=0.6, **style)
+    axis.errorbar(curve.x, curve.y, reach, fmt=marker, markersize=2.5, elinewidth=0.7, label=label, **style)
 
 
 @dataclass(frozen=True)
@@ -163,17 +163,17 @@ def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Fi
     axis = figure.subplots()
     axis.grid(False)
     image = axis.imshow(win_rates, vmin=0, vmax=1, cmap="RdBu")
-    shown = [shortened(one_line(name), 24) for name in names]
-    axis.set_xticks(range(len(names)), shown, rotation=60, ha="right", rotation_mode="anchor")
-    axis.set_yticks(range(len(names)), shown)
+    labels = [shortened(one_line(name), 24) for name in names]
+    axis.set_xticks(range(len(names)), labels, rotation=60, ha="right", rotation_mode="anchor")
+    axis.set_yticks(range(len(names)), labels)
     if len(names) <= MOST_LABELLED:
         for row, shares in enumerate(win_rates):
             for column, share in enumerate(shares):
                 if not math.isnan(share):
                     count = "" if games is None else f"\nn {games[row][column]:.0f}"
                     shade = "white" if abs(share - 0.5) > 0.3 else "black"
-                    at: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_PT, "color": shade}
-                    axis.text(column, row, f"{share:.0%}{count}", **at)
+                    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_PT, "color": shade}
+                    axis.text(column, row, f"{share:.0%}{count}", **style)
     bar = figure.colorbar(image, label="share of the points that the row takes", shrink=0.7)
     bar.outline.set_linewidth(0.4)  # type: ignore[operator]
     return figure
@@ -193,8 +193,8 @@ def styles_figure(names: Sequence[str], points: np.ndarray, shares: Sequence[flo
     axis.margins(0.15)
     axis.set_aspect("equal", adjustable="datalim")
     for name, point in zip(names, points, strict=True):
-        at: dict[str, Any] = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": SMALL_PT}
-        axis.annotate(shortened(one_line(name), 24), point, **at)
+        style: dict[str, Any] = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": SMALL_PT}
+        axis.annotate(shortened(one_line(name), 24), point, **style)
     finish(axis, "how the entries fight: near are alike")
     axis.set_xlabel(f"first principal component, {shares[0]:.0%} of the variance")
     axis.set_ylabel(f"second, {shares[1]:.0%}")
@@ -218,9 +218,9 @@ def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) 
     styles = ("-", "--")
     for number, name in enumerate(best):
         period, rating, deviation = (np.array(column, float) for column in zip(*histories[name], strict=True))
-        look: dict[str, Any] = {"color": LINES[number % len(LINES)], "linestyle": styles[number // len(LINES) % 2]}
-        axis.plot(period, rating, marker=".", markersize=3, label=shortened(one_line(name), 24), **look)
-        axis.fill_between(period, rating - 2 * deviation, rating + 2 * deviation, alpha=0.08, linewidth=0, **look)
+        style: dict[str, Any] = {"color": LINES[number % len(LINES)], "linestyle": styles[number // len(LINES) % 2]}
+        axis.plot(period, rating, marker=".", markersize=3, label=shortened(one_line(name), 24), **style)
+        axis.fill_between(period, rating - 2 * deviation, rating + 2 * deviation, alpha=0.08, linewidth=0, **style)
     finish(axis, "Glicko-2 rating, with two deviations to either side")
     axis.set_xlabel("rating period")
     axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -265,8 +265,8 @@ def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
             number = groups.index(name)
             colour = LINES[number % len(LINES)]
             if panel.is_evaluation:
-                place = number - (len(groups) - 1) / 2
-                draw_points(axis, curve, colour, name, MARKERS[number % len(MARKERS)], place)
+                offset = number - (len(groups) - 1) / 2
+                draw_points(axis, curve, colour, name, MARKERS[number % len(MARKERS)], offset)
             else:
                 axis.plot(curve.x, curve.y, color=colour, label=name)
                 axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
@@ -278,8 +278,8 @@ def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
     for axis in grid[-1]:
         axis.set_xlabel("agent steps")
     handles = {label: line for axis in grid.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    shown = [shortened(one_line(name), 100) for name in handles]
+    labels = [shortened(one_line(name), 100) for name in handles]
     if note:
         figure.supxlabel(note, fontsize=SMALL_PT, color=GREY)
-    figure.legend(list(handles.values()), shown, loc="outside upper left", fontsize=TEXT_PT)
+    figure.legend(list(handles.values()), labels, loc="outside upper left", fontsize=TEXT_PT)
     return figure

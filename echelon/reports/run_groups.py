@@ -62,8 +62,8 @@ class Run:
 
     def intervals(self, rival: str) -> dict[float, tuple[float, float]]:
         """By agent steps, the 95 % interval of the win rate against a rival over its battles."""
-        own = [row for row in self.evaluations if row["rival"] == rival]
-        return {float(row["agent_steps"]): (float(row["low"]), float(row["high"])) for row in own}
+        rival_rows = [row for row in self.evaluations if row["rival"] == rival]
+        return {float(row["agent_steps"]): (float(row["low"]), float(row["high"])) for row in rival_rows}
 
 
 def read_run(folder: Path) -> Run:
@@ -86,19 +86,19 @@ def read_run(folder: Path) -> Run:
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings by dotted names; lists are values."""
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, value in settings.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
+        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flattened
 
 
 def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """The runs of each config by what tells it from the others, such as `ppo.gae_lambda 0.9 (3 runs)`."""
     names = {name: None for run in runs for name in run.settings}
-    differ = [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
+    varied = [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        label = ", ".join(f"{name} {plain(run.settings.get(name))}" for name in differ)
+        label = ", ".join(f"{name} {plain(run.settings.get(name))}" for name in varied)
         groups.setdefault(label, []).append(run)
 
     def title(label: str, members: Sequence[Run]) -> str:
@@ -141,16 +141,16 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
         if intervals is None:
             return Curve(steps, value, value, value)
         return Curve(steps, value, *np.array([intervals[x] for x in steps]).T)
-    found = bootstrap_interval([table], of, axis=0)
-    return Curve(steps, value, found.low, found.high)
+    interval = bootstrap_interval([table], of, axis=0)
+    return Curve(steps, value, interval.low, interval.high)
 
 
 def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
     """Agent steps of a curve, from the last beginning to the first end of the series: each step of a sparse one."""
     begin, end = max(x[0] for x in steps), min(x[-1] for x in steps)
-    own = np.unique(np.concatenate(steps))
-    own = own[(own >= begin) & (own <= end)]
-    return own if is_sparse or len(own) <= BINS else np.linspace(begin, end, BINS)
+    all_steps = np.unique(np.concatenate(steps))
+    all_steps = all_steps[(all_steps >= begin) & (all_steps <= end)]
+    return all_steps if is_sparse or len(all_steps) <= BINS else np.linspace(begin, end, BINS)
 
 
 def resampled(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -159,7 +159,7 @@ def resampled(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
     nearest = np.abs(steps[None] - x[inside][:, None]).argmin(1)
     count = np.bincount(nearest, minlength=len(steps))
     total = np.bincount(nearest, weights=y[inside], minlength=len(steps))
-    has = count > 0
-    at = np.concatenate((x[x < steps[0]], steps[has], x[x > steps[-1]]))
-    known = np.concatenate((y[x < steps[0]], total[has] / count[has], y[x > steps[-1]]))
-    return np.interp(steps, at, known)
+    is_filled = count > 0
+    points = np.concatenate((x[x < steps[0]], steps[is_filled], x[x > steps[-1]]))
+    values = np.concatenate((y[x < steps[0]], total[is_filled] / count[is_filled], y[x > steps[-1]]))
+    return np.interp(steps, points, values)

@@ -52,11 +52,11 @@ def strangers_figure(scores: Mapping[str, Any]) -> Figure:
     rows = list(reversed(table_rows(scores)))
     figure = blank(WIDTH_IN, 0.5 + 0.14 * len(rows))
     axis = figure.subplots()
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         is_whole = row["of"] == "" or row["score"] == "worst_case"
         reach = np.abs([[row["value"] - row["low"]], [row["high"] - row["value"]]])
         colour = LINES[0] if is_whole else "black"
-        axis.errorbar([row["value"]], [place], xerr=reach, fmt="o", markersize=2.5, color=colour, elinewidth=0.8)
+        axis.errorbar([row["value"]], [index], xerr=reach, fmt="o", markersize=2.5, color=colour, elinewidth=0.8)
     names = [shortened(one_line(f"{row['score'].replace('_', ' ')} {row['of']}"), 46) for row in rows]
     axis.set_yticks(range(len(rows)), names)
     axis.set_ylim(-0.6, len(rows) - 0.4)
@@ -67,48 +67,48 @@ def strangers_figure(scores: Mapping[str, Any]) -> Figure:
 
 
 def as_svg(scores: Mapping[str, Any]) -> str:
-    drawn = io.StringIO()
+    buffer = io.StringIO()
     with paper_style():
-        strangers_figure(scores).savefig(drawn, format="svg")
-    text = drawn.getvalue()
+        strangers_figure(scores).savefig(buffer, format="svg")
+    text = buffer.getvalue()
     return text[text.index("<svg") :]
 
 
 def write_strangers_page(record: Mapping[str, Any], path: Path) -> None:
     """Write a result of protocol 2 as a page that needs nothing else: who, table, picture, and how it was made."""
-    scores, met = record["scores"], met_in_training(record)
+    scores, contacts = record["scores"], met_in_training(record)
     ends = ("value", "low", "high")
     lines = [(row["score"], row["of"], *(f"{row[end]:.1%}" for end in ends)) for row in table_rows(scores)]
-    who = ", ".join(run["policy"] for run in record["runs"])
-    told = [
+    policies = ", ".join(run["policy"] for run in record["runs"])
+    facts = [
         f"{record['task']} ({record['fingerprint']}), split {record['split']}; intervals over {scores['unit']}s",
         f"by the task's protocol: {'yes' if record['by_protocol'] else 'no'}",
-        f"met in training: {', '.join(met) or 'nothing that is told'}",
+        f"met in training: {', '.join(contacts) or 'nothing that is told'}",
         f"weights: {', '.join(run['id'] for run in record['runs'])}",
         f"versions: {', '.join(f'{name} {value}' for name, value in record['versions'].items())}",
     ]
     body = [
-        f"<h1>{safe(who)}</h1>",
-        *(f"<p>{safe(line)}</p>" for line in told),
+        f"<h1>{safe(policies)}</h1>",
+        *(f"<p>{safe(line)}</p>" for line in facts),
         table_of(("score", "of", *ends), lines, [line[1] == "" for line in lines]),
         as_svg(scores),
         f"<pre>{safe(record['command'])}</pre>",
     ]
-    write_whole(path, PAGE.format(title=safe(who), body="\n".join(body)).encode())
+    write_whole(path, PAGE.format(title=safe(policies), body="\n".join(body)).encode())
 
 
 def write_leaderboard_page(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write the leaderboard as a page that needs nothing else: a table for each task, and how each row was made."""
     body = ["<h1>Leaderboard of protocol 2</h1>"]
     for task in dict.fromkeys(row["task"] for row in rows):
-        own = [row for row in rows if row["task"] == task]
-        body.append(f"<h2>{safe(task)} ({safe(own[0]['fingerprint'])})</h2>")
-        body.append(table_of(("policy", "runs", *SHOWN), [cells_of(row) for row in own]))
-        for row in own:
+        task_rows = [row for row in rows if row["task"] == task]
+        body.append(f"<h2>{safe(task)} ({safe(task_rows[0]['fingerprint'])})</h2>")
+        body.append(table_of(("policy", "runs", *SHOWN), [cells_of(row) for row in task_rows]))
+        for row in task_rows:
             weights = ", ".join(run["id"] for run in row["runs"])
             checked = row["verified"]
-            how = f"{checked['replayed']} of {checked['battles']} battles fought again"
-            body.append(f"<p>{safe(row['name'])}: {safe(row['command'])}; weights {safe(weights)}; {how}</p>")
+            check = f"{checked['replayed']} of {checked['battles']} battles fought again"
+            body.append(f"<p>{safe(row['name'])}: {safe(row['command'])}; weights {safe(weights)}; {check}</p>")
     write_whole(path, PAGE.format(title="Leaderboard of protocol 2", body="\n".join(body)).encode())
 
 
@@ -121,7 +121,7 @@ def table_of(head: Row, lines: Sequence[Row], whole: Sequence[bool] = ()) -> str
     """A table of a page; lines that are `whole` stand out."""
     cells = "".join(f"<th>{safe(cell)}</th>" for cell in head)
     body = ""
-    for at, line in enumerate(lines):
-        mark = ' class="whole"' if at < len(whole) and whole[at] else ""
+    for index, line in enumerate(lines):
+        mark = ' class="whole"' if index < len(whole) and whole[index] else ""
         body += f"<tr{mark}>{''.join(f'<td>{safe(cell)}</td>' for cell in line)}</tr>"
     return f"<div><table><tr>{cells}</tr>{body}</table></div>"

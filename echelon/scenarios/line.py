@@ -77,8 +77,8 @@ class Step:
         }
         check_settings(self, limits)
         for name, least in (("inside", "x, y, radius"), ("to", "x, y"), ("face", "x, y")):
-            given, count = getattr(self, name), len(least.split())
-            require(len(given) in (0, count), f"Step.{name}", least, given)
+            values, count = getattr(self, name), len(least.split())
+            require(len(values) in (0, count), f"Step.{name}", least, values)
         targets = (ANYBODY, *(hull.name.lower() for hull in Hull))
         require(self.target in targets, "Step.target", f"one of {', '.join(targets)}", self.target)
         require(not self.to or self.keep < 0, "Step.keep", "absent beside to", self.keep)
@@ -98,24 +98,24 @@ def steps_from_json(values: Any, where: str) -> Line:
     require(isinstance(values, list), where, "a list of steps", values)
     require(1 <= len(values) <= MOST_STEPS, where, f"1..{MOST_STEPS} steps", len(values))
     steps = []
-    for at, row in enumerate(values):
-        fields = fields_from_json(Step, row, f"{where}[{at}]", None, False)
+    for index, row in enumerate(values):
+        fields = fields_from_json(Step, row, f"{where}[{index}]", None, False)
         try:
             steps.append(Step(**fields))
         except ConfigError as error:
-            raise ConfigError(f"{where}[{at}]: {error}") from None
+            raise ConfigError(f"{where}[{index}]: {error}") from None
     return tuple(steps)
 
 
 def weapons_on(hull: str, config: EnvConfig) -> dict[str, tuple[Trigger, WeaponSpec]]:
     """By name the weapons of a hull, and the triggers that they hang on."""
-    carried = config.catalog.carried(hull)
-    return {name: (Trigger[weapon.mounts[hull].upper()], weapon) for name, weapon in carried.items()}
+    weapons = config.catalog.carried(hull)
+    return {name: (Trigger[weapon.mounts[hull].upper()], weapon) for name, weapon in weapons.items()}
 
 
 def check_weapons(line: Line, hull: str, config: EnvConfig, where: str) -> None:
     """Raise `ConfigError` for a weapon that a step fires and the hull does not carry."""
-    known = weapons_on(hull, config)
-    for at, step in enumerate(line):
+    weapons = weapons_on(hull, config)
+    for index, step in enumerate(line):
         for name in step.fire:
-            require(name in known, f"{where}[{at}].fire", f"one of {', '.join(known)}, those of a {hull}", name)
+            require(name in weapons, f"{where}[{index}].fire", f"one of {', '.join(weapons)}, those of a {hull}", name)

@@ -51,26 +51,26 @@ def piece_from_json(values: Any, name: str) -> Piece:
     Raises:
         ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
     """
-    where = f"{name}.json"
-    require(isinstance(values, dict), where, "an object", values)
+    file_name = f"{name}.json"
+    require(isinstance(values, dict), file_name, "an object", values)
     rest = dict(values)
     texts = {key: rest.pop(key, None) for key in TEXTS}
     for key, text in texts.items():
-        require(isinstance(text, str) and text != "", f"{where}.{key}", "a text", text)
+        require(isinstance(text, str) and text != "", f"{file_name}.{key}", "a text", text)
     side, lines = texts["side"], rest.pop("line", None)
-    require(side in TEAMS, f"{where}.side", "blue or red", side)
-    scenario = scenario_from_json(rest, where)
+    require(side in TEAMS, f"{file_name}.side", "blue or red", side)
+    scenario = scenario_from_json(rest, file_name)
     longest = scenario.settings.rules.max_episode_s
-    require(longest <= LONGEST_S, f"{where}.rules.max_episode_s", f"at most {LONGEST_S:g} s", longest)
+    require(longest <= LONGEST_S, f"{file_name}.rules.max_episode_s", f"at most {LONGEST_S:g} s", longest)
     mechs = {mech: unit.hull for mech, unit in scenario.position.named if unit.team == side}
-    require(isinstance(lines, dict), f"{where}.line", f"an object of steps for {', '.join(mechs)}", lines)
+    require(isinstance(lines, dict), f"{file_name}.line", f"an object of steps for {', '.join(mechs)}", lines)
     for mech in lines:
-        require(mech in mechs, f"{where}.line.{mech}", f"one of {', '.join(mechs)}", mech)
+        require(mech in mechs, f"{file_name}.line.{mech}", f"one of {', '.join(mechs)}", mech)
     parsed = []
     for mech, hull in mechs.items():
-        require(mech in lines, f"{where}.line", f"with steps of {mech}", list(lines))
-        steps = steps_from_json(lines[mech], f"{where}.line.{mech}")
-        check_weapons(steps, hull, scenario.config, f"{where}.line.{mech}")
+        require(mech in lines, f"{file_name}.line", f"with steps of {mech}", list(lines))
+        steps = steps_from_json(lines[mech], f"{file_name}.line.{mech}")
+        check_weapons(steps, hull, scenario.config, f"{file_name}.line.{mech}")
         parsed.append(steps)
     return Piece(name, texts["skill"], side, texts["opponent"], scenario, tuple(parsed))
 
@@ -87,7 +87,7 @@ def find_piece(name: str) -> Piece:
     Raises:
         ConfigError: there is none of that name, or its file is at fault, with the field.
     """
-    known = pieces()
-    require(name in known, "a piece", f"one of {', '.join(known)}", name)
+    by_name = pieces()
+    require(name in by_name, "a piece", f"one of {', '.join(by_name)}", name)
     path = FOLDER / f"{name}.json"
     return piece_from_json(parse_json(path.name, read_file(path, MAX_JSON_BYTES)), name)

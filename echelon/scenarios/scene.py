@@ -160,12 +160,12 @@ def scene_config(
         ConfigError: naming the first setting in which two differ.
         FileError: a file cannot be read.
     """
-    several = scenario if isinstance(scenario, Sequence) and not isinstance(scenario, str) else [scenario]
-    return join([one if isinstance(one, Scenario) else find_scenario(one) for one in several], weights)
+    scenarios = scenario if isinstance(scenario, Sequence) and not isinstance(scenario, str) else [scenario]
+    return join([item if isinstance(item, Scenario) else find_scenario(item) for item in scenarios], weights)
 
 
 def config_of_words(words: Sequence[str]) -> EnvConfig:
     """`scene_config` of the words of a command line: names or files, each with `:WEIGHT` behind it if it has one."""
-    found = [re.fullmatch(r"(.*?)(?::(\d{1,9}))?", word, re.DOTALL) for word in words]
-    names, weights = zip(*(match.groups() for match in found if match), strict=True)
+    matches = [re.fullmatch(r"(.*?)(?::(\d{1,9}))?", text, re.DOTALL) for text in words]
+    names, weights = zip(*(match.groups() for match in matches if match), strict=True)
     return scene_config(names, [int(weight or 1) for weight in weights])

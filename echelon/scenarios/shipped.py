@@ -34,6 +34,6 @@ def find_scenario(name: str | os.PathLike[str]) -> Scenario:
     if isinstance(name, str) and name in scenario_names():
         return read_scenario(FOLDER / f"{name}{SUFFIX}")
     is_name = os.sep not in text and not text.endswith(SUFFIX) and not Path(text).exists()
-    known = f"one of {', '.join(scenario_names())}, or the path of a JSON file"
-    require(not is_name, "a scenario", known, text)
+    expected = f"one of {', '.join(scenario_names())}, or the path of a JSON file"
+    require(not is_name, "a scenario", expected, text)
     return read_scenario(text)

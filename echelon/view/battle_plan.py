@@ -89,16 +89,16 @@ class BattlePlan(Canvas):
     def pose(self, n: int, t: float) -> tuple[float, float, float]:
         """x, y and yaw of a mech at a time."""
         first = min(self.moment(t), max(self.battle.decisions - 1, 0))
-        second = min(first + 1, self.battle.decisions)
+        following = min(first + 1, self.battle.decisions)
         share = min(max(t / self.decision_s - first, 0.0), 1.0)
-        a, b = (self.battle.pos[m, n, :2] / POS_PER_VOX for m in (first, second))
-        yaw, after = (float(self.battle.yaw[m, n]) / YAW_PER_RAD for m in (first, second))
+        a, b = (self.battle.pos[m, n, :2] / POS_PER_VOX for m in (first, following))
+        yaw, after = (float(self.battle.yaw[m, n]) / YAW_PER_RAD for m in (first, following))
         turn = (after - yaw + math.pi) % (2 * math.pi) - math.pi
         x, y = a + (b - a) * share
         return float(x), float(y), yaw + turn * share
 
     def figure(self, n: int, t: float) -> MechFigure:
-        now, mech = self.moment(t), self.mechs[n]
+        index, mech = self.moment(t), self.mechs[n]
         x, y, yaw = self.pose(n, t)
         return MechFigure(
             x=x,
@@ -106,21 +106,21 @@ class BattlePlan(Canvas):
             yaw=yaw,
             side=self.sides[n],
             width_vox=mech["size"][0],
-            hp=float(self.battle.hp[now, n] / POINTS / mech["hp"]),
-            heat=float(self.battle.heat[now, n] / POINTS / mech["heat_cap"]),
-            is_out=bool(self.battle.facts[now, n] & (Fact.SHUT_DOWN | Fact.FALLEN)),
-            is_painted=bool(self.battle.paint[now, n]),
+            hp=float(self.battle.hp[index, n] / POINTS / mech["hp"]),
+            heat=float(self.battle.heat[index, n] / POINTS / mech["heat_cap"]),
+            is_out=bool(self.battle.facts[index, n] & (Fact.SHUT_DOWN | Fact.FALLEN)),
+            is_painted=bool(self.battle.paint[index, n]),
         )
 
     def clouds(self, t: float) -> list[Cloud]:
-        found = []
+        clouds = []
         for cloud in self.rows["clouds"]:
-            begun = self.tick_end(cloud["tick"])
-            if begun <= t < self.tick_end(cloud["end_tick"]):
-                grown = min((t - begun) / CLOUD_GROWTH_S, 1.0)
-                at = (cloud["x"] / POS_PER_VOX, cloud["y"] / POS_PER_VOX)
-                found.append((at, self.about["cloud_vox"] * grown))
-        return found
+            start_s = self.tick_end(cloud["tick"])
+            if start_s <= t < self.tick_end(cloud["end_tick"]):
+                growth = min((t - start_s) / CLOUD_GROWTH_S, 1.0)
+                center = (cloud["x"] / POS_PER_VOX, cloud["y"] / POS_PER_VOX)
+                clouds.append((center, self.about["cloud_vox"] * growth))
+        return clouds
 
     def waypoints(self, flight: dict[str, int]) -> np.ndarray:
         """`[points, 2]` the way of a flight over the ground, vox."""
@@ -129,11 +129,11 @@ class BattlePlan(Canvas):
 
     def along(self, flight: dict[str, int], t: float) -> Point:
         """Where a flight is at a time."""
-        way = self.waypoints(flight)
+        points = self.waypoints(flight)
         launch, end = self.tick_end(flight["launch_tick"]), self.tick_end(flight["end_tick"])
-        gone = min(max((t - launch) / max(end - launch, 1e-6), 0.0), 1.0) * (len(way) - 1)
-        row = min(int(gone), max(len(way) - 2, 0))
-        x, y = way[row] + (way[min(row + 1, len(way) - 1)] - way[row]) * (gone - row)
+        progress = min(max((t - launch) / max(end - launch, 1e-6), 0.0), 1.0) * (len(points) - 1)
+        row = min(int(progress), max(len(points) - 2, 0))
+        x, y = points[row] + (points[min(row + 1, len(points) - 1)] - points[row]) * (progress - row)
         return float(x), float(y)
 
     def weapon(self, event: dict[str, int]) -> dict[str, Any]:
@@ -147,10 +147,10 @@ class BattlePlan(Canvas):
         """The ground as it is at a time; kept until it changes."""
         changes = [row for row in self.rows["voxels"] if row["decision"] < self.moment(t)]
         if self.painted is None or self.painted[0] != len(changes):
-            now = self.ground.copy()
+            ground = self.ground.copy()
             for row in changes:
-                now[row["z"], row["y"], row["x"]] = row["material"]
-            self.painted = (len(changes), self.enlarge(shade(now, self.about["materials"])))
+                ground[row["z"], row["y"], row["x"]] = row["material"]
+            self.painted = (len(changes), self.enlarge(shade(ground, self.about["materials"])))
         return self.painted[1]
 
     def draw_fire(self, pen: ImageDraw.ImageDraw, t: float) -> None:
@@ -169,10 +169,10 @@ class BattlePlan(Canvas):
         a, b = ((beam[f"x{i}"] / POS_PER_VOX, beam[f"y{i}"] / POS_PER_VOX) for i in range(2))
         light: tuple[int, ...] = FIRE if look == "flame" else TEAM_LIGHT[self.sides[beam["shooter"]]]
         light = ImageColor.getrgb(colour)[:3] if colour else light
-        wide = {"ray": 0.34, "flame": 0.8}.get(look, 0.14)
-        self.line(pen, [a, b], (*light, round(230 * fade)), wide)
+        width = {"ray": 0.34, "flame": 0.8}.get(look, 0.14)
+        self.line(pen, [a, b], (*light, round(230 * fade)), width)
         if look == "ray":
-            self.line(pen, [a, b], (255, 255, 255, round(255 * fade)), wide * 0.4)
+            self.line(pen, [a, b], (255, 255, 255, round(255 * fade)), width * 0.4)
             self.disc(pen, b, 0.6, (255, 240, 200, round(220 * fade)))
 
     def draw_flight(
@@ -182,9 +182,9 @@ class BattlePlan(Canvas):
         look = weapon["look"]
         if look == "rocket":
             for i in range(12):
-                at, age = t - i * TRAIL_S / 12, i / 12
-                if launch <= at <= end:
-                    draw_puff(self, pen, self.along(flight, at), age)
+                puff_s, age = t - i * TRAIL_S / 12, i / 12
+                if launch <= puff_s <= end:
+                    draw_puff(self, pen, self.along(flight, puff_s), age)
         if t <= end:
             tail = self.along(flight, max(t - TAIL_S.get(look, OTHER_TAIL_S), launch))
             draw_shot(self, pen, look, weapon["colour"], tail, self.along(flight, t))

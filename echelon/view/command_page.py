@@ -28,20 +28,20 @@ def command_page(facts: Mapping[str, Any]) -> str:
         facts: `token`, `team`, `map` (its size x, y in vox), `ground` (`[Z, Y, X]` uint8, of whose names `materials`),
             `hulls` (size of each, vox); `watches`, True for who is shown a run that goes on and commands nothing.
     """
-    told = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
-    told["ground"] = ground_picture(facts["ground"], facts["materials"])
+    data = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
+    data["ground"] = ground_picture(facts["ground"], facts["materials"])
     scripts = [read("chart.js", EDITOR), *(read(name, ASSETS) for name in SCRIPTS)]
-    parts = {
+    content = {
         "<!-- title -->": html.escape(f"{facts['team']} · Echelon"),
         "/* style */": read("editor.css", EDITOR) + read("command.css", ASSETS),
-        "<!-- data -->": as_script(told),
+        "<!-- data -->": as_script(data),
         "/* scripts */": "\n".join(scripts),
     }
-    return fill_template(ASSETS, "command.html", parts)
+    return fill_template(ASSETS, "command.html", content)
 
 
 def ground_picture(ground: np.ndarray, materials: list[str]) -> str:
     """The lit ground `[Z, Y, X]` from above as the address of a PNG, a pixel a voxel, whose top is +y."""
-    kept = io.BytesIO()
-    Image.fromarray(shade(ground, materials)[::-1]).save(kept, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(kept.getvalue()).decode()
+    buffer = io.BytesIO()
+    Image.fromarray(shade(ground, materials)[::-1]).save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -43,8 +43,8 @@ def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) 
     Returns:
         The files.
     """
-    each = COLUMNS * ROWS
-    sheets = [sheet_figure(tiles[at : at + each], materials) for at in range(0, len(tiles), each)]
+    capacity = COLUMNS * ROWS
+    sheets = [sheet_figure(tiles[start : start + capacity], materials) for start in range(0, len(tiles), capacity)]
     if path.suffix.lower() == ".pdf":
         from matplotlib.backends.backend_pdf import PdfPages
 
@@ -54,8 +54,8 @@ def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) 
         return [path]
     numbered = [path.with_stem(f"{path.stem}_{number}") for number in range(1, len(sheets) + 1)]
     paths = numbered if len(sheets) > 1 else [path]
-    for sheet, own in zip(sheets, paths, strict=True):
-        save(sheet, own)
+    for sheet, sheet_path in zip(sheets, paths, strict=True):
+        save(sheet, sheet_path)
     return paths
 
 
@@ -69,8 +69,8 @@ def sheet_figure(tiles: Sequence[Tile], materials: list[str]) -> Figure:
         top = height - number // COLUMNS * row
         figure.text(left / WIDTH_IN, (top - 0.06) / height, tile.caption, va="top", fontsize=TEXT_PT)
         size_y, size_x = tile.ground.shape[1:]
-        wide, high = side * size_x / max(size_x, size_y), side * size_y / max(size_x, size_y)
-        box = (left / WIDTH_IN, (top - CAPTION_IN - high) / height, wide / WIDTH_IN, high / height)
+        map_width, map_height = side * size_x / max(size_x, size_y), side * size_y / max(size_x, size_y)
+        box = (left / WIDTH_IN, (top - CAPTION_IN - map_height) / height, map_width / WIDTH_IN, map_height / height)
         draw_map(figure.add_axes(box), tile, materials)
     return figure
 
@@ -87,10 +87,12 @@ def draw_map(axis: Any, tile: Tile, materials: list[str]) -> None:
         x, y, radius = tile.zone
         axis.add_patch(Circle((x, y), radius, fill=False, linewidth=1.4, color=colour(GOLD)))
     for x, y, team in tile.spawns:
-        look = {"facecolor": colour(TEAM[team]), "edgecolor": "white", "linewidth": 0.5}
-        axis.add_patch(Circle((x, y), max(1.0, size_x / 45), **look))
+        style = {"facecolor": colour(TEAM[team]), "edgecolor": "white", "linewidth": 0.5}
+        axis.add_patch(Circle((x, y), max(1.0, size_x / 45), **style))
     for x, y, name in tile.parts:
-        at = {"ha": "center", "va": "center", "fontsize": SMALL_PT, "linespacing": 0.95}
-        axis.text(x, y, name.replace(" ", "\n"), path_effects=[withStroke(linewidth=1.6, foreground="white")], **at)
+        text_style = {"ha": "center", "va": "center", "fontsize": SMALL_PT, "linespacing": 0.95}
+        axis.text(
+            x, y, name.replace(" ", "\n"), path_effects=[withStroke(linewidth=1.6, foreground="white")], **text_style
+        )
     axis.set_xlim(0, size_x)
     axis.set_ylim(0, size_y)

@@ -97,21 +97,21 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path, beside: Se
         beside: further replays, whose battles come after its own.
     """
     data = base64.b64encode(pack(replay, grounds, beside)).decode()
-    parts = {
+    content = {
         "/* style */": read("viewer.css"),
         "/* scripts */": "\n".join(read(name) for name in SCRIPTS),
         "<!-- data -->": data,
     }
-    write_whole(path, fill_template(ASSETS, "viewer.html", parts).encode())
+    write_whole(path, fill_template(ASSETS, "viewer.html", content).encode())
 
 
 def fill_template(folder: Traversable, name: str, parts: Mapping[str, str]) -> str:
     """The text of an asset of a folder with the first of each place, a key of `parts`, replaced in their order."""
     text = read(name, folder)
-    for place, content in parts.items():
-        before, found, after = text.partition(place)
-        if not found:
-            raise ValueError(f"{name}: expected {place}")
+    for key, content in parts.items():
+        before, separator, after = text.partition(key)
+        if not separator:
+            raise ValueError(f"{name}: expected {key}")
         text = before + content + after
     return text
 
@@ -141,8 +141,8 @@ class Payload:
 def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of a battle by name, its ground `[Z, Y, X]` uint8, and what was observed, where it was kept."""
     # A page shows what mechs were told, not what commanders said.
-    shown = [name for name in OPTIONAL if name != "commands"]
-    optional = {name: array for name in shown if (array := getattr(battle, name)) is not None}
+    names = [name for name in OPTIONAL if name != "commands"]
+    optional = {name: array for name in names if (array := getattr(battle, name)) is not None}
     observed = observed_arrays(replay, battle, ground)
     return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground, **observed}
 
@@ -168,21 +168,23 @@ def pack(replay: Replay, grounds: list[np.ndarray], beside: Sequence[OtherReplay
     """Compress replays and the ground `[Z, Y, X]` on which each of their battles began."""
     headers: list[dict[str, Any]] = []
     bodies: list[bytes] = []
-    for place, (one, own) in enumerate([(replay, grounds), *((each.replay, each.grounds) for each in beside)]):
-        if len(own) != len(one.battles):
-            raise ValueError(f"expected a ground for each of {len(one.battles)} battles, got {len(own)}")
-        for battle, ground in zip(one.battles, own, strict=True):
-            arrays = arrays_of(one, battle, ground)
+    for number, (source, ground_arrays) in enumerate(
+        [(replay, grounds), *((other.replay, other.grounds) for other in beside)]
+    ):
+        if len(ground_arrays) != len(source.battles):
+            raise ValueError(f"expected a ground for each of {len(source.battles)} battles, got {len(ground_arrays)}")
+        for battle, ground in zip(source.battles, ground_arrays, strict=True):
+            arrays = arrays_of(source, battle, ground)
             header = {
-                "about": about_of(one, battle),
+                "about": about_of(source, battle),
                 "decisions": battle.decisions,
                 "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
             }
-            headers.append({**header, "beside": place - 1} if place else header)
+            headers.append({**header, "beside": number - 1} if number else header)
             bodies += [encode(array) for array in arrays.values()]
-    others = [{"name": each.name, **shared(each.replay)} for each in beside]
-    told = {**shared(replay), "battles": headers, "beside": others}
-    header_bytes = json.dumps(told, separators=(",", ":")).encode()
+    other_facts = [{"name": other.name, **shared(other.replay)} for other in beside]
+    header_json = {**shared(replay), "battles": headers, "beside": other_facts}
+    header_bytes = json.dumps(header_json, separators=(",", ":")).encode()
     length = len(header_bytes).to_bytes(HEADER_BYTES, "little")
     return zlib.compress(b"".join((length, header_bytes, *bodies)), 9)
 
@@ -192,17 +194,17 @@ def unpack(packed: bytes) -> Payload:
     data = zlib.decompress(packed)
     begin = HEADER_BYTES + int.from_bytes(data[:HEADER_BYTES], "little")
     header = json.loads(data[HEADER_BYTES:begin])
-    found = []
+    battles = []
     for battle in header["battles"]:
         arrays = {}
         for name, kind, shape in battle.pop("arrays"):
             end = begin + int(np.prod(shape)) * np.dtype(kind).itemsize
             arrays[name] = decode(data[begin:end], kind, shape)
             begin = end
-        found.append(arrays)
+        battles.append(arrays)
     if begin != len(data):
         raise ValueError(f"a payload of {begin} bytes was expected, got {len(data)}")
-    return Payload(header["about"], header["battles"], found, header["observed"])
+    return Payload(header["about"], header["battles"], battles, header["observed"])
 
 
 def encode(array: np.ndarray) -> bytes:
@@ -232,13 +234,13 @@ def told_name(commander: str) -> str:
 
     `/home/me/runs/first/checkpoints/00000512` is `first 00000512`.
     """
-    parts = [part for part in re.split(r"[/\\]", commander) if part not in ("", ".", "..", "~")]
-    is_path = BEGINS_A_PATH.match(commander) is not None or OF_EVERY_RUN & set(parts[:-1])
-    if not is_path or not parts:
+    names = [part for part in re.split(r"[/\\]", commander) if part not in ("", ".", "..", "~")]
+    is_path = BEGINS_A_PATH.match(commander) is not None or OF_EVERY_RUN & set(names[:-1])
+    if not is_path or not names:
         return commander
-    last = parts[-1]
+    last = names[-1]
     for suffix in SUFFIXES:
         last = last.removesuffix(suffix)
-    run = next((part for part in reversed(parts[:-1]) if part not in OF_EVERY_RUN and not part.endswith(":")), "")
-    is_of_run = len(parts) > 1 and parts[-2] == "checkpoints"
+    run = next((name for name in reversed(names[:-1]) if name not in OF_EVERY_RUN and not name.endswith(":")), "")
+    is_of_run = len(names) > 1 and names[-2] == "checkpoints"
     return f"{run} {last}".strip() if is_of_run else last

@@ -77,16 +77,16 @@ def import_matplotlib() -> Any:
     Its import fails where that backend is not installed, as in a program that a notebook starts in another environment.
     Figures here need none: they are drawn by the canvas of their file's format.
     """
-    named = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
+    backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     try:
         # Takes a tenth of the time that a program needs to start, and most draw nothing.
         import matplotlib
     finally:
-        if named is not None:
-            os.environ["MPLBACKEND"] = named
-    if named:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
         with contextlib.suppress(ValueError):
-            matplotlib.rcParams["backend"] = named
+            matplotlib.rcParams["backend"] = backend
     return matplotlib
 
 
@@ -121,7 +121,7 @@ def pixels(figure: Figure, dpi: int) -> np.ndarray:
 
 def colour(rgb: Sequence[int]) -> tuple[float, float, float]:
     """A colour of 0..255 as matplotlib takes it."""
-    red, green, blue = (part / 255 for part in rgb)
+    red, green, blue = (channel / 255 for channel in rgb)
     return red, green, blue
 
 

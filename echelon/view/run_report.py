@@ -29,14 +29,14 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
         report: what `echelon.reports.data.report_of` returns.
         page: the page of a replay that is put inside, as `replay_page` makes it.
     """
-    parts = {
+    content = {
         "<!-- title -->": html.escape(one_line(report["name"])),
         "/* style */": read("report.css", ASSETS),
         "<!-- data -->": as_script(report),
         "<!-- page -->": as_script(page),
         "/* script */": read("report.js", ASSETS),
     }
-    write_whole(path, fill_template(ASSETS, "report.html", parts).encode())
+    write_whole(path, fill_template(ASSETS, "report.html", content).encode())
 
 
 def as_script(value: Any) -> str:
@@ -57,30 +57,32 @@ def replay_page(replay: Replay, ground: np.ndarray) -> str:
 def hit_distances(replay: Replay, battle: Battle, team: str) -> list[dict[str, Any]]:
     """How far a team's hits flew, by weapon: their number, median and middle half, vox; nearest weapon first."""
     names, reached = replay.about["weapons"], hits_of(battle)
-    own = [n for n, mech in enumerate(replay.about["mechs"]) if mech["team"] == team]
-    found = []
+    team_mechs = [n for n, mech in enumerate(replay.about["mechs"]) if mech["team"] == team]
+    rows = []
     for weapon in sorted({weapon for _, weapon, _ in reached}):
-        flown = [distance for shooter, which, distance in reached if which == weapon and shooter in own]
+        flown = [distance for shooter, weapon_id, distance in reached if weapon_id == weapon and shooter in team_mechs]
         if len(flown) >= FEWEST_HITS:
             low, median, high = (round(float(x), 2) for x in np.percentile(flown, (25, 50, 75)))
-            found.append({"weapon": names[weapon], "hits": len(flown), "low": low, "median": median, "high": high})
-    return sorted(found, key=lambda row: row["median"])
+            rows.append({"weapon": names[weapon], "hits": len(flown), "low": low, "median": median, "high": high})
+    return sorted(rows, key=lambda row: row["median"])
 
 
 def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
     """Shooter, weapon and distance, vox, of every beam that met a mech and of every shot that did."""
-    found = []
+    hits = []
     for row in battle.beams.tolist():
         beam = dict(zip(TABLES["beams"], row, strict=True))
         if beam["target"] >= 0:
             ends = np.array([[beam[f"{axis}{end}"] for axis in "xyz"] for end in (0, 1)])
-            found.append((beam["shooter"], beam["weapon"], float(np.linalg.norm(ends[1] - ends[0])) / POS_PER_VOX))
+            hits.append((beam["shooter"], beam["weapon"], float(np.linalg.norm(ends[1] - ends[0])) / POS_PER_VOX))
     for row in battle.flights.tolist():
         flight = dict(zip(TABLES["flights"], row, strict=True))
         if flight["met"] == Met.MECH and flight["points"] > 0:
-            way = battle.waypoints[flight["first"] : flight["first"] + flight["points"]].astype(float)
-            found.append((flight["shooter"], flight["weapon"], float(np.linalg.norm(way[-1] - way[0])) / POS_PER_VOX))
-    return found
+            points = battle.waypoints[flight["first"] : flight["first"] + flight["points"]].astype(float)
+            hits.append(
+                (flight["shooter"], flight["weapon"], float(np.linalg.norm(points[-1] - points[0])) / POS_PER_VOX)
+            )
+    return hits
 
 
 EDITOR = files("echelon.view") / "editor"
@@ -95,10 +97,10 @@ def editor_page(facts: Mapping[str, Any]) -> str:
         facts: `file` (its name), `scenario` (its JSON), `token`, and what a scenario may be made of: `presets` (size of
             the map, default zone), `hulls` (their size), `materials`, `objectives` (fields of each kind), `commanders`.
     """
-    parts = {
+    content = {
         "<!-- title -->": html.escape(one_line(facts["file"])),
         "/* style */": read("editor.css", EDITOR),
         "<!-- data -->": as_script(facts),
         "/* scripts */": "\n".join(read(name, EDITOR) for name in SCRIPTS),
     }
-    return fill_template(EDITOR, "editor.html", parts)
+    return fill_template(EDITOR, "editor.html", content)

@@ -80,24 +80,24 @@ def draw_scores(
     figure: Figure, box: tuple[float, float, float, float], plan: BattlePlan, t: float, high: float
 ) -> None:
     """The clock over a panel, and on either side a team's living and its score."""
-    left, bottom, wide, tall = box
+    left, bottom, box_width, tall = box
     top = bottom + tall + 0.04 / high
     middle = {"ha": "center", "fontsize": TEXT_PT, "weight": "bold"}
-    figure.text(left + wide / 2, top + 0.14 / high, clock(t), va="bottom", **middle)  # type: ignore[arg-type]
+    figure.text(left + box_width / 2, top + 0.14 / high, clock(t), va="bottom", **middle)  # type: ignore[arg-type]
     for side, team in enumerate(TEAMS):
-        told = f"{plan.living(side, t)} left, {plan.score(side, t):.1f} s"
-        at, align = (left, "left") if side == 0 else (left + wide, "right")
-        figure.text(at, top, told, color=colour(TEAM_INK[team]), ha=align, va="bottom", fontsize=SMALL_PT)
+        status = f"{plan.living(side, t)} left, {plan.score(side, t):.1f} s"
+        x, align = (left, "left") if side == 0 else (left + box_width, "right")
+        figure.text(x, top, status, color=colour(TEAM_INK[team]), ha=align, va="bottom", fontsize=SMALL_PT)
 
 
 def draw_names(figure: Figure, blue: str, red: str) -> None:
-    wide, high = figure.get_size_inches()
-    most = max(int((wide * 72 / LETTER_PT - 9) / 2), 6)
-    top = 1 - 0.06 / high
+    width, height = figure.get_size_inches()
+    limit = max(int((width * 72 / LETTER_PT - 9) / 2), 6)
+    top = 1 - 0.06 / height
     name = {"va": "top", "fontsize": TEXT_PT, "weight": "bold"}
-    left, right = (shortened(one_line(each), most) for each in (blue, red))
-    figure.text(GAP_IN / wide, top, left, color=colour(TEAM_INK["blue"]), ha="left", **name)  # type: ignore[arg-type]
-    figure.text(1 - GAP_IN / wide, top, right, color=colour(TEAM_INK["red"]), ha="right", **name)  # type: ignore[arg-type]
+    left, right = (shortened(one_line(name), limit) for name in (blue, red))
+    figure.text(GAP_IN / width, top, left, color=colour(TEAM_INK["blue"]), ha="left", **name)  # type: ignore[arg-type]
+    figure.text(1 - GAP_IN / width, top, right, color=colour(TEAM_INK["red"]), ha="right", **name)  # type: ignore[arg-type]
     figure.text(0.5, top, "against", color=GREY, ha="center", va="top", fontsize=TEXT_PT)
 
 
@@ -105,7 +105,7 @@ def draw_scale(figure: Figure, size_x: float, panel: float, ending: str | bool) 
     """A scale bar below the first panel, and how the battle ended on the other side."""
     from matplotlib.lines import Line2D
 
-    wide, high = figure.get_size_inches()
+    width, high = figure.get_size_inches()
     vox = min(BARS_VOX, key=lambda length: abs(length - size_x / 4))
     left, right, y = GAP_IN, GAP_IN + panel * vox / size_x, FOOT_IN / 2
     for xs, ys in (
@@ -113,14 +113,14 @@ def draw_scale(figure: Figure, size_x: float, panel: float, ending: str | bool) 
         ((left, left), (y - 0.03, y + 0.03)),
         ((right, right), (y - 0.03, y + 0.03)),
     ):
-        line = Line2D([x / wide for x in xs], [each / high for each in ys], color="black", linewidth=0.8)
+        line = Line2D([x / width for x in xs], [y_in / high for y_in in ys], color="black", linewidth=0.8)
         figure.add_artist(line)
     text: dict[str, Any] = {"va": "center_baseline", "fontsize": TEXT_PT}
-    figure.text((right + 0.06) / wide, y / high, f"{vox} vox", ha="left", **text)
-    if wide >= WIDTH_IN - 1:
+    figure.text((right + 0.06) / width, y / high, f"{vox} vox", ha="left", **text)
+    if width >= WIDTH_IN - 1:
         figure.text(0.5, y / high, "mechs left, score of zone control", color=GREY, ha="center", va="center_baseline")
     if ending:
-        figure.text(1 - GAP_IN / wide, y / high, str(ending), ha="right", **text)
+        figure.text(1 - GAP_IN / width, y / high, str(ending), ha="right", **text)
 
 
 def telling_times(plan: BattlePlan, count: int, span: tuple[float, float] | None = None) -> list[float]:
@@ -166,16 +166,16 @@ def draw_gif(
     times = np.linspace(begin, end, max(round(seconds * GIF_FRAMES_PER_S), 2)).tolist()
     frames = [framed(plan, replay.battles[battle], t) for t in drawn(times, len(times))]
     # One palette for all, from a few of them side by side: colours that change from frame to frame would flicker.
-    few = frames[:: max(len(frames) // 6, 1)]
-    sample = Image.new("RGB", (few[0].width, few[0].height * len(few)))
-    for i, frame in enumerate(few):
+    samples = frames[:: max(len(frames) // 6, 1)]
+    sample = Image.new("RGB", (samples[0].width, samples[0].height * len(samples)))
+    for i, frame in enumerate(samples):
         sample.paste(frame, (0, i * frame.height))
     palette = sample.quantize(GIF_COLOURS)
-    painted = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    quantized = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     still_ms = [round(1000 / GIF_FRAMES_PER_S)] * (len(frames) - 1) + [1500]
-    moving: dict[str, Any] = {"save_all": True, "append_images": painted[1:], "duration": still_ms, "loop": 0}
+    moving: dict[str, Any] = {"save_all": True, "append_images": quantized[1:], "duration": still_ms, "loop": 0}
     with replacing(path) as draft:
-        painted[0].save(draft, format="GIF", optimize=False, **moving)
+        quantized[0].save(draft, format="GIF", optimize=False, **moving)
 
 
 def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
@@ -184,8 +184,8 @@ def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
     frame = Image.new("RGB", (field.width + 2 * MARGIN, field.height + CAPTION + MARGIN), PAPER)
     frame.paste(field, (MARGIN, CAPTION))
     pen = ImageDraw.Draw(frame)
-    told = [TeamCaption(plan.living(side, t), plan.score(side, t)) for side in (0, 1)]
-    draw_caption(pen, frame.width, MARGIN, t, told, plan.win_s)
+    captions = [TeamCaption(plan.living(side, t), plan.score(side, t)) for side in (0, 1)]
+    draw_caption(pen, frame.width, MARGIN, t, captions, plan.win_s)
     if t >= plan.length_s:
         pen.text(
             (MARGIN + 6, frame.height - MARGIN - 6),

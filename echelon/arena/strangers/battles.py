@@ -50,12 +50,12 @@ class Case(NamedTuple):
 def cases_of(own: Population, battles: int, beside: int) -> list[Case]:
     """All cases of a population: the policy's whole team against each opponent, then each number of its mechs beside
     each partner against each opponent. Partners take turns with the seeds; opponents meet on the same ones."""
-    mechs, seeds, each = len(own.rosters[0]), battles // 2, beside // 2
+    mechs, seeds, case_seeds = len(own.rosters[0]), battles // 2, beside // 2
     cases = [Case(opponent, "", mechs, tuple(range(seeds))) for opponent in own.opponents]
-    for mine in shares_of(mechs):
+    for own_mechs in shares_of(mechs):
         for number, partner in enumerate(own.partners):
-            turn = tuple((number * each + i) % seeds for i in range(each))
-            cases += [Case(opponent, partner, mine, turn) for opponent in own.opponents]
+            turn = tuple((number * case_seeds + i) % seeds for i in range(case_seeds))
+            cases += [Case(opponent, partner, own_mechs, turn) for opponent in own.opponents]
     return cases
 
 
@@ -147,42 +147,46 @@ class ProtocolArena:
                 by_piece[fight.run, fight.kind].append(fight)
             else:
                 by_roster[self._seed_number(fight) % len(self.rosters)].append(fight)
-        found: dict[ProtocolBattle, BattleResult] = {}
-        for roster, own in sorted(by_roster.items()):
+        results: dict[ProtocolBattle, BattleResult] = {}
+        for roster, group in sorted(by_roster.items()):
             shared: dict[str, SharedTeam] = {}
-            battles = [self._battle(fight, shared) for fight in own]
+            battles = [self._battle(fight, shared) for fight in group]
             arena = self._arena(roster, shared)
-            found |= zip(own, (one for batch in arena.play_all(battles) for one in batch.results), strict=True)
-        for (run, piece), own in by_piece.items():
-            found |= zip(own, self._play_piece(run, piece, [self.piece_seeds[one.number] for one in own]), strict=True)
-        return [found[fight] for fight in fights]
+            results |= zip(
+                group, (result for batch in arena.play_all(battles) for result in batch.results), strict=True
+            )
+        for (run, piece), group in by_piece.items():
+            results |= zip(
+                group, self._play_piece(run, piece, [self.piece_seeds[fight.number] for fight in group]), strict=True
+            )
+        return [results[fight] for fight in fights]
 
     def _seed_number(self, fight: ProtocolBattle) -> int:
         return self.cases[int(fight.kind)].seeds[fight.number // 2]
 
     def _battle(self, fight: ProtocolBattle, shared: dict[str, SharedTeam]) -> Battle:
         """The battle; a team that it shares is added to `shared`."""
-        case, number, own = self.cases[int(fight.kind)], self._seed_number(fight), self.runs[fight.run].id
-        team = own
-        if case.partner not in ("", own):
+        case, number, run_id = self.cases[int(fight.kind)], self._seed_number(fight), self.runs[fight.run].id
+        team = run_id
+        if case.partner not in ("", run_id):
             mechs = len(self.rosters[0])
             # Which mechs are whose goes round with the seeds, so that no class is always a stranger's.
-            mine = tuple(sorted((number + i) % mechs for i in range(case.mine)))
-            team = f"{own}+{case.partner}/{','.join(map(str, mine))}"
-            shared[team] = SharedTeam(own, case.partner, mine)
+            own_places = tuple(sorted((number + i) % mechs for i in range(case.mine)))
+            team = f"{run_id}+{case.partner}/{','.join(map(str, own_places))}"
+            shared[team] = SharedTeam(run_id, case.partner, own_places)
         sides = (team, case.opponent) if fight.number % 2 == 0 else (case.opponent, team)
         return Battle(*sides, self.seeds[number])
 
     def _arena(self, roster: int, shared: Mapping[str, SharedTeam]) -> BatchArena:
         config, device = self.task.battle(self.split, roster), self.settings[0]
         built: dict[str, Any] = {**shared}
-        own = {run.id: run for run in self.runs}
+        runs = {run.id: run for run in self.runs}
 
         def policy(name: str) -> TeamPolicy | SharedTeam:
             if name not in built:
-                built[name] = own[name].build(config, device) if name in own else resolve(name).policy(config, device)
-            found: TeamPolicy | SharedTeam = built[name]
-            return found
+                built[name] = runs[name].build(config, device) if name in runs else resolve(name).policy(config, device)
+            built_policy: TeamPolicy | SharedTeam = built[name]
+            return built_policy
 
         arena = BatchArena(config, policy, *self.settings)
         arena.on_progress = self.on_battles
@@ -193,7 +197,7 @@ class ProtocolArena:
         device, batch, compute, compiled, cuda_graph = self.settings
         piece = find_piece(name)
         policy = self.runs[run].build(piece.scenario.config, device)
-        played = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), compute, compiled, cuda_graph)
+        result = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), compute, compiled, cuda_graph)
         if self.on_battles is not None:
             self.on_battles(len(seeds))
-        return played.outcomes
+        return result.outcomes

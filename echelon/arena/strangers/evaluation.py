@@ -48,8 +48,8 @@ class StrangersEvaluation:
     def scores(self) -> Mapping[str, Any]:
         """`focal`, `with_strangers`, `self_play_gap`, `pieces` and `worst_case`, each with its `value` and the ends,
         `low` and `high`, of its 95 % interval over the `unit` (docs/PROTOCOL.md)."""
-        found: Mapping[str, Any] = self.record["scores"]
-        return found
+        scores: Mapping[str, Any] = self.record["scores"]
+        return scores
 
     @property
     def is_sealed(self) -> bool:
@@ -66,8 +66,10 @@ class StrangersEvaluation:
 
     def __str__(self) -> str:
         """A row of a Markdown table: the task, the first policy, and each score with its interval."""
-        shown = {name: one for name, one in self.scores.items() if isinstance(one, Mapping)}
-        cells = [f"{name} {one['value']:.0%} ({one['low']:.0%} to {one['high']:.0%})" for name, one in shown.items()]
+        listed = {name: score for name, score in self.scores.items() if isinstance(score, Mapping)}
+        cells = [
+            f"{name} {score['value']:.0%} ({score['low']:.0%} to {score['high']:.0%})" for name, score in listed.items()
+        ]
         return f"| {self.record['task']} | {self.record['runs'][0]['policy']} | {' | '.join(cells)} |"
 
 
@@ -110,31 +112,31 @@ def evaluate_strangers(
         FileError: a name means no commander, or a stranger is not the one that `populations.json` tells.
     """
     task = find_task(task)
-    own = strangers_of(task)
+    protocol = strangers_of(task)
     require(split in ("validation", "test"), "split", "validation or test", split)
-    plan = plan_of(own, battles, beside, pieces)
+    plan = plan_of(protocol, battles, beside, pieces)
     listed = list(policy) if isinstance(policy, list | tuple) else [policy]
     require(1 <= len(listed) <= RUNS, "policy", f"one, or a list of 1..{RUNS}", len(listed))
     where = place_of(listed[0], device)
     settings: Settings = (where, number_of_battles(batch, "batch"), compute_of(precision, where), compiled, cuda_graph)
     with evaluation_mode(*listed):
-        runs = [run_of(each, number, env, task.battle(split), where) for number, each in enumerate(listed)]
+        runs = [run_of(candidate, number, env, task.battle(split), where) for number, candidate in enumerate(listed)]
         names = [run.name for run in runs]
         require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)
         arena = protocol_arena(task, split, plan, runs, settings, on_battles)
-        told = [told_of(arena, number) for number in range(len(runs))]
+        run_records = [told_of(arena, number) for number in range(len(runs))]
     return StrangersEvaluation({
         "schema": SCHEMA,
         "version": VERSION,
         "task": task.name,
         "fingerprint": task.fingerprint,
         "split": split,
-        "by_protocol": is_by_protocol(own, split, plan),
+        "by_protocol": is_by_protocol(protocol, split, plan),
         **plan,
         "seeds": [placed_seed(seed, split) for seed in arena.seeds],
-        "strangers": hashes_of(own.splits[split]),
-        "runs": told,
-        "scores": scores_of(told),
+        "strangers": hashes_of(protocol.splits[split]),
+        "runs": run_records,
+        "scores": scores_of(run_records),
         "versions": versions_of_settings(settings),
         "command": command,
     })  # fmt: skip
@@ -180,45 +182,45 @@ def protocol_arena(
     on_battles: Callable[[float], None] | None = None,
 ) -> ProtocolArena:
     """The battles of runs by such a plan; refuses strangers and seeds that are not the sealed ones."""
-    own = strangers_of(task)
-    sealed = hash_of_seeds(battle_seeds(own.seed, own.battles))
-    expect(own.seeds_sha256 in ("", sealed), f"{task.name}: seeds_sha256", own.seeds_sha256, sealed)
-    hashes_of(own.splits[split])
-    cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
-    seeds = battle_seeds(own.seed, plan["battles"])
+    protocol = strangers_of(task)
+    sealed = hash_of_seeds(battle_seeds(protocol.seed, protocol.battles))
+    expect(protocol.seeds_sha256 in ("", sealed), f"{task.name}: seeds_sha256", protocol.seeds_sha256, sealed)
+    hashes_of(protocol.splits[split])
+    cases = cases_of(protocol.splits[split], plan["battles"], plan["beside"])
+    seeds = battle_seeds(protocol.seed, plan["battles"])
     return ProtocolArena(task, split, cases, seeds, plan["pieces"], runs, settings, on_battles)
 
 
 def hashes_of(own: Population) -> dict[str, str]:
     """sha256 of each opponent and partner, where it has one, else its name; refuses others than the table tells."""
-    found = {}
+    hashes = {}
     for name in dict.fromkeys((*own.opponents, *own.partners)):
-        commander, known = resolve(name), strangers().get(name)
+        commander, listed = resolve(name), strangers().get(name)
         # What a scripted one does follows from its name and the rules; `populations.json` tells its abilities.
-        digest = commander.id if commander.checkpoint is not None or known is None else known.sha256
-        expect(known is None or digest == known.sha256, f"{name}: sha256", f"{known and known.sha256}", digest)
-        found[name] = digest
-    return found
+        digest = commander.id if commander.checkpoint is not None or listed is None else listed.sha256
+        expect(listed is None or digest == listed.sha256, f"{name}: sha256", f"{listed and listed.sha256}", digest)
+        hashes[name] = digest
+    return hashes
 
 
 def told_of(arena: ProtocolArena, run: int) -> dict[str, Any]:
     """What a record tells of a run: who it is, what it has met, and how each of its battles ended."""
-    own, names = arena.runs[run], piece_names() if arena.piece_seeds else []
+    run_setup, names = arena.runs[run], piece_names() if arena.piece_seeds else []
     counts: dict[int | str, int] = {number: 2 * len(case.seeds) for number, case in enumerate(arena.cases)}
     counts |= dict.fromkeys(names, len(arena.piece_seeds))
-    played = iter(arena.play([ProtocolBattle(run, kind, at) for kind in counts for at in range(counts[kind])]))
-    ended = {kind: list(itertools.islice(played, count)) for kind, count in counts.items()}
+    results = iter(arena.play([ProtocolBattle(run, kind, index) for kind in counts for index in range(counts[kind])]))
+    by_kind = {kind: list(itertools.islice(results, count)) for kind, count in counts.items()}
     cases = [
-        {**case._asdict(), "seeds": list(case.seeds), "outcomes": outcomes_json(ended[number])}
+        {**case._asdict(), "seeds": list(case.seeds), "outcomes": outcomes_json(by_kind[number])}
         for number, case in enumerate(arena.cases)
     ]
-    pieces = [{"piece": name, "outcomes": outcomes_json(ended[name], [find_piece(name).side])} for name in names]
+    pieces = [{"piece": name, "outcomes": outcomes_json(by_kind[name], [find_piece(name).side])} for name in names]
     return {
-        "policy": own.name,
-        "id": own.id,
-        "repeats": own.repeats,
-        "met": met_by(own, arena),
-        "provenance": own.provenance.as_json(),
+        "policy": run_setup.name,
+        "id": run_setup.id,
+        "repeats": run_setup.repeats,
+        "met": met_by(run_setup, arena),
+        "provenance": run_setup.provenance.as_json(),
         "cases": cases,
         "pieces": pieces,
     }
@@ -229,33 +231,35 @@ def met_by(run: Run, arena: ProtocolArena) -> dict[str, Any]:
     configs = [arena.task.battle(arena.split, number) for number in range(len(arena.rosters))]
     teams = [run.provenance.has_met_battle(config) for config in configs]
     names = dict.fromkeys(name for case in arena.cases for name in (case.opponent, case.partner) if name)
-    others = {name: run.provenance.has_met_anywhere(resolve(name).id) for name in names}
+    met_strangers = {name: run.provenance.has_met_anywhere(resolve(name).id) for name in names}
     return {
         "maps": run.provenance.has_met_maps(configs[0]),
         "teams": next((verdict for verdict in ("met", "unknown") if verdict in teams), "not met"),
         # A stranger knows itself.
-        "strangers": {name: "met" if resolve(name).id == run.id else verdict for name, verdict in others.items()},
+        "strangers": {
+            name: "met" if resolve(name).id == run.id else verdict for name, verdict in met_strangers.items()
+        },
     }
 
 
 def met_in_training(record: Mapping[str, Any]) -> list[str]:
     """What a record tells that any of its runs has met."""
-    found = []
+    names = []
     for run in record["runs"]:
-        met = run["met"]
-        verdicts = {"maps": met["maps"], "teams": met["teams"], **met["strangers"]}
-        found += [name for name, verdict in verdicts.items() if verdict == "met"]
-    return list(dict.fromkeys(found))
+        contacts = run["met"]
+        verdicts = {"maps": contacts["maps"], "teams": contacts["teams"], **contacts["strangers"]}
+        names += [name for name, verdict in verdicts.items() if verdict == "met"]
+    return list(dict.fromkeys(names))
 
 
 def versions_of_settings(settings: Settings) -> dict[str, Any]:
     """Versions, precision and the kind of processor that battles were played with."""
     device, batch, compute, compiled, _ = settings
     assert compute is not None
-    own = versions_of(processor_name(device))
-    capability = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else own["device"]
+    versions = versions_of(processor_name(device))
+    capability = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else versions["device"]
     return {
-        **own,
+        **versions,
         "precision": precision_of(compute),
         "compiled": is_worth_compiling(device, batch) if compiled is None else compiled,
         "processor": f"{platform.machine()} {capability}",

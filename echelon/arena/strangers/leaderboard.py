@@ -56,17 +56,17 @@ def add_result(
         ConfigError: the result is no figure of its task, or it stands there.
     """
     rows = read_table(table)
-    found = verify(result, policies, **how)
-    require(found.is_sealed, f"{result}", "by the task's protocol, of policies that have not met it", str(found))
-    name = name or found.record["runs"][0]["policy"]
+    verified = verify(result, policies, **how)
+    require(verified.is_sealed, f"{result}", "by the task's protocol, of policies that have not met it", str(verified))
+    name = name or verified.record["runs"][0]["policy"]
     require(LABEL.holds(name), "--name", LABEL.limit, name)
-    row = row_of(found, name, hashlib.sha256(read_file(Path(result), MOST_BYTES)).hexdigest())
-    for other in (other for other in rows if other["task"] == row["task"]):
-        is_new = other["name"] != name and weights_of(other) != weights_of(row)
-        require(is_new, f"{result}", f"of others than stand in {table}", f"{other['name']} at {other['task']}")
+    row = row_of(verified, name, hashlib.sha256(read_file(Path(result), MOST_BYTES)).hexdigest())
+    for entry in (entry for entry in rows if entry["task"] == row["task"]):
+        is_new = entry["name"] != name and weights_of(entry) != weights_of(row)
+        require(is_new, f"{result}", f"of others than stand in {table}", f"{entry['name']} at {entry['task']}")
     ranked = sorted([*rows, row], key=lambda each: (each["task"], -each["scores"][FOCAL]["value"]))
     write_whole(table, json_bytes({"schema": SCHEMA, "version": VERSION, "rows": ranked}))
-    return row, found
+    return row, verified
 
 
 def weights_of(row: Mapping[str, Any]) -> list[str]:
@@ -74,14 +74,14 @@ def weights_of(row: Mapping[str, Any]) -> list[str]:
 
 
 def row_of(found: Verification, name: str, digest: str) -> dict[str, Any]:
-    told, scores = found.record, found.record["scores"]
+    result, scores = found.record, found.record["scores"]
     return {
         "name": name,
-        **{part: told[part] for part in ("task", "fingerprint")},
+        **{field: result[field] for field in ("task", "fingerprint")},
         "unit": scores["unit"],
         "scores": {score: ends_of(scores[score]) for score in SHOWN if score in scores},
-        "runs": [{part: run[part] for part in ("policy", "id", "met", "provenance")} for run in told["runs"]],
-        **{part: told[part] for part in ("versions", "command")},
+        "runs": [{field: run[field] for field in ("policy", "id", "met", "provenance")} for run in result["runs"]],
+        **{field: result[field] for field in ("versions", "command")},
         "result": digest,
         "verified": {"battles": found.battles, "replayed": found.replayed, "bit_for_bit": found.bit_for_bit},
     }
@@ -90,8 +90,10 @@ def row_of(found: Verification, name: str, digest: str) -> dict[str, Any]:
 def cells_of(row: Mapping[str, Any]) -> list[str]:
     """A row for people: name, number of runs, and each score with its interval."""
     scores = [row["scores"].get(name) for name in SHOWN]
-    shown = ["" if one is None else f"{one['value']:.0%} ({one['low']:.0%} to {one['high']:.0%})" for one in scores]
-    return [row["name"], str(len(row["runs"])), *shown]
+    cells = [
+        "" if score is None else f"{score['value']:.0%} ({score['low']:.0%} to {score['high']:.0%})" for score in scores
+    ]
+    return [row["name"], str(len(row["runs"])), *cells]
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -24,9 +24,9 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Scores of runs as a record has them, each of them with `cases` and `pieces`."""
     tables = [tables_of(run) for run in runs]
     unit = "run" if len(runs) > 1 else "seed"
-    joined = {name: joined_rows([each[name] for each in tables], unit) for name in tables[0]}
+    joined = {name: joined_rows([table[name] for table in tables], unit) for name in tables[0]}
     opponents = list(dict.fromkeys(case["opponent"] for case in runs[0]["cases"] if not case["partner"]))
-    mine = sorted({case["mine"] for case in shared_cases(runs[0])})
+    own_counts = sorted({case["mine"] for case in shared_cases(runs[0])})
     partners = list(dict.fromkeys(case["partner"] for case in shared_cases(runs[0])))
     pieces = [piece["piece"] for piece in runs[0]["pieces"]]
 
@@ -39,13 +39,13 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     by_partner = {}
     for partner in partners:
         cases = [[case for case in run["cases"] if case["partner"] == partner] for run in runs]
-        rows = joined_rows([by_seed(own)[1][:, None] for own in cases], unit)
+        rows = joined_rows([by_seed(partner_cases)[1][:, None] for partner_cases in cases], unit)
         by_partner[partner] = spread(rows, mean, unit, True)
     return {
         "unit": unit,
         FOCAL: focal,
-        BESIDE: {**told(BESIDE, mine), "by_partner": by_partner},
-        GAP: told(GAP, mine, is_rate=False),
+        BESIDE: {**told(BESIDE, own_counts), "by_partner": by_partner},
+        GAP: told(GAP, own_counts, is_rate=False),
         **({PIECES: told(PIECES, pieces)} if pieces else {}),
         WORST: worst_of(focal["by"], joined[FOCAL], unit),
     }
@@ -53,7 +53,7 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def won(outcomes: Sequence[Mapping[str, Any]]) -> np.ndarray:
     """`[battles]` whether the policy won; a draw is no win."""
-    return np.array([one["winner"] == one["x_side"] for one in outcomes], float)
+    return np.array([outcome["winner"] == outcome["x_side"] for outcome in outcomes], float)
 
 
 def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -63,9 +63,9 @@ def shared_cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def tables_of(run: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Shares won by one run, a row a seed: by opponent, by number of its mechs, the difference of both, by piece."""
     focal = np.stack([won(case["outcomes"]).reshape(-1, 2).mean(1) for case in run["cases"] if not case["partner"]], 1)
-    mine = sorted({case["mine"] for case in shared_cases(run)})
+    own_counts = sorted({case["mine"] for case in shared_cases(run)})
     beside, gap = [], []
-    for count in mine:
+    for count in own_counts:
         seeds, shares = by_seed([case for case in shared_cases(run) if case["mine"] == count])
         beside.append(shares)
         gap.append(focal[seeds].mean(1) - shares)
@@ -125,7 +125,7 @@ def worst_of(by: Mapping[str, Mapping[str, float]], rows: np.ndarray, unit: str)
     opponent = min(by, key=lambda name: by[name]["value"])
     if unit == "run":
         return {**spread(rows, lowest, unit, True), "opponent": opponent}
-    ends = {end: min(one[end] for one in by.values()) for end in ("low", "high")}
+    ends = {end: min(share[end] for share in by.values()) for end in ("low", "high")}
     return {"value": by[opponent]["value"], **ends, "opponent": opponent}
 
 
@@ -135,12 +135,15 @@ def table_rows(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name in (FOCAL, BESIDE, GAP, PIECES, WORST):
         if name not in scores:
             continue
-        one = scores[name]
-        rows.append({"score": name, "of": one.get("opponent", ""), **ends_of(one)})
-        word = "{} mine" if name in (BESIDE, GAP) else "{}"
-        rows += [{"score": name, "of": word.format(part), **ends_of(own)} for part, own in one.get("by", {}).items()]
+        score = scores[name]
+        rows.append({"score": name, "of": score.get("opponent", ""), **ends_of(score)})
+        template = "{} mine" if name in (BESIDE, GAP) else "{}"
         rows += [
-            {"score": name, "of": f"beside {who}", **ends_of(own)} for who, own in one.get("by_partner", {}).items()
+            {"score": name, "of": template.format(key), **ends_of(value)} for key, value in score.get("by", {}).items()
+        ]
+        rows += [
+            {"score": name, "of": f"beside {partner}", **ends_of(value)}
+            for partner, value in score.get("by_partner", {}).items()
         ]
     return rows
 

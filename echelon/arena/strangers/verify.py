@@ -121,11 +121,11 @@ class Verification:
 
     def __str__(self) -> str:
         """In a line."""
-        how = "ended the same, bit for bit" if self.bit_for_bit else "were won as often, within chance"
-        rest = f"; more than {self.unseen:.1%} invented ones would show in 95 of 100 samples" if self.unseen else ""
-        met = f"; but its policy has met {', '.join(self.met)}: no figure of the task" if self.met else ""
+        agreement = "ended the same, bit for bit" if self.bit_for_bit else "were won as often, within chance"
+        bound = f"; more than {self.unseen:.1%} invented ones would show in 95 of 100 samples" if self.unseen else ""
+        warning = f"; but its policy has met {', '.join(self.met)}: no figure of the task" if self.met else ""
         short = "" if self.record["by_protocol"] else "; its numbers or split are not those of the task"
-        return f"true: {self.replayed} of {self.battles} battles fought again {how}{rest}{met}{short}"
+        return f"true: {self.replayed} of {self.battles} battles fought again {agreement}{bound}{warning}{short}"
 
 
 def verify(
@@ -158,15 +158,20 @@ def verify(
         FileError: something in it is not true here, or its policies are others.
     """
     path = Path(path)
-    told = read_claims(path, CHECK, MOST_BYTES)
-    task, name = task_of(told, path.name), path.name
-    given = policies_of(told, policies, name)
-    made, where = told["versions"], place_of(given[0], device)
-    how = (where, number_of_battles(batch, "batch"), COMPUTE[made["precision"]], made["compiled"], None)
-    with evaluation_mode(*given):
-        runs = [run_of(each, at, env, task.battle(told["split"]), where) for at, each in enumerate(given)]
-        arena = protocol_arena(task, told["split"], own_plan(told, task, name), runs, how, on_battles)
-        return verification_of(told, arena, sample, seed, statistical, name)
+    task_claims = read_claims(path, CHECK, MOST_BYTES)
+    task, name = task_of(task_claims, path.name), path.name
+    candidates = policies_of(task_claims, policies, name)
+    versions, where = task_claims["versions"], place_of(candidates[0], device)
+    settings = (where, number_of_battles(batch, "batch"), COMPUTE[versions["precision"]], versions["compiled"], None)
+    with evaluation_mode(*candidates):
+        runs = [
+            run_of(policy, number, env, task.battle(task_claims["split"]), where)
+            for number, policy in enumerate(candidates)
+        ]
+        arena = protocol_arena(
+            task, task_claims["split"], own_plan(task_claims, task, name), runs, settings, on_battles
+        )
+        return verification_of(task_claims, arena, sample, seed, statistical, name)
 
 
 def verification_of(
@@ -178,9 +183,9 @@ def verification_of(
     problem = score_difference(scores_of(told["runs"]), told["scores"], f"{name}: scores")
     if problem:
         raise FileError(f"{problem}: scores must be those of the battles that the file tells")
-    chosen = chosen_battles(told, sample, seed)
-    exact = fight_again(told, arena, chosen, statistical, name)
-    return Verification(told, len(every_battle(told)), len(chosen), exact, tuple(met_in_training(told)))
+    sampled = chosen_battles(told, sample, seed)
+    exact = fight_again(told, arena, sampled, statistical, name)
+    return Verification(told, len(every_battle(told)), len(sampled), exact, tuple(met_in_training(told)))
 
 
 def task_of(told: Mapping[str, Any], name: str) -> Task:
@@ -194,48 +199,48 @@ def task_of(told: Mapping[str, Any], name: str) -> Task:
 
 def own_plan(told: Mapping[str, Any], task: Task, name: str) -> dict[str, int]:
     """The numbers of a record, which says truly whether they are the task's."""
-    own = strangers_of(task)
+    protocol = strangers_of(task)
     with as_file_error(name):
-        plan = plan_of(own, *(told[kind] for kind in PLAN))
-    truly = is_by_protocol(own, told["split"], plan)
-    expect(told["by_protocol"] == truly, f"{name}: by_protocol", f"{truly}, by its numbers", told["by_protocol"])
+        plan = plan_of(protocol, *(told[kind] for kind in PLAN))
+    holds = is_by_protocol(protocol, told["split"], plan)
+    expect(told["by_protocol"] == holds, f"{name}: by_protocol", f"{holds}, by its numbers", told["by_protocol"])
     return plan
 
 
 def policies_of(told: Mapping[str, Any], policies: Any, name: str) -> list[Any]:
     """The policies of the runs, by those that the caller named, or by names that can only mean what ships."""
-    given = list(policies) if isinstance(policies, list | tuple) else [policies]
-    claimed = [run["policy"] for run in told["runs"]]
-    if not given:
-        unknown = next((each for each in claimed if not ships(each)), None)
+    given_policies = list(policies) if isinstance(policies, list | tuple) else [policies]
+    names = [entry["policy"] for entry in told["runs"]]
+    if not given_policies:
+        unknown = next((name_of_run for name_of_run in names if not ships(name_of_run)), None)
         hint = "commanders that ship, or the policies named by --policy, one a run"
         expect(unknown is None, f"{name}: policies", hint, unknown)
-        return claimed
-    require(len(given) == len(claimed), "policies", f"one a run, of {', '.join(claimed)}", len(given))
-    return given
+        return names
+    require(len(given_policies) == len(names), "policies", f"one a run, of {', '.join(names)}", len(given_policies))
+    return given_policies
 
 
 def require_same_plan(told: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
     """Refuse other seeds, other strangers, and fewer or other battles than the record's own numbers mean."""
     seeds = [placed_seed(seed, arena.split) for seed in arena.seeds]
-    same = first_difference(seeds, told["seeds"], "seeds")
-    expect(same is None, f"{name}: seeds", "the sealed ones of the task", "others")
+    seed_difference = first_difference(seeds, told["seeds"], "seeds")
+    expect(seed_difference is None, f"{name}: seeds", "the sealed ones of the task", "others")
     strangers = strangers_of(arena.task).splits[arena.split]
     difference = first_difference(hashes_of(strangers), told["strangers"], f"{name}: strangers")
     expect(difference is None, f"{name}: strangers", "those of the task, by their hashes", difference)
     cases = [{**case._asdict(), "seeds": list(case.seeds)} for case in arena.cases]
     pieces = piece_names() if told["pieces"] else []
     for number, run in enumerate(told["runs"]):
-        here = f"{name}: runs[{number}]"
-        claimed = [{key: value for key, value in case.items() if key != "outcomes"} for case in run["cases"]]
-        require_battles(claimed == cases, f"{here}.cases", len(cases), len(claimed))
-        for at, case in enumerate(run["cases"]):
-            require_outcomes(case["outcomes"], 2 * len(case["seeds"]), SIDES, f"{here}.cases[{at}]")
-        names = [one["piece"] for one in run["pieces"]]
-        require_battles(names == pieces, f"{here}.pieces", len(pieces), len(names))
-        for one in run["pieces"]:
-            side = [find_piece(one["piece"]).side]
-            require_outcomes(one["outcomes"], told["pieces"], side, f"{here}.pieces: {one['piece']}")
+        location = f"{name}: runs[{number}]"
+        claimed_cases = [{key: value for key, value in case.items() if key != "outcomes"} for case in run["cases"]]
+        require_battles(claimed_cases == cases, f"{location}.cases", len(cases), len(claimed_cases))
+        for index, case in enumerate(run["cases"]):
+            require_outcomes(case["outcomes"], 2 * len(case["seeds"]), SIDES, f"{location}.cases[{index}]")
+        names = [entry["piece"] for entry in run["pieces"]]
+        require_battles(names == pieces, f"{location}.pieces", len(pieces), len(names))
+        for piece in run["pieces"]:
+            side = [find_piece(piece["piece"]).side]
+            require_outcomes(piece["outcomes"], told["pieces"], side, f"{location}.pieces: {piece['piece']}")
 
 
 def require_battles(holds: bool, where: str, expected: int, got: int) -> None:
@@ -245,21 +250,21 @@ def require_battles(holds: bool, where: str, expected: int, got: int) -> None:
 def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: Sequence[str], where: str) -> None:
     """Refuse fewer or more battles than there must be, and others' sides."""
     expect(len(outcomes) == count, f"{where}.outcomes", f"{count} battles", len(outcomes))
-    right = all(one["x_side"] == sides[at % len(sides)] for at, one in enumerate(outcomes))
-    expect(right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "others")
+    is_right = all(outcome["x_side"] == sides[index % len(sides)] for index, outcome in enumerate(outcomes))
+    expect(is_right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "others")
 
 
 def require_same_runs(told: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
     """Refuse other weights, and what they tell of their training otherwise than the record."""
-    for number, (claimed, run) in enumerate(zip(told["runs"], arena.runs, strict=True)):
-        here = f"{name}: runs[{number}]"
-        expect(claimed["id"] == run.id, f"{here}.id", f"{run.id}, that of {run.name}", claimed["id"])
+    for number, (claimed_run, run) in enumerate(zip(told["runs"], arena.runs, strict=True)):
+        location = f"{name}: runs[{number}]"
+        expect(claimed_run["id"] == run.id, f"{location}.id", f"{run.id}, that of {run.name}", claimed_run["id"])
         limit = f"{run.repeats}, as it is of {run.name}"
-        expect(claimed["repeats"] == run.repeats, f"{here}.repeats", limit, claimed["repeats"])
-        ours = {"met": met_by(run, arena), "provenance": run.provenance.as_json()}
-        difference = first_difference(ours, {part: claimed[part] for part in ours}, here)
+        expect(claimed_run["repeats"] == run.repeats, f"{location}.repeats", limit, claimed_run["repeats"])
+        facts = {"met": met_by(run, arena), "provenance": run.provenance.as_json()}
+        difference = first_difference(facts, {fact: claimed_run[fact] for fact in facts}, location)
         limit = "what the weights tell of their training"
-        expect(difference is None, f"{here}.met and provenance", limit, difference)
+        expect(difference is None, f"{location}.met and provenance", limit, difference)
 
 
 def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
@@ -267,72 +272,74 @@ def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
     if isinstance(ours, dict):
         if not isinstance(theirs, dict) or ours.keys() != theirs.keys():
             return f"{where} has other entries"
-        found = (score_difference(ours[key], theirs[key], f"{where}.{key}") for key in ours)
-        return next((each for each in found if each), None)
+        differences = (score_difference(ours[key], theirs[key], f"{where}.{key}") for key in ours)
+        return next((difference for difference in differences if difference), None)
     if isinstance(ours, float):
-        most = TOLERANCE if where.endswith((".low", ".high")) else 1e-9
-        is_near = type(theirs) in (int, float) and math.isclose(ours, theirs, rel_tol=0, abs_tol=most)
+        tolerance = TOLERANCE if where.endswith((".low", ".high")) else 1e-9
+        is_near = type(theirs) in (int, float) and math.isclose(ours, theirs, rel_tol=0, abs_tol=tolerance)
         return None if is_near else f"{where} is {ours!r} here and {theirs!r} there"
     return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
 
 
 def every_battle(told: Mapping[str, Any]) -> list[ProtocolBattle]:
-    found: list[ProtocolBattle] = []
+    battles: list[ProtocolBattle] = []
     for number, run in enumerate(told["runs"]):
-        parts: list[tuple[int | str, Any]] = [*enumerate(run["cases"])]
-        parts += [(one["piece"], one) for one in run["pieces"]]
-        found += [ProtocolBattle(number, key, at) for key, part in parts for at in range(len(part["outcomes"]))]
-    return found
+        cases: list[tuple[int | str, Any]] = [*enumerate(run["cases"])]
+        cases += [(piece["piece"], piece) for piece in run["pieces"]]
+        battles += [ProtocolBattle(number, key, index) for key, case in cases for index in range(len(case["outcomes"]))]
+    return battles
 
 
 def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> list[ProtocolBattle]:
     """Those that are fought again, each as likely as any other, in order."""
-    known = every_battle(told)
-    count = whole_within("sample", sample, Limits(0, 10**9, "battles, 0 for all")) or len(known)
+    all_battles = every_battle(told)
+    count = whole_within("sample", sample, Limits(0, 10**9, "battles, 0 for all")) or len(all_battles)
     chance = random.SystemRandom() if seed is None else random.Random(seed)
-    places = sorted(chance.sample(range(len(known)), min(count, len(known))))
-    return [known[place] for place in places]
+    indices = sorted(chance.sample(range(len(all_battles)), min(count, len(all_battles))))
+    return [all_battles[index] for index in indices]
 
 
 def fight_again(
     told: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[ProtocolBattle], statistical: bool, name: str
 ) -> bool:
     """Play battles again and refuse others than are told; returns whether all were compared bit for bit."""
-    made, here = told["versions"], versions_of_settings(arena.settings)
-    is_same_kind = not statistical and all(made[fact] == here[fact] for fact in KIND)
-    claimed, found = [], []
+    versions, own_versions = told["versions"], versions_of_settings(arena.settings)
+    is_same_kind = not statistical and all(versions[fact] == own_versions[fact] for fact in KIND)
+    claimed_wins, wins = [], []
     for battle, result in zip(chosen, arena.play(chosen), strict=True):
-        theirs = outcome_of(told, battle)
-        (ours,) = outcomes_json([result], [theirs["x_side"]])
+        claimed_outcome = outcome_of(told, battle)
+        (outcome,) = outcomes_json([result], [claimed_outcome["x_side"]])
         if (is_same_kind and arena.runs[battle.run].repeats) or is_scripted(arena, battle):
-            where = f"{name}: runs[{battle.run}], {battle.kind}, battle {battle.number}"
-            require_same(ours, theirs, where, here, made)
+            location = f"{name}: runs[{battle.run}], {battle.kind}, battle {battle.number}"
+            require_same(outcome, claimed_outcome, location, own_versions, versions)
         else:
-            claimed.append(theirs["winner"] == theirs["x_side"])
-            found.append(ours["winner"] == ours["x_side"])
-    if claimed:
-        require_as_often(sum(claimed), sum(found), len(claimed), name)
-    return not claimed
+            claimed_wins.append(claimed_outcome["winner"] == claimed_outcome["x_side"])
+            wins.append(outcome["winner"] == outcome["x_side"])
+    if claimed_wins:
+        require_as_often(sum(claimed_wins), sum(wins), len(claimed_wins), name)
+    return not claimed_wins
 
 
 def outcome_of(told: Mapping[str, Any], battle: ProtocolBattle) -> Mapping[str, Any]:
-    number, key, at = battle
+    number, key, index = battle
     run = told["runs"][number]
-    part = run["cases"][key] if isinstance(key, int) else next(one for one in run["pieces"] if one["piece"] == key)
-    found: Mapping[str, Any] = part["outcomes"][at]
-    return found
+    case = (
+        run["cases"][key] if isinstance(key, int) else next(piece for piece in run["pieces"] if piece["piece"] == key)
+    )
+    outcome: Mapping[str, Any] = case["outcomes"][index]
+    return outcome
 
 
 def is_scripted(arena: ProtocolArena, battle: ProtocolBattle) -> bool:
     """Whether a battle is one of scripted commanders, which has the same bits on every processor."""
-    own, key = arena.runs[battle.run], battle.kind
-    names = [own.policy if isinstance(own.policy, str) and ships(own.policy) else None]
+    run, key = arena.runs[battle.run], battle.kind
+    names = [run.policy if isinstance(run.policy, str) and ships(run.policy) else None]
     if isinstance(key, int):
         case = arena.cases[key]
         names += [case.opponent, *([case.partner] if case.partner else [])]
     else:
         names.append(find_piece(key).opponent)
-    return all(each is not None and resolve(each).checkpoint is None for each in names)
+    return all(policy_name is not None and resolve(policy_name).checkpoint is None for policy_name in names)
 
 
 def require_as_often(claimed: int, found: int, battles: int, name: str) -> None:

@@ -39,13 +39,13 @@ def nash(payoff: Tensor) -> Tensor:
     from scipy.optimize import linprog
 
     count = len(payoff)
-    game, one = payoff.double().numpy(), np.ones((count, 1))
+    game, ones = payoff.double().numpy(), np.ones((count, 1))
     # The last variable is the largest share.
-    below = np.block([[game, 0 * one], [np.eye(count), -one]])
-    total = np.append(one, 0.0)[None]
-    found = linprog(np.eye(count + 1)[-1], below, np.zeros(2 * count), total, [1.0], method="highs")
-    assert found.status == 0, found.message
-    mixture = torch.from_numpy(found.x[:count]).clamp_min(0) + 0.0  # `+ 0.0` takes the sign off -0.0
+    below = np.block([[game, 0 * ones], [np.eye(count), -ones]])
+    total = np.append(ones, 0.0)[None]
+    solution = linprog(np.eye(count + 1)[-1], below, np.zeros(2 * count), total, [1.0], method="highs")
+    assert solution.status == 0, solution.message
+    mixture = torch.from_numpy(solution.x[:count]).clamp_min(0) + 0.0  # `+ 0.0` takes the sign off -0.0
     return mixture / mixture.sum()
 
 

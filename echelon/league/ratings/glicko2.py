@@ -46,12 +46,12 @@ def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
     """
     mu, phi, sigma = (before.rating - RATING) / SCALE, before.deviation / SCALE, before.volatility
     # Each game counts for both sides.
-    own, other = torch.cat((games.x, games.y)), torch.cat((games.y, games.x))
+    player, rival = torch.cat((games.x, games.y)), torch.cat((games.y, games.x))
     score = torch.cat((games.score, 1 - games.score)).double()
-    expected, g = expected_score(mu[own], mu[other], phi[other])
-    information = torch.zeros_like(mu).index_add(0, own, g**2 * expected * (1 - expected))
-    surprise = torch.zeros_like(mu).index_add(0, own, g * (score - expected))
-    played = torch.zeros_like(mu).index_add(0, own, torch.ones_like(score)) > 0
+    expected, g = expected_score(mu[player], mu[rival], phi[rival])
+    information = torch.zeros_like(mu).index_add(0, player, g**2 * expected * (1 - expected))
+    surprise = torch.zeros_like(mu).index_add(0, player, g * (score - expected))
+    played = torch.zeros_like(mu).index_add(0, player, torch.ones_like(score)) > 0
     v = 1 / torch.where(played, information, 1.0)
     sigma_after = torch.where(played, new_volatility(phi, sigma, v, v * surprise, tau), sigma)
     phi_before = torch.sqrt(phi**2 + sigma_after**2)
