@@ -173,7 +173,7 @@ def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
     from benchmarl.experiment import Experiment, ExperimentConfig
     from benchmarl.models import MlpConfig
 
-    from echelon.integrations.benchmarl import EchelonTask
+    from echelon.integrations.benchmarl import BattleTask
 
     mechs, settings = len(config.blue), ExperimentConfig.get_from_yaml()
     per_iteration = mechs * settings.on_policy_collected_frames_per_batch
@@ -183,7 +183,7 @@ def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
     settings.evaluation = settings.render = False
     settings.loggers, settings.save_folder = ["csv"], str(budget.folder)
     budget.folder.mkdir(parents=True, exist_ok=True)
-    task = EchelonTask.VERSUS.get_task({"config": config, "opponent": OPPONENT})
+    task = BattleTask("VERSUS", {"config": config, "opponent": OPPONENT})
     start_s, configs = time.perf_counter(), (MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml())
     experiment = Experiment(task, *configs, seed=budget.seed, config=settings)
     experiment.run()

@@ -154,10 +154,8 @@ class StackedPolicies:
     ) -> None:
         self.forward, self.mechs, device = forward, mechs, forward.device
         blocks_by_policy = [blocks_of(policy_slots) for policy_slots in slots]
-        own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
-        states = [
-            weights for weights, per_policy in zip(own_weights, blocks_by_policy, strict=True) for _ in per_policy
-        ]
+        policy_states = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
+        states = [state for state, rows in zip(policy_states, blocks_by_policy, strict=True) for _ in rows]
         blocks = [block for per_policy in blocks_by_policy for block in per_policy]
         chunk = forward.chunk or -(-len(blocks) // forward.threads)
         # The last chunk is padded with blocks of empty slots.

@@ -215,11 +215,9 @@ def count_wins(
     turns += [(moments[row_of[decision]], mech, "repaired") for mech, decision in died]
     blue_wins = play_turns(arena, own, turns, options.branches, log, on_progress)
     shares, intervened, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
-    change = (
-        differences(intervened - shares[row_of[at_decision]], interventions)
-        if at_decision is not None and interventions
-        else {}
-    )
+    change = {}
+    if at_decision is not None and interventions:
+        change = differences(intervened - shares[row_of[at_decision]], interventions)
     cost = intervals(spared - shares[[row_of[decision] for _, decision in died]])
     deaths = torch.tensor(died, dtype=torch.int64).view(-1, 2)
     lost = {"mech": deaths[:, 0], "s": deaths[:, 1] * decision_s, **cost}

@@ -77,48 +77,36 @@ def columns(config: EnvConfig) -> dict[str, Column]:
     observation, orders = specs.observation(), specs.commanders
     streams = {group: (*STREAMS, *([ORDER_STREAM] if orders else [])) for group in GROUPS}
     streams |= {group: tuple(observation[group, "observation"].keys()) for group in orders}
-    shown_of = {
+    observations = {
         f"{group}/{name}": Column(spec.dtype, tuple(spec.shape[1:]))
-        for group, streams_of_group in streams.items()
+        for group, names in streams.items()
         for name, spec in (
-            *((f"observation/{stream}", observation[group, "observation", stream]) for stream in streams_of_group),
+            *((f"observation/{stream}", observation[group, "observation", stream]) for stream in names),
             ("mask", observation[group, "mask"]),
         )
     }
     flag, integer, tiny = Column(torch.bool, (1,)), Column(torch.int64), Column(torch.int8)
-    actions = {
-        f"{group}/action": Column(torch.float32, (count, action_width(config.comm_dim)))
-        for group, count in sizes.items()
-    }
+    width = action_width(config.comm_dim)
+    actions = {f"{group}/action": Column(torch.float32, (count, width)) for group, count in sizes.items()}
     if orders:
         actions |= {f"{group}/{DRIVEN}": Column(torch.bool, (count,)) for group, count in sizes.items()}
-        action_spec = specs.action()
+        action = specs.action()
         actions |= {
-            f"{group}/action": Column(torch.float32, tuple(action_spec[group, "action"].shape[1:])) for group in orders
+            f"{group}/action": Column(torch.float32, tuple(action[group, "action"].shape[1:])) for group in orders
         }
     counts = {**sizes, **{group: packs for group, (packs, _) in orders.items()}}
     rewards = {f"next/{group}/reward": Column(torch.float32, (count, 1)) for group, count in counts.items()}
-    rows = {
-        **shown_of,
-        **actions,
-        **rewards,
-        **{f"next/{key}": flag for key in DONE_KEYS},
-        "is_init": flag,
-        "battle": integer,
-    }
+    ends = {f"next/{key}": flag for key in DONE_KEYS}
+    rows = {**observations, **actions, **rewards, **ends, "is_init": flag, "battle": integer}
     battles = {
-        **{f"last/{name}": column for name, column in shown_of.items()},
+        **{f"last/{name}": column for name, column in observations.items()},
         "telemetry": Column(torch.float32, (TELEMETRY_CELLS, TELEMETRY_CELLS)),
         **{"seed": integer, "decisions": integer, "winner": tiny, "reason": tiny},
         "commander": Column(torch.int64, (2,)),
         "score": Column(torch.float32, (2,)),
     }
     tables = {ROWS: rows, BATTLES: battles}
-    return {
-        f"{table}/{name}": column
-        for table, columns_of_table in tables.items()
-        for name, column in columns_of_table.items()
-    }
+    return {f"{table}/{name}": column for table, leaves in tables.items() for name, column in leaves.items()}
 
 
 @dataclass(frozen=True)
@@ -233,9 +221,7 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
             raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a dataset?")
     env, commanders = claims.get("env"), claims.get("commanders")
     is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
-    holds = is_list and all(
-        isinstance(commander, str) and 0 < len(commander) <= LONGEST_NAME for commander in commanders
-    )
+    holds = is_list and all(isinstance(entry, str) and 0 < len(entry) <= LONGEST_NAME for entry in commanders)
     expect(holds, f"{name}: commanders", "different names", commanders)
     expect(isinstance(env, dict), f"{name}: env", "an object", env)
     with as_file_error(name):
@@ -265,11 +251,9 @@ def check_battles(name: str, tensors: dict[str, Tensor], commanders: int) -> Non
     ends[decisions.cumsum(0) - 1] = True
     if not torch.equal(tensors["rows/next/done"][:, 0], ends):
         raise FileError(f"{name}: done must be true in the last row of a battle, and in no other")
-    commander = tensors["battles/commander"]
-    if bool((commander < 0).any() or (commander >= commanders).any()):
-        raise FileError(
-            f"{name}: commander must be 0..{commanders - 1}, got {int(commander.min())}..{int(commander.max())}"
-        )
+    index = tensors["battles/commander"]
+    if bool((index < 0).any() or (index >= commanders).any()):
+        raise FileError(f"{name}: commander must be 0..{commanders - 1}, got {int(index.min())}..{int(index.max())}")
 
 
 def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
