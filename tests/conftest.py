@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 import signal
 import zlib
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ FIRST = (
 """Files and folders in the order in which their tests run; others come behind. Of `sim` two files need the loops."""
 # A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where no driver is, torch's build for CUDA would have every program say that it takes the CPU.
+if not any(Path(file).exists() for file in ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")):
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 
 def pytest_configure(config: pytest.Config) -> None:

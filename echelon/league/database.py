@@ -13,6 +13,7 @@ import os
 import sqlite3
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -146,6 +147,12 @@ STATISTICS = "sqlite_stat"
 """Prefix of tables that SQLite's ANALYZE adds to any file."""
 
 
+def close_quietly(connection: sqlite3.Connection) -> None:
+    """Close a connection; not from another thread, where SQLite's own memory ends it."""
+    with contextlib.suppress(sqlite3.ProgrammingError):
+        connection.close()
+
+
 class Database:
     """An open database of a league.
 
@@ -158,14 +165,13 @@ class Database:
         self.path, self.steps, self.patience_s = path, 0, PATIENCE_S
         uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro&immutable=1' if mode == 'immutable' else mode}"
         self.connection = self._retrying(lambda: sqlite3.connect(uri, ATTEMPT_S, isolation_level=None, uri=True))
+        # One that nobody closes goes with its object; Python 3.13 warns of a connection that is merely dropped.
+        self.close = weakref.finalize(self, close_quietly, self.connection)
         self.connection.set_progress_handler(self._is_endless, STEPS)
         if sys.version_info >= (3, 11):
             self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         for setting in SETTINGS:
             self.execute(f"PRAGMA {setting}")
-
-    def close(self) -> None:
-        self.connection.close()
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Execute an SQL statement with bound values and return its rows."""
