@@ -258,6 +258,8 @@ def expected(tmp_path_factory):
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in SETTINGS]
 )
 def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path, name):
+    if name == "removed folder" and sys.version_info[:3] == (3, 13, 0):
+        pytest.skip("Python 3.13.0 itself raises SystemError there")
     with SETTINGS[name]():
         for number, work in enumerate(WORK):
             before = settings_now()
