@@ -20,10 +20,6 @@ FIRST = (
 # A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Where no driver is, torch's build for CUDA would have every program say that it takes the CPU.
-if not any(Path(file).exists() for file in ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")):
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests on fake CUDA run alone, with `-m fakecuda`: inference mode hides copies between host and device, so that
@@ -37,6 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
     if config.option.markexpr == "fakecuda":
         torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
+    else:
+        from echelon.runtime.device import has_driver
+
+        # torch's build for CUDA would have every program say that it takes the CPU.
+        if not has_driver():
+            os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     if config.option.markexpr == QUICK:
         config.option.markexpr = f"{QUICK} and not long and not usual"
 

@@ -69,6 +69,8 @@ def test_a_baseline_among_strangers_is_a_row_of_the_leaderboard(run, tmp_path, m
     assert not args.out.exists() and (tmp_path / "bc-hard.json").exists()
     with pytest.raises(ConfigError, match="--battles"):
         run.main(dataclasses.replace(args, battles=2))
+    with pytest.raises(ConfigError, match="--ray"):
+        run.main(dataclasses.replace(args, cluster=dataclasses.replace(args.cluster, ray="local")))
 
 
 @pytest.mark.long

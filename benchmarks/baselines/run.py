@@ -75,6 +75,7 @@ def main(args: Args) -> int:
     require(args.minutes == 0 or args.folder != "", "--folder", "a folder, for a run in pieces", args.folder)
     if find_task(args.task).strangers is not None:
         require(args.save == "" and args.battles == 0, "--save, --battles", "left alone among strangers", "given")
+        require(args.cluster.ray == "", "--ray", "left alone among strangers", args.cluster.ray)
         rows = [run_among_strangers(args, baseline) for baseline in args.baseline]
         print("\n".join(filter(None, rows)))
         return report_status(args, None not in rows)

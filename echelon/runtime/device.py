@@ -46,15 +46,19 @@ def resolve_device(name: torch.device | str | int) -> torch.device:
     return torch.device(text)
 
 
+def has_driver() -> bool:
+    """Whether a driver of NVIDIA shows on this machine."""
+    return any(path.exists() for path in DRIVER) or shutil.which("nvidia-smi") is not None
+
+
 def unusable_gpu() -> str:
     """Why torch can use no GPU, and what to do; empty where it can, or where none is to be expected: torch is built
     without CUDA and no driver is here, or `CUDA_VISIBLE_DEVICES` hides all."""
     if torch.cuda.is_available() or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return ""
     if torch.version.cuda is None:
-        has_driver = any(path.exists() for path in DRIVER) or shutil.which("nvidia-smi") is not None
         todo = "install the build of torch for CUDA, or choose the device cpu"
-        return f"a driver is here, but torch {torch.__version__} is built without CUDA; {todo}" if has_driver else ""
+        return f"a driver is here, but torch {torch.__version__} is built without CUDA; {todo}" if has_driver() else ""
     try:
         torch.cuda.init()
         reason = "torch sees none"
