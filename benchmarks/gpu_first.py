@@ -288,7 +288,7 @@ class Player:
 
     def decide(self) -> None:
         """One decision, restarts included."""
-        self.battles.restart(self.battles.step(self.battles.shown.copy().update(self.actions)))
+        self.battles.restart(self.battles.step(self.battles.current.copy().update(self.actions)))
 
     def seconds(self, run: Callable[[], object], times: int) -> float:
         """Median wall time of one of several calls."""

@@ -95,7 +95,7 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     orders = actions.decode(action, state.focus_slots, game.roster, config.features)
     static = StaticBattles(env, env._empty())
     buffers, mask = static.buffers, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
-    state_copy, outputs = state.clone(), {key: leaf.clone() for key, leaf in buffers.shown.items()}
+    state_copy, outputs = state.clone(), {key: leaf.clone() for key, leaf in buffers.leaves.items()}
     half = env.num_envs // 2
     # One team a battle, as the learner commands.
     remembered = [

@@ -275,10 +275,10 @@ def no_orders(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor
     queue = command.queue(config.rules.decision_s) if command.enabled else 0
     # Not a constant of the host's, which would be copied to the device at every restart.
     column = torch.arange(len(OrderField), device=device)
-    told = -((column == int(OrderField.TARGET)) | (column == int(OrderField.ISSUED))).to(torch.float32)
+    columns = -((column == int(OrderField.TARGET)) | (column == int(OrderField.ISSUED))).to(torch.float32)
     return {
-        "orders_sent": told.expand(batch, queue, roster.num_packs, -1).clone(),
-        "orders_heard": told.expand(batch, roster.num_mechs if command.enabled else 0, -1).clone(),
+        "orders_sent": columns.expand(batch, queue, roster.num_packs, -1).clone(),
+        "orders_heard": columns.expand(batch, roster.num_mechs if command.enabled else 0, -1).clone(),
     }
 
 
@@ -327,14 +327,14 @@ def is_off(name: str, leaf: Tensor) -> bool:
 
 def leaves_of(state: State) -> dict[str, Tensor]:
     """Every tensor of a state by its dotted name, without terrain and what `is_off`."""
-    found: dict[str, Tensor] = {}
+    leaves: dict[str, Tensor] = {}
     for name in State.__dataclass_fields__:
         part = getattr(state, name)
         if isinstance(part, Tensor):
-            found |= {} if is_off(name, part) else {name: part}
+            leaves |= {} if is_off(name, part) else {name: part}
         elif not isinstance(part, Terrain):
-            found |= {f"{name}.{leaf}": value for leaf, value in part.items()}
-    return found
+            leaves |= {f"{name}.{leaf}": value for leaf, value in part.items()}
+    return leaves
 
 
 def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:

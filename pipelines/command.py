@@ -224,7 +224,7 @@ def converse(
     """
     say(session.begin())
     if session.pace is not None:
-        say(session.pace.told())
+        say(session.pace.as_json())
     while not session.is_over:
         say(session.report())
         for line in waiting(lines, clock, session.pace):

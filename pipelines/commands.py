@@ -112,25 +112,25 @@ class Fingerprint:
         print(fingerprint())
 
 
-def format_report(found: CheckpointReport) -> list[str]:
-    lines = [f"checkpoint  {found.path}"]
-    if found.claims:
-        claims, env, counters = found.claims, found.claims["env"], found.claims["counters"]
+def format_report(report: CheckpointReport) -> list[str]:
+    lines = [f"checkpoint  {report.path}"]
+    if report.claims:
+        claims, env, counters = report.claims, report.claims["env"], report.claims["counters"]
         sizes, model, processes = claims["group_sizes"], claims["model"], claims["processes"]
         lines += [
             f"schema      {claims['schema']} version {claims['version']}",
             f"trained     {', '.join(f'{value} {name}' for name, value in counters.items())}",
-            f"rules       version {found.versions[RULES]}, map maker {found.versions[MAP_MAKER]}",
+            f"rules       version {report.versions[RULES]}, map maker {report.versions[MAP_MAKER]}",
             f"battle      {sizes.get('blue')} against {sizes.get('red')}, world {env.get('world')}",
             f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
             f"layout      {claims['layout_hash']}",
-            *provenance_lines(found.provenance),
+            *provenance_lines(report.provenance),
             f"goes on     {f'with its battles, processes: {processes}' if processes else 'without its battles'}",
         ]
-    for file in found.files:
+    for file in report.files:
         size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
         lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values hold'}")
-    return [*lines, "it holds" if found.is_valid else "it does not hold"]
+    return [*lines, "it holds" if report.is_valid else "it does not hold"]
 
 
 def provenance_lines(provenance: dict[str, list[str]]) -> list[str]:

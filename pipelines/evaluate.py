@@ -105,25 +105,27 @@ class Evaluate:
                 evaluation = commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents)
         self._print(evaluation)
 
-    def _print(self, found: Evaluation) -> None:
+    def _print(self, evaluation: Evaluation) -> None:
         if self.json:
-            print(json.dumps(found.as_json()))
+            print(json.dumps(evaluation.as_json()))
             return
         label = f"task {self.task}" if self.task else f"scenario {', '.join(self.scenario)}"
-        source = f"{label} ({found.fingerprint})" if self.league is None else f"league {self.league}"
+        source = f"{label} ({evaluation.fingerprint})" if self.league is None else f"league {self.league}"
         show(
-            table_rows(found), False, f"{self.policy}, {source}: share won with its 95 % interval over pairs of battles"
+            table_rows(evaluation),
+            False,
+            f"{self.policy}, {source}: share won with its 95 % interval over pairs of battles",
         )
-        terminal().print(met_line(found.met), markup=False, highlight=False)
-        if self.task and not found.by_protocol:
+        terminal().print(met_line(evaluation.met), markup=False, highlight=False)
+        if self.task and not evaluation.by_protocol:
             terminal().print("opponents, seeds or split are not those of the task: this is no figure of the task")
 
 
-def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
-    sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if found.by_side else ()
+def table_rows(evaluation: Evaluation) -> Sequence[dict[str, Any]]:
+    sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if evaluation.by_side else ()
     return [
         {"against": row["opponent"], **{name: rounded(row[name], 3) for name in (*COLUMNS, *sides)}}
-        for row in found.rows()
+        for row in evaluation.rows()
     ]
 
 

@@ -74,12 +74,12 @@ def bar(total: float, unit: str, quiet: bool = False) -> Iterator[Bar]:
 class CountedFile(io.RawIOBase):
     """A file that tells a bar how much of it was read, MB."""
 
-    def __init__(self, file: BinaryIO, shown: Bar) -> None:
-        self.file, self.shown = file, shown
+    def __init__(self, file: BinaryIO, progress: Bar) -> None:
+        self.file, self.progress = file, progress
 
     def read(self, size: int = -1) -> bytes:
         data = self.file.read(size)
-        self.shown.advance(len(data) / 1e6)
+        self.progress.advance(len(data) / 1e6)
         return data
 
 

@@ -73,11 +73,11 @@ class StrangersArgs:
             return
         self._print(evaluation)
 
-    def _print(self, found: StrangersEvaluation) -> None:
-        record, unit = found.record, found.scores["unit"]
+    def _print(self, evaluation: StrangersEvaluation) -> None:
+        record, unit = evaluation.record, evaluation.scores["unit"]
         rows = [
             {name: rounded(cell, 3) if isinstance(cell, float) else cell for name, cell in row.items()}
-            for row in found.rows()
+            for row in evaluation.rows()
         ]
         policy = record["runs"][0]["policy"]
         show(rows, False, f"{policy}, {record['task']} ({record['fingerprint']}): 95 % intervals, a {unit} is the unit")

@@ -25,7 +25,7 @@ from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.errors import shown as short
+from echelon.runtime.errors import quoted as short
 from echelon.runtime.files import check_writable, json_bytes, write_whole
 from echelon.runtime.limits import Limits, check_settings
 from echelon.view.page import write_page
@@ -98,25 +98,27 @@ class WhatIfCommand:
             self.show(result, replay)
         log.unlink(missing_ok=True)
 
-    def show(self, found: WhatIf, replay: Replay) -> None:
+    def show(self, result: WhatIf, replay: Replay) -> None:
         """Print the moments, the spans in which most was decided, and what the mechs were worth."""
         console = terminal()
-        console.print(f"{found.blue} (blue) against {found.red}, seed {found.seed}: share of {found.branches} battles")
+        console.print(
+            f"{result.blue} (blue) against {result.red}, seed {result.seed}: share of {result.branches} battles"
+        )
         console.print("that blue wins from each moment on, and its 95 % interval")
-        for row in found.as_json()["moments"]:
+        for row in result.as_json()["moments"]:
             full = round(BAR * row["blue"])
             interval = f"{row['blue']:4.0%} ({row['low']:4.0%} to {row['high']:4.0%})"
             console.print(f"{row['s']:6.1f} s  {'#' * full:.<{BAR}}  {interval}")
-        for begin, end, change in found.swings():
+        for begin, end, change in result.swings():
             deaths = "; ".join(happened(replay, self.battle - 1, begin, end)) or "nobody falls"
             console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {deaths}")
-        for row in found.as_json()["deaths"]:
+        for row in result.as_json()["deaths"]:
             change, low, high = (100 * row[name] for name in ("difference", "low", "high"))
             death = f"{mech_name(replay, row['mech'])} dies at {row['s']:g} s: had it lived"
             console.print(f"{death}, {change:+.0f} points for blue ({low:+.0f} to {high:+.0f})")
-        if found.at_s is not None:
-            title = f"What changes for blue, in points, if a mech does or is so from {found.at_s:g} s on"
-            show(mech_rows(found, replay), False, title)
+        if result.at_s is not None:
+            title = f"What changes for blue, in points, if a mech does or is so from {result.at_s:g} s on"
+            show(mech_rows(result, replay), False, title)
 
 
 @dataclass(frozen=True)
@@ -194,23 +196,23 @@ def chosen_replay(file: Path, battle: int) -> Replay:
     return replay
 
 
-def with_odds(replay: Replay, index: int, found: WhatIf) -> Replay:
+def with_odds(replay: Replay, index: int, result: WhatIf) -> Replay:
     """The replay, with blue's share at the moments of a battle in what is told of it."""
-    record = found.as_json()
+    record = result.as_json()
     rows = record["moments"]
-    odds = {"branches": found.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
+    odds = {"branches": result.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
     odds |= {name: record[name] for name in ("at_s", "mechs", "deaths")}
     battles = list(replay.battles)
     battles[index] = replace(battles[index], about={**battles[index].about, "odds": odds})
     return Replay(replay.about, battles)
 
 
-def mech_rows(found: WhatIf, replay: Replay) -> list[dict[str, str]]:
+def mech_rows(result: WhatIf, replay: Replay) -> list[dict[str, str]]:
     """A row a mech: what its doing otherwise changes, with the ends of the interval."""
     rows = []
     for n in range(len(replay.about["mechs"])):
         row = {"mech": mech_name(replay, n)}
-        for name, tensors in found.mechs.items():
+        for name, tensors in result.mechs.items():
             change, low, high = (100 * float(tensors[key][n]) for key in ("difference", "low", "high"))
             row[name.replace("_", " ")] = f"{change:+.0f} ({low:+.0f} to {high:+.0f})"
         rows.append(row)

@@ -111,13 +111,13 @@ class LineCommander(TensorDictModuleBase):
         """Decide for `[..., A]` mechs, with any batch dimensions before A."""
         view = look(team, self.size, self.longest_vox)
         time_s = column(team.get(("observation", "ego")), layout.EGO, "time") * self.longest_s
-        slots, found = self.choose(view)
-        which, holds = self.step_of(view, time_s, slots, found)
+        slots, has_target = self.choose(view)
+        which, holds = self.step_of(view, time_s, slots, has_target)
 
         def of_step(values: Tensor) -> Tensor:
             return values.gather(-1, which[..., None]).squeeze(-1)
 
-        target, known = aim_at(view.contacts, of_step(slots)), of_step(found) & holds
+        target, known = aim_at(view.contacts, of_step(slots)), of_step(has_target) & holds
         team.set("action", self.act(view, target, known, which, holds))
         return team
 
@@ -141,20 +141,20 @@ class LineCommander(TensorDictModuleBase):
         nearness = torch.where(matches, -contacts.distance[..., None, :], NOBODY)
         return nearness.argmax(-1), matches.any(-1)
 
-    def step_of(self, view: View, time_s: Tensor, slots: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+    def step_of(self, view: View, time_s: Tensor, slots: Tensor, has_target: Tensor) -> tuple[Tensor, Tensor]:
         """`[..., A]` the first step whose conditions hold, and whether there is one."""
         mechs = time_s.shape[-1]
 
         def fact(name: str) -> Tensor:
             return self.facts(f"step_{name}", mechs)
 
-        distance = torch.where(found, view.contacts.distance.gather(-1, slots), FAR_VOX)
+        distance = torch.where(has_target, view.contacts.distance.gather(-1, slots), FAR_VOX)
         circle, heat, time = fact("inside"), view.heat[..., None], time_s[..., None] + SOON_S
         to_center = length(view.position[..., None, :] - circle[..., :2])
         holds = (time >= fact("from_s")) & (time < fact("until_s"))
         holds = holds & (heat >= fact("heat_above")) & (heat <= fact("heat_below"))
         holds = holds & (distance >= fact("range_above")) & (distance <= fact("range_below"))
-        holds = holds & ((fact("target_is") == 0) | found) & (to_center <= circle[..., 2])
+        holds = holds & ((fact("target_is") == 0) | has_target) & (to_center <= circle[..., 2])
         return holds.long().argmax(-1), holds.any(-1)
 
     def act(self, view: View, target: Target, known: Tensor, which: Tensor, holds: Tensor) -> Tensor:

@@ -145,20 +145,20 @@ def look_at_contacts(contacts: Tensor, velocity: Tensor, longest_vox: float) -> 
     """Read the first slots of the contact table `[B, A, C, F]` of mechs that move at `velocity [B, A, 2]`."""
     rows = contacts[..., :PREFERENCES, :]
 
-    def told(name: str) -> Tensor:
+    def feature_of(name: str) -> Tensor:
         return column(rows, layout.CONTACT, name)
 
-    offset = told("rel_pos") * longest_vox
+    offset = feature_of("rel_pos") * longest_vox
     return Contacts(
         offset=offset,
         distance=length(offset),
-        velocity=told("rel_vel")[..., :2] * SPEED_SCALE + velocity[..., None, :],
-        facing=told("rel_yaw_sin_cos").flip(-1),
-        hostile=told("hostile") > 0,
-        clear=told("detail") > 0,
-        painted=told("painted") > 0,
-        hp=told("hp"),
-        hull=told("hull"),
+        velocity=feature_of("rel_vel")[..., :2] * SPEED_SCALE + velocity[..., None, :],
+        facing=feature_of("rel_yaw_sin_cos").flip(-1),
+        hostile=feature_of("hostile") > 0,
+        clear=feature_of("detail") > 0,
+        painted=feature_of("painted") > 0,
+        hp=feature_of("hp"),
+        hull=feature_of("hull"),
     )
 
 

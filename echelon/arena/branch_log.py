@@ -20,14 +20,14 @@ class BranchLog:
 
     Args:
         path: None keeps them in memory alone.
-        told: what is played, by its `repr`.
+        identity: what is played, by its `repr`.
     """
 
-    def __init__(self, path: Path | None, told: Sequence[object]) -> None:
+    def __init__(self, path: Path | None, identity: Sequence[object]) -> None:
         self.path, self.winners = path, list[Winner]()
         if path is None:
             return
-        head = hashlib.sha256(repr((RULES_VERSION, *told)).encode()).hexdigest()
+        head = hashlib.sha256(repr((RULES_VERSION, *identity)).encode()).hexdigest()
         text = read_file(path).decode(errors="replace") if path.exists() else ""
         file_head, *lines = text[: text.rfind("\n") + 1].split("\n")
         letters = "".join(lines) if file_head == head else ""

@@ -41,17 +41,19 @@ def read_claims(path: Path, check: Check, limit: int = MAX_JSON_BYTES) -> dict[s
     return dict(claims)
 
 
-def require_same_rules(told: Mapping[str, Any], where: str) -> None:
+def require_same_rules(claimed: Mapping[str, Any], where: str) -> None:
     """Refuse what was played under other rules, or on maps of another maker, than today's."""
     name, _, field = where.partition(": ")
     with as_file_error(name):
-        versions = stored_versions(told, field)
+        versions = stored_versions(claimed, field)
     expect(versions == current_versions(), where, f"of {current_versions()}", versions)
 
 
-def require_same(ours: Any, told: Any, where: str, ours_with: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
+def require_same(
+    ours: Any, claimed: Any, where: str, ours_with: Mapping[str, Any], made_with: Mapping[str, Any]
+) -> None:
     """Refuse numbers, or battles, that are not those found here, and say with what both were found."""
-    difference = first_difference(ours, told, where)
+    difference = first_difference(ours, claimed, where)
     if difference:
         local, remote = (f"torch {versions['torch']} on {versions['device']}" for versions in (ours_with, made_with))
         raise FileError(f"{difference}; fought with {local}, made with {remote}")

@@ -211,13 +211,13 @@ def watched(own: View, foe: View, emit: Tensor) -> Tensor:
     return torch.stack([exact.sum(torch.where(is_alive, quantity, 0.0), -1) for quantity in quantities], -1).double()
 
 
-def numbers_of(found: Evaluation, totals: Mapping[str, float], config: EnvConfig) -> dict[str, float]:
+def numbers_of(evaluation: Evaluation, totals: Mapping[str, float], config: EnvConfig) -> dict[str, float]:
     """The numbers of a style by name.
 
     Args:
         totals: `Watcher.totals` of the battles of the evaluation.
     """
-    results, weapons = list(found.results.values()), config.catalog.weapons
+    results, weapons = list(evaluation.results.values()), config.catalog.weapons
     own_stats, foe = ([result.mean_stats(x=x) for result in results] for x in (True, False))
     battles = results[0].battles
     sums = {name: battles * math.fsum(stats[name] for stats in own_stats) for name in own_stats[0]}

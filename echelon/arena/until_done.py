@@ -121,7 +121,7 @@ def captured(
     battles, at_decision = StaticBattles(env, now), torch.zeros(1, dtype=torch.int64, device=env.device)
 
     def decide_and_step() -> None:
-        observation = battles.shown.copy()
+        observation = battles.current.copy()
         decide(observation, at_decision)
         after = battles.step(observation)
         endings.note(after, lambda ends: state_hash(env.state)[:, None])

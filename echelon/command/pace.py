@@ -31,7 +31,7 @@ class Pace:
         self._steps = 0
         self._due = -math.inf
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """A message of type `pace`: how the battles go on."""
         return {"type": "pace", "paused": self.is_paused, "speed": self.speed}
 

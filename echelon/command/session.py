@@ -9,7 +9,7 @@ from echelon.command.pace import FIELDS as PACE_FIELDS
 from echelon.command.pace import Pace
 from echelon.command.parse import FIRE_NAMES, KIND_NAMES
 from echelon.command.port import CommandPort
-from echelon.runtime.errors import ConfigError, shown
+from echelon.runtime.errors import ConfigError, quoted
 
 SCHEMA = 1
 """Raised when a message begins to mean something else."""
@@ -84,14 +84,14 @@ class Session:
             message = json.loads(line)
         except (ValueError, RecursionError):
             example = '{"orders": [{"pack": 0, "kind": "hold"}]}'
-            return self._refuse([f"a line must be JSON such as {example}, got {shown(line[:80])}"])
+            return self._refuse([f"a line must be JSON such as {example}, got {quoted(line[:80])}"])
         if not isinstance(message, dict) or message.keys() - {*self._fields}:
-            return self._refuse([f"a line must be an object of {', '.join(self._fields)}, got {shown(message)}"])
+            return self._refuse([f"a line must be an object of {', '.join(self._fields)}, got {quoted(message)}"])
         number, orders = message.get("number", self.number), message.get("orders", [])
         if type(number) is not int or not 0 <= number <= self.number:
-            return self._refuse([f"number must be 0..{self.number}, that of a report, got {shown(number)}"])
+            return self._refuse([f"number must be 0..{self.number}, that of a report, got {quoted(number)}"])
         if not isinstance(orders, list) or len(orders) > MOST_ORDERS:
-            return self._refuse([f"orders must be a list of at most {MOST_ORDERS:,}, got {shown(orders)}"])
+            return self._refuse([f"orders must be a list of at most {MOST_ORDERS:,}, got {quoted(orders)}"])
         is_paced = self.pace is not None and any(name in message for name in PACE_FIELDS)
         try:
             if self.pace is not None and is_paced:
@@ -106,7 +106,7 @@ class Session:
         self.late += accepted if number < self.number else 0
         if refused:
             return self._refuse(refused)
-        return self.pace.told() if self.pace is not None and is_paced else None
+        return self.pace.as_json() if self.pace is not None and is_paced else None
 
     def _refuse(self, lines: list[str]) -> dict[str, Any]:
         self.refused += len(lines)

@@ -34,7 +34,7 @@ from echelon.env.views.transforms import FlatObservation
 from echelon.env.views.view import ObservationForm
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime import version
-from echelon.runtime.errors import require, shown
+from echelon.runtime.errors import quoted, require
 from echelon.runtime.files import (
     FileError,
     as_file_error,
@@ -218,7 +218,7 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
     claims = claims if isinstance(claims, dict) else {}
     for key, expected in (("schema", SCHEMA), ("version", VERSION)):
         if claims.get(key) != expected:
-            raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a dataset?")
+            raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: is this a dataset?")
     env, commanders = claims.get("env"), claims.get("commanders")
     is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
     holds = is_list and all(isinstance(entry, str) and 0 < len(entry) <= LONGEST_NAME for entry in commanders)

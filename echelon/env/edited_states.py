@@ -17,7 +17,7 @@ from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import SORT_MODES, Act
 from echelon.runtime import noise
-from echelon.runtime.errors import ConfigError, require, shown
+from echelon.runtime.errors import ConfigError, quoted, require
 from echelon.sim.model import SimModel
 from echelon.sim.movement import overlap
 from echelon.sim.terrain import hits_terrain
@@ -120,7 +120,7 @@ def refuse_where(
     leaves, at = leaves_of(state), bad.nonzero()[0].tolist()
     suffix = f" of {names[at[1]]}" if bad.dim() > 1 and bad.shape[1] == len(names) else f" {at[1:]}" if at[1:] else ""
     actual = leaves[name][tuple(at)].tolist() if name in leaves else True
-    raise ConfigError(f"{what}: state.{name}{suffix} in battle {places[at[0]]} must be {limit}, got {shown(actual)}")
+    raise ConfigError(f"{what}: state.{name}{suffix} in battle {places[at[0]]} must be {limit}, got {quoted(actual)}")
 
 
 def check_edited(state: State, places: list[int], names: list[str], game: SimModel, what: str = "saved") -> None:

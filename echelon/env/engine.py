@@ -38,7 +38,7 @@ COMPILED = (
 class StepObserver(Protocol):
     """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
 
-    def opening(self, game: SimModel, state: State, shown: Mapping[str, Tensor]) -> None:
+    def opening(self, game: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
         """All battles begin: their constants, their state, and what `observe` showed of it."""
 
     def tick(self, state: State, log: step.Log) -> None:
@@ -49,7 +49,7 @@ class StepObserver(Protocol):
         self,
         state: State,
         orders: Orders,
-        shown: Mapping[str, Tensor],
+        streams: Mapping[str, Tensor],
         outcome: TensorDictBase,
         commands: Tensor | None,
     ) -> None:

@@ -295,7 +295,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
                 restore_ground(terrain, mask, begun.state.map_id, self.game.maps)
             begun = self.engine.observe_restarts(begun, selection or ByMask(mask))
         self.next_seed, self.state = begun.next_seed, begun.state
-        for key, value in begun.shown.items():
+        for key, value in begun.leaves.items():
             td.set(key, value)
         for group in self.group_map:
             for key in self._memory_keys(group):

@@ -80,10 +80,10 @@ def held_state(moves: Tensor, before: State, after: State) -> State:
     return after.replace(**{name: rows.replaced(getattr(before, name), getattr(after, name)) for name in names})
 
 
-def hold(moves: Tensor, played: TensorDictBase, shown: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
+def hold(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
     """Write into `played` what battles that do not move, `moves [B, 1]`, show: what was `shown`, and nothing `paid`."""
     mask = moves[:, 0]
-    for key in shown.keys(include_nested=True, leaves_only=True):
-        played.set(key, select(mask, played.get(key), shown.get(key)))
+    for key in before.keys(include_nested=True, leaves_only=True):
+        played.set(key, select(mask, played.get(key), before.get(key)))
     for key in paid:
         played.set(key, cleared(played.get(key), ~mask))

@@ -204,24 +204,24 @@ def _crowded(env: EchelonEnv) -> TensorDictBase:
     return tensordict
 
 
-def _write(shown: TensorDictBase, env: EchelonEnv, told: Tensor) -> TensorDictBase:
+def _write(observation: TensorDictBase, env: EchelonEnv, decisions: Tensor) -> TensorDictBase:
     """What is shown, with the actions `[B, N, D]` of both teams."""
     for group, span in env.teams.items():
-        shown.set((group, "action"), told[:, span])
-    return shown
+        observation.set((group, "action"), decisions[:, span])
+    return observation
 
 
-def _play(env: EchelonEnv, shown: TensorDictBase, told: Tensor) -> None:
-    """Play the decisions of actions `[T, B, N, D]`, from what is `shown` on."""
-    for action in told:
-        shown = env.step_and_maybe_reset(_write(shown, env, action))[1]
+def _play(env: EchelonEnv, observation: TensorDictBase, decisions: Tensor) -> None:
+    """Play the decisions of actions `[T, B, N, D]`, from `observation` on."""
+    for action in decisions:
+        observation = env.step_and_maybe_reset(_write(observation, env, action))[1]
 
 
-def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
+def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> State:
     """Play decisions by the environment's own functions, each compared; returns the state that they lead to.
 
     Args:
-        told: `[T, B, N, D]` actions.
+        decisions: `[T, B, N, D]` actions.
         into_buffers: whether streams are written to tensors that stay where they are, as captured decisions do: another
             graph, which takes as long to compile.
     """
@@ -235,7 +235,7 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
                 name: torch.cat([tensordict.get((group, "observation", name)) for group in env.teams], 1)
                 for name in layout.STREAMS
             }
-        _play(env, tensordict, told)
+        _play(env, tensordict, decisions)
     finally:
         env.stream_buffers = None
         for name, function in functions.items():
@@ -243,20 +243,20 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
     return env.state
 
 
-def _captures(env: EchelonEnv, told: Tensor, next_seed: Tensor, played: State | None) -> bool:
+def _captures(env: EchelonEnv, decisions: Tensor, next_seed: Tensor, played: State | None) -> bool:
     """Whether replays of a captured decision lead to the same state as calls; the graph is thrown away."""
     if played is None:
-        _play(env, _crowded(env), told)
+        _play(env, _crowded(env), decisions)
         played = env.state
         env.open_battles(next_seed)
     try:
-        static, inputs = StaticBattles(env, _crowded(env)), torch.empty_like(told[0])
+        static, inputs = StaticBattles(env, _crowded(env)), torch.empty_like(decisions[0])
 
         def decide() -> None:
-            static.restart(static.step(_write(static.shown.copy(), env, inputs)))
+            static.restart(static.step(_write(static.current.copy(), env, inputs)))
 
         graphed = GraphedFunction(decide, env.device, "a rehearsed decision")
-        for action in told:
+        for action in decisions:
             inputs.copy_(action)
             graphed("rehearsal")
         if graphed.is_graphed:

@@ -87,7 +87,7 @@ class Begun(NamedTuple):
     """The battles; the ground of those that began anew is yet to be restored."""
     fresh: State
     """The new battles alone, as opened."""
-    shown: Leaves
+    leaves: Leaves
     """What the teams are shown and told."""
 
 
@@ -95,7 +95,7 @@ def begin(
     chosen: ByMask | ByRow,
     next_seed: Tensor,
     state: State,
-    shown: Leaves,
+    leaves: Leaves,
     game: SimModel,
     drawn: Tensor,
     openings: Mapping[str, Tensor],
@@ -106,7 +106,7 @@ def begin(
         chosen: the battles.
         next_seed: `[B]` int64 seeds of the battles that begin.
         state: the battles that were there; nothing of it is written to.
-        shown: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
+        leaves: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
         game: with the maps.
         drawn, openings: of the `MapPool`.
     """
@@ -115,7 +115,7 @@ def begin(
     following = chosen.replaced(next_seed, following_seed(fresh.seed))
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     state = state.replace(**{name: chosen.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
-    first = first_shown(fresh, game, openings, shown.keys())
+    first = first_shown(fresh, game, openings, leaves.keys())
 
     def renewed(key: tuple[str, ...], old: Tensor) -> Tensor:
         if key in first:
@@ -123,7 +123,7 @@ def begin(
         blank = int(Winner.RUNNING) if key == WINNER else 0
         return chosen.replaced(old, torch.full_like(chosen.of(old), blank))
 
-    return Begun(following, state, fresh, {key: renewed(key, old) for key, old in shown.items()})
+    return Begun(following, state, fresh, {key: renewed(key, old) for key, old in leaves.items()})
 
 
 def with_first_observations(
@@ -136,9 +136,9 @@ def with_first_observations(
         teams: where each team sits on the mech axis.
     """
     first = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
-    observed = {key: chosen.replaced(old, first[key]) if key in first else old for key, old in begun.shown.items()}
+    observed = {key: chosen.replaced(old, first[key]) if key in first else old for key, old in begun.leaves.items()}
     slots = chosen.replaced(begun.state.focus_slots, fresh.focus_slots)
-    return begun._replace(state=begun.state.replace(focus_slots=slots), shown=observed)
+    return begun._replace(state=begun.state.replace(focus_slots=slots), leaves=observed)
 
 
 def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
@@ -167,7 +167,7 @@ class StaticBuffers:
     """`[B]` int64, as in `Begun`."""
     state: State
     """The ground is that of the battles themselves, which is changed in place anyway."""
-    shown: Leaves
+    leaves: Leaves
     """Entries of a tensordict, without observation streams, flags and memories."""
     is_init: Tensor
     """`[B, 1]` bool."""
@@ -189,7 +189,7 @@ class NextMemory(NamedTuple):
 def begin_into_buffers(
     which: Tensor,
     state: State,
-    shown: Leaves,
+    leaves: Leaves,
     remembered: Sequence[NextMemory],
     buffers: StaticBuffers,
     game: SimModel,
@@ -202,17 +202,17 @@ def begin_into_buffers(
 
     Args:
         which: `[B]` bool, the battles that begin anew.
-        state, shown: what the last decision left behind.
+        state, leaves: what the last decision left behind.
         remembered: what policies remember next. What is not among it stays as it is: nobody has written to it since
             the battles were reset.
     """
-    begun = begin_by_mask(which, buffers.next_seed, state, shown, game, drawn, openings)
+    begun = begin_by_mask(which, buffers.next_seed, state, leaves, game, drawn, openings)
     buffers.next_seed.copy_(begun.next_seed)
     values = leaves_of(begun.state)
     for name, buffer in leaves_of(buffers.state).items():
         buffer.copy_(values[name])
-    for key, buffer in buffers.shown.items():
-        buffer.copy_(begun.shown[key])
+    for key, buffer in buffers.leaves.items():
+        buffer.copy_(begun.leaves[key])
     buffers.is_init.copy_(which[:, None])
     for key, start, value in remembered:
         battles = slice(start, start + len(value))

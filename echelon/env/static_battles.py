@@ -22,13 +22,13 @@ class CalledBattles:
     """Battles whose tensors are new after each decision.
 
     Args:
-        shown: what the next decision is made from, as `step_and_maybe_reset` returns it.
+        current: what the next decision is made from, as `step_and_maybe_reset` returns it.
     """
 
     are_in_place = False
 
-    def __init__(self, env: EchelonEnv, shown: TensorDictBase) -> None:
-        self.env, self.shown = env, shown
+    def __init__(self, env: EchelonEnv, current: TensorDictBase) -> None:
+        self.env, self.current = env, current
 
     def step(self, decided: TensorDictBase) -> TensorDictBase:
         """`env.step_and_maybe_reset`, whose second result is shown after `restart`; returns what is under `next`."""
@@ -37,7 +37,7 @@ class CalledBattles:
 
     def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
         """Show what the next decision is made from; arguments as of `StaticBattles`."""
-        self.shown = self._following
+        self.current = self._following
 
 
 class StaticBattles:
@@ -49,41 +49,41 @@ class StaticBattles:
 
     Args:
         env: the environment, which from now on refers to these tensors.
-        shown: what the next decision is made from, as `step_and_maybe_reset` returns it.
+        current: what the next decision is made from, as `step_and_maybe_reset` returns it.
     """
 
-    def __init__(self, env: EchelonEnv, shown: TensorDictBase) -> None:
+    def __init__(self, env: EchelonEnv, current: TensorDictBase) -> None:
         self.env, self.groups = env, list(env.teams)
         with ordinary_tensors():
             leaves = {name: leaf.clone() for name, leaf in leaves_of(env.state).items()}
             self.state = with_leaves(env.state, leaves)
             self.next_seed = env.next_seed.clone()
-            self.shown = shown.clone()
+            self.current = current.clone()
             self.streams = {name: self._joined(name) for name in STREAMS}
         """Streams of all mechs, `[B, N, ...]` each, of which those of the groups are parts."""
-        keys = [key if isinstance(key, tuple) else (key,) for key in self.shown.keys(True, True)]
+        keys = [key if isinstance(key, tuple) else (key,) for key in self.current.keys(True, True)]
         rest = [key for key in keys if "observation" not in key and key[0] not in (*DONE_KEYS, "is_init")]
         self.buffers = StaticBuffers(
             next_seed=self.next_seed,
             state=self.state,
-            shown={key: self.shown.get(key) for key in rest if "memory" not in key},
-            is_init=self.shown.get("is_init"),
-            memories={key: self.shown.get(key) for key in rest if "memory" in key},
+            leaves={key: self.current.get(key) for key in rest if "memory" not in key},
+            is_init=self.current.get("is_init"),
+            memories={key: self.current.get(key) for key in rest if "memory" in key},
         )
         self._return()
 
     def _joined(self, name: str) -> Tensor:
         """`[B, N, ...]` a stream of all mechs; what is shown to the groups become parts of it."""
         keys = [(group, "observation", name) for group in self.groups]
-        stream = torch.cat([self.shown.get(key) for key in keys], 1)
+        stream = torch.cat([self.current.get(key) for key in keys], 1)
         for key, span in zip(keys, self.env.teams.values(), strict=True):
-            self.shown.set(key, stream[:, span])
+            self.current.set(key, stream[:, span])
         return stream
 
     def _return(self) -> None:
         """Let the environment refer to the tensors again."""
         self.env.state, self.env.next_seed = self.state, self.next_seed
-        self.env.show(self.shown)
+        self.env.show(self.current)
 
     @property
     def are_in_place(self) -> bool:
@@ -111,7 +111,7 @@ class StaticBattles:
         env, mask = self.env, after.get("done")[:, 0]
         if remembered is None:
             remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
-        following = {key: after.get(key) for key in self.buffers.shown}
+        following = {key: after.get(key) for key in self.buffers.leaves}
         with ordinary_tensors():
             env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._maps_drawn)
             restore_ground(self.state.terrain, mask, self.state.map_id, env.game.maps)

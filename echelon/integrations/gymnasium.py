@@ -133,14 +133,14 @@ class MechVectorEnv(VectorEnv):
             info[name][rows], info[f"_{name}"] = array, ended.copy()
         return {"final_obs": final_obs, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}
 
-    def _observation(self, shown: TensorDictBase) -> Any:
-        return arrays_of(shown["observation"].reshape(self.num_envs, *shown["observation"].shape[2:]))
+    def _observation(self, td: TensorDictBase) -> Any:
+        return arrays_of(td["observation"].reshape(self.num_envs, *td["observation"].shape[2:]))
 
-    def _infos(self, shown: TensorDictBase) -> dict[str, Any]:
+    def _infos(self, td: TensorDictBase) -> dict[str, Any]:
         everyone = np.ones(self.num_envs, dtype=bool)
-        infos = {"alive": shown["mask"].flatten().cpu().numpy(), "_alive": everyone}
+        infos = {"alive": td["mask"].flatten().cpu().numpy(), "_alive": everyone}
         if self.view.is_discrete:
-            infos |= {"action_mask": arrays_of(shown["action_mask"].flatten(0, 1)), "_action_mask": everyone.copy()}
+            infos |= {"action_mask": arrays_of(td["action_mask"].flatten(0, 1)), "_action_mask": everyone.copy()}
         return infos
 
     def _flat(self, values: Tensor) -> np.ndarray:
@@ -227,17 +227,17 @@ class TeamEnv(Rendered, gymnasium.Env):
         reward = float(next_td["agents", "reward"].mean())
         return self._observation(next_td), reward, terminated, truncated, self._info(next_td)
 
-    def _observation(self, shown: TensorDictBase) -> np.ndarray:
-        return shown["agents", "observation"].flatten().cpu().numpy()
+    def _observation(self, td: TensorDictBase) -> np.ndarray:
+        return td["agents", "observation"].flatten().cpu().numpy()
 
-    def _info(self, shown: TensorDictBase) -> dict[str, Any]:
+    def _info(self, td: TensorDictBase) -> dict[str, Any]:
         info = {
-            "alive": shown["agents", "mask"].cpu().numpy(),
-            "winner": int(shown["outcome", "winner"]),
-            "won": bool(shown["outcome", "won"]),
+            "alive": td["agents", "mask"].cpu().numpy(),
+            "winner": int(td["outcome", "winner"]),
+            "won": bool(td["outcome", "won"]),
         }
         if self.view.is_discrete:
-            info["action_mask"] = arrays_of(shown["agents", "action_mask"])
+            info["action_mask"] = arrays_of(td["agents", "action_mask"])
         return info
 
 

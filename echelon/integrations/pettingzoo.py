@@ -125,7 +125,7 @@ class ParallelBattle(Rendered, ParallelEnv):
             self.view.set_seed(seed)
         self.agents = list(self.possible_agents)
         td = self.view.reset()
-        result = self._told(td[0], self.agents)
+        result = self._results(td[0], self.agents)
         self._show()
         return result
 
@@ -135,7 +135,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         agents = self.agents
         action = TensorDict({"action": self._action(actions)}, self.view.batch_size, device=self.view.device)
         next_td = self.view.step(action)["next"][0]
-        observations, infos = self._told(next_td, agents)
+        observations, infos = self._results(next_td, agents)
         rewards = self._of(agents, next_td["reward"][:, 0])
         terminated, truncated = (self._of(agents, next_td[flag][:, 0]) for flag in ("terminated", "truncated"))
         if self.death == "terminates":
@@ -161,13 +161,13 @@ class ParallelBattle(Rendered, ParallelEnv):
         """`[S]` float32: what all mechs know of themselves, as it was last shown."""
         return self._state.copy()
 
-    def _told(self, shown: TensorDictBase, agents: Sequence[str]) -> tuple[dict, dict]:
+    def _results(self, td: TensorDictBase, agents: Sequence[str]) -> tuple[dict, dict]:
         """Observations and infos of some agents, from what is shown of all `[n]`."""
-        self._state = arrays_of(shown["state"][0])
-        observations = [arrays_of(row) for row in shown["observation"].unbind(0)]
-        alive, winner = shown["mask"].tolist(), int(shown["outcome", "winner"][0])
+        self._state = arrays_of(td["state"][0])
+        observations = [arrays_of(row) for row in td["observation"].unbind(0)]
+        alive, winner = td["mask"].tolist(), int(td["outcome", "winner"][0])
         if self.view.is_discrete:
-            masks = arrays_of(shown["action_mask"])
+            masks = arrays_of(td["action_mask"])
             observations = [
                 {"observation": observation, "action_mask": mask}
                 for observation, mask in zip(observations, masks, strict=True)

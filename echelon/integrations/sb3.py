@@ -59,9 +59,9 @@ class MechVecEnv(VecEnv):
             infos[row].update({k: v[row] for k, v in env_infos["final_info"].items() if not k.startswith("_")})
         return observations, rewards.astype(np.float32), ended, infos
 
-    def _infos(self, told: dict[str, Any]) -> list[dict[str, Any]]:
-        self._masks = told.get("action_mask")
-        return [{"alive": alive} for alive in told["alive"].tolist()]
+    def _infos(self, info: dict[str, Any]) -> list[dict[str, Any]]:
+        self._masks = info.get("action_mask")
+        return [{"alive": alive} for alive in info["alive"].tolist()]
 
     def action_masks(self) -> np.ndarray:
         if self._masks is None:

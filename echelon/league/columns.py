@@ -10,7 +10,7 @@ from echelon.league.database import CHANGES, KINDS
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
 from echelon.rules.versions import current_versions, stored_versions
-from echelon.runtime.errors import shown
+from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, as_file_error, expect, parse_json
 from echelon.runtime.json_checks import SHA256, Rule, integer, matching, number, one_of, optional, text
 
@@ -120,7 +120,7 @@ def check_row(where: str, row: Any, rules: Rules) -> None:
     """Check that a row has a value of every rule, and no other."""
     if not isinstance(row, dict) or row.keys() != rules.keys():
         keys = list(row) if isinstance(row, dict) else row
-        raise FileError(f"{where} must hold {', '.join(rules)}, got {shown(keys)}")
+        raise FileError(f"{where} must hold {', '.join(rules)}, got {quoted(keys)}")
     check_values(where, row, rules)
 
 

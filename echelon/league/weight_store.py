@@ -33,21 +33,21 @@ class WeightStore:
             raise FileError(f"{FOLDER}: expected a sha256 in hexadecimal, got {digest!r}")
         return self.folder / digest
 
-    def add(self, found: Checkpoint) -> str:
+    def add(self, checkpoint: Checkpoint) -> str:
         """Validate the policy of a checkpoint, copy it into the store and return its sha256. Idempotent.
 
         Raises:
             FileError: the checkpoint is invalid, or cannot be copied; then nothing of it is in the store.
         """
-        found.policy()
-        digest = str(found.claims["files"][POLICY])
+        checkpoint.policy()
+        digest = str(checkpoint.claims["files"][POLICY])
         path = self.path(digest)
         if path.exists():
             return digest
         try:
             with new_folder(path, self.folder / f".{digest}.{os.getpid()}") as draft:
                 for name in (CLAIMS, POLICY):
-                    write_through(draft / name, read_file(found.path / name))
+                    write_through(draft / name, read_file(checkpoint.path / name))
         except FileError:
             if not path.exists():  # else another process was faster; its content is identical
                 raise

@@ -13,7 +13,7 @@ from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.orders import Discipline, OrderField, OrderKind, action_width
 from echelon.rules.roster import build_formation
-from echelon.runtime.errors import shown
+from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, expect
 
 Shape = tuple[int, ...]
@@ -84,7 +84,7 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
         )
         if not fits:
             sides = " x ".join(f"at most {high}" if least is None else f"{least}" for least, high in wanted)
-            raise FileError(f"{where}: {key} must be of shape {sides}, got {shown(got_shape)}")
+            raise FileError(f"{where}: {key} must be of shape {sides}, got {quoted(got_shape)}")
     if listed["contacts"][1] != listed["contact_facts"][1]:
         raise FileError(f"{where}: contact_facts must be of the shape of contacts, got another")
     check_observations(where, listed, sizes)
@@ -99,7 +99,7 @@ def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], size
         count = int(np.prod(shape[2:], dtype=np.float64))
         if kind not in ("F16", "BOOL") or shape[:2] != (moments, mechs) or count > MANY:
             limit = f"float16 or bool, of shape {moments} x {mechs} x at most {MANY} numbers"
-            raise FileError(f"{where}: {key} must be of {limit}, got {SHOWN_AS.get(kind, kind)} of {shown(shape)}")
+            raise FileError(f"{where}: {key} must be of {limit}, got {SHOWN_AS.get(kind, kind)} of {quoted(shape)}")
 
 
 def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:

@@ -22,7 +22,7 @@ from echelon.rules.roster import build_formation
 from echelon.rules.specs import LOOKS
 from echelon.rules.versions import stored_versions
 from echelon.runtime import version
-from echelon.runtime.errors import shown
+from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, as_file_error, expect, parse_json, write_whole
 from echelon.runtime.json_checks import (
     FLAG,
@@ -86,7 +86,7 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
     expect(isinstance(claims, dict), f"{name}: claims", "an object", claims)
     for key, expected in (("schema", SCHEMA), ("version", VERSION)):
         if claims.get(key) != expected:
-            raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a replay?")
+            raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: is this a replay?")
     replay = claims.get("replay")
     expect(isinstance(replay, dict), f"{name}: replay", "an object", replay)
     env = replay.get("env")
@@ -127,7 +127,7 @@ def check_types(name: str, claims: dict[str, Any]) -> None:
     for key, kind in TYPES.items():
         expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
     if claims[HASH] != claims_digest(claims):
-        raise FileError(f"{name}: {HASH} mismatch: expected {shown(claims[HASH])}, got {claims_digest(claims)}")
+        raise FileError(f"{name}: {HASH} mismatch: expected {quoted(claims[HASH])}, got {claims_digest(claims)}")
     WORD(f"{name}: written_by", claims["written_by"])
 
 
@@ -249,7 +249,7 @@ def read(path: Path) -> Replay:
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
     ((claims, all_sizes),), found_hash = parsed, digest(arrays)
     if found_hash != claims["sha256"]:
-        raise FileError(f"{name}: sha256 mismatch: expected {shown(claims['sha256'])}, got {found_hash}")
+        raise FileError(f"{name}: sha256 mismatch: expected {quoted(claims['sha256'])}, got {found_hash}")
     battles = []
     for b, sizes in enumerate(all_sizes):
         battle_arrays = of_battle(b, arrays)

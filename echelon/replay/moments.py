@@ -109,9 +109,9 @@ def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
         Fact.LEGGED: alive & (now["leg_hp"] <= 0),
         Fact.SUPPRESSED: alive & (now["suppressed"] > 0),
         Fact.VENTING: now["vent"] & alive & ~is_fallen & ~shut_down,
-        Fact.ECM: told(now, "ecm") > 0,
-        Fact.ECCM: told(now, "eccm") > 0,
-        Fact.IN_ZONE: told(now, "in_zone") > 0,
+        Fact.ECM: ego_feature(now, "ecm") > 0,
+        Fact.ECCM: ego_feature(now, "eccm") > 0,
+        Fact.IN_ZONE: ego_feature(now, "in_zone") > 0,
         Fact.UNDER_FIRE: alive & (now["under_fire"] > 0),
     }
     return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in bits.items()]).astype(np.uint16)
@@ -137,7 +137,7 @@ def ways_known(now: Arrays, game: SimModel) -> np.ndarray:
     slots = now["contacts"]
     if game.config.observation_mode == "full":
         return np.zeros(slots.shape, np.int64)
-    quality = told(now, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
+    quality = ego_feature(now, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
     sources = {
         Shown.SIGHT: now["lines"],
         Shown.RADAR: on_radar(now, quality, game),
@@ -150,7 +150,7 @@ def ways_known(now: Arrays, game: SimModel) -> np.ndarray:
     return np.where((slots >= 0) & ~is_intel, slot_bits, 0)
 
 
-def told(now: Arrays, name: str) -> np.ndarray:
+def ego_feature(now: Arrays, name: str) -> np.ndarray:
     """`[T + 1, N]` a feature of the ego stream that has one column."""
     return now["ego"][..., layout.columns(layout.EGO, name).start]
 
@@ -174,7 +174,7 @@ def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: a hostile that is hot or jams, with no smoke between."""
     roster, pairs = game.roster, game.roster.everyone
     hot = now["heat"] > game.rules.bloom_heat * roster.heat_cap.cpu().numpy()
-    glows = hot | (told(now, "ecm") > 0) | (told(now, "eccm") > 0)
+    glows = hot | (ego_feature(now, "ecm") > 0) | (ego_feature(now, "eccm") > 0)
     glowing = glows[:, None] & roster.hostile.cpu().numpy()
     if not game.config.features.smoke or now["cloud_pos"].shape[1] == 0:
         return glowing

@@ -58,7 +58,7 @@ class Recorder:
 
     # What an environment tells its observer
 
-    def opening(self, game: SimModel, state: State, shown: Mapping[str, Tensor]) -> None:
+    def opening(self, game: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
         """Battles begin: keep their first moment, and forget any kept before."""
         require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
         self.game = game
@@ -73,7 +73,7 @@ class Recorder:
         stats = {"stats": unpaid.new_zeros((*state.shape, 2, len(stat_names(game.catalog))))}
         orders = idle(state.shape[0], game.roster, game.config)
         self._ticks, self._values, self._commands = [], [], []
-        self._moments = [self._keep(state, orders, shown, {**verdict, **stats})]
+        self._moments = [self._keep(state, orders, streams, {**verdict, **stats})]
         self._ground = [self._keep_ground(state)]
 
     def tick(self, state: State, log: Log) -> None:
@@ -105,14 +105,14 @@ class Recorder:
         self,
         state: State,
         orders: Orders,
-        shown: Mapping[str, Tensor],
+        streams: Mapping[str, Tensor],
         outcome: TensorDictBase,
         commands: Tensor | None,
     ) -> None:
         if self._full:
             return
         self._commands.append(None if commands is None else within_bounds(commands)[self._which])
-        self._moments.append(self._keep(state, orders, shown, outcome))
+        self._moments.append(self._keep(state, orders, streams, outcome))
         self._ground.append(self._keep_ground(state))
 
     def expect(self, values: Tensor) -> None:
@@ -127,7 +127,7 @@ class Recorder:
         return len(self._moments) > self.game.rules.max_decisions
 
     def _keep(
-        self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: Mapping[str, Any]
+        self, state: State, orders: Orders, streams: Mapping[str, Tensor], outcome: Mapping[str, Any]
     ) -> dict[str, Tensor]:
         """One moment of the battles that are recorded, `[R, ...]` by name."""
         mechs = state.mechs
@@ -135,10 +135,10 @@ class Recorder:
             **{name: getattr(mechs, name) for name in KEPT},
             **{name: getattr(orders, name) for name in ORDERED},
             "moves": torch.cat((orders.throttle, orders.thrust[..., None], orders.turn[..., None]), -1),
-            "contacts": shown["contact_mechs"],
-            "contact_facts": shown["contacts"][..., self._columns],
-            "lines": shown["clear_lines"],
-            "ego": shown["ego"],
+            "contacts": streams["contact_mechs"],
+            "contact_facts": streams["contacts"][..., self._columns],
+            "lines": streams["clear_lines"],
+            "ego": streams["ego"],
             "messages": state.messages,
             "score": state.score,
             "control": state.control,
@@ -146,7 +146,7 @@ class Recorder:
             "cloud_ttl": state.clouds.ttl,
             **{name: outcome[name] for name in ("winner", "reason", "stats", "reward")},
             **({"orders": state.orders_heard} if state.orders_heard.numel() else {}),
-            **({f"observation_{name}": shown[name] for name in STREAMS} if self.observations else {}),
+            **({f"observation_{name}": streams[name] for name in STREAMS} if self.observations else {}),
         }
         return {name: value[self._which] for name, value in values.items()}
 
@@ -203,12 +203,12 @@ def values_of(expected: np.ndarray) -> np.ndarray | None:
     return in_reward_units(np.concatenate((expected, np.full((1, 2), np.nan))))
 
 
-def commands_of(told: list[Tensor | None]) -> np.ndarray | None:
+def commands_of(decided: list[Tensor | None]) -> np.ndarray | None:
     """`[T, R, P, D]` what commanders said in each decision, 0 where they said nothing; None where they never did."""
-    example = next((command for command in told if command is not None), None)
+    example = next((command for command in decided if command is not None), None)
     if example is None:
         return None
-    return torch.stack([torch.zeros_like(example) if command is None else command for command in told]).cpu().numpy()
+    return torch.stack([torch.zeros_like(example) if command is None else command for command in decided]).cpu().numpy()
 
 
 def compact(stream: np.ndarray) -> np.ndarray:

@@ -112,7 +112,7 @@ def report_of(
     return {
         "name": one_line(trainer.folder.resolve().name),
         "state": state,
-        "told": told(trainer),
+        "told": run_summary(trainer),
         "progress": trainer.progress,
         "made": f"written {time.strftime('%Y-%m-%d %H:%M:%S')}",
         "origin": [[name, one_line(value)] for name, value in origin_of(trainer.device).items()],
@@ -136,7 +136,7 @@ def signs_of(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) ->
     return list(warning_signs(rows, trainer.config, trainer.progress).values()) if rows else []
 
 
-def told(trainer: Trainer) -> str:
+def run_summary(trainer: Trainer) -> str:
     """How far a run is and what it runs on, as one line."""
     counters, config = trainer.counters, trainer.config
     facts = [f"{counters.agent_steps:,} of {config.total_agent_steps:,} agent steps"]
@@ -320,15 +320,15 @@ def config_of(config: TrainConfig) -> dict[str, Any]:
     }
     nearest = min(changed_keys, key=lambda name: len(changed_keys[name]))
     changed, preset = set(changed_keys[nearest]), presets[nearest]
-    first = [[key, shown(options[key]), shown(preset.get(key))] for key in options if key in changed]
+    first = [[key, as_text(options[key]), as_text(preset.get(key))] for key in options if key in changed]
     # The catalog's numbers are hundreds.
     unchanged = [key for key in options if key not in changed and not key.startswith("env.catalog.")]
-    rest = [[key, shown(options[key]), None] for key in unchanged]
+    rest = [[key, as_text(options[key]), None] for key in unchanged]
     count = f"{len(first)} setting{'s' if len(first) != 1 else ''}"
     return {"told": f"{count} other than in the preset {nearest}:", "settings": [*first, *rest]}
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     text = one_line("none" if value in (None, "", []) else plain(value))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 

@@ -13,8 +13,7 @@ from echelon.arena.evaluator import BEST
 from echelon.arena.match import bootstrap_interval
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import POLICY, open_checkpoint
-from echelon.reports.data import duration
-from echelon.reports.data import shown as told
+from echelon.reports.data import as_text, duration
 from echelon.reports.plots import SHARES, Curve, title_of
 from echelon.reports.run_groups import Run, Statistic, grouped, interquartile_mean, middle
 from echelon.runtime.errors import one_line
@@ -140,8 +139,8 @@ def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str
 def settings_table(runs: Sequence[Run]) -> dict[str, Any]:
     """The settings in which runs differ, a column a run."""
     names = dict.fromkeys(name for run in runs for name in run.settings)
-    varied = [name for name in names if len({told(run.settings.get(name)) for run in runs}) > 1]
-    rows = [[name, *(told(run.settings.get(name)) for run in runs)] for name in varied]
+    varied = [name for name in names if len({as_text(run.settings.get(name)) for run in runs}) > 1]
+    rows = [[name, *(as_text(run.settings.get(name)) for run in runs)] for name in varied]
     note = "But for seeds, devices and what does not change what is learnt."
     if not varied:
         note = "The runs differ in nothing but seeds, devices and what does not change what is learnt."
@@ -165,11 +164,11 @@ def origin(folder: Path) -> list[str]:
     claims, counters = checkpoint.claims, checkpoint.counters
     contacts = [f"{kind} {', '.join(names)}" for kind, names in checkpoint.provenance.as_json().items() if names]
     return [
-        told(claims["settings"].get("seed")),
+        as_text(claims["settings"].get("seed")),
         f"{counters.agent_steps:,}",
         duration(counters.seconds),
-        told(claims.get("written_by")),
+        as_text(claims.get("written_by")),
         str(checkpoint.versions.rules),
-        told("; ".join(contacts)),
-        told(claims["files"][POLICY])[:HASH_LETTERS],
+        as_text("; ".join(contacts)),
+        as_text(claims["files"][POLICY])[:HASH_LETTERS],
     ]

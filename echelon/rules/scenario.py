@@ -128,7 +128,7 @@ def changes(settings: EnvConfig, preset: EnvConfig) -> dict[str, Any]:
         return {name: value for name, value in own.items() if value != other[name]}
 
     flat = {name: value for name, value in different(ours, theirs).items() if name not in (*PARTS, *FROM_UNITS)}
-    return flat | {part: found for part in PARTS if (found := different(ours[part], theirs[part]))}
+    return flat | {part: difference for part in PARTS if (difference := different(ours[part], theirs[part]))}
 
 
 def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) -> EnvConfig:

@@ -47,7 +47,7 @@ class Shown(reprlib.Repr):
         return f"an integer of {x.bit_length()} bits" if abs(x) >= 10**LONGEST_NUMBER else repr(x)
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A value as errors show it."""
     return cut(Shown().repr(value), LONGEST_VALUE)
 
@@ -62,7 +62,7 @@ class ConfigError(ValueError):
 def require(holds: bool, field_name: str, limit: str, value: object) -> None:
     """Raise `ConfigError` in one line unless `holds`."""
     if not holds:
-        raise ConfigError(f"{field_name} must be {limit}, got {shown(value)}")
+        raise ConfigError(f"{field_name} must be {limit}, got {quoted(value)}")
 
 
 def rounded(value: float, digits: int) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from echelon.runtime.errors import ConfigError, one_line, shown
+from echelon.runtime.errors import ConfigError, one_line, quoted
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_JSON_BYTES = 4 << 20
@@ -43,7 +43,7 @@ class FileError(ValueError):
 def expect(holds: bool, where: str, limit: str, value: object) -> None:
     """Raise `FileError` in one line unless `holds`: where, what was expected, what came."""
     if not holds:
-        raise FileError(f"{where} must be {limit}, got {shown(value)}")
+        raise FileError(f"{where} must be {limit}, got {quoted(value)}")
 
 
 @contextlib.contextmanager

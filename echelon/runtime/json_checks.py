@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.runtime.errors import shown
+from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, expect
 
 Check = Callable[[str, Any], None]
@@ -59,7 +59,7 @@ def optional(rule: Rule) -> Rule:
 
 def exactly(expected: Any) -> Rule:
     """This JSON value, numbers by their value, and no other."""
-    return Rule(shown(expected), lambda value: value == expected and type(value) in (type(expected), int))
+    return Rule(quoted(expected), lambda value: value == expected and type(value) in (type(expected), int))
 
 
 FLAG = Rule("true or false", lambda value: type(value) is bool)

@@ -84,8 +84,8 @@ def profiler() -> profile:
     return profile(activities=kinds, experimental_config=all_threads)
 
 
-def report(found: profile, out: Path) -> None:
-    events = write_trace(found, out)
+def report(recording: profile, out: Path) -> None:
+    events = write_trace(recording, out)
     console = Console(width=120)
     for title, rows in (
         ("parts, with all they call", totals(events)),
@@ -97,10 +97,10 @@ def report(found: profile, out: Path) -> None:
     console.print(f"trace {out}")
 
 
-def write_trace(found: profile, out: Path) -> list[dict[str, Any]]:
+def write_trace(recording: profile, out: Path) -> list[dict[str, Any]]:
     """Write the trace of a profile, and return its events."""
     with replacing(out) as path:
-        found.export_chrome_trace(str(path))
+        recording.export_chrome_trace(str(path))
         # The profiler does not tell that a disk was full.
         if not path.exists() or not (text := path.read_text()).rstrip().endswith("}"):
             raise FileError(f"{out}: cannot be written: the trace is incomplete")

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import safetensors.torch
 from torch import Tensor
 
-from echelon.runtime.errors import shown
+from echelon.runtime.errors import quoted
 from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, expect, open_file, parse_json
 
 MAX_TENSORS = 4096
@@ -111,7 +111,7 @@ def kind_and_shape(name: str, key: str, entry: Any) -> tuple[str, tuple[int, ...
     is_shape = isinstance(shape, list) and all(type(side) is int and 0 <= side < 2**40 for side in shape)
     if not isinstance(kind, str) or kind not in BYTES or not isinstance(shape, list) or not is_shape:
         raise FileError(
-            f"{name}: tensor {key}: not a safetensors file: expected a dtype and a shape, got {shown(entry)}"
+            f"{name}: tensor {key}: not a safetensors file: expected a dtype and a shape, got {quoted(entry)}"
         )
     return kind, tuple(shape)
 

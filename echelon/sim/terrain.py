@@ -147,6 +147,6 @@ def hits_terrain(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor)
     return asked & ((columns_at(columns, x, y) & height_bits(pos, half_size)[..., None]) != 0).any(-1)
 
 
-def is_material(found: Tensor, material: Material) -> Tensor:
+def is_material(material_id: Tensor, material: Material) -> Tensor:
     """Where `found` holds one material."""
-    return found == int(material)
+    return material_id == int(material)

@@ -206,7 +206,7 @@ def test_the_pace_of_a_battle():
     assert pace.left_s == 0
     pace.played()
     pace.played()
-    assert pace.left_s == float("inf") and pace.told() == {"type": "pace", "paused": True, "speed": 2}
+    assert pace.left_s == float("inf") and pace.as_json() == {"type": "pace", "paused": True, "speed": 2}
     pace.set({"pause": False})
     assert pace.left_s == 0
     pace.reported()

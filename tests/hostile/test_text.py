@@ -19,7 +19,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.pipelines import result_tables
 from echelon.pipelines.console import terminal
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.errors import LONGEST_LINE, ConfigError, one_line, require, shown
+from echelon.runtime.errors import LONGEST_LINE, ConfigError, one_line, quoted, require
 from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.tensor_files import parse_header
 
@@ -75,9 +75,9 @@ def test_a_value_in_an_error_leaves_room_for_what_to_do(name):
 
 def test_what_is_short_and_printable_is_shown_as_it_is():
     assert one_line("größer als 3 µs") == "größer als 3 µs"
-    assert shown("name") == "'name'" and shown(0.1) == "0.1" and shown(10**39) == str(10**39)
-    assert shown(-(10**400)) == "an integer of 1329 bits"
-    assert shown(("heavy", "light")) == "('heavy', 'light')" and shown({"b": 1, "a": None}) == "{'a': None, 'b': 1}"
+    assert quoted("name") == "'name'" and quoted(0.1) == "0.1" and quoted(10**39) == str(10**39)
+    assert quoted(-(10**400)) == "an integer of 1329 bits"
+    assert quoted(("heavy", "light")) == "('heavy', 'light')" and quoted({"b": 1, "a": None}) == "{'a': None, 'b': 1}"
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -94,16 +94,16 @@ def test_battles_begin_anew_alike_in_every_form(form, by_row):
 def test_battles_in_place_show_the_same():
     """As a captured decision of a GPU plays them."""
     called, static = (melee().env(4, "cpu", seed=3, backend="eager") for _ in range(2))
-    shown = called.reset()
+    observation = called.reset()
     battles = StaticBattles(static, static.reset())
     for _ in range(5):
-        shown = called.rand_action(shown)
-        decided = battles.shown.copy()
+        observation = called.rand_action(observation)
+        decided = battles.current.copy()
         for group in called.group_map:
-            decided[group, "action"] = shown[group, "action"].clone()
-        _, shown = called.step_and_maybe_reset(shown)
+            decided[group, "action"] = observation[group, "action"].clone()
+        _, observation = called.step_and_maybe_reset(observation)
         battles.restart(battles.step(decided))
-        ours, theirs = leaves(shown), leaves(battles.shown)
+        ours, theirs = leaves(observation), leaves(battles.current)
         assert all(ours[key] == value for key, value in theirs.items())
         assert leaves(called.state.to_tensordict()) == leaves(static.state.to_tensordict())
 
@@ -112,8 +112,8 @@ def test_battles_in_place_show_the_same():
 def test_a_beginning_is_one_graph():
     """As a GPU compiles it: without a host read, and the same battles."""
     env = melee().env(3, "cpu", seed=3, backend="eager")
-    shown, which = env.reset(), torch.tensor([True, False, True])
-    there = (which, env.next_seed, env.state, {key: shown.get(key) for key in env._renewed}, *env._maps_drawn)
+    observation, which = env.reset(), torch.tensor([True, False, True])
+    there = (which, env.next_seed, env.state, {key: observation.get(key) for key in env._renewed}, *env._maps_drawn)
     graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (begin_by_mask, first_look))
     found, wanted = graph(*there), begin_by_mask(*there)
     assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)

@@ -73,8 +73,8 @@ def weights_of(row: Mapping[str, Any]) -> list[str]:
     return sorted(run["id"] for run in row["runs"])
 
 
-def row_of(found: Verification, name: str, digest: str) -> dict[str, Any]:
-    result, scores = found.record, found.record["scores"]
+def row_of(verification: Verification, name: str, digest: str) -> dict[str, Any]:
+    result, scores = verification.record, verification.record["scores"]
     return {
         "name": name,
         **{field: result[field] for field in ("task", "fingerprint")},
@@ -83,7 +83,11 @@ def row_of(found: Verification, name: str, digest: str) -> dict[str, Any]:
         "runs": [{field: run[field] for field in ("policy", "id", "met", "provenance")} for run in result["runs"]],
         **{field: result[field] for field in ("versions", "command")},
         "result": digest,
-        "verified": {"battles": found.battles, "replayed": found.replayed, "bit_for_bit": found.bit_for_bit},
+        "verified": {
+            "battles": verification.battles,
+            "replayed": verification.replayed,
+            "bit_for_bit": verification.bit_for_bit,
+        },
     }
 
 

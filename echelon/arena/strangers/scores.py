@@ -30,12 +30,12 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     partners = list(dict.fromkeys(case["partner"] for case in shared_cases(runs[0])))
     pieces = [piece["piece"] for piece in runs[0]["pieces"]]
 
-    def told(name: str, parts: Sequence[Any], is_rate: bool = True) -> dict[str, Any]:
+    def estimate(name: str, parts: Sequence[Any], is_rate: bool = True) -> dict[str, Any]:
         rows = joined[name]
         by = {str(part): spread(rows[:, i : i + 1], mean, unit, is_rate) for i, part in enumerate(parts)}
         return {**spread(rows, mean, unit, is_rate), "by": by}
 
-    focal = told(FOCAL, opponents)
+    focal = estimate(FOCAL, opponents)
     by_partner = {}
     for partner in partners:
         cases = [[case for case in run["cases"] if case["partner"] == partner] for run in runs]
@@ -44,9 +44,9 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "unit": unit,
         FOCAL: focal,
-        BESIDE: {**told(BESIDE, own_counts), "by_partner": by_partner},
-        GAP: told(GAP, own_counts, is_rate=False),
-        **({PIECES: told(PIECES, pieces)} if pieces else {}),
+        BESIDE: {**estimate(BESIDE, own_counts), "by_partner": by_partner},
+        GAP: estimate(GAP, own_counts, is_rate=False),
+        **({PIECES: estimate(PIECES, pieces)} if pieces else {}),
         WORST: worst_of(focal["by"], joined[FOCAL], unit),
     }
 

@@ -175,42 +175,42 @@ def verify(
 
 
 def verification_of(
-    told: Mapping[str, Any], arena: ProtocolArena, sample: int, seed: int | None, statistical: bool, name: str
+    result: Mapping[str, Any], arena: ProtocolArena, sample: int, seed: int | None, statistical: bool, name: str
 ) -> Verification:
     """Compare a record with all that can be found anew, cheap things first."""
-    require_same_plan(told, arena, name)
-    require_same_runs(told, arena, name)
-    problem = score_difference(scores_of(told["runs"]), told["scores"], f"{name}: scores")
+    require_same_plan(result, arena, name)
+    require_same_runs(result, arena, name)
+    problem = score_difference(scores_of(result["runs"]), result["scores"], f"{name}: scores")
     if problem:
         raise FileError(f"{problem}: scores must be those of the battles that the file tells")
-    sampled = chosen_battles(told, sample, seed)
-    exact = fight_again(told, arena, sampled, statistical, name)
-    return Verification(told, len(every_battle(told)), len(sampled), exact, tuple(met_in_training(told)))
+    sampled = chosen_battles(result, sample, seed)
+    exact = fight_again(result, arena, sampled, statistical, name)
+    return Verification(result, len(every_battle(result)), len(sampled), exact, tuple(met_in_training(result)))
 
 
-def task_of(told: Mapping[str, Any], name: str) -> Task:
+def task_of(result: Mapping[str, Any], name: str) -> Task:
     """The task that a record names, if it is the same task under the same rules here."""
-    require_same_rules(told["versions"], f"{name}: versions")
+    require_same_rules(result["versions"], f"{name}: versions")
     with as_file_error(f"{name}: task"):
-        task = find_task(told["task"])
-    expect(told["fingerprint"] == task.fingerprint, f"{name}: fingerprint", task.fingerprint, told["fingerprint"])
+        task = find_task(result["task"])
+    expect(result["fingerprint"] == task.fingerprint, f"{name}: fingerprint", task.fingerprint, result["fingerprint"])
     return task
 
 
-def own_plan(told: Mapping[str, Any], task: Task, name: str) -> dict[str, int]:
+def own_plan(result: Mapping[str, Any], task: Task, name: str) -> dict[str, int]:
     """The numbers of a record, which says truly whether they are the task's."""
     protocol = strangers_of(task)
     with as_file_error(name):
-        plan = plan_of(protocol, *(told[kind] for kind in PLAN))
-    holds = is_by_protocol(protocol, told["split"], plan)
-    expect(told["by_protocol"] == holds, f"{name}: by_protocol", f"{holds}, by its numbers", told["by_protocol"])
+        plan = plan_of(protocol, *(result[kind] for kind in PLAN))
+    holds = is_by_protocol(protocol, result["split"], plan)
+    expect(result["by_protocol"] == holds, f"{name}: by_protocol", f"{holds}, by its numbers", result["by_protocol"])
     return plan
 
 
-def policies_of(told: Mapping[str, Any], policies: Any, name: str) -> list[Any]:
+def policies_of(result: Mapping[str, Any], policies: Any, name: str) -> list[Any]:
     """The policies of the runs, by those that the caller named, or by names that can only mean what ships."""
     given_policies = list(policies) if isinstance(policies, list | tuple) else [policies]
-    names = [entry["policy"] for entry in told["runs"]]
+    names = [entry["policy"] for entry in result["runs"]]
     if not given_policies:
         unknown = next((name_of_run for name_of_run in names if not ships(name_of_run)), None)
         hint = "commanders that ship, or the policies named by --policy, one a run"
@@ -220,17 +220,17 @@ def policies_of(told: Mapping[str, Any], policies: Any, name: str) -> list[Any]:
     return given_policies
 
 
-def require_same_plan(told: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
+def require_same_plan(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
     """Refuse other seeds, other strangers, and fewer or other battles than the record's own numbers mean."""
     seeds = [placed_seed(seed, arena.split) for seed in arena.seeds]
-    seed_difference = first_difference(seeds, told["seeds"], "seeds")
+    seed_difference = first_difference(seeds, result["seeds"], "seeds")
     expect(seed_difference is None, f"{name}: seeds", "the sealed ones of the task", "others")
     strangers = strangers_of(arena.task).splits[arena.split]
-    difference = first_difference(hashes_of(strangers), told["strangers"], f"{name}: strangers")
+    difference = first_difference(hashes_of(strangers), result["strangers"], f"{name}: strangers")
     expect(difference is None, f"{name}: strangers", "those of the task, by their hashes", difference)
     cases = [{**case._asdict(), "seeds": list(case.seeds)} for case in arena.cases]
-    pieces = piece_names() if told["pieces"] else []
-    for number, run in enumerate(told["runs"]):
+    pieces = piece_names() if result["pieces"] else []
+    for number, run in enumerate(result["runs"]):
         location = f"{name}: runs[{number}]"
         claimed_cases = [{key: value for key, value in case.items() if key != "outcomes"} for case in run["cases"]]
         require_battles(claimed_cases == cases, f"{location}.cases", len(cases), len(claimed_cases))
@@ -240,7 +240,7 @@ def require_same_plan(told: Mapping[str, Any], arena: ProtocolArena, name: str) 
         require_battles(names == pieces, f"{location}.pieces", len(pieces), len(names))
         for piece in run["pieces"]:
             side = [find_piece(piece["piece"]).side]
-            require_outcomes(piece["outcomes"], told["pieces"], side, f"{location}.pieces: {piece['piece']}")
+            require_outcomes(piece["outcomes"], result["pieces"], side, f"{location}.pieces: {piece['piece']}")
 
 
 def require_battles(holds: bool, where: str, expected: int, got: int) -> None:
@@ -254,9 +254,9 @@ def require_outcomes(outcomes: Sequence[Mapping[str, Any]], count: int, sides: S
     expect(is_right, f"{where}.outcomes", f"of the sides {', '.join(sides)} in turn", "others")
 
 
-def require_same_runs(told: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
+def require_same_runs(result: Mapping[str, Any], arena: ProtocolArena, name: str) -> None:
     """Refuse other weights, and what they tell of their training otherwise than the record."""
-    for number, (claimed_run, run) in enumerate(zip(told["runs"], arena.runs, strict=True)):
+    for number, (claimed_run, run) in enumerate(zip(result["runs"], arena.runs, strict=True)):
         location = f"{name}: runs[{number}]"
         expect(claimed_run["id"] == run.id, f"{location}.id", f"{run.id}, that of {run.name}", claimed_run["id"])
         limit = f"{run.repeats}, as it is of {run.name}"
@@ -281,18 +281,18 @@ def score_difference(ours: Any, theirs: Any, where: str) -> str | None:
     return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
 
 
-def every_battle(told: Mapping[str, Any]) -> list[ProtocolBattle]:
+def every_battle(result: Mapping[str, Any]) -> list[ProtocolBattle]:
     battles: list[ProtocolBattle] = []
-    for number, run in enumerate(told["runs"]):
+    for number, run in enumerate(result["runs"]):
         cases: list[tuple[int | str, Any]] = [*enumerate(run["cases"])]
         cases += [(piece["piece"], piece) for piece in run["pieces"]]
         battles += [ProtocolBattle(number, key, index) for key, case in cases for index in range(len(case["outcomes"]))]
     return battles
 
 
-def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> list[ProtocolBattle]:
+def chosen_battles(result: Mapping[str, Any], sample: int, seed: int | None) -> list[ProtocolBattle]:
     """Those that are fought again, each as likely as any other, in order."""
-    all_battles = every_battle(told)
+    all_battles = every_battle(result)
     count = whole_within("sample", sample, Limits(0, 10**9, "battles, 0 for all")) or len(all_battles)
     chance = random.SystemRandom() if seed is None else random.Random(seed)
     indices = sorted(chance.sample(range(len(all_battles)), min(count, len(all_battles))))
@@ -300,15 +300,15 @@ def chosen_battles(told: Mapping[str, Any], sample: int, seed: int | None) -> li
 
 
 def fight_again(
-    told: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[ProtocolBattle], statistical: bool, name: str
+    result: Mapping[str, Any], arena: ProtocolArena, chosen: Sequence[ProtocolBattle], statistical: bool, name: str
 ) -> bool:
     """Play battles again and refuse others than are told; returns whether all were compared bit for bit."""
-    versions, own_versions = told["versions"], versions_of_settings(arena.settings)
+    versions, own_versions = result["versions"], versions_of_settings(arena.settings)
     is_same_kind = not statistical and all(versions[fact] == own_versions[fact] for fact in KIND)
     claimed_wins, wins = [], []
-    for battle, result in zip(chosen, arena.play(chosen), strict=True):
-        claimed_outcome = outcome_of(told, battle)
-        (outcome,) = outcomes_json([result], [claimed_outcome["x_side"]])
+    for battle, replayed in zip(chosen, arena.play(chosen), strict=True):
+        claimed_outcome = outcome_of(result, battle)
+        (outcome,) = outcomes_json([replayed], [claimed_outcome["x_side"]])
         if (is_same_kind and arena.runs[battle.run].repeats) or is_scripted(arena, battle):
             location = f"{name}: runs[{battle.run}], {battle.kind}, battle {battle.number}"
             require_same(outcome, claimed_outcome, location, own_versions, versions)
@@ -320,9 +320,9 @@ def fight_again(
     return not claimed_wins
 
 
-def outcome_of(told: Mapping[str, Any], battle: ProtocolBattle) -> Mapping[str, Any]:
+def outcome_of(result: Mapping[str, Any], battle: ProtocolBattle) -> Mapping[str, Any]:
     number, key, index = battle
-    run = told["runs"][number]
+    run = result["runs"][number]
     case = (
         run["cases"][key] if isinstance(key, int) else next(piece for piece in run["pieces"] if piece["piece"] == key)
     )
@@ -342,10 +342,10 @@ def is_scripted(arena: ProtocolArena, battle: ProtocolBattle) -> bool:
     return all(policy_name is not None and resolve(policy_name).checkpoint is None for policy_name in names)
 
 
-def require_as_often(claimed: int, found: int, battles: int, name: str) -> None:
+def require_as_often(claimed: int, wins: int, battles: int, name: str) -> None:
     """Refuse wins that differ from those found by more than chance (Fisher's exact test)."""
     from scipy.stats import fisher_exact  # takes a second to import
 
-    chance = fisher_exact([[claimed, battles - claimed], [found, battles - found]]).pvalue
-    hint = f"near {found} of {battles} wins in the sample, as found here"
+    chance = fisher_exact([[claimed, battles - claimed], [wins, battles - wins]]).pvalue
+    hint = f"near {wins} of {battles} wins in the sample, as found here"
     expect(chance >= CHANCE, f"{name}: wins", hint, f"{claimed}, a chance of {chance:.1e}")

@@ -129,10 +129,10 @@ def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view:
 
 
 @called
-def insert(other: int, key: Any, away: Any, found: int, viewers: Any) -> None:
+def insert(other: int, key: Any, away: Any, count: int, viewers: Any) -> None:
     """Put a mech that is so far away in its place among `found` ones by key, then distance, then index, in
     `viewers.rank`."""
-    index = found
+    index = count
     while index > 0:
         previous = viewers[index - 1]
         if not ((key < previous.key) | ((key == previous.key) & (away < previous.away))):
@@ -144,25 +144,25 @@ def insert(other: int, key: Any, away: Any, found: int, viewers: Any) -> None:
 
 
 @called
-def contact_slots(n: int, scratch: Any, tables: Any, views: Any, shown: Any, focus_slots: Any) -> Any:
+def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, focus_slots: Any) -> Any:
     """`contacts.contact_slots` of one cockpit: fills `shown [C]` and `focus_slots`; returns how many are."""
     mechs, viewers, sights, order = scratch.records.mechs, scratch.viewers, scratch.sights, scratch.orders[n]
     hulls, cockpit, view = tables.hulls, views.cockpits[n], views.numbers[0]
-    found, visual, reported = 0, 0, 0
+    count, visual, reported = 0, 0, 0
     for other in range(mechs.shape[0]):
         hostile = hulls[other].is_red != hulls[n].is_red
         if sights[n, other].sees and (hostile or not order.hostile_only):
             key = sort_key(other, hostile, mechs, hulls, order, view)
-            insert(other, key, sights[n, other].distance, found, viewers)
-            found, visual = found + 1, visual + 1
+            insert(other, key, sights[n, other].distance, count, viewers)
+            count, visual = count + 1, visual + 1
         elif sights[n, other].intel:
-            insert(other, view.intel, sights[n, other].distance, found, viewers)
-            found, reported = found + 1, reported + 1
+            insert(other, view.intel, sights[n, other].distance, count, viewers)
+            count, reported = count + 1, reported + 1
     num_visual = min(visual, cockpit.visual_slots)
-    count = min(num_visual + min(reported, cockpit.intel_slots), shown.shape[0])
+    count = min(num_visual + min(reported, cockpit.intel_slots), slots.shape[0])
     for slot in range(count):
         other = viewers[slot if slot < num_visual else slot - num_visual + visual].rank
-        shown[slot] = other
+        slots[slot] = other
         if slot < focus_slots.shape[0] and hulls[other].is_red != hulls[n].is_red:
             focus_slots[slot] = other
     return count

@@ -266,20 +266,20 @@ def columns(features: tuple[Feature, ...], name: str) -> slice:
 
 
 def pack(
-    features: tuple[Feature, ...], values: dict[str, Tensor], shown: Tensor, always: Collection[str] = ()
+    features: tuple[Feature, ...], values: dict[str, Tensor], visible: Tensor, always: Collection[str] = ()
 ) -> Tensor:
     """Lay named values out as columns, in the order of `features`.
 
     Args:
         values: for each feature `[..., width]`, or `[...]` where its width is 1.
-        shown: `[...]` bool; the other rows are zero.
+        visible: `[...]` bool; the other rows are zero.
     """
 
     def column(name: str) -> Tensor:
-        value = values[name] if values[name].dim() > shown.dim() else values[name][..., None]
+        value = values[name] if values[name].dim() > visible.dim() else values[name][..., None]
         value = value.to(torch.float32)
         # Zeroed one by one: a pass over all columns at the end would read and write them once more.
-        return value if name in always else torch.where(shown[..., None], value, 0.0)
+        return value if name in always else torch.where(visible[..., None], value, 0.0)
 
     return torch.cat([column(feature.name) for feature in features], -1)
 

@@ -35,7 +35,7 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
     facing = heading(mechs.yaw)
     alive = mechs.alive[:, mate]
 
-    def shown(per_mech: Tensor, detail: int) -> Tensor:
+    def from_detail(per_mech: Tensor, detail: int) -> Tensor:
         """A number of the living, in cockpits of at least this detail."""
         return per_mech[:, mate] * (alive & (roster.cockpits.squad_detail >= detail)[:, None])
 
@@ -51,10 +51,10 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         "rel_pos": relative(mechs.pos[:, mate]),
         "hull": roster.hull_one_hot[mate].expand(*index.shape, -1),
         "alive": alive,
-        "hp": shown(mechs.hp / roster.hp, 1),
-        "heat": shown(mechs.heat / roster.heat_cap, 1),
-        "stability": shown(exact.divide(mechs.stability, game.rules.stability_cap), 2),
-        "readiness": shown(readiness(state, game), 2),
+        "hp": from_detail(mechs.hp / roster.hp, 1),
+        "heat": from_detail(mechs.heat / roster.heat_cap, 1),
+        "stability": from_detail(exact.divide(mechs.stability, game.rules.stability_cap), 2),
+        "readiness": from_detail(readiness(state, game), 2),
         "target_rel_pos": torch.where(engages[..., None], relative(target_pos), 0.0),
     }
     return layout.pack(layout.SQUAD, values, mask), mask

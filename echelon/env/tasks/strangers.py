@@ -82,8 +82,8 @@ def hash_of_seeds(seeds: list[int]) -> str:
 def strangers_from_json(values: Mapping[str, Any]) -> Strangers:
     """What `Strangers.as_json` gave."""
 
-    def population(told: Mapping[str, Any]) -> Population:
-        return Population(tuple(told["opponents"]), tuple(told["partners"]), tuple(map(tuple, told["rosters"])))
+    def population(row: Mapping[str, Any]) -> Population:
+        return Population(tuple(row["opponents"]), tuple(row["partners"]), tuple(map(tuple, row["rosters"])))
 
     return Strangers(**{**values, **{name: population(values[name]) for name in get_args(Split)}})
 

@@ -56,11 +56,11 @@ class MechView(View):
     def _key(self, group: str, name: str) -> tuple[str, ...]:
         return (name,)
 
-    def _set_group(self, shown: TensorDict, group: str, team: TensorDict) -> None:
-        shown.update(team)
+    def _set_group(self, td: TensorDict, group: str, team: TensorDict) -> None:
+        td.update(team)
 
-    def _set_root(self, shown: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
-        shown.set(name, value.unsqueeze(1).expand(*self.batch_size, *value.shape[1:]))
+    def _set_root(self, td: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
+        td.set(name, value.unsqueeze(1).expand(*self.batch_size, *value.shape[1:]))
 
     def _per_battle(self, flag: Tensor) -> Tensor:
         return flag.view(*self.batch_size, 1)[:, 0]

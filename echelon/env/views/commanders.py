@@ -201,11 +201,11 @@ class CommandersView(EnvInfo, PartialEnv):
             self.keeps(observed.update(actions).set("next", result))
         return result
 
-    def _gone_on(self, shown: TensorDict, now: TensorDict, discount: float) -> TensorDict:
+    def _gone_on(self, earlier: TensorDict, now: TensorDict, discount: float) -> TensorDict:
         """What is shown of a step when one more decision was played: battles that had ended stay as they ended."""
-        is_over = shown.get("done")[:, 0]
-        reward = shown.get((GROUP, "reward")) + discount * cleared(now.get((GROUP, "reward")), is_over)
-        merged = now.apply(lambda new, old: select(is_over, old, new), shown)
+        is_over = earlier.get("done")[:, 0]
+        reward = earlier.get((GROUP, "reward")) + discount * cleared(now.get((GROUP, "reward")), is_over)
+        merged = now.apply(lambda new, old: select(is_over, old, new), earlier)
         merged.set((GROUP, "reward"), reward)
         return merged
 

@@ -12,7 +12,7 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.views.commanded import Side
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_formation
-from echelon.runtime.errors import ConfigError, require, shown
+from echelon.runtime.errors import ConfigError, quoted, require
 
 Partition: TypeAlias = Literal["class", "pack", "mech"] | MarlGroupMapType | Mapping[str, Sequence[str]]
 """By chassis class, by pack of five or one group a mech, a rule of TorchRL's, or the names of the mechs by group."""
@@ -109,12 +109,12 @@ def require_partition(groups: Mapping[str, Sequence[str]], names: Sequence[str],
     for group, mechs in groups.items():
         require_group_name(group, argument)
         if not mechs:
-            refuse(f"nobody in {shown(group)}")
+            refuse(f"nobody in {quoted(group)}")
         for mech in mechs:
             if mech not in names:
-                refuse(f"{shown(mech)} in {shown(group)}")
+                refuse(f"{quoted(mech)} in {quoted(group)}")
             if mech in group_of:
-                refuse(f"{mech} in {shown(group_of[mech])} and again in {shown(group)}")
+                refuse(f"{mech} in {quoted(group_of[mech])} and again in {quoted(group)}")
             group_of[mech] = group
     missing = [name for name in names if name not in group_of]
     if missing:

@@ -386,11 +386,11 @@ class View(EnvInfo, PartialEnv):
     def _key(self, group: str, name: str) -> tuple[str, ...]:
         return (group, name)
 
-    def _set_group(self, shown: TensorDict, group: str, team: TensorDict) -> None:
-        shown.set(group, team)
+    def _set_group(self, td: TensorDict, group: str, team: TensorDict) -> None:
+        td.set(group, team)
 
-    def _set_root(self, shown: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
-        shown.set(name, value)
+    def _set_root(self, td: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
+        td.set(name, value)
 
     def _per_battle(self, flag: Tensor) -> Tensor:
         return flag.view(self.num_envs, 1)

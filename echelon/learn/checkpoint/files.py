@@ -232,10 +232,10 @@ def inspect_checkpoint(path: Path) -> CheckpointReport:
     )
 
 
-def inspect_file(found: Checkpoint, name: str) -> FileReport:
-    path = found.path / name
+def inspect_file(checkpoint: Checkpoint, name: str) -> FileReport:
+    path = checkpoint.path / name
     try:
-        tensors, _ = read_tensors(path, found.claims["files"][name], found.most_bytes(name))
+        tensors, _ = read_tensors(path, checkpoint.claims["files"][name], checkpoint.most_bytes(name))
         for key, value in tensors.items():
             check_finite(name, key, value)
     except FileError as error:

@@ -46,9 +46,9 @@ def check_init(config: TrainConfig, init: Checkpoint) -> None:
     require_same("--init", "model", model_to_json(config.model), model_to_json(init.model))
 
 
-def require_same(flag: str, name: str, here: Any, there: Any) -> None:
+def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:
     """Refuse a checkpoint, which a flag names, where JSON values of the run and of it differ."""
-    difference = first_difference(here, there, name)
+    difference = first_difference(ours, theirs, name)
     if difference:
         raise ConfigError(f"{flag}: {difference}, in the checkpoint: choose the flags it was trained with")
 
@@ -193,13 +193,13 @@ def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
     return result
 
 
-def apply_terrain_diff(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
+def apply_terrain_diff(ground: Terrain, entries: dict[str, Tensor], name: str) -> Terrain:
     """Apply the result of `terrain_diff` to `ground` in place, and return it."""
     expected = {f"{field}.{suffix}" for field in ground.keys() for suffix in ("index", "value")}
-    if found.keys() != expected:
-        raise FileError(f"{name}: terrain must have {sorted(expected)}, got {sorted(found)}")
+    if entries.keys() != expected:
+        raise FileError(f"{name}: terrain must have {sorted(expected)}, got {sorted(entries)}")
     for field, value in ground.items():
-        index, difference = found[f"{field}.index"], found[f"{field}.value"]
+        index, difference = entries[f"{field}.index"], entries[f"{field}.value"]
         is_list = index.dim() == 1 and index.shape == difference.shape
         if not is_list or index.dtype != torch.int64 or difference.dtype != value.dtype:
             actual = f"{index.dtype} {tuple(index.shape)} and {difference.dtype} {tuple(difference.shape)}"

@@ -204,7 +204,7 @@ class TeamCollector(BaseCollector):
     @property
     def now(self) -> TensorDictBase:
         """What the next decision is made from, batch `[B]`."""
-        return self.battles.shown
+        return self.battles.current
 
     @property
     def episode_stats(self) -> dict[str, Tensor]:

@@ -313,9 +313,9 @@ class PPO:
         torch.maximum(self.longest, self.in_a_row, out=self.longest)
 
 
-def total(found: Mapping[str, Tensor]) -> Tensor:
+def total(losses: Mapping[str, Tensor]) -> Tensor:
     """`[]` sum of the losses of a report."""
-    return torch.stack([value for name, value in found.items() if name.startswith("loss_")]).sum()
+    return torch.stack([value for name, value in losses.items() if name.startswith("loss_")]).sum()
 
 
 def detached(losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
