@@ -307,7 +307,7 @@ class Trainer:
             return path
         learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
-        states = {name: part.state_dict() for name, part in self._parts().items()}
+        states = {name: owner.state_dict() for name, owner in self._parts().items()}
         extra = {c.name: c.state_dict() for c in self.callbacks.all if self.ranks.is_first}
         extra = {name: state for name, state in extra.items() if state.tensors or state.facts}
         run = RunState(settings, self._battles(), {**states, **extra}, self.extra_weights)

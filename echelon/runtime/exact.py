@@ -45,7 +45,6 @@ def compiles() -> bool:
 
 HAS_NUMBA = compiles()
 """Whether numba's loops run; else the dense form does, with the same results."""
-"""Whether numba is installed."""
 Float64 = TypeVar("Float64", Tensor, float)
 
 HALF_PI, PI, LN_2, SQRT_HALF = math.pi / 2, math.pi, 0.6931471805599453, 0.7071067811865476

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from echelon.env.objectives.zone import is_inside
 from echelon.env.observation import layout
+from echelon.env.observation.contacts import SPEED_SCALE
 from echelon.env.orders.issue import known_enemies, members, middle, pack_span
 from echelon.env.orders.order_stream import LONGEST_AGE_S
 from echelon.rules.config import EnvConfig
@@ -16,8 +17,6 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import length
 from echelon.sim.model import SimModel
 from echelon.state import State
-
-SPEED_SCALE = 10.0
 
 
 def commanders_of(config: EnvConfig) -> dict[str, list[str]]:
