@@ -2,15 +2,19 @@
 
 python benchmarks/compare.py --num-envs 1024                  # VMAS football, ten a side: pip install vmas
 python benchmarks/compare.py --num-envs 1024 --against smax   # JaxMARL's SMAX, ten a side: pip install jax jaxmarl
+OMP_NUM_THREADS=1 python benchmarks/compare.py --clock cpu    # on a machine that others use
+OMP_NUM_THREADS=2 python benchmarks/compare.py --busy 4       # beside four busy processes
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from busy import busy_machine
 from env import Player
 from measure import in_turn, report
 
@@ -36,6 +40,10 @@ class Args:
     """A scenario of VMAS."""
     rounds: int = 12
     """Each round steps both once; medians count."""
+    clock: Literal["wall", "cpu"] = "wall"
+    """cpu: what the threads of this process compute, whoever else does."""
+    busy: int = 0
+    """Processes that compute beside both, for ten minutes at most."""
     device: str = "auto"
 
 
@@ -84,13 +92,14 @@ def main(args: Args) -> None:
     player = Player(EchelonEnv(config, args.num_envs, device=device, seed=0))
     build = vmas_stepper if args.against == "vmas" else smax_stepper
     step_theirs, their_agents, their_name = build(args, device)
-    with torch.inference_mode():
+    clock = time.process_time if args.clock == "cpu" else time.perf_counter
+    with torch.inference_mode(), busy_machine(args.busy, seconds=600):
         in_turn(step_theirs, player.decide, device, rounds=3)
-        theirs_s, ours_s, _ = in_turn(step_theirs, player.decide, device, args.rounds)
+        theirs_s, ours_s, _ = in_turn(step_theirs, player.decide, device, args.rounds, clock)
     agent_rate, their_rate = args.num_envs * config.num_mechs / ours_s, args.num_envs * their_agents / theirs_s
     lines = (("standard 10v10", config.num_mechs, agent_rate), (their_name, their_agents, their_rate))
     for scenario, agents, speed in lines:
-        sizes = {"scenario": scenario, "num_envs": args.num_envs, "agents": agents}
+        sizes = {"scenario": scenario, "num_envs": args.num_envs, "agents": agents, "clock": args.clock}
         report("compare", device, **sizes, agent_steps_per_s=round(speed))
     report("compare", device, against=their_name, ratio=round(agent_rate / their_rate, 3))
 

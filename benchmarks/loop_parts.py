@@ -29,7 +29,7 @@ SUBSTEP = {
     "update_mechs": "update_mechs(records, orders, hulls, ground, rules)",
     "intercept": "intercept(records, slots, hulls, weapons, rules)",
     "fly": "fly(records.shots, slots, weapons, scratch.impacts, mechs, hulls, ground.solid, rules)",
-    "begin_damage": "begin_damage(mechs, paint, scratch.pairs, rules)",
+    "begin_damage": "begin_damage(mechs, scratch.pairs, rules)",
     "apply": "apply(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "credit_paint": "credit_paint(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "fire": "fire(scratch, ground.opaque, tables)",

@@ -15,13 +15,16 @@ import torchrl
 GIB = 2**30
 
 
-def once(run: Callable[[], object], device: torch.device) -> float:
-    """Wall time of `run`, the device synchronised after it."""
-    start_s = time.perf_counter()
+Clock = Callable[[], float]
+
+
+def once(run: Callable[[], object], device: torch.device, clock: Clock = time.perf_counter) -> float:
+    """Wall time of `run`, or that of another `clock`, the device synchronised after it."""
+    start_s = clock()
     run()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - start_s
+    return clock() - start_s
 
 
 def seconds(run: Callable[[], object], device: torch.device, repeats: int, warmup: int = 3) -> float:
@@ -32,14 +35,18 @@ def seconds(run: Callable[[], object], device: torch.device, repeats: int, warmu
 
 
 def in_turn(
-    one: Callable[[], object], other: Callable[[], object], device: torch.device, rounds: int
+    one: Callable[[], object],
+    other: Callable[[], object],
+    device: torch.device,
+    rounds: int,
+    clock: Clock = time.perf_counter,
 ) -> tuple[float, float, float]:
     """Two things run in turn, so that a noisy machine is as noisy for both.
 
     Returns:
-        The median wall time of each, and the median of the second's over the first's.
+        The median time of each, and the median of the second's over the first's.
     """
-    pairs = [(once(one, device), once(other, device)) for _ in range(rounds)]
+    pairs = [(once(one, device, clock), once(other, device, clock)) for _ in range(rounds)]
     first, second = zip(*pairs, strict=True)
     return statistics.median(first), statistics.median(second), statistics.median(b / a for a, b in pairs)
 

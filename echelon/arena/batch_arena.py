@@ -22,6 +22,7 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.arena.deciders import Decider, DeciderMaker, check_policy, command_packs, decide_all, is_stackable
+from echelon.arena.narrow import can_narrow, go_on_with
 from echelon.arena.stacked_policies import (
     SLOTS,
     BatchObservation,
@@ -269,10 +270,20 @@ def slot_index(battle: Battle, side: int) -> int:
 
 
 class MatchBatch:
-    """A batch of battles in progress: the environment and the policies of all teams."""
+    """A batch of battles in progress: the environment and the policies of all teams.
 
-    def __init__(self, arena: BatchArena, battles: Sequence[Battle], recorder: Recorder | None = None) -> None:
-        self.battles, self.arena = battles, arena
+    Args:
+        policy_of: maps a name to a policy, by default as the arena does.
+    """
+
+    def __init__(
+        self,
+        arena: BatchArena,
+        battles: Sequence[Battle],
+        recorder: Recorder | None = None,
+        policy_of: Policies | None = None,
+    ) -> None:
+        self.battles, self.arena, self.policy_of = battles, arena, policy_of or functools.cache(arena.policies)
         self.env = arena.env_of(len(battles), recorder)
         self.sizes = (len(arena.config.blue), len(arena.config.red))
         self.mechs = max(self.sizes)
@@ -301,12 +312,12 @@ class MatchBatch:
         """By name of a policy the teams that it commands, or a part of which, and the policy."""
         with torch.inference_mode(False):
             names = dict.fromkeys(name for battle in self.battles for name in (battle.blue, battle.red))
-            by_name = {name: self.arena.policies(name) for name in names}
+            by_name = {name: self.policy_of(name) for name in names}
             policies = {name: policy for name, policy in by_name.items() if not isinstance(policy, SharedTeam)}
             shared = {name: team for name, team in by_name.items() if isinstance(team, SharedTeam)}
             for member in dict.fromkeys(member for team in shared.values() for member in (team.own, team.rest)):
                 if member not in policies:
-                    policies[member] = self.arena.policies(member)  # type: ignore[assignment]
+                    policies[member] = self.policy_of(member)  # type: ignore[assignment]
         slots: dict[str, list[BatchSlot]] = defaultdict(list)
         for b, battle in enumerate(self.battles):
             for side, name in enumerate((battle.blue, battle.red)):
@@ -327,9 +338,9 @@ class MatchBatch:
         if sink is None:
             can_capture = self.arena.cuda_graph and self.recorder is None and self.graph_key() is not None
             key = self.graph_key if can_capture else None
-            return run_until_done(
-                self.env, self.begin(), self._decide, len(self.battles), on_progress=on_progress, graph_key=key
-            )
+            narrow = functools.partial(go_on_with, self) if type(self) is MatchBatch and can_narrow(self) else None
+            run = functools.partial(run_until_done, on_progress=on_progress, graph_key=key, narrow=narrow)
+            return run(self.env, self.begin(), self._decide, len(self.battles))
         sink.begin(self.battles)
         outcome = run_until_done(self.env, self.begin(), self._decide, len(self.battles), sink.step, on_progress)
         sink.end(outcome)

@@ -33,9 +33,9 @@ from echelon.learn.models.memory import MemoryState
 from echelon.runtime.compile import fused
 from echelon.runtime.errors import ConfigError
 
-SLOTS = 16
-"""Number of teams in a block."""
-CHUNK = 16
+SLOTS = 8
+"""Number of teams in a block: blocks of fewer fill more evenly, and products of few rows are slower."""
+CHUNK = 32
 """Blocks per forward pass where the shape must not change: in a compiled graph, and on a GPU, where the choice of the
 matrix kernel depends on the number of blocks."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator
 
@@ -27,31 +28,31 @@ def run_until_done(
     played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
     on_progress: Callable[[float], object] | None = None,
     graph_key: Callable[[], Hashable | None] | None = None,
+    narrow: Callable[[Tensor], tuple[EchelonEnv, TensorDictBase]] | None = None,
 ) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
-    Shapes are static: battles that have ended are reset and continue, and their later outcomes are ignored.
+    Shapes are static, but for `narrow`: battles that have ended are reset and go on, and that is ignored.
 
     Args:
         now: what is observed of the battles as they begin.
-        decide: called with the current tensordict and the number of the decision, which is a tensor `[1]` where
-            decisions are captured; writes the actions of all teams.
+        decide: called with the current tensordict and the number of the decision, a tensor `[1]` where decisions are
+            captured; writes the actions of all teams.
         count: number of battles that matter; the rest is padding.
-        played: called with each step's tensordict and `[B]` bool which of these battles it belongs to; not where
-            decisions are captured.
+        played: called with each step's tensordict and `[B]` bool which battles ran; not where decisions are captured.
         on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
         graph_key: what `decide` depends on beside tensors that stay where they are, see `GraphedFunction`: each
             decision is then captured as a CUDA graph and replayed. None for calls.
+        narrow: called where at most half of those that are stepped still run, with their places `[R]` int64; returns
+            an environment of these alone, and what is observed of them. Not where decisions are captured.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
     """
     endings = Endings(now, count)
     reported, max_decisions = 0.0, env.config.rules.max_decisions
-    if graph_key is None:
-        decisions = called(env, now, decide, endings, played)
-    else:
-        decisions = captured(env, now, decide, endings, graph_key)
+    moved = (env, now, decide, endings)
+    decisions = called(*moved, played, narrow) if graph_key is None else captured(*moved, graph_key)
     for number, _ in zip(range(1, max_decisions + 1), decisions, strict=False):
         if number % DONE_CHECK_EVERY == 0:
             if not bool(endings.running.any()):
@@ -77,6 +78,8 @@ class Endings:
         (battles,), device = now.batch_size, now.device
         self.running = torch.arange(battles, device=device) < count
         """`[B]` bool, which battles have not ended yet."""
+        self.rows: slice | Tensor = slice(None)
+        """Which of them are stepped."""
         self.hashes = torch.zeros((battles, 1), dtype=torch.int64, device=device)
         self.outcome: TensorDictBase = now.get("outcome").clone()
 
@@ -87,10 +90,21 @@ class Endings:
             after: what a step has under `next`.
             hashes: called with `[B]` bool which end; returns `[B, 1]` int64 the hashes of their states.
         """
-        ends = after.get("done")[:, 0] & self.running
-        self.hashes.copy_(torch.where(ends[:, None], hashes(ends), self.hashes))
-        self.outcome.update_(after.get("outcome").where(ends, self.outcome))
-        self.running.logical_and_(~ends)
+        rows = self.rows
+        ends = after.get("done")[:, 0] & self.running[rows]
+        self.hashes[rows] = torch.where(ends[:, None], hashes(ends), self.hashes[rows])
+        self.outcome[rows] = after.get("outcome").where(ends, self.outcome[rows])
+        self.running[rows] &= ~ends
+
+    def narrow(self) -> Tensor | None:
+        """`[R]` int64 places of those that still run among those that are stepped, if at most half do: from now on
+        they alone are. Reads the host."""
+        steps = self.running[self.rows]
+        left = steps.nonzero()[:, 0]
+        if len(left) == 0 or 2 * len(left) > len(steps):
+            return None
+        self.rows = self.running.nonzero()[:, 0]
+        return left
 
 
 def called(
@@ -99,15 +113,18 @@ def called(
     decide: Callable[[TensorDictBase, int], object],
     endings: Endings,
     played: Callable[[TensorDictBase, Tensor], object],
+    narrow: Callable[[Tensor], tuple[EchelonEnv, TensorDictBase]] | None,
 ) -> Iterator[None]:
     """Decisions one after the other, without end; arguments as in `run_until_done`."""
     for decision in itertools.count():
         decide(now, decision)
         stepped = env.step(now)
         played(stepped, endings.running.clone())
-        endings.note(stepped.get("next"), lambda ends: state_hashes(env.state, ends))
+        endings.note(stepped.get("next"), functools.partial(state_hashes, env.state))
         yield
         now = env.maybe_reset(env.step_mdp(stepped))
+        if narrow is not None and (decision + 1) % DONE_CHECK_EVERY == 0 and (left := endings.narrow()) is not None:
+            env, now = narrow(left)
 
 
 def captured(

@@ -30,8 +30,8 @@ def ordinary_tensors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def one_thread(device: torch.device) -> Iterator[None]:
-    """torch works on one thread inside, if the `device` is a CPU.
+def one_thread(device: torch.device, number: int = 1) -> Iterator[None]:
+    """torch works on one thread inside, or on another `number`, if the `device` is a CPU.
 
     It would split each small operation of a decision among its threads, which wait for each other, busily, for longer
     than they work: on two shared cores a decision of 192 battles took 3.6 s with two threads, and 0.3 s with one.
@@ -40,7 +40,7 @@ def one_thread(device: torch.device) -> Iterator[None]:
         yield
         return
     previous = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(number)
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ def compiled(loop: Any) -> Any:
 def called(function: Any) -> Any:
     """Decorator for a function that is called by compiled loops only. It is compiled once for all callers, which LLVM
     inlines it into; numba's own inlining took longer to compile and made nothing faster."""
-    options = {**OPTIONS, "no_cpython_wrapper": True}
+    options = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
     return numba.njit(**options)(function) if HAS_LOOPS else function
 
 

@@ -11,7 +11,7 @@ from leagues import BRIEF, TINY, policy_of
 from torch._dynamo.utils import counters
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena import batch_arena, until_done
+from echelon.arena import batch_arena, narrow, until_done
 from echelon.arena.batch_arena import BatchArena, Battle, slot_index
 from echelon.arena.deciders import fits_device
 from echelon.arena.fingerprint import leaves, state_hash
@@ -50,7 +50,7 @@ def test_blocks_are_filled_in_a_tournament_of_many():
         own = [(b, side) for b, battle in enumerate(battles) for side in (0, 1) if battle[side] == who]
         blocks += len(blocks_of([BatchSlot(b, slot_index(battles[b], side)) for b, side in own]))
         needed += -(-len(own) // SLOTS)
-    assert needed == 40 and blocks <= 2 * needed
+    assert needed == 70 and blocks <= 2 * needed
 
 
 def test_a_slot_keeps_its_place_in_its_block():
@@ -72,7 +72,7 @@ def seen_by(battles: int, seed: int) -> BatchObservation:
 
 def test_each_slot_is_decided_by_its_own_policy():
     policies = [policy_of(seed) for seed in range(3)]
-    slots = [[BatchSlot(0, 0), BatchSlot(3, 5)], [BatchSlot(1, 2)], [BatchSlot(2, 2), BatchSlot(4, 2), BatchSlot(5, 9)]]
+    slots = [[BatchSlot(0, 0), BatchSlot(3, 5)], [BatchSlot(1, 2)], [BatchSlot(2, 2), BatchSlot(4, 2), BatchSlot(5, 7)]]
     seen = seen_by(6, 0)
     stack = stacked(policies, slots)
     with torch.inference_mode():
@@ -253,7 +253,8 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
 def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
-    monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
+    for module in (batch_arena, narrow):
+        monkeypatch.setattr(module, "loops_on", lambda device: False)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.8, decision_repeat=1))
     policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}
     arena = BatchArena(env, policies.__getitem__, CPU, 6)
@@ -287,3 +288,29 @@ def test_progress_adds_up_to_the_battles(battles):
     list(arena.play_all([Battle("easy", "easy", seed) for seed in range(battles)]))
     assert sum(told) == pytest.approx(battles) and min(told) >= 0
     assert len(told) >= 2 * -(-battles // 4), "within a batch too"
+
+
+def test_battles_that_still_run_go_on_alone_as_they_would_have(monkeypatch):
+    battles, stepped, begin = round_robin(list(POLICIES), [1, 2]), [], batch_arena.MatchBatch.begin
+
+    def begun_at_times(batch):
+        now = begin(batch)
+        ticks = torch.arange(len(battles)) % 7 * SHORT.rules.decision_repeat
+        batch.env.state = batch.env.state.replace(tick=ticks)
+        return now
+
+    monkeypatch.setattr(batch_arena.MatchBatch, "begin", begun_at_times)
+    with monkeypatch.context() as context:
+        context.setattr(batch_arena, "can_narrow", lambda batch: False)
+        expected = BatchArena(SHORT, POLICIES.__getitem__, CPU).play(battles).results
+    monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 1)
+    step = EchelonEnv.step
+
+    def counted(self, td):
+        stepped.append(self.num_envs)
+        return step(self, td)
+
+    monkeypatch.setattr(EchelonEnv, "step", counted)
+    assert BatchArena(SHORT, POLICIES.__getitem__, CPU).play(battles).results == expected
+    assert {result.decisions for result in expected} == {8}, "the clock ends them"
+    assert len({*stepped}) >= 3 and sorted(stepped, reverse=True) == stepped

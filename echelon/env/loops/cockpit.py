@@ -209,7 +209,7 @@ class Surroundings(NamedTuple):
     """[K] float32 vox from the mech."""
     left: Any
     columns: Any
-    """[K] int32, the column of the ground in each cell, or the nearest one."""
+    """[K] int32, the column of the ground in each cell, or the nearest one: its place, then its bits."""
     outside: Any
     """[K] int32: all bits set where a cell is outside of the map."""
 
@@ -225,7 +225,7 @@ def surroundings(side: int) -> Surroundings:
 def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: Any) -> None:
     """`local_map` of one living mech, `cells [11, 11]`.
 
-    First which columns are there, by vector instructions, then what stands in them.
+    First which columns are there, then their bits, then what they say; the first and the last by vector instructions.
     """
     height, width = solid.shape
     ground, flat, row = solid.reshape(solid.size), cells.reshape(cells.size), np.int32(width)
@@ -240,7 +240,9 @@ def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: 
         around.columns[k] = np.int32(inside_y) * row + np.int32(inside_x)
         around.outside[k] = -np.int32((x != inside_x) | (y != inside_y))
     for k in range(flat.size):
-        bits = ground[around.columns[k]] | around.outside[k]
+        around.columns[k] = ground[np.uint32(around.columns[k])] | around.outside[k]
+    for k in range(flat.size):
+        bits = around.columns[k]
         flat[k] = ONE if ((bits & level) != 0) & ((bits & raised) != 0) else ZERO
 
 

@@ -171,11 +171,11 @@ def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, foc
 @called
 def is_targeted(n: int, mechs: Any, sights: Any, hulls: Any, view: Any) -> Any:
     """`ego.is_targeted` of one mech."""
-    result = False
     for other in range(mechs.shape[0]):
         is_near = sights[n, other].line and sights[n, other].distance <= view.targeted_vox
-        result = result or (is_near and mechs[other].hp > ZERO and hulls[other].is_red != hulls[n].is_red)
-    return result
+        if is_near and mechs[other].hp > ZERO and hulls[other].is_red != hulls[n].is_red:
+            return True
+    return False
 
 
 @called

@@ -15,16 +15,15 @@ knee_height, owed_to_paint = called(formulas.knee_height), called(formulas.owed_
 
 
 @called
-def begin_damage(mechs: Any, paint: Any, pairs: Any, rules: Any) -> None:
-    """Note who has painted whom before this substep's fire paints anew, and clear what was dealt."""
+def begin_damage(mechs: Any, pairs: Any, rules: Any) -> None:
+    """Clear what was dealt in the substep before."""
     for n in range(mechs.shape[0]):
-        for pack in range(paint.shape[1]):
-            mark = paint[n, pack]
-            mark.marker = mark.by if mark.left > 0 else -1
-        for other in range(mechs.shape[0]):
-            pairs[n, other].dealt = ZERO
-        for weapon in range(rules.num_weapons):
-            mechs[n].dealt_by[weapon] = ZERO
+        if mechs[n].is_harmed:
+            mechs[n].is_harmed = False
+            for other in range(mechs.shape[0]):
+                pairs[n, other].dealt = ZERO
+            for weapon in range(rules.num_weapons):
+                mechs[n].dealt_by[weapon] = ZERO
 
 
 @called
@@ -39,7 +38,7 @@ def hit_target(target: int, mechs: Any, pairs: Any, rules: Any) -> Any:
     """A mech that is hit; its sums are cleared at the first hit of a phase."""
     mech = mechs[target]
     if not mech.is_hit:
-        mech.is_hit = True
+        mech.is_hit, mech.is_harmed = True, True
         mech.suppress = ZERO
         mech.hit_stability = 0.0
         mech.hit_heat = 0.0

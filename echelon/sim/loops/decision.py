@@ -16,10 +16,12 @@ from echelon.sim.loops.wrecks import lay_one, next_wreck
 
 
 @called
-def begin(mechs: Any) -> None:
+def begin(mechs: Any, pairs: Any) -> None:
     """Work out what a substep takes for known."""
     for n in range(mechs.shape[0]):
         mech = mechs[n]
+        for other in range(mechs.shape[0]):
+            pairs[n, other].dealt = ZERO
         update_heading(mech)
         mech.is_hit = False
         mech.damage_done = 0.0
@@ -34,12 +36,15 @@ def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any)
     key = stream_key(records.battles[0], rules.priority_stream)
     for slot in range(clouds.shape[0]):
         clouds[slot].ttl = max(clouds[slot].ttl - 1, 0)
+    # For all mechs in a row, as each waits for the memory of the ground.
+    for n in range(mechs.shape[0]):
+        mechs[n].stands_on = standing_on(mechs[n], hulls[n], ground, rules)
     for n in range(mechs.shape[0]):
         mech, hull = mechs[n], hulls[n]
         mech.priority = uniform(key, n)
         mech.was_shut_down = is_shut_down(mech, hull)
         count_down(mech, records.paint[n], rules)
-        burn(mech, hull, orders[n], standing_on(mech, hull, ground, rules), rules)
+        burn(mech, hull, orders[n], rules)
         stand(mech, tally[n], rules)
         cool(mech, hull, tally[n], orders[n], rules)
 
@@ -107,12 +112,12 @@ def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: An
     records, orders, pairs, impacts = scratch.records, scratch.orders, scratch.pairs, scratch.impacts
     battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
-    begin(mechs)
+    begin(mechs, pairs)
     for k in range(rules.decision_repeat):
         update_mechs(records, orders, hulls, ground, rules)
         intercept(records, slots, hulls, weapons, rules)
         flew = fly(records.shots, slots, weapons, impacts, mechs, hulls, ground.solid, rules)
-        begin_damage(mechs, paint, pairs, rules)
+        begin_damage(mechs, pairs, rules)
         strike(flew, scratch, ground.solid, tables)
         billow(impacts, flew, records.clouds, rules)
         chip(impacts, flew, slots, weapons, ground, rules)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime import geometry
-from echelon.runtime.jit import ONE, ZERO, called
+from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
 from echelon.sim import formulas
-from echelon.sim.loops.arithmetic import update_heading, wrap_angle
+from echelon.sim.loops.arithmetic import clamped, update_heading, wrap_angle
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
 pace, turned, jet_heat = called(formulas.pace), called(formulas.turned), called(formulas.jet_heat)
@@ -49,14 +49,14 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
 def meets_terrain(columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
     """`hits_terrain` of one hull of half size `half [3]` at a position, in `columns [Y, X]`."""
     top_y, top_x = columns.shape[0] - 1, columns.shape[1] - 1
-    first = min(max(int(np.floor(z - half[2])), 0), 30)
-    last = min(max(int(np.ceil(z + half[2])) - 1, 0), 30)
-    tall = (1 << (last + 1)) - (1 << first)
-    for row in range(int(np.floor(y - half[1])), int(np.ceil(y + half[1]))):
-        for column in range(int(np.floor(x - half[0])), int(np.ceil(x + half[0]))):
-            if columns[min(max(row, 0), top_y), min(max(column, 0), top_x)] & tall:
-                return True
-    return False
+    first, last = clamped(int(np.floor(z - half[2])), 30), clamped(int(np.ceil(z + half[2])) - 1, 30)
+    tall, bits = (1 << (last + 1)) - (1 << first), np.int32(0)
+    first_x, last_x = clamped(int(np.floor(x - half[0])), top_x), clamped(int(np.ceil(x + half[0])) - 1, top_x)
+    first_y, last_y = clamped(int(np.floor(y - half[1])), top_y), clamped(int(np.ceil(y + half[1])) - 1, top_y)
+    for row in range(first_y, last_y + 1):
+        for column in range(first_x, last_x + 1):
+            bits |= columns[row, column]
+    return bits & tall != 0
 
 
 @called
@@ -92,20 +92,21 @@ def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any) -> None:
     What two mechs may close in along an axis is bounded by their speeds and the two steps up, of `go` along x and along
     y, of the lower one; the vox more is for rounding.
     """
-    climb = rules.step_up_vox + rules.step_up_vox
-    for n in range(mechs.shape[0]):
-        mechs[n].neighbours = 0
     for n in range(mechs.shape[0]):
         mech, half = mechs[n], hulls[n].half_size
-        if mech.hp <= ZERO:
-            continue
+        mech.neighbours = 0
+        for axis in range(3):
+            reach = half[axis] + abs(mech.vel[axis]) * rules.dt_s + rules.step_up_vox + HALF
+            mech.reach[axis] = reach if mech.hp > ZERO else -INFINITY
+    for n in range(mechs.shape[0]):
+        mech = mechs[n]
         for other in range(n + 1, mechs.shape[0]):
-            rival, its_half = mechs[other], hulls[other].half_size
-            far = rival.hp <= ZERO
-            for axis in range(3):
-                travel = (abs(mech.vel[axis]) + abs(rival.vel[axis])) * rules.dt_s + climb + ONE
-                far = far or abs(mech.pos[axis] - rival.pos[axis]) > half[axis] + its_half[axis] + travel
-            if not far:
+            rival = mechs[other]
+            # Bitwise, for most pairs are far on some axis, and no processor can predict on which.
+            far_x = abs(mech.pos[0] - rival.pos[0]) > mech.reach[0] + rival.reach[0]
+            far_y = abs(mech.pos[1] - rival.pos[1]) > mech.reach[1] + rival.reach[1]
+            far_z = abs(mech.pos[2] - rival.pos[2]) > mech.reach[2] + rival.reach[2]
+            if not (far_x | far_y | far_z):
                 pairs[n, mech.neighbours].neighbour = other
                 pairs[other, rival.neighbours].neighbour = n
                 mech.neighbours += 1

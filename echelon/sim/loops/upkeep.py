@@ -60,21 +60,23 @@ def standing_on(mech: Any, hull: Any, ground: Any, rules: Any) -> Any:
 
 @called
 def count_down(mech: Any, paint: Any, rules: Any) -> None:
-    """`timers.count_down` of one mech; `paint [P]` is that on it."""
+    """`timers.count_down` of one mech; notes who painted it, `paint [P]`, before this substep's fire paints anew."""
     mech.suppressed = max(mech.suppressed - 1, 0)
     mech.under_fire = max(mech.under_fire - 1, 0)
     for timer in range(rules.num_timers):
         mech.cooldown[timer] = max(mech.cooldown[timer] - 1, 0)
     for pack in range(paint.shape[0]):
-        paint[pack].left = max(paint[pack].left - 1, 0)
+        mark = paint[pack]
+        mark.left = max(mark.left - 1, 0)
+        mark.marker = mark.by if mark.left > 0 else -1
 
 
 @called
-def burn(mech: Any, hull: Any, order: Any, material: Any, rules: Any) -> None:
-    """`hazards.burn` of one mech, that stands on a material."""
-    lava = ONE if material == rules.lava else ZERO
-    debris = ONE if material == rules.debris_field else ZERO
-    water = ONE if material == rules.water else ZERO
+def burn(mech: Any, hull: Any, order: Any, rules: Any) -> None:
+    """`hazards.burn` of one mech."""
+    lava = ONE if mech.stands_on == rules.lava else ZERO
+    debris = ONE if mech.stands_on == rules.debris_field else ZERO
+    water = ONE if mech.stands_on == rules.water else ZERO
     emits = is_running(mech, hull)
     ecm = ONE if emits and order.ecm else ZERO
     eccm = ONE if emits and order.eccm else ZERO

@@ -1,0 +1,51 @@
+"""Battles of a batch that have ended, dropped from it: those that still run go on alone, bit for bit as they would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.arena.deciders import Decider, is_shareable
+from echelon.arena.stacked_policies import StackedPolicies
+from echelon.env.blocks import one_thread
+from echelon.env.env import EchelonEnv
+from echelon.runtime.jit import loops_on
+
+if TYPE_CHECKING:
+    from echelon.arena.batch_arena import MatchBatch
+
+
+def can_narrow(batch: MatchBatch) -> bool:
+    """Whether shapes may change, and all that commanders go on from is in their memories."""
+    is_free = loops_on(batch.arena.device) and not batch.arena.compiled and batch.recorder is None
+    return is_free and all(map(remembers_all, batch.deciders))
+
+
+def remembers_all(decider: Decider) -> bool:
+    """Whether a decider commands whole teams, and keeps nothing beside its memories."""
+    return decider.part is None and (isinstance(decider, StackedPolicies) or is_shareable(decider.policy))
+
+
+def go_on_with(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
+    """Let `batch` be that of its battles in places `left [R]` int64 alone, between two decisions.
+
+    Returns:
+        Their environment, and what is observed of them.
+    """
+    count, states = batch.env.num_envs, batch.env.get_state(left)
+    memories = {
+        row: memory
+        for decider in batch.deciders
+        for row, memory in zip(decider.rows.tolist(), decider.memories().unbind(0), strict=True)
+    }
+    with one_thread(batch.arena.device, batch.threads):
+        rest = type(batch)(batch.arena, [batch.battles[b] for b in left.tolist()], None, batch.policy_of)
+    for decider in rest.deciders:
+        teams = [divmod(row, len(left)) for row in decider.rows.tolist()]
+        decider.remember(torch.stack([memories[side * count + int(left[b])] for side, b in teams]))
+    batch.battles, batch.env, batch.seeds, batch.deciders = rest.battles, rest.env, rest.seeds, rest.deciders
+    batch.action_masks = rest.action_masks
+    return batch.env, batch.env.set_state(states)
