@@ -33,7 +33,7 @@ OPPONENT = "heuristic:easy"
 """Whom every baseline trains against."""
 ROLLOUT = 32
 """Decisions of every mech in an iteration of the plain route."""
-QMIX_ROLLOUT, QMIX_UPDATES = 32, 96
+QMIX_ROLLOUT, QMIX_UPDATES = 16, 64
 BENCHMARL_BATTLES = 60
 
 
@@ -152,10 +152,11 @@ def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
 
 
 def qmix(config: EnvConfig, budget: Budget) -> Trained:
-    """QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)."""
+    """QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`), held for some decisions, each of which
+    counts."""
     sys.path.append(str(EXAMPLES))
     example = importlib.import_module("qmix")
-    per_iteration = budget.num_envs * len(config.blue) * QMIX_ROLLOUT
+    per_iteration = budget.num_envs * len(config.blue) * QMIX_ROLLOUT * example.HOLD
     iterations = -(-budget.agent_steps // per_iteration)
     start_s = time.perf_counter()
     policy, history = example.main(
@@ -163,7 +164,8 @@ def qmix(config: EnvConfig, budget: Budget) -> Trained:
     )
     curve = [{"agent_steps": float((i + 1) * per_iteration), **metrics} for i, metrics in enumerate(history)]
     seconds = time.perf_counter() - start_s
-    return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": OPPONENT})
+    facts = {"opponent": OPPONENT, "decisions_held": example.HOLD}
+    return Trained(policy, iterations * per_iteration, seconds, curve, facts)
 
 
 def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
@@ -219,7 +221,7 @@ ABOUT = {
     "mappo-gru": "the same with a GRU",
     "mappo-mlp": "the same without memory",
     "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory",
-    "qmix": "QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)",
+    "qmix": "QMIX of TorchRL's parts on discrete actions that last four decisions (`tests/examples/qmix.py`)",
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
     "benchmarl-mappo": "MAPPO of BenchMARL, no memory, with its own settings but for 60 battles in parallel",
 }

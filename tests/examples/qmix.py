@@ -1,12 +1,14 @@
 """QMIX with TorchRL's parts: composite actions that a mech can carry out, mixed under the state of the battle."""
 
+import dataclasses
+
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import EnvBase
-from torchrl.modules import EGreedyModule, MultiAgentMLP, QMixer, QValueModule, SafeSequential
+from torchrl.modules import MLP, EGreedyModule, QMixer, QValueModule, SafeSequential
 from torchrl.objectives import SoftUpdate, ValueEstimators
 from torchrl.objectives.multiagent import QMixerLoss
 
@@ -14,6 +16,9 @@ import echelon
 from echelon import EnvConfig
 
 BATTLE = EnvConfig.small()
+HOLD = 4
+"""Decisions of the config that an action lasts in training: a quarter of a second decides too little for its value to
+stand out from the noise of a battle's end (docs/BASELINES.md). What is learnt may then decide at either rate."""
 OBSERVATION, MASK = ("agents", "observation"), ("agents", "action_mask")
 VALUES, CHOSEN = ("agents", "action_value"), ("agents", "chosen_action_value")
 
@@ -21,37 +26,39 @@ VALUES, CHOSEN = ("agents", "action_value"), ("agents", "chosen_action_value")
 def main(
     config: EnvConfig = BATTLE,
     num_envs: int = 128,
-    steps: int = 32,
-    iterations: int = 50,
-    updates: int = 96,
+    steps: int = 16,
+    iterations: int = 25,
+    updates: int = 64,
     opponent: str = "heuristic:easy",
     seed: int = 0,
 ) -> tuple[nn.Module, list[dict[str, float]]]:
-    """The trained policy, and what each iteration logged."""
+    """The trained policy, and what each iteration logged; a step is `HOLD` decisions of the config, for both teams."""
     torch.manual_seed(seed)
-    env = echelon.versus(config, opponent, num_envs, seed=seed, action="discrete", state=True)
+    rules = dataclasses.replace(config.rules, decision_repeat=HOLD * config.rules.decision_repeat)
+    slower = dataclasses.replace(config, rules=rules)
+    env = echelon.versus(slower, opponent, num_envs, seed=seed, action="discrete", state=True)
     policy = policy_of(env)
     mixer = TensorDictModule(
         QMixer(env.observation_spec["state"].shape[1:], 32, env.n_agents, env.device),
         in_keys=[CHOSEN, "state"],
         out_keys=["chosen_action_value"],
     )
-    # A defeat is paid -5 at once, a step towards the zone 0.04: squared errors would teach little but defeats.
-    loss = QMixerLoss(policy, mixer, delay_value=True, loss_function="smooth_l1")
+    loss = QMixerLoss(policy, mixer, delay_value=True)
     loss.set_keys(action_value=VALUES, local_value=CHOSEN, global_value="chosen_action_value", action=env.action_key)
-    loss.make_value_estimator(ValueEstimators.TDLambda, gamma=0.97, lmbda=0.6)
-    target, optimiser = SoftUpdate(loss, tau=0.01), torch.optim.Adam(loss.parameters(), lr=5e-4)
+    loss.make_value_estimator(ValueEstimators.TDLambda, gamma=0.97, lmbda=0.9)
+    target, optimiser = SoftUpdate(loss, tau=0.05), torch.optim.Adam(loss.parameters(), lr=5e-4, eps=1e-5)
+    slowing = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, iterations)
 
-    spec = env.full_action_spec_unbatched
-    exploring = iterations * num_envs * steps // 2  # the first half of the run
-    greedy = EGreedyModule(
-        spec, eps_end=0.05, annealing_num_steps=exploring, action_key=env.action_key, action_mask_key=MASK
-    )
-    collector = Collector(env, TensorDictSequential(policy, greedy), frames_per_batch=num_envs * steps, total_frames=-1)
-    buffer = ReplayBuffer(storage=LazyTensorStorage(2048), batch_size=16)  # of stretches of `steps` decisions
+    spec, frames = env.full_action_spec_unbatched, num_envs * steps
+    keys = {"action_key": env.action_key, "action_mask_key": MASK}
+    greedy = EGreedyModule(spec, eps_end=0.05, annealing_num_steps=max(1, iterations * frames // 10), **keys)
+    collector = Collector(env, TensorDictSequential(policy, greedy), frames_per_batch=frames, total_frames=-1)
+    # Of stretches of `steps` decisions, the newest four of every battle: their returns go on from old actions to values
+    # of today, which is the less true the older they are.
+    buffer = ReplayBuffer(storage=LazyTensorStorage(4 * num_envs), batch_size=16)
     history = []
     for _, batch in zip(range(iterations), collector, strict=False):
-        batch["next", "reward"] = batch["next", "agents", "reward"].mean(-2)  # one reward for the team
+        batch["next", "reward"] = 0.1 * batch["next", "agents", "reward"].sum(-2)  # one reward for the team
         buffer.extend(batch.select(*loss.in_keys))
         for _ in range(updates):
             found = loss(buffer.sample())["loss"]
@@ -60,25 +67,30 @@ def main(
             nn.utils.clip_grad_norm_(loss.parameters(), 10.0)
             optimiser.step()
             target.step()
-        greedy.step(batch.numel())
-        history.append({"loss": found.item(), "reward": batch["next", "reward"].mean().item()})
+        greedy.step(frames)
+        slowing.step()
+        won = batch["next", "outcome", "won"][batch["next", "done"]].float().mean()
+        reward = batch["next", "agents", "reward"].mean()
+        history.append({"loss": found.item(), "reward": reward.item(), "won": won.item()})
     collector.shutdown()
     return policy, history
 
 
 def policy_of(env: EnvBase) -> SafeSequential:
     """The best action of those that a mech can carry out, by one network for all mechs."""
-    spec = env.full_action_spec_unbatched
-    net = MultiAgentMLP(
+    spec, width = env.full_action_spec_unbatched, 128
+    net = MLP(
         env.observation_spec[OBSERVATION].shape[-1],
         spec[env.action_key].n,
-        env.n_agents,
-        centralised=False,
-        share_params=True,
-        num_cells=[64, 64],
+        num_cells=[width, width],
+        activation_class=nn.ReLU,
         norm_class=nn.LayerNorm,
-        norm_kwargs={"normalized_shape": 64},
+        norm_kwargs={"normalized_shape": width},
+        device=env.device,
     )
+    # The best of 64 random numbers is a large one, and so would be the value of every state at first.
+    for parameter in net[-1].parameters():
+        nn.init.zeros_(parameter)
     choice = QValueModule(
         action_value_key=VALUES, action_mask_key=MASK, out_keys=[env.action_key, VALUES, CHOSEN], spec=spec
     )
