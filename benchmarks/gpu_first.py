@@ -3,9 +3,10 @@
 python benchmarks/gpu_first.py                  # from a clone; tyro and rich need not be installed
 python benchmarks/gpu_first.py --device cpu     # the same at tiny sizes, without graphs
 
-Nothing is compiled: operations run one by one, and captured as CUDA graphs; with --compiled --seconds 600 the graphs of
-torch.compile are compared too, which takes minutes. Prints a line of JSON after each step and,
-with --out FILE, adds it to a file. The status is 1 if a step has failed or time ran out.
+Nothing is compiled: operations run one by one, and captured as CUDA graphs; with --compiled --seconds 600 the loops of
+a GPU, if the extra gpu is installed, and the graphs of torch.compile are compared too, which takes minutes. Prints a
+line of JSON after each step and, with --out FILE, adds it to a file. The status is 1 if a step has failed or time ran
+out.
 """
 
 from __future__ import annotations
@@ -162,10 +163,10 @@ class Compared:
         device: the device.
         count: battles.
         before: decisions of scripted commanders on the CPU before anything is compared, so that teams meet.
-        compiled: whether the device runs graphs of torch.compile.
+        backend: how a decision runs on the device, as in `EchelonEnv`.
     """
 
-    def __init__(self, device: Any, count: int, before: int, compiled: bool = False) -> None:
+    def __init__(self, device: Any, count: int, before: int, backend: Any = "eager") -> None:
         import torch
 
         from echelon import EchelonEnv, EnvConfig
@@ -178,7 +179,7 @@ class Compared:
         self.device, self.repeat = device, config.rules.decision_repeat
         self.policies = [GroupPolicy(policy, group, group) for group, policy in commanders.items()]
         self.cpu = EchelonEnv(config, count, "cpu", backend="eager", **settings)
-        settings["backend"] = "graph" if compiled else "eager"
+        settings["backend"] = backend
         self.gpu = EchelonEnv(config, count, device, maps=self.cpu.game.maps.to(device), **settings)
         self.now = self.cpu.reset()
         self.gpu.reset()
@@ -236,13 +237,13 @@ def equal_maps(device: Any, count: int) -> Values:
     return {"maps": count}
 
 
-def equal(device: Any, count: int, before: int, decisions: int, compiled: bool = False) -> Values:
+def equal(device: Any, count: int, before: int, decisions: int, backend: Any = "eager") -> Values:
     """Compare decisions of the device with those of the CPU: each from one state, then all in a row."""
     import torch
 
     from echelon.arena.fingerprint import leaves, state_hash
 
-    battles = Compared(device, count, before, compiled)
+    battles = Compared(device, count, before, backend)
     worst, worst_name, unequal, hashes = 0.0, "", 0, []
     start, script = battles.cpu.state.clone().to(device), []
     for _ in range(decisions):
@@ -272,16 +273,17 @@ class Player:
         preset: `small` or `standard`.
         count: battles.
         maps: a pool made earlier.
+        backend: as in `EchelonEnv`.
     """
 
-    def __init__(self, device: Any, preset: str, count: int, maps: Any = None) -> None:
+    def __init__(self, device: Any, preset: str, count: int, maps: Any = None, backend: Any = "eager") -> None:
         from echelon import EchelonEnv
         from echelon.env.static_battles import StaticBattles
         from echelon.rules.config import ENV_PRESETS
         from echelon.runtime.cuda_graphs import GraphedFunction
 
         config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=16)
-        self.env = EchelonEnv(config, count, device, seed=1, maps=maps, backend="eager")
+        self.env = EchelonEnv(config, count, device, seed=1, maps=maps, backend=backend)
         self.device, self.mechs = device, config.num_mechs
         self.battles, self.actions = StaticBattles(self.env, self.env.reset()), self.env.action_spec.rand()
         self.graphed = GraphedFunction(self.decide, device, "decisions")
@@ -330,11 +332,11 @@ def captured(device: Any, count: int, decisions: int) -> Values:
     return {"same_bits": f"{same} of {count} battles after {decisions} decisions"}
 
 
-def speed(device: Any, preset: str, count: int, maps: list[Any]) -> Values:
-    """Agent-steps a second of the environment, operation by operation and captured; `maps` keeps the pool."""
+def speed(device: Any, preset: str, count: int, maps: list[Any], backend: Any = "eager") -> Values:
+    """Agent-steps a second of the environment, called and captured; `maps` keeps the pool."""
     import torch
 
-    player = Player(device, preset, count, maps[0] if maps else None)
+    player = Player(device, preset, count, maps[0] if maps else None, backend)
     maps[:] = [player.env.game.maps]
     with torch.inference_mode():
         eager_s = player.seconds(player.decide, 3)
@@ -437,7 +439,28 @@ def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
         journal.step(f"environment {count}", functools.partial(speed, device, preset, count, maps))
     journal.step("training", lambda: training(device, is_tiny, 4 if is_tiny else 1024))
     if compiled:
-        journal.step("equal compiled", lambda: equal(device, *battles, compiled=True))
+        in_loops(journal, device, battles, functools.partial(speed, device, preset, 4 if is_tiny else 8192, maps))
+        journal.step("equal compiled", lambda: equal(device, *battles, "graph"))
+
+
+def in_loops(journal: Journal, device: Any, battles: tuple[int, int, int], measure: Callable[[str], Values]) -> None:
+    """The loops of a GPU: are their battles the CPU's to the bit, and how fast are they."""
+    from echelon.env.form import form_of
+    from echelon.runtime.errors import ConfigError
+
+    def compare() -> Values:
+        try:
+            form_of(device, "loops")
+        except ConfigError as reason:
+            raise Skipped(str(reason)) from None
+        found = equal(device, *battles, "loops")
+        if found["unequal_tensors"]:
+            raise RuntimeError(f"loops on {device} have other bits than the CPU: {found}")
+        return found
+
+    journal.step("equal in loops", compare)
+    if journal.statuses[-1] == OK:
+        journal.step("environment in loops", lambda: measure("loops"))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 COMPILED = (
-    *("decode", "conclude", "give", "command_view", "play", "logged_substep"),
+    *("decode", "conclude", "judge", "give", "command_view", "play", "logged_substep"),
     *("begin_by_mask", "begin_into_buffers", "first_look_dense"),
 )
 """What `Engine._compile` makes."""
@@ -80,19 +80,33 @@ class Engine:
     ) -> None:
         self.game, self.device, self.extra_rewards = game, device, extra_rewards
         self.form = form_of(device, backend)
-        tell_compilation(self.form)
+        if device.type == "cpu":
+            tell_compilation(self.form)
         in_loops = self.form == "loops"
         self.blocks = Blocks(num_envs, device, num_envs if in_loops else None, whole=is_watched and not in_loops)
-        self.loops = Loops(game, self.blocks) if self.form == "loops" else None
+        self.loops = self._loops() if in_loops else None
         self._compile()
 
+    def _loops(self) -> Loops:
+        """The loops of this device."""
+        if self.device.type == "cpu":
+            return Loops(self.game, self.blocks)
+        from echelon.env.loops.on_device import DeviceLoops
+
+        return DeviceLoops(self.game, self.blocks, self.device)
+
     def _compile(self) -> None:
-        """The functions of a decision, each compiled at its first call: of the two substeps only the one in use."""
+        """The functions of a decision, each compiled at its first call: of the two substeps only the one in use.
+
+        Beside the loops of a GPU stand graphs of what loops do not do.
+        """
+        is_graph = self.form == "graph" or (self.form == "loops" and self.device.type != "cpu")
 
         def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
-            return fused(function, self.device, exact=True) if self.form == "graph" else function
+            return fused(function, self.device, exact=True) if is_graph else function
 
         self.decode, self.conclude = prepared(actions.decode), prepared(decision.conclude)
+        self.judge: Callable[..., Played] = prepared(decision.judge_and_reward)
         self.give: Callable[..., tuple[State, Tensor]] = prepared(issue.give)
         self.command_view: Callable[..., dict[tuple[str, ...], Tensor]] = prepared(commander_view.command_view)
         self.play: step.Play = prepared(step.play)
@@ -103,7 +117,7 @@ class Engine:
 
     def run_eagerly(self) -> None:
         """Play on operation by operation."""
-        self.form = "eager"
+        self.form, self.loops = "eager", None
         self._compile()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -151,9 +165,10 @@ class Engine:
         if self.game.config.command.enabled:
             with ordinary_tensors():
                 before, action = self.give(before, action, commands, self.game)
-        # Not in loops while somebody traces the environment.
-        if self.loops is not None and not torch.compiler.is_compiling():
-            result = self.decide_in_loops(self.loops, before, action, observer, buffers)
+        # Not in loops while somebody traces the environment, nor watches that of a GPU.
+        loops = self.loops if observer is None or self.device.type == "cpu" else None
+        if loops is not None and not torch.compiler.is_compiling():
+            result = self.decide_in_loops(loops, before, action, observer, buffers)
         else:
 
             def play(battles: slice) -> Played:
@@ -178,9 +193,7 @@ class Engine:
             if buffers is not None:
                 streams = write_streams(streams, buffers)
             with part("judge"):
-                return decision.judge_and_reward(
-                    before, state, streams, self.game, self.extra_rewards, loops.statistics
-                )
+                return self.judge(before, state, streams, self.game, self.extra_rewards, loops.statistics)
 
     def decide_dense(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None

@@ -9,6 +9,7 @@ import torch
 
 from echelon.runtime.compile import logger
 from echelon.runtime.device import can_compile
+from echelon.runtime.device_loops import has_device_loops
 from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.limits import variable
@@ -30,7 +31,9 @@ def form_of(device: torch.device, backend: Backend = "auto") -> Form:
         # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
         choice = "loops" if loops_on(device) else "eager" if device.type == "cpu" else "graph"
     if choice == "loops":
-        require(loops_on(device), name, f"auto, graph or eager on {device.type} (loops need a CPU and numba)", choice)
+        runs = loops_on(device) if device.type == "cpu" else has_device_loops()
+        needs = "numba" if device.type == "cpu" else "numba and numba-cuda: pip install 'echelon-marl[gpu]'"
+        require(runs, name, f"auto, graph or eager on {device.type} (loops need {needs})", choice)
         return "loops"
     return "graph" if choice == "graph" and can_compile(device) else "eager"
 

@@ -1,12 +1,13 @@
 """A rehearsal before battles on a GPU: each compiled function beside what it stands for, and a capture.
 
-What differs or fails there is replaced by the next simpler form: graphs by operations one by one, a captured decision
-by a called one.
+What differs or fails there is replaced by the next simpler form: graphs and loops by operations one by one, a captured
+decision by a called one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -48,6 +49,17 @@ def _conclude(before: State, after: State, orders: Orders, game: SimModel, extra
     return decision.conclude(before, after, orders, game, extra)
 
 
+def dense_decision(env: EchelonEnv) -> Callable[..., decision.Played]:
+    """What `Engine.decide_in_loops` stands for, operation by operation."""
+    game, extra = env.game, env.engine.extra_rewards
+
+    def decide(before: State, action: Tensor, *others: Any) -> decision.Played:
+        orders = actions.decode(action, before.focus_slots, game.roster, game.config.features)
+        return decision.conclude(before, step.decide(before, orders, game, step.play), orders, game, extra)
+
+    return decide
+
+
 COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
     "decode": (actions.decode, 2),
     "play": (step.play, 2),
@@ -83,7 +95,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
     began, next_seed, requested = time.perf_counter(), env.next_seed, env.form
     action = _actions(env)
     final: State | None = None
-    if env.form == "graph":
+    if env.form in ("graph", "loops"):
         try:
             final = _play_compared(env, action, captures)
         except torch.OutOfMemoryError:
@@ -226,7 +238,13 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
             graph, which takes as long to compile.
     """
     comparison, functions = Comparison(), {name: getattr(env.engine, name) for name in COMPARED}
+    functions["decide_in_loops"] = in_loops = env.engine.decide_in_loops
+
+    def decide_in_loops(loops: Any, *arguments: Any) -> Any:
+        return comparison.beside("loops", functools.partial(in_loops, loops), dense_decision(env), 2)(*arguments)
+
     try:
+        env.engine.decide_in_loops = decide_in_loops  # type: ignore[assignment, method-assign]
         for name, (dense, batched) in COMPARED.items():
             setattr(env.engine, name, comparison.beside(name, functions[name], dense, batched))
         tensordict = _crowded(env)

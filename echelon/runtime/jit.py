@@ -44,8 +44,19 @@ def loops_on(device: torch.device) -> bool:
 
 
 def array(values: Tensor) -> Any:
-    """The values of a CPU tensor as a contiguous NumPy array for a loop to read: a copy if they are not contiguous.
+    """The values of a tensor for a loop to read, contiguous, so a copy where they are not; as in `shared`.
 
     Because all arrays are contiguous, each loop is compiled for a single signature.
     """
-    return values.detach().contiguous().numpy()
+    return shared(values.contiguous())
+
+
+def shared(values: Tensor) -> Any:
+    """The memory of a tensor for a loop to read and write: a NumPy array on a CPU, a tensor elsewhere."""
+    values = values.detach()
+    return values.numpy() if values.device.type == "cpu" else values
+
+
+def tensor(values: Any) -> Tensor:
+    """What a loop wrote, as a tensor of the same memory."""
+    return values if isinstance(values, Tensor) else torch.from_numpy(values)

@@ -23,7 +23,7 @@ def hash_of(files: Sequence[Path]) -> str:
 
 
 PACKAGE = Path(__file__).parents[1]
-SHARED = [PACKAGE / "runtime" / name for name in ("exact.py", "geometry.py", "jit.py", "noise.py")]
+SHARED = [PACKAGE / "runtime" / name for name in ("device_loops.py", "exact.py", "geometry.py", "jit.py", "noise.py")]
 SOURCES = sorted([*PACKAGE.glob("*/loops/*.py"), PACKAGE / "sim" / "formulas.py", *SHARED])
 """Every file that compiled code may come from."""
 NAME = f"loops_{hash_of(SOURCES)}"

@@ -116,7 +116,7 @@ def test_the_form_of_a_device(monkeypatch):
         form_of(gpu, "loops")
     monkeypatch.setattr(jit, "HAS_LOOPS", False)
     assert [form_of(CPU, name) for name in names] == ["eager", "graph", "eager"]
-    with pytest.raises(ConfigError, match="loops need a CPU and numba"):
+    with pytest.raises(ConfigError, match=r"\(loops need numba\)"):
         form_of(CPU, "loops")
 
 
@@ -162,9 +162,9 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
     checked = [0]
     in_loops = engine.Engine.decide_in_loops
 
-    def both(own, loops, before, action, buffers):
+    def both(own, loops, before, action, observer, buffers):
         kept = before.clone()
-        played = in_loops(own, loops, before, action, buffers)
+        played = in_loops(own, loops, before, action, observer, buffers)
         dense = own.decide_dense(kept, action)
         one, other = leaves(dense.state), leaves(played.state)
         for name, values in one.items():

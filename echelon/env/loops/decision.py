@@ -111,6 +111,40 @@ def show_nothing(streams: Any) -> None:
 one_battle, one_map, one_shown = picking(BattleArrays), picking(MapArrays), picking(Streams)
 
 
+@called
+def play_one(
+    b: int,
+    plays: bool,
+    actions: Any,
+    before: Any,
+    after: Any,
+    own: BattleArrays,
+    maps: MapArrays,
+    tables: Any,
+    views: Any,
+    scratch: Scratch,
+    shown: Streams,
+    log: Any,
+) -> None:
+    """Play a decision of battle b, if `plays`, and fill its streams; arguments as of `decision_loop`."""
+    rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
+    records = scratch.records
+    battle, mechs, tally = records.battles[0], records.mechs, records.tally
+    read(b, before, records)
+    arrays, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
+    terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
+    ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
+    show_nothing(streams)
+    decode(actions[b], arrays.focus_slots, scratch.orders, tally, hulls, at, rules)
+    if plays:
+        decide(b, len(actions), scratch, ground, tables, log)
+        pass_messages(actions[b], mechs, arrays.messages, at, rules)
+        score(battle, mechs, tally, hulls, field, view)
+        score_goals(battle, mechs, tally, hulls, field)
+    observe(arrays, ground, field, scratch, tables, views, streams)
+    write(b, records, after)
+
+
 @compiled
 def decision_loop(
     plays: bool,
@@ -128,8 +162,6 @@ def decision_loop(
 ) -> None:
     """Play a decision of some battles, if `plays`, and fill the streams.
 
-    Long because of all that a battle consists of.
-
     Args:
         plays: whether anything is played.
         battles: the first of them, and the one after the last.
@@ -142,20 +174,5 @@ def decision_loop(
         shown: streams, of any values.
         log: what happens in each substep is written down there, if it has room.
     """
-    rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
-    records = scratch.records
-    battle, mechs, tally = records.battles[0], records.mechs, records.tally
     for b in range(battles[0], battles[1]):
-        read(b, before, records)
-        arrays, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
-        terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
-        ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
-        show_nothing(streams)
-        decode(actions[b], arrays.focus_slots, scratch.orders, tally, hulls, at, rules)
-        if plays:
-            decide(b, len(actions), scratch, ground, tables, log)
-            pass_messages(actions[b], mechs, arrays.messages, at, rules)
-            score(battle, mechs, tally, hulls, field, view)
-            score_goals(battle, mechs, tally, hulls, field)
-        observe(arrays, ground, field, scratch, tables, views, streams)
-        write(b, records, after)
+        play_one(b, plays, actions, before, after, own, maps, tables, views, scratch, shown, log)

@@ -20,8 +20,8 @@ from echelon.env.observation.build import Observation
 from echelon.env.orders.order_stream import add_orders
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
-from echelon.runtime.jit import array
-from echelon.sim.loops.log import LogArrays, empty_log, substeps_of
+from echelon.runtime.jit import array, shared, tensor
+from echelon.sim.loops.log import empty_log, substeps_of
 from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
 from echelon.sim.loops.sight import line_scratch
@@ -54,7 +54,7 @@ class Loops:
         what happened in it, when all are played: the ground is that behind the decision.
         """
         rows = 0 if watch is None else self.game.rules.decision_repeat * state.shape[0]
-        log = empty_log(fields_of(state), len(self.game.roster.weapons), rows)
+        log = self._log(state, rows)
         result = self._run(state, array(action), self.game.maps, self.blocks.spans, log, plays=True)
         if watch is not None:
             for substep in substeps_of(log, state, self.game):
@@ -64,36 +64,58 @@ class Loops:
     def observe(self, state: State, maps: Maps) -> tuple[State, Observation]:
         """What is shown of battles on other `maps`, in which nobody was told anything."""
         batch, count = state.mechs.hp.shape
-        no_action = np.zeros((batch, count, CONTROLS + state.messages.shape[-1]), np.float32)
-        log = empty_log(fields_of(state), len(self.game.roster.weapons), 0)
+        no_action = array(torch.zeros((batch, count, CONTROLS + state.messages.shape[-1]), device=state.device))
+        log = self._log(state, 0)
         return self._run(state, no_action, maps, [slice(0, batch)], log, plays=False)
 
     def _run(
-        self, state: State, actions: np.ndarray, maps: Maps, spans: list[slice], log: LogArrays, plays: bool
+        self, state: State, actions: Any, maps: Maps, spans: list[slice], log: Any, plays: bool
     ) -> tuple[State, Observation]:
         before = fields_of(state)
         after = tuple(
-            tuple(self.recycled.empty(f"{kind}.{i}", values.shape, values.dtype) for i, values in enumerate(arrays))
+            tuple(self.empty(f"{kind}.{i}", tuple(values.shape), values.dtype) for i, values in enumerate(arrays))
             for kind, arrays in zip(PARTS, before, strict=True)
         )
         streams, updated = self._streams(*state.messages.shape), {}
         for name in ("messages", "focus_slots"):
             values = array(getattr(state, name))
-            updated[name] = self.recycled.empty(name, values.shape, values.dtype)
-            np.copyto(updated[name], values)
+            updated[name] = self.empty(name, tuple(values.shape), values.dtype)
+            tensor(updated[name]).copy_(tensor(values))
         # Written to, so never a copy.
-        ground_arrays = {name: getattr(state.terrain, name).detach().numpy() for name in Terrain.__dataclass_fields__}
+        ground = {name: shared(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
+        self._loop(plays, actions, before, after, BattleArrays(**updated, **ground), fields, streams, spans, log)
+        tensors = {name: tensor(values) for name, values in streams._asdict().items()}
+        state = state_of(after, state, **{name: tensor(values) for name, values in updated.items()})
+        return state, add_orders(state, tensors, self.game)
+
+    def _loop(
+        self,
+        plays: bool,
+        actions: Any,
+        before: Parts,
+        after: Parts,
+        own: BattleArrays,
+        maps: MapArrays,
+        streams: Streams,
+        spans: list[slice],
+        log: Any,
+    ) -> None:
+        """`decision_loop` of the battles of some spans."""
 
         def run(span: slice) -> None:
-            ends, arrays = (span.start, min(span.stop, len(actions))), BattleArrays(**updated, **ground_arrays)
-            constants = fields, self.tables, self.views
-            decision_loop(plays, ends, actions, before, after, arrays, *constants, self._scratch(before), streams, log)
+            ends, constants = (span.start, min(span.stop, len(actions))), (maps, self.tables, self.views)
+            decision_loop(plays, ends, actions, before, after, own, *constants, self._scratch(before), streams, log)
 
         self.blocks.play(run, spans)
-        tensors = {name: torch.from_numpy(values) for name, values in streams._asdict().items()}
-        state = state_of(after, state, **{name: torch.from_numpy(values) for name, values in updated.items()})
-        return state, add_orders(state, tensors, self.game)
+
+    def _log(self, state: State, rows: int) -> Any:
+        """Room for what happens in so many substeps of a battle."""
+        return empty_log(fields_of(state), len(self.game.roster.weapons), rows)
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Memory for a loop to write to, of arbitrary values."""
+        return self.recycled.empty(name, shape, dtype)
 
     def _streams(self, batch: int, count: int, comm_dim: int) -> Streams:
         """Room for streams."""
@@ -101,7 +123,7 @@ class Loops:
         squad = self.views.squads.shape[1]
 
         def empty(name: str, *shape: int, dtype: type = np.float32) -> np.ndarray:
-            return self.recycled.empty(name, (batch, count, *shape), dtype)
+            return self.empty(name, (batch, count, *shape), dtype)
 
         return Streams(
             contacts=empty("contacts", contacts, layout.width(layout.CONTACT)),

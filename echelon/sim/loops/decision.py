@@ -107,7 +107,7 @@ def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: An
     """`step.decide` of battle b of so many, in place; the order is that of `step.logged_substep`.
 
     `scratch` holds its records, and `orders`, `pairs`, `pulls` and `impacts`, what is known within a substep; `log` is
-    room for what is written down.
+    room for what is written down, or None.
     """
     records, orders, pairs, impacts = scratch.records, scratch.orders, scratch.pairs, scratch.impacts
     battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
@@ -128,5 +128,5 @@ def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: An
         lay_wreck(battle, mechs, hulls, ground, rules)
         move(mechs, tally, pairs, orders, hulls, ground, rules)
         battle.tick += 1
-        if len(log.flew) > 0:
+        if log is not None and len(log.flew) > 0:
             keep(k * battles + b, flew, fired, scratch, weapons, log)

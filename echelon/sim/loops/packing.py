@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from echelon.runtime.jit import array, called
+from echelon.runtime.jit import array, called, tensor
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
 
@@ -58,7 +57,7 @@ def fields_of(state: State) -> Parts:
 
 def state_of(fields: Parts, state: State, **others: Tensor) -> State:
     """`state` with these fields, and `others`."""
-    tensors = [[torch.from_numpy(values) for values in part] for part in fields]
+    tensors = [[tensor(values) for values in part] for part in fields]
     by_part = {part: dict(zip(FIELDS[part], arrays, strict=True)) for part, arrays in zip(PARTS, tensors, strict=True)}
     paint, painter = (values.view_as(state.mechs.paint) for values in by_part["paint"].values())
     return state.replace(
@@ -69,12 +68,17 @@ def state_of(fields: Parts, state: State, **others: Tensor) -> State:
     )
 
 
+def shapes_of(fields: Parts) -> list[tuple[int, ...]]:
+    """The shapes of the records of one battle with these fields, by part."""
+    shapes = [tuple(part[0].shape[1:2]) for part in fields]
+    mechs = shapes[1][0]
+    shapes[3] = (mechs, shapes[3][0] // mechs)
+    return shapes
+
+
 def empty_records(fields: Parts) -> Records:
     """Room for the records of a battle with these fields."""
-    shapes = [part[0].shape[1:2] for part in fields]
-    mechs, packs = shapes[1][0], shapes[3][0] // shapes[1][0]
-    shapes[3] = (mechs, packs)
-    arrays = [np.empty(shape, kind) for kind, shape in zip(PARTS.values(), shapes, strict=True)]
+    arrays = [np.empty(shape, kind) for kind, shape in zip(PARTS.values(), shapes_of(fields), strict=True)]
     ends = list(itertools.accumulate(-(-part.nbytes // 8) for part in arrays))
     buffer = np.zeros(ends[-1], np.int64)
     records = [

@@ -1,0 +1,126 @@
+"""A decision of all battles in loops on a GPU, a thread a battle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import cuda
+from torch import Tensor
+
+from echelon.env.blocks import Blocks, ordinary_tensors
+from echelon.env.loops.cockpit import Surroundings, surroundings
+from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, play_one
+from echelon.env.loops.play import Loops
+from echelon.env.loops.records import SIGHT, VIEWER
+from echelon.env.observation import layout
+from echelon.env.outcome import final_statistics
+from echelon.runtime.device_loops import empty_records, launch, to_device
+from echelon.runtime.jit import called
+from echelon.sim.loops.packing import PARTS, Parts, Records, picking, shapes_of
+from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
+from echelon.sim.loops.sight import Line, line_scratch
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+one_set, one_line, one_around = picking(Records), picking(Line), picking(Surroundings)
+
+
+@called
+def scratch_of(b: int, scratch: Any) -> Scratch:
+    """The scratch memory of one thread."""
+    return Scratch(
+        one_set(scratch.records, b),
+        scratch.orders[b],
+        scratch.pairs[b],
+        scratch.pulls[b],
+        scratch.impacts[b],
+        scratch.viewers[b],
+        scratch.sights[b],
+        one_line(scratch.line, b),
+        one_around(scratch.around, b),
+    )
+
+
+def decision_kernel(
+    plays: int,
+    actions: Any,
+    before: Any,
+    after: Any,
+    own: Any,
+    maps: Any,
+    tables: Any,
+    views: Any,
+    scratch: Any,
+    shown: Any,
+) -> None:
+    """`decision_loop` of all battles, `scratch [B, ...]`, in as many threads or more."""
+    b = cuda.grid(1)  # type: ignore[call-arg, var-annotated]
+    if b < actions.shape[0]:
+        own_scratch = scratch_of(b, scratch)
+        play_one(b, plays, actions, before, after, own, maps, tables, views, own_scratch, shown, None)
+
+
+class DeviceLoops(Loops):
+    """`Loops` on a GPU. Nobody watches them: a recorder is told of the same battles by the dense form."""
+
+    statistics = staticmethod(final_statistics)  # type: ignore[assignment]
+
+    def __init__(self, game: SimModel, blocks: Blocks, device: torch.device) -> None:
+        super().__init__(game, blocks)
+        self.device = device
+        self.tables, self.views = to_device(self.tables, device), to_device(self.views, device)
+        self.kept: dict[int, tuple[Tensor, Scratch]] = {}
+        """Scratch memory by the number of battles, and that of their records alone."""
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
+        kind = dtype if isinstance(dtype, torch.dtype) else torch.from_numpy(np.empty(0, dtype)).dtype
+        with ordinary_tensors():
+            return torch.empty(shape, dtype=kind, device=self.device)
+
+    def _log(self, state: State, rows: int) -> Any:
+        return None
+
+    def _loop(
+        self,
+        plays: bool,
+        actions: Any,
+        before: Parts,
+        after: Parts,
+        own: BattleArrays,
+        maps: MapArrays,
+        streams: Streams,
+        spans: list[slice],
+        log: Any,
+    ) -> None:
+        batch = len(actions)
+        if batch not in self.kept:
+            self.kept[batch] = self._scratches(batch, before)
+        memory, scratch = self.kept[batch]
+        memory.zero_()
+        constants = maps, self.tables, self.views
+        arguments = int(plays), actions, before, after, own, *constants, scratch, streams
+        launch(decision_kernel, batch, self.device, *arguments)
+
+    def _scratches(self, batch: int, before: Parts) -> tuple[Tensor, Scratch]:
+        """Scratch memory for so many threads, and that of the records, which a decision begins with zeros in."""
+        count, weapons, slots = (table.shape[0] for table in self.tables[1:])
+        shapes = [(batch, *shape) for shape in shapes_of(before)]
+        memory, parts = empty_records(list(zip(PARTS.values(), shapes, strict=True)), self.device)
+        whole = torch.empty((batch, 0), dtype=torch.int64, device=self.device)
+        rest: dict[str, Any] = {
+            "orders": (ORDER, (batch, count)),
+            "pairs": (PAIR, (batch, count, count)),
+            "pulls": (PULL, (batch, count * weapons)),
+            "impacts": (IMPACT, (batch, slots)),
+            "viewers": (VIEWER, (batch, count)),
+            "sights": (SIGHT, (batch, count, count)),
+        }
+        _, others = empty_records(list(rest.values()), self.device)
+        rooms: list[Any] = [
+            type(room)(*(torch.from_numpy(values).to(self.device).repeat(batch, 1) for values in room))
+            for room in (line_scratch(self.game.config.world.longest_side), surroundings(layout.LOCAL_MAP_CELLS))
+        ]
+        records = Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
+        return memory, Scratch(records, **dict(zip(rest, others, strict=True)), line=rooms[0], around=rooms[1])

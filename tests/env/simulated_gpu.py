@@ -1,0 +1,108 @@
+"""A program: battles in the kernel of a GPU, in numba's simulator of CUDA, beside those of dense operations.
+
+    NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 python tests/env/simulated_gpu.py DECISIONS FEATURE...
+
+Every tensor of every decision must have the same bits. Loops are plain Python there, whose square root of a float32 is
+a float64: it is rounded to a float32 here, which is what the instruction of a CPU and of a GPU gives.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+
+exact_root = math.sqrt
+math.sqrt = lambda x: np.float32(exact_root(x)) if isinstance(x, np.float32) else exact_root(x)
+
+import dataclasses  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import torch  # noqa: E402
+from numba import cuda  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from builders import brawl  # noqa: E402
+
+from echelon.env import decision  # noqa: E402
+from echelon.env.env import EchelonEnv  # noqa: E402
+from echelon.env.loops import on_device, play  # noqa: E402
+from echelon.env.rehearsal import _crowded, leaves  # noqa: E402
+from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig  # noqa: E402
+from echelon.runtime import jit  # noqa: E402
+from echelon.runtime.device_loops import THREADS, Records  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+class Row(np.record):
+    """A record whose fields come before what NumPy calls so, such as `size`; numba adds int32 up in int64."""
+
+    def __getattribute__(self, name):
+        get = super().__getattribute__
+        if name not in (get("dtype").names or ()):
+            return get(name)
+        return int(self[name]) if isinstance(self[name], np.int32) else self[name]
+
+
+def arrays(value):
+    """An argument of a kernel as NumPy's arrays on the same memory."""
+    if isinstance(value, tuple):
+        return type(value)(*map(arrays, value)) if hasattr(value, "_fields") else tuple(map(arrays, value))
+    if isinstance(value, Records):
+        octets = value.memory.numpy()[: value.kind.itemsize * math.prod(value.shape)]
+        return octets.view(np.dtype((Row, value.kind))).reshape(value.shape)
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+def simulate(kernel, threads, device, *arguments):
+    """`device_loops.launch` in the simulator."""
+    cuda.jit(kernel)[-(-threads // THREADS), THREADS](*map(arrays, arguments))
+
+
+def compare(name, result, expected):
+    """Refuse another bit anywhere; returns how many tensors there are."""
+    others = dict(leaves(expected))
+    for leaf, value in leaves(result):
+        assert value.dtype == others[leaf].dtype and value.shape == others[leaf].shape, (name, leaf)
+        if value.numpy().tobytes() != others[leaf].numpy().tobytes():
+            raise AssertionError(f"{name}: {leaf} differs: {(value != others[leaf]).nonzero()[:3].tolist()}")
+    return len(others)
+
+
+def main(decisions, switched_off):
+    features = FeaturesConfig(**dict.fromkeys(switched_off, False))
+    teams = {"blue": ("medium", "scout", "heavy"), "red": ("heavy", "light", "medium")}
+    world = WorldConfig(32, 32, 10)
+    config = dataclasses.replace(EnvConfig.small(), map_pool=1, world=world, features=features, **teams)
+    env = EchelonEnv(config, 2, CPU, 3, backend="eager")
+    env.restarts_by_row = False
+    jit.shared = play.shared = torch.Tensor.detach
+    on_device.launch = simulate
+    loops, engine, dense = on_device.DeviceLoops(env.game, env.engine.blocks, CPU), env.engine, env.engine.decide
+    count = [0, 0]
+
+    def both(before, action, *others):
+        state, streams = loops.play(before.clone(), action)
+        one = decision.judge_and_reward(before.clone(), state, streams, env.game)
+        other = dense(before, action, *others)
+        count[0] += compare("a decision", one, other)
+        return other
+
+    shown, generator = _crowded(env), torch.Generator().manual_seed(1)
+    one, other = loops.observe(env.state.clone(), env.game.maps), engine.first_look_dense(env.state.clone(), env.game)
+    compare("the first look", {"state": one[0], **one[1]}, {"state": other[0], **other[1]})
+    engine.decide = both
+    fought = {}
+    for _ in range(decisions):
+        tally = env.state.tally
+        shown = env.step_and_maybe_reset(brawl(shown, generator))[1]
+        count[1] += int(shown["is_init"].sum())
+        fought = {name: max(fought.get(name, 0), int(values.sum())) for name, values in tally.items()}
+    print(f"{count[0]} tensors of {decisions} decisions equal, {count[1]} restarts; {fought}")
+    assert count[1] > 0 and fought["hits"] > 0 and fought["kills"] > 0
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,124 @@
+"""The loops of a GPU, where there is none: their kernel in a simulator, and what NVIDIA's compilers make of it."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from patience import STUCK_S
+
+from echelon.env import form, rehearsal
+from echelon.env.env import EchelonEnv
+from echelon.env.form import form_of
+from echelon.env.loops.play import Loops
+from echelon.env.rehearsal import rehearse
+from echelon.rules.config import EnvConfig
+from echelon.runtime import jit
+from echelon.runtime.device_loops import Records, empty_records, has_device_loops, to_device, words
+from echelon.runtime.errors import ConfigError
+
+GPU, CPU = torch.device("cuda"), torch.device("cpu")
+HERE = Path(__file__).parent
+compiles = pytest.mark.skipif(not has_device_loops(), reason="numba-cuda is not here: the extra gpu")
+PAIR = np.dtype([("a", np.float32, 3), ("b", np.int64)], align=True)
+
+
+def run(program, *words, **variables):
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", HERE / program, *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=STUCK_S,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    return ran.stdout
+
+
+def test_a_gpu_without_numba_cuda_refuses_loops_in_one_line(monkeypatch):
+    monkeypatch.setattr(form, "has_device_loops", lambda: False)
+    with pytest.raises(ConfigError) as refusal:
+        form_of(GPU, "loops")
+    assert str(refusal.value) == (
+        "backend must be auto, graph or eager on cuda (loops need numba and numba-cuda: pip install "
+        "'echelon-marl[gpu]'), got 'loops'"
+    )
+
+
+def test_a_gpu_takes_loops_only_where_they_are_named(monkeypatch):
+    monkeypatch.setattr(form, "has_device_loops", lambda: True)
+    monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
+    assert (form_of(GPU), form_of(GPU, "loops")) == ("graph", "loops")
+
+
+def test_an_array_is_told_as_numba_holds_it():
+    values = torch.arange(24, dtype=torch.float32).view(2, 3, 4)
+    assert list(words((7, values))) == [7, 0, 0, 24, 4, values.data_ptr(), 2, 3, 4, 48, 16, 4]
+    nobody = torch.empty((5, 0), dtype=torch.int64)
+    assert list(words(nobody))[:5] == [0, 0, 0, 8, nobody.data_ptr()] and list(words(nobody))[5:7] == [5, 0]
+
+
+def test_records_lie_side_by_side_in_one_memory():
+    memory, (first, second) = empty_records([(PAIR, (3,)), (PAIR, (2, 2))], CPU)
+    assert first.memory.numel() % 16 == 0 and not memory.any()
+    memory.fill_(1)
+    assert first.memory.all() and second.memory.all()
+    item = PAIR.itemsize
+    assert list(words(second)) == [0, 0, 4, item, second.memory.data_ptr(), 2, 2, 2 * item, item]
+
+
+def test_constants_keep_their_bytes():
+    table = np.zeros(2, PAIR)
+    table["a"], table["b"] = 1.5, -3
+    there = to_device(table, CPU)
+    assert isinstance(there, Records) and (there.kind, there.shape) == (PAIR, (2,))
+    assert there.memory.numpy().tobytes() == table.tobytes()
+
+
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
+def test_loops_that_differ_are_replaced_before_battles_begin(monkeypatch, caplog):
+    """The rehearsal of a GPU, with the loops of a CPU, which stand in for its own."""
+    monkeypatch.setattr(rehearsal, "DECISIONS", 2)
+    config = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("medium", "scout"), red=("heavy", "light"))
+    env = EchelonEnv(config, 2, CPU, 1, backend="loops")
+    assert "loops" in rehearse(env).line and env.form == "loops"
+    play = Loops.play
+
+    def fault(*arguments):
+        state, streams = play(*arguments)
+        return state.replace(mechs=state.mechs.replace(heat=state.mechs.heat + 0.01)), streams
+
+    monkeypatch.setattr(Loops, "play", fault)
+    rehearse(env)
+    assert env.form == "eager" and "loops differs in" in caplog.text and env.engine.loops is None
+
+
+@compiles
+@pytest.mark.long
+@pytest.mark.parametrize("off", [(), ("destruction", "smoke"), ("ewar", "comms"), ("target_preference",)], ids=str)
+def test_simulated_kernels_play_the_battles_of_dense_operations(off):
+    """Every tensor of every decision, through deaths and restarts, bit for bit."""
+    told = run("simulated_gpu.py", "12", *off, NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1")
+    assert re.search(r"^\d{3,} tensors of 12 decisions equal, [1-9]\d* restarts", told), told
+
+
+@compiles
+@pytest.mark.long
+@pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (12, 0)], ids=str)
+def test_kernels_round_as_a_cpu_does(capability):
+    """What NVIDIA's compiler makes of a decision fuses nothing: each operation of floats is rounded to nearest."""
+    told = run("kernel_of_gpu.py", *map(str, capability))
+    found = dict(line.split(": ", 1) for line in told.splitlines())
+    operations = found["operations"].split()
+    arithmetic = {name for name in operations if name.split(".")[0] not in ("setp", "selp", "ld", "st", "mov", "cvt")}
+    assert {"add.rn.f32", "mul.rn.f32", "div.rn.f32", "sqrt.rn.f32", "add.rn.f64", "mul.rn.f64"} <= arithmetic
+    exact = re.compile(r"(add|sub|mul|div|sqrt)\.rn\.f(32|64)|(neg|abs)\.f(32|64)")
+    assert {name for name in arithmetic if not exact.fullmatch(name)} == set()
+    # Each argument is one word, in the order of `words`.
+    assert found["parameters"] == found["words"] and found["kinds"] == "u64"
+    assert int(found["bytes of machine code"]) > 50_000
