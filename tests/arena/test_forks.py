@@ -153,6 +153,7 @@ def test_a_battle_that_differs_before_its_fork_is_refused():
         fork(replay, at_s=1.0, device="cpu")
 
 
+@pytest.mark.long
 def test_counting_goes_on_after_a_kill(tmp_path):
     log, seen = tmp_path / "whatif.log", []
     asked = {"blue": "hard", "red": "easy", "every": 4, "branches": 3, "at_s": 1.0, "interventions": ("removed",)}

@@ -86,6 +86,7 @@ def write_and_tell(folder, first: int, tell: int) -> None:
         os.write(tell, f"{number}\n".encode())
 
 
+@pytest.mark.long
 def test_thirty_kills_lose_nothing_that_was_reported(tmp_path):
     store = fresh(tmp_path)
     store.close()

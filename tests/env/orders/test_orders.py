@@ -308,6 +308,7 @@ def test_an_environment_with_orders_is_one_of_torchrl_and_reads_nothing_on_the_h
     assert not counted.reads
 
 
+@pytest.mark.long
 def test_orders_are_traced_as_one_graph():
     env = arena(dataclasses.replace(CONFIG, command=dataclasses.replace(ON, drill_s=4.0, delay_s=3.0)), num_envs=2)
     arguments = env.state, torch.rand(2, 4, 26), torch.rand(2, 2, action_width(2)), env.game

@@ -180,6 +180,7 @@ def test_a_callback_that_wants_arguments_is_one_line(tmp_path, monkeypatch):
         load_callbacks(["demanding:Needy"])
 
 
+@pytest.mark.long
 def test_two_processes_agree_on_a_stop_and_on_a_league_that_fails(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

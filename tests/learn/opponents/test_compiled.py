@@ -59,6 +59,7 @@ def test_a_scripted_commander_is_one_graph(traced, tier):
     assert ((plain - graph).abs() < 1e-3).float().mean() > 0.99
 
 
+@pytest.mark.long
 def test_another_weapon_use_is_no_other_graph(traced):
     from torch._dynamo.utils import counters
 
