@@ -17,8 +17,8 @@ from echelon import EnvConfig
 
 BATTLE = EnvConfig.small()
 HOLD = 4
-"""Decisions of the config that an action lasts in training: a quarter of a second decides too little for its value to
-stand out from the noise of a battle's end (docs/BASELINES.md). What is learnt may then decide at either rate."""
+"""Decisions of the config that an action lasts in training: a quarter of a second changes so little that its value
+takes longer to stand out from that of other actions (docs/BASELINES.md). What is learnt may decide at either."""
 OBSERVATION, MASK = ("agents", "observation"), ("agents", "action_mask")
 VALUES, CHOSEN = ("agents", "action_value"), ("agents", "chosen_action_value")
 
