@@ -64,7 +64,7 @@ class Loops:
     def observe(self, state: State, maps: Maps) -> tuple[State, Observation]:
         """What is shown of battles on other `maps`, in which nobody was told anything."""
         batch, count = state.mechs.hp.shape
-        no_action = array(torch.zeros((batch, count, CONTROLS + state.messages.shape[-1]), device=state.device))
+        no_action = array(state.messages.new_zeros(batch, count, CONTROLS + state.messages.shape[-1]))
         log = self._log(state, 0)
         return self._run(state, no_action, maps, [slice(0, batch)], log, plays=False)
 
