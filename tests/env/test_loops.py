@@ -94,7 +94,7 @@ def test_features_switched_off_are_so_in_loops(feature):
         *usually(
             [
                 {"observation_mode": "full"},
-                {"blue": EnvConfig().blue + ("light",) * 3, "red": EnvConfig().red},
+                {"blue": EnvConfig().blue + ("light",) * 3, "red": EnvConfig().red, "world": EnvConfig().world},
                 {"comm_dim": 0},
                 {"command_suites": False},
             ]
