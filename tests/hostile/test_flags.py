@@ -63,7 +63,7 @@ BAD = {
     "a flag of other commands": (
         "arena",
         ("evaluate", "heuristic:easy", "--battles", "4"),
-        "evaluate does not take --battles; that belongs to dataset and exploit and play",
+        "evaluate does not take --battles; that belongs to command and dataset and exploit and play",
     ),
     "a flag like one of other commands": (
         "arena",
@@ -140,11 +140,11 @@ BAD = {
     "init with a strange hull": ("arena", ("init", "--league", "{tmp}/new", "--blue-roster", "tank"), "chosen from"),
     "init with 21 mechs": ("arena", ("init", "--league", "{tmp}/new", "--red-roster", *["heavy"] * 21), "1..20"),
     "evaluate in batches of 0": ("arena", ("evaluate", "{tmp}", *LEAGUE, "--batch", "0"), "ArenaArgs.batch must be 1"),
-    "evaluate nowhere": ("arena", ("evaluate", "{tmp}"), "--task, --league must be one of them"),
+    "evaluate nowhere": ("arena", ("evaluate", "{tmp}"), "--task, --scenario, --league must be one of them"),
     "evaluate twice": (
         "arena",
         ("evaluate", "{tmp}", *LEAGUE, "--task", "small-5v5"),
-        "--task, --league must be one",
+        "--task, --scenario, --league must be one",
     ),
     "evaluate at nothing": ("arena", ("evaluate", "{tmp}", "--task", "small"), "task must be one of small-5v5-v"),
     "evaluate -1 seeds": ("arena", ("evaluate", "{tmp}", *LEAGUE, "--seeds", "-1"), "Evaluate.seeds must be 0"),
