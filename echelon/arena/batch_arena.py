@@ -22,7 +22,7 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.arena.deciders import Decider, DeciderMaker, check_policy, command_packs, decide_all, is_stackable
-from echelon.arena.narrow import can_narrow, go_on_with
+from echelon.arena.narrow import can_narrow, narrow_to
 from echelon.arena.stacked_policies import (
     SLOTS,
     BatchObservation,
@@ -338,7 +338,7 @@ class MatchBatch:
         if sink is None:
             can_capture = self.arena.cuda_graph and self.recorder is None and self.graph_key() is not None
             key = self.graph_key if can_capture else None
-            narrow = functools.partial(go_on_with, self) if type(self) is MatchBatch and can_narrow(self) else None
+            narrow = functools.partial(narrow_to, self) if type(self) is MatchBatch and can_narrow(self) else None
             run = functools.partial(run_until_done, on_progress=on_progress, graph_key=key, narrow=narrow)
             return run(self.env, self.begin(), self._decide, len(self.battles))
         sink.begin(self.battles)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 def can_narrow(batch: MatchBatch) -> bool:
     """Whether shapes may change, and all that commanders go on from is in their memories."""
     is_free = loops_on(batch.arena.device) and not batch.arena.compiled and batch.recorder is None
-    return is_free and all(map(remembers_all, batch.deciders))
+    return is_free and all(map(is_narrowable, batch.deciders))
 
 
-def remembers_all(decider: Decider) -> bool:
+def is_narrowable(decider: Decider) -> bool:
     """Whether a decider commands whole teams, and keeps nothing beside its memories."""
     return decider.part is None and (isinstance(decider, StackedPolicies) or is_shareable(decider.policy))
 
 
-def go_on_with(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
+def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
     """Let `batch` be that of its battles in places `left [R]` int64 alone, between two decisions.
 
     Returns:

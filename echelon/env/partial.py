@@ -81,7 +81,7 @@ def held_state(moves: Tensor, before: State, after: State) -> State:
 
 
 def hold(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
-    """Write into `played` what battles that do not move, `moves [B, 1]`, show: what was `shown`, and nothing `paid`."""
+    """Write into `played` what battles that do not move, `moves [B, 1]`, show: that of `before`, and nothing `paid`."""
     mask = moves[:, 0]
     for key in before.keys(include_nested=True, leaves_only=True):
         played.set(key, select(mask, played.get(key), before.get(key)))

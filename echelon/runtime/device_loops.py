@@ -2,8 +2,8 @@
 memory, and they run on torch's current stream, so that captured graphs hold them.
 
 On a GPU compilers fuse multiplications with additions, and a maximum of zeros has another sign than on a CPU. Neither
-is so here. Constants and records lie in tensors of bytes; every argument is a tensor, `Records`, a whole number, or a
-tuple of such.
+is so here. Constants and records lie in tensors of bytes; every argument is a tensor, `DeviceRecords`, a whole
+number, or a tuple of such.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def has_device_loops() -> bool:
 
 
 @dataclass(frozen=True)
-class Records:
-    """Records of a GPU: NumPy's arrays of them, as bytes."""
+class DeviceRecords:
+    """DeviceRecords of a GPU: NumPy's arrays of them, as bytes."""
 
     memory: Tensor
     """[bytes] uint8."""
@@ -66,19 +66,21 @@ class Records:
 
 
 def to_device(values: Any, device: torch.device) -> Any:
-    """NumPy's arrays, by themselves or in named tuples, as tensors and `Records` on a device."""
+    """NumPy's arrays, by themselves or in named tuples, as tensors and `DeviceRecords` on a device."""
     if isinstance(values, tuple):
         return type(values)(*(to_device(value, device) for value in values))  # type: ignore[call-arg]
     if values.dtype.names is None:
         return torch.from_numpy(values).to(device)
-    return Records(torch.from_numpy(values.view(np.uint8).reshape(-1)).to(device), values.dtype, values.shape)
+    return DeviceRecords(torch.from_numpy(values.view(np.uint8).reshape(-1)).to(device), values.dtype, values.shape)
 
 
-def empty_records(kinds: Sequence[tuple[np.dtype, tuple[int, ...]]], device: torch.device) -> tuple[Tensor, list[Any]]:
+def empty_device_records(
+    kinds: Sequence[tuple[np.dtype, tuple[int, ...]]], device: torch.device
+) -> tuple[Tensor, list[Any]]:
     """Records of zeros of some kinds and shapes, and the one piece of memory that they lie in."""
     sizes = [-(-kind.itemsize * math.prod(shape) // 16) * 16 for kind, shape in kinds]
     memory = torch.zeros(sum(sizes), dtype=torch.uint8, device=device)
-    return memory, [Records(part, *form) for part, form in zip(memory.split(sizes), kinds, strict=True)]
+    return memory, [DeviceRecords(part, *form) for part, form in zip(memory.split(sizes), kinds, strict=True)]
 
 
 def words(value: Any) -> Iterator[int]:
@@ -89,8 +91,8 @@ def words(value: Any) -> Iterator[int]:
     elif isinstance(value, int):
         yield value
     else:
-        memory, shape = (value.memory, value.shape) if isinstance(value, Records) else (value, tuple(value.shape))
-        item = value.kind.itemsize if isinstance(value, Records) else value.element_size()
+        memory, shape = (value.memory, value.shape) if isinstance(value, DeviceRecords) else (value, tuple(value.shape))
+        item = value.kind.itemsize if isinstance(value, DeviceRecords) else value.element_size()
         count = math.prod(shape)
         # Neither numba's own memory nor an object of Python's; then what it is and where.
         yield from (0, 0, count, item, memory.data_ptr(), *shape)
@@ -108,7 +110,7 @@ def type_of(value: Any) -> Any:
         return types.NamedTuple(kinds, type(value)) if hasattr(value, "_fields") else types.BaseTuple.from_types(kinds)
     if isinstance(value, int):
         return types.int64
-    if isinstance(value, Records):
+    if isinstance(value, DeviceRecords):
         return types.Array(from_dtype(value.kind), len(value.shape), "C")
     if not value.is_contiguous():
         raise ValueError(f"a loop takes contiguous tensors, got strides {value.stride()}")
@@ -116,7 +118,7 @@ def type_of(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def exactly(capability: tuple[int, int]) -> Iterator[None]:
+def exact_compilation(capability: tuple[int, int]) -> Iterator[None]:
     """Inside, numba-cuda compiles for GPUs of a compute capability, whatever is here, and rounds as a CPU does."""
     from numba.cuda import dispatcher, ufuncs
     from numba.cuda.cudadrv import nvvm
@@ -145,7 +147,7 @@ def assemble(kernel: Callable[..., None], types: Sequence[Any], capability: tupl
     """A kernel in NVIDIA's assembly language, PTX, under its own name: numba's tells all types, in 24 kB."""
     from numba import cuda, void
 
-    with exactly(capability):
+    with exact_compilation(capability):
         ptx, _ = cuda.compile_ptx(kernel, void(*types), cc=capability)
     name = ptx.partition(".visible .entry ")[2].partition("(")[0]
     return ptx.replace(name, kernel.__name__)
@@ -172,7 +174,7 @@ def machine_code(kernel: Callable[..., None], types: Sequence[Any], capability: 
 
 
 @functools.cache
-def loaded(kernel: Callable[..., None], types: tuple[Any, ...], device: torch.device) -> Any:
+def load_kernel(kernel: Callable[..., None], types: tuple[Any, ...], device: torch.device) -> Any:
     """`machine_code` for a GPU, once a process."""
     return machine_code(kernel, types, torch.cuda.get_device_capability(device))
 
@@ -182,7 +184,7 @@ def launch(kernel: Callable[..., None], threads: int, device: torch.device, *arg
     from cuda.core import LaunchConfig, Stream
     from cuda.core import launch as start
 
-    code = loaded(kernel, tuple(map(type_of, arguments)), device)
+    code = load_kernel(kernel, tuple(map(type_of, arguments)), device)
     with torch.cuda.device(device):
         stream = Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
         start(stream, LaunchConfig(grid=-(-threads // THREADS), block=THREADS), code, *words(arguments))

@@ -31,7 +31,7 @@ from echelon.env.loops import on_device, play  # noqa: E402
 from echelon.env.rehearsal import _crowded, leaves  # noqa: E402
 from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig  # noqa: E402
 from echelon.runtime import jit  # noqa: E402
-from echelon.runtime.device_loops import THREADS, Records  # noqa: E402
+from echelon.runtime.device_loops import THREADS, DeviceRecords  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -50,7 +50,7 @@ def arrays(value):
     """An argument of a kernel as NumPy's arrays on the same memory."""
     if isinstance(value, tuple):
         return type(value)(*map(arrays, value)) if hasattr(value, "_fields") else tuple(map(arrays, value))
-    if isinstance(value, Records):
+    if isinstance(value, DeviceRecords):
         octets = value.memory.numpy()[: value.kind.itemsize * math.prod(value.shape)]
         return octets.view(np.dtype((Row, value.kind))).reshape(value.shape)
     return value.numpy() if isinstance(value, torch.Tensor) else value

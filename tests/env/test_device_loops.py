@@ -19,7 +19,7 @@ from echelon.env.loops.play import Loops
 from echelon.env.rehearsal import rehearse
 from echelon.rules.config import EnvConfig
 from echelon.runtime import jit
-from echelon.runtime.device_loops import Records, empty_records, has_device_loops, to_device, words
+from echelon.runtime.device_loops import DeviceRecords, empty_device_records, has_device_loops, to_device, words
 from echelon.runtime.errors import ConfigError
 
 GPU, CPU = torch.device("cuda"), torch.device("cpu")
@@ -64,7 +64,7 @@ def test_an_array_is_told_as_numba_holds_it():
 
 
 def test_records_lie_side_by_side_in_one_memory():
-    memory, (first, second) = empty_records([(PAIR, (3,)), (PAIR, (2, 2))], CPU)
+    memory, (first, second) = empty_device_records([(PAIR, (3,)), (PAIR, (2, 2))], CPU)
     assert first.memory.numel() % 16 == 0 and not memory.any()
     memory.fill_(1)
     assert first.memory.all() and second.memory.all()
@@ -76,7 +76,7 @@ def test_constants_keep_their_bytes():
     table = np.zeros(2, PAIR)
     table["a"], table["b"] = 1.5, -3
     there = to_device(table, CPU)
-    assert isinstance(there, Records) and (there.kind, there.shape) == (PAIR, (2,))
+    assert isinstance(there, DeviceRecords) and (there.kind, there.shape) == (PAIR, (2,))
     assert there.memory.numpy().tobytes() == table.tobytes()
 
 

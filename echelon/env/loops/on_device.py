@@ -10,17 +10,14 @@ from numba import cuda
 from torch import Tensor
 
 from echelon.env.blocks import Blocks, ordinary_tensors
-from echelon.env.loops.cockpit import Surroundings, surroundings
-from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, play_one
+from echelon.env.loops.cockpit import Surroundings
+from echelon.env.loops.decision import Scratch, Streams, play_one
 from echelon.env.loops.play import Loops
-from echelon.env.loops.records import SIGHT, VIEWER
-from echelon.env.observation import layout
 from echelon.env.outcome import final_statistics
-from echelon.runtime.device_loops import empty_records, launch, to_device
+from echelon.runtime.device_loops import empty_device_records, launch, to_device
 from echelon.runtime.jit import called
 from echelon.sim.loops.packing import PARTS, Parts, Records, picking, shapes_of
-from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
-from echelon.sim.loops.sight import Line, line_scratch
+from echelon.sim.loops.sight import Line
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -71,8 +68,8 @@ class DeviceLoops(Loops):
         super().__init__(game, blocks)
         self.device = device
         self.tables, self.views = to_device(self.tables, device), to_device(self.views, device)
-        self.kept: dict[int, tuple[Tensor, Scratch]] = {}
-        """Scratch memory by the number of battles, and that of their records alone."""
+        self.scratch: dict[int, tuple[Tensor, Scratch]] = {}
+        """By the number of battles the memory of their records, and all scratch memory."""
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
         kind = dtype if isinstance(dtype, torch.dtype) else torch.from_numpy(np.empty(0, dtype)).dtype
@@ -82,45 +79,25 @@ class DeviceLoops(Loops):
     def _log(self, state: State, rows: int) -> Any:
         return None
 
-    def _loop(
-        self,
-        plays: bool,
-        actions: Any,
-        before: Parts,
-        after: Parts,
-        own: BattleArrays,
-        maps: MapArrays,
-        streams: Streams,
-        spans: list[slice],
-        log: Any,
-    ) -> None:
+    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
+        actions, before, *_ = arguments
         batch = len(actions)
-        if batch not in self.kept:
-            self.kept[batch] = self._scratches(batch, before)
-        memory, scratch = self.kept[batch]
+        if batch not in self.scratch:
+            self.scratch[batch] = self._scratches(batch, before)
+        memory, scratch = self.scratch[batch]
         memory.zero_()
-        constants = maps, self.tables, self.views
-        arguments = int(plays), actions, before, after, own, *constants, scratch, streams
-        launch(decision_kernel, batch, self.device, *arguments)
+        launch(decision_kernel, batch, self.device, int(plays), *arguments, scratch, streams)
 
     def _scratches(self, batch: int, before: Parts) -> tuple[Tensor, Scratch]:
         """Scratch memory for so many threads, and that of the records, which a decision begins with zeros in."""
-        count, weapons, slots = (table.shape[0] for table in self.tables[1:])
         shapes = [(batch, *shape) for shape in shapes_of(before)]
-        memory, parts = empty_records(list(zip(PARTS.values(), shapes, strict=True)), self.device)
+        memory, parts = empty_device_records(list(zip(PARTS.values(), shapes, strict=True)), self.device)
         whole = torch.empty((batch, 0), dtype=torch.int64, device=self.device)
-        rest: dict[str, Any] = {
-            "orders": (ORDER, (batch, count)),
-            "pairs": (PAIR, (batch, count, count)),
-            "pulls": (PULL, (batch, count * weapons)),
-            "impacts": (IMPACT, (batch, slots)),
-            "viewers": (VIEWER, (batch, count)),
-            "sights": (SIGHT, (batch, count, count)),
+        kinds = {name: (kind, (batch, *shape)) for name, (kind, shape) in self._scratch_records().items()}
+        _, others = empty_device_records(list(kinds.values()), self.device)
+        arrays = {
+            name: type(part)(*(torch.from_numpy(values).to(self.device).repeat(batch, 1) for values in part))
+            for name, part in self._scratch_arrays().items()
         }
-        _, others = empty_records(list(rest.values()), self.device)
-        rooms: list[Any] = [
-            type(room)(*(torch.from_numpy(values).to(self.device).repeat(batch, 1) for values in room))
-            for room in (line_scratch(self.game.config.world.longest_side), surroundings(layout.LOCAL_MAP_CELLS))
-        ]
         records = Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
-        return memory, Scratch(records, **dict(zip(rest, others, strict=True)), line=rooms[0], around=rooms[1])
+        return memory, Scratch(records, **dict(zip(kinds, others, strict=True)), **arrays)

@@ -80,32 +80,24 @@ class Loops:
         for name in ("messages", "focus_slots"):
             values = array(getattr(state, name))
             updated[name] = self.empty(name, tuple(values.shape), values.dtype)
-            tensor(updated[name]).copy_(tensor(values))
+            updated[name][...] = values
         # Written to, so never a copy.
         ground = {name: shared(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
-        self._loop(plays, actions, before, after, BattleArrays(**updated, **ground), fields, streams, spans, log)
+        own = BattleArrays(**updated, **ground)
+        arguments = actions, before, after, own, fields, self.tables, self.views
+        self._loop(plays, arguments, streams, spans, log)
         tensors = {name: tensor(values) for name, values in streams._asdict().items()}
         state = state_of(after, state, **{name: tensor(values) for name, values in updated.items()})
         return state, add_orders(state, tensors, self.game)
 
-    def _loop(
-        self,
-        plays: bool,
-        actions: Any,
-        before: Parts,
-        after: Parts,
-        own: BattleArrays,
-        maps: MapArrays,
-        streams: Streams,
-        spans: list[slice],
-        log: Any,
-    ) -> None:
-        """`decision_loop` of the battles of some spans."""
+    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
+        """`decision_loop` of the battles of some spans, under its `arguments` from `actions` to `views`."""
+        actions, before, *_ = arguments
 
         def run(span: slice) -> None:
-            ends, constants = (span.start, min(span.stop, len(actions))), (maps, self.tables, self.views)
-            decision_loop(plays, ends, actions, before, after, own, *constants, self._scratch(before), streams, log)
+            ends = span.start, min(span.stop, len(actions))
+            decision_loop(plays, ends, *arguments, self._scratch(before), streams, log)
 
         self.blocks.play(run, spans)
 
@@ -139,18 +131,25 @@ class Loops:
 
     def _scratch(self, before: Parts) -> Scratch:
         """Scratch memory for one thread, for battles with these fields."""
-        count, weapons, slots = (len(table) for table in self.tables[1:])
-        return Scratch(
-            records=empty_records(before),
-            orders=np.zeros(count, ORDER),
-            pairs=np.zeros((count, count), PAIR),
-            pulls=np.zeros(count * weapons, PULL),
-            impacts=np.zeros(slots, IMPACT),
-            viewers=np.zeros(count, VIEWER),
-            sights=np.zeros((count, count), SIGHT),
-            line=line_scratch(self.game.config.world.longest_side),
-            around=surroundings(layout.LOCAL_MAP_CELLS),
-        )
+        records = {name: np.zeros(shape, kind) for name, (kind, shape) in self._scratch_records().items()}
+        return Scratch(empty_records(before), **records, **self._scratch_arrays())
+
+    def _scratch_records(self) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+        """Type and shape of the records of `Scratch`, but for those of the battle itself."""
+        count, weapons, slots = (table.shape[0] for table in self.tables[1:])
+        return {
+            "orders": (ORDER, (count,)),
+            "pairs": (PAIR, (count, count)),
+            "pulls": (PULL, (count * weapons,)),
+            "impacts": (IMPACT, (slots,)),
+            "viewers": (VIEWER, (count,)),
+            "sights": (SIGHT, (count, count)),
+        }
+
+    def _scratch_arrays(self) -> dict[str, Any]:
+        """What else is in `Scratch`: named tuples of arrays."""
+        line = line_scratch(self.game.config.world.longest_side)
+        return {"line": line, "around": surroundings(layout.LOCAL_MAP_CELLS)}
 
     def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
         """`outcome.final_statistics`, worked out for the battles that are done only."""
