@@ -14,7 +14,7 @@ from torchrl.data import Composite
 
 from echelon.env.arguments import check_options, joined_actions, joined_commands, number_of_battles, seed_or_seeds
 from echelon.env.battle_states import BattleStatesEnv
-from echelon.env.blocks import ordinary_tensors
+from echelon.env.blocks import one_thread, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.engine import Engine, StepObserver
 from echelon.env.env_info import EnvInfo
@@ -141,11 +141,11 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _build(self, maps: Maps | None) -> None:
         """Everything on the device but the battles: roster, maps, specs and compiled functions."""
         roster = build_roster(self.config, self.device)
-        maps = maps_of(self.config, self.device) if maps is None else maps
-        self.game: SimModel = build_model(self.config, roster, maps)
-        self.teams = roster.teams
+        with one_thread(self.device):
+            maps = maps_of(self.config, self.device) if maps is None else maps
+            self.game: SimModel = build_model(self.config, roster, maps)
+        self.teams, self.command_map = roster.teams, commanders_of(self.config)
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
-        self.command_map = commanders_of(self.config)
         is_watched = self.observer is not None
         self.engine = Engine(self.game, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
         self.map_pool = MapPool(self.game, self.engine.loops)

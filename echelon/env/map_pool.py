@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from echelon.env.blocks import one_thread
 from echelon.env.edited_states import check_begun
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import first_look
@@ -170,9 +171,10 @@ def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -
     """Observations at the start of a battle on each map, batch `[M]`; they depend on the map alone."""
     count, device = maps.shape[0], game.roster.hull.device
     seed = torch.zeros(count, dtype=torch.int64, device=device)
-    state = open_battle(seed, torch.arange(count, device=device), maps, game.roster, game.config)
-    if loops is not None:
-        state, streams = loops.observe(state, maps)
-    else:
-        state, streams = first_look(state, dataclasses.replace(game, maps=maps))
+    with one_thread(device):
+        state = open_battle(seed, torch.arange(count, device=device), maps, game.roster, game.config)
+        if loops is not None:
+            state, streams = loops.observe(state, maps)
+        else:
+            state, streams = first_look(state, dataclasses.replace(game, maps=maps))
     return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=device)
