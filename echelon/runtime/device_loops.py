@@ -27,8 +27,6 @@ from torch import Tensor
 from echelon.runtime import jit
 from echelon.runtime.loop_cache import cache_folder
 
-THREADS = 64
-"""Threads of a block."""
 EXACT = "".join(
     f"define {kind} @__nv_{name}{suffix}({kind} %a, {kind} %b) alwaysinline {{\n"
     f"  %is_beyond = fcmp {order} {kind} %b, %a\n"
@@ -179,12 +177,12 @@ def load_kernel(kernel: Callable[..., None], types: tuple[Any, ...], device: tor
     return machine_code(kernel, types, torch.cuda.get_device_capability(device))
 
 
-def launch(kernel: Callable[..., None], threads: int, device: torch.device, *arguments: Any) -> None:
-    """Run a kernel in at least so many threads, on torch's current stream of a device."""
+def launch(kernel: Callable[..., None], blocks: int, threads: int, device: torch.device, *arguments: Any) -> None:
+    """Run a kernel in so many blocks of so many threads, on torch's current stream of a device."""
     from cuda.core import LaunchConfig, Stream
     from cuda.core import launch as start
 
     code = load_kernel(kernel, tuple(map(type_of, arguments)), device)
     with torch.cuda.device(device):
         stream = Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
-        start(stream, LaunchConfig(grid=-(-threads // THREADS), block=THREADS), code, *words(arguments))
+        start(stream, LaunchConfig(grid=blocks, block=threads), code, *words(arguments))

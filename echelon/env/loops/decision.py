@@ -10,6 +10,7 @@ from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
 from echelon.runtime.jit import ZERO, called, compiled
 from echelon.sim.loops.decision import decide
+from echelon.sim.loops.lanes import is_first, lane_range, wait
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.packing import picking, read, write
 from echelon.sim.loops.records import Ground
@@ -71,6 +72,8 @@ class Scratch(NamedTuple):
     """A `sight.Line`."""
     around: Any
     """`cockpit.Surroundings`."""
+    ranking: Any
+    """[N] RANK."""
 
 
 class Streams(NamedTuple):
@@ -88,24 +91,24 @@ class Streams(NamedTuple):
 
 
 @called
-def fill(values: Any, number: Any) -> None:
+def fill(values: Any, number: Any, lane: Any) -> None:
     """Set all `values` to a number."""
     flat = values.reshape(values.size)
-    for i in range(values.size):
+    for i in lane_range(values.size, lane):
         flat[i] = number
 
 
 @called
-def show_nothing(streams: Any) -> None:
+def show_nothing(streams: Any, lane: Any) -> None:
     """Empty the streams of one battle."""
-    fill(streams.contacts, ZERO)
-    fill(streams.contacts_mask, False)
-    fill(streams.squad, ZERO)
-    fill(streams.squad_mask, False)
-    fill(streams.ego, ZERO)
-    fill(streams.comms, ZERO)
-    fill(streams.local_map, ZERO)
-    fill(streams.contact_mechs, -1)
+    fill(streams.contacts, ZERO, lane)
+    fill(streams.contacts_mask, False, lane)
+    fill(streams.squad, ZERO, lane)
+    fill(streams.squad_mask, False, lane)
+    fill(streams.ego, ZERO, lane)
+    fill(streams.comms, ZERO, lane)
+    fill(streams.local_map, ZERO, lane)
+    fill(streams.contact_mechs, -1, lane)
 
 
 one_battle, one_map, one_shown = picking(BattleArrays), picking(MapArrays), picking(Streams)
@@ -125,24 +128,30 @@ def play_one(
     scratch: Scratch,
     shown: Streams,
     log: Any,
+    lane: Any,
 ) -> None:
-    """Play a decision of battle b, if `plays`, and fill its streams; arguments as of `decision_loop`."""
+    """Play a decision of battle b, if `plays`, and fill its streams; arguments as of `decision_loop`, and the lane."""
     rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
     records = scratch.records
     battle, mechs, tally = records.battles[0], records.mechs, records.tally
-    read(b, before, records)
+    read(b, before, records, lane)
+    wait(lane)
     arrays, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
     terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
     ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
-    show_nothing(streams)
-    decode(actions[b], arrays.focus_slots, scratch.orders, tally, hulls, at, rules)
+    show_nothing(streams, lane)
+    decode(actions[b], arrays.focus_slots, scratch.orders, tally, hulls, at, rules, lane)
+    wait(lane)
     if plays:
-        decide(b, len(actions), scratch, ground, tables, log)
-        pass_messages(actions[b], mechs, arrays.messages, at, rules)
-        score(battle, mechs, tally, hulls, field, view)
-        score_goals(battle, mechs, tally, hulls, field)
-    observe(arrays, ground, field, scratch, tables, views, streams)
-    write(b, records, after)
+        decide(b, len(actions), scratch, ground, tables, log, lane)
+        pass_messages(actions[b], mechs, arrays.messages, at, rules, lane)
+        if is_first(lane):
+            score(battle, mechs, tally, hulls, field, view)
+            score_goals(battle, mechs, tally, hulls, field)
+        wait(lane)
+    observe(arrays, ground, field, scratch, tables, views, streams, lane)
+    wait(lane)
+    write(b, records, after, lane)
 
 
 @compiled
@@ -175,4 +184,4 @@ def decision_loop(
         log: what happens in each substep is written down there, if it has room.
     """
     for b in range(battles[0], battles[1]):
-        play_one(b, plays, actions, before, after, own, maps, tables, views, scratch, shown, log)
+        play_one(b, plays, actions, before, after, own, maps, tables, views, scratch, shown, log, None)

@@ -1,4 +1,4 @@
-"""A decision of all battles in loops on a GPU, a thread a battle."""
+"""A decision of all battles in loops on a GPU, a warp a battle."""
 
 from __future__ import annotations
 
@@ -16,17 +16,23 @@ from echelon.env.loops.play import Loops
 from echelon.env.outcome import final_statistics
 from echelon.runtime.device_loops import empty_device_records, launch, to_device
 from echelon.runtime.jit import called
+from echelon.sim.loops import lanes
 from echelon.sim.loops.packing import PARTS, Parts, Records, picking, shapes_of
 from echelon.sim.loops.sight import Line
 from echelon.sim.model import SimModel
 from echelon.state import State
 
-one_set, one_line, one_around = picking(Records), picking(Line), picking(Surroundings)
+lanes.barrier = cuda.syncthreads
+OF_LANES = {"line": ("columns", "bits"), "around": ("columns", "outside"), "ranking": ()}
+"""The parts of `Scratch` that every lane has its own of, and which of their arrays: the others are
+constants."""
+one_set = picking(Records)
 
 
 @called
-def scratch_of(b: int, scratch: Any) -> Scratch:
-    """The scratch memory of one thread."""
+def scratch_of(b: int, own: int, scratch: Any) -> Scratch:
+    """The scratch memory of battle b, and for what one mech at a time is worked out, that of one lane, `own`."""
+    line, around = scratch.line, scratch.around
     return Scratch(
         one_set(scratch.records, b),
         scratch.orders[b],
@@ -35,8 +41,9 @@ def scratch_of(b: int, scratch: Any) -> Scratch:
         scratch.impacts[b],
         scratch.viewers[b],
         scratch.sights[b],
-        one_line(scratch.line, b),
-        one_around(scratch.around, b),
+        Line(line.counts, line.columns[own], line.bits[own]),
+        Surroundings(around.ahead, around.left, around.columns[own], around.outside[own]),
+        scratch.ranking[own],
     )
 
 
@@ -52,11 +59,10 @@ def decision_kernel(
     scratch: Any,
     shown: Any,
 ) -> None:
-    """`decision_loop` of all battles, `scratch [B, ...]`, in as many threads or more."""
-    b = cuda.grid(1)  # type: ignore[call-arg, var-annotated]
-    if b < actions.shape[0]:
-        own_scratch = scratch_of(b, scratch)
-        play_one(b, plays, actions, before, after, own, maps, tables, views, own_scratch, shown, None)
+    """`decision_loop` of all battles, `scratch [B, ...]`, a block of `lanes.LANES` threads each."""
+    b, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    own_scratch = scratch_of(b, b * cuda.blockDim.x + lane, scratch)
+    play_one(b, plays, actions, before, after, own, maps, tables, views, own_scratch, shown, None, lane)
 
 
 class DeviceLoops(Loops):
@@ -86,18 +92,21 @@ class DeviceLoops(Loops):
             self.scratch[batch] = self._scratches(batch, before)
         memory, scratch = self.scratch[batch]
         memory.zero_()
-        launch(decision_kernel, batch, self.device, int(plays), *arguments, scratch, streams)
+        launch(decision_kernel, batch, lanes.LANES, self.device, int(plays), *arguments, scratch, streams)
 
     def _scratches(self, batch: int, before: Parts) -> tuple[Tensor, Scratch]:
-        """Scratch memory for so many threads, and that of the records, which a decision begins with zeros in."""
+        """Scratch memory for so many battles, and that of the records, which a decision begins with zeros in."""
         shapes = [(batch, *shape) for shape in shapes_of(before)]
         memory, parts = empty_device_records(list(zip(PARTS.values(), shapes, strict=True)), self.device)
         whole = torch.empty((batch, 0), dtype=torch.int64, device=self.device)
-        kinds = {name: (kind, (batch, *shape)) for name, (kind, shape) in self._scratch_records().items()}
+        num_lanes, kinds = batch * lanes.LANES, {}
+        for name, (kind, shape) in self._scratch_records().items():
+            kinds[name] = kind, (num_lanes if name in OF_LANES else batch, *shape)
         _, others = empty_device_records(list(kinds.values()), self.device)
-        arrays = {
-            name: type(part)(*(torch.from_numpy(values).to(self.device).repeat(batch, 1) for values in part))
-            for name, part in self._scratch_arrays().items()
-        }
+        arrays = {}
+        for name, part in self._scratch_arrays().items():
+            tensors = {field: torch.from_numpy(values).to(self.device) for field, values in part._asdict().items()}
+            tensors.update({field: tensors[field].repeat(num_lanes, 1) for field in OF_LANES[name]})
+            arrays[name] = type(part)(**tensors)
         records = Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
         return memory, Scratch(records, **dict(zip(kinds, others, strict=True)), **arrays)

@@ -13,6 +13,7 @@ from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
+from echelon.sim.loops.lanes import lane_range, wait
 from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
 
@@ -37,9 +38,11 @@ def body_frame(x: Any, y: Any, mech: Any) -> Any:
 
 
 @called
-def prepare_viewers(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any) -> None:
+def prepare_viewers(
+    mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any, lane: Any
+) -> None:
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
         viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
         loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
@@ -74,7 +77,7 @@ def sense_pair(
 
 
 @called
-def sense_pairs(opaque: Any, scratch: Any, hulls: Any, rules: Any, view: Any) -> None:
+def sense_pairs(opaque: Any, scratch: Any, hulls: Any, rules: Any, view: Any, lane: Any) -> None:
     """Fill what is between any two mechs."""
     clouds, count = scratch.records.clouds, scratch.records.mechs.shape[0]
     smoke, flat = False, opaque.reshape(opaque.size)
@@ -82,8 +85,8 @@ def sense_pairs(opaque: Any, scratch: Any, hulls: Any, rules: Any, view: Any) ->
         smoke = smoke or (rules.smokes and clouds[slot].ttl > 0)
     for n in range(count):
         scratch.sights[n, n].line = False
-        for other in range(n + 1, count):
-            sense_pair(n, other, smoke, opaque, flat, scratch, hulls, rules, view)
+        for k in lane_range(count - n - 1, lane):
+            sense_pair(n, n + 1 + k, smoke, opaque, flat, scratch, hulls, rules, view)
 
 
 @called
@@ -97,14 +100,17 @@ def is_sensed(n: int, other: int, viewers: Any, sights: Any, paint: Any, hulls: 
 
 
 @called
-def perceive(mechs: Any, viewers: Any, sights: Any, paint: Any, hulls: Any, cockpits: Any, view: Any) -> None:
+def perceive(
+    mechs: Any, viewers: Any, sights: Any, paint: Any, hulls: Any, cockpits: Any, view: Any, lane: Any
+) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     count = mechs.shape[0]
-    for n in range(count):
+    for n in lane_range(count, lane):
         for other in range(count):
             alive = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO
             sights[n, other].sees = alive and is_sensed(n, other, viewers, sights, paint, hulls, view)
-    for n in range(count):
+    wait(lane)
+    for n in lane_range(count, lane):
         mates, pack = cockpits[n].pack_slot, hulls[n].pack
         for other in range(count):
             is_reported = False
@@ -129,39 +135,39 @@ def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view:
 
 
 @called
-def insert(other: int, key: Any, away: Any, count: int, viewers: Any) -> None:
-    """Put a mech that is so far away in its place among `found` ones by key, then distance, then index, in
-    `viewers.rank`."""
+def insert(other: int, key: Any, away: Any, count: int, ranking: Any) -> None:
+    """Put a mech that is so far away in its place among `count` others of a `ranking` by key, then distance, then
+    index."""
     index = count
     while index > 0:
-        previous = viewers[index - 1]
+        previous = ranking[index - 1]
         if not ((key < previous.key) | ((key == previous.key) & (away < previous.away))):
             break
-        current = viewers[index]
-        current.rank, current.key, current.away = previous.rank, previous.key, previous.away
+        current = ranking[index]
+        current.mech, current.key, current.away = previous.mech, previous.key, previous.away
         index -= 1
-    viewers[index].rank, viewers[index].key, viewers[index].away = other, key, away
+    ranking[index].mech, ranking[index].key, ranking[index].away = other, key, away
 
 
 @called
 def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, focus_slots: Any) -> Any:
     """`contacts.contact_slots` of one cockpit: fills `shown [C]` and `focus_slots`; returns how many are."""
-    mechs, viewers, sights, order = scratch.records.mechs, scratch.viewers, scratch.sights, scratch.orders[n]
+    mechs, ranking, sights, order = scratch.records.mechs, scratch.ranking, scratch.sights, scratch.orders[n]
     hulls, cockpit, view = tables.hulls, views.cockpits[n], views.numbers[0]
     count, visual, reported = 0, 0, 0
     for other in range(mechs.shape[0]):
         hostile = hulls[other].is_red != hulls[n].is_red
         if sights[n, other].sees and (hostile or not order.hostile_only):
             key = sort_key(other, hostile, mechs, hulls, order, view)
-            insert(other, key, sights[n, other].distance, count, viewers)
+            insert(other, key, sights[n, other].distance, count, ranking)
             count, visual = count + 1, visual + 1
         elif sights[n, other].intel:
-            insert(other, view.intel, sights[n, other].distance, count, viewers)
+            insert(other, view.intel, sights[n, other].distance, count, ranking)
             count, reported = count + 1, reported + 1
     num_visual = min(visual, cockpit.visual_slots)
     count = min(num_visual + min(reported, cockpit.intel_slots), slots.shape[0])
     for slot in range(count):
-        other = viewers[slot if slot < num_visual else slot - num_visual + visual].rank
+        other = ranking[slot if slot < num_visual else slot - num_visual + visual].mech
         slots[slot] = other
         if slot < focus_slots.shape[0] and hulls[other].is_red != hulls[n].is_red:
             focus_slots[slot] = other

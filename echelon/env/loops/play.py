@@ -13,7 +13,7 @@ from torch import Tensor
 from echelon.env.blocks import Blocks
 from echelon.env.loops.cockpit import surroundings
 from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, decision_loop
-from echelon.env.loops.records import SIGHT, VIEWER, build_view_tables
+from echelon.env.loops.records import RANK, SIGHT, VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
@@ -144,6 +144,7 @@ class Loops:
             "impacts": (IMPACT, (slots,)),
             "viewers": (VIEWER, (count,)),
             "sights": (SIGHT, (count, count)),
+            "ranking": (RANK, (count,)),
         }
 
     def _scratch_arrays(self) -> dict[str, Any]:

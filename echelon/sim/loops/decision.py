@@ -7,8 +7,9 @@ from typing import Any
 from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
-from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull
+from echelon.sim.loops.firing import beam, find_targets, free_slot, launch, mark, pay, pull
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
+from echelon.sim.loops.lanes import is_first, lane_range, wait
 from echelon.sim.loops.log import keep
 from echelon.sim.loops.movement import find_neighbours, go, steer
 from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand, standing_on
@@ -16,9 +17,9 @@ from echelon.sim.loops.wrecks import lay_one, next_wreck
 
 
 @called
-def begin(mechs: Any, pairs: Any) -> None:
+def begin(mechs: Any, pairs: Any, lane: Any) -> None:
     """Work out what a substep takes for known."""
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         mech = mechs[n]
         for other in range(mechs.shape[0]):
             pairs[n, other].dealt = ZERO
@@ -30,16 +31,16 @@ def begin(mechs: Any, pairs: Any) -> None:
 
 
 @called
-def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
+def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any, lane: Any) -> None:
     """Timers, hazards, footing and heat of every mech, and its rank in this substep."""
     mechs, tally, clouds = records.mechs, records.tally, records.clouds
     key = stream_key(records.battles[0], rules.priority_stream)
-    for slot in range(clouds.shape[0]):
+    for slot in lane_range(clouds.shape[0], lane):
         clouds[slot].ttl = max(clouds[slot].ttl - 1, 0)
     # For all mechs in a row, as each waits for the memory of the ground.
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         mechs[n].stands_on = standing_on(mechs[n], hulls[n], ground, rules)
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         mech, hull = mechs[n], hulls[n]
         mech.priority = uniform(key, n)
         mech.was_shut_down = is_shut_down(mech, hull)
@@ -50,12 +51,12 @@ def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any)
 
 
 @called
-def fire(scratch: Any, opaque: Any, tables: Any) -> Any:
-    """`firing.fire`: all weapons that are ordered to, on the same state. Returns how many did."""
+def fire(scratch: Any, tables: Any) -> Any:
+    """`firing.fire`: all weapons that have `aims`, on the same state. Returns how many did."""
     records, pairs, pulls = scratch.records, scratch.pairs, scratch.pulls
     mechs, tally, paint, shots = records.mechs, records.tally, records.paint, records.shots
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
-    count = pull(scratch, opaque, tables)
+    count = pull(mechs, pulls, weapons)
     if count == 0:
         return count
     key = stream_key(records.battles[0], rules.beam_height_stream)
@@ -78,15 +79,15 @@ def fire(scratch: Any, opaque: Any, tables: Any) -> Any:
 
 
 @called
-def move(mechs: Any, tally: Any, pairs: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
+def move(mechs: Any, tally: Any, pairs: Any, orders: Any, hulls: Any, ground: Any, rules: Any, lane: Any) -> None:
     """`movement.move` and `heat.count_shutdowns`."""
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         wades = standing_on(mechs[n], hulls[n], ground, rules) == rules.water
         steer(mechs[n], hulls[n], orders[n], wades, rules)
-    find_neighbours(mechs, pairs, hulls, rules)
+    find_neighbours(mechs, pairs, hulls, rules, lane)
     for axis in range(3):
-        go(axis, mechs, pairs, hulls, ground.solid, rules)
-    for n in range(mechs.shape[0]):
+        go(axis, mechs, pairs, hulls, ground.solid, rules, lane)
+    for n in lane_range(mechs.shape[0], lane):
         mech = mechs[n]
         if mech.hp > ZERO and not mech.was_shut_down and is_shut_down(mech, hulls[n]):
             tally[n].shutdowns += ONE
@@ -103,30 +104,58 @@ def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> N
 
 
 @called
-def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: Any) -> None:
+def land(flew: int, scratch: Any, ground: Any, tables: Any) -> None:
+    """What the shots that flew do, to mechs and to the ground."""
+    records, impacts, rules = scratch.records, scratch.impacts, tables.rules[0]
+    strike(flew, scratch, ground.solid, tables)
+    billow(impacts, flew, records.clouds, rules)
+    chip(impacts, flew, tables.slots, tables.weapons, ground, rules)
+    apply(records.mechs, records.tally, records.paint, scratch.pairs, tables.hulls, rules)
+
+
+@called
+def shoot(scratch: Any, ground: Any, tables: Any) -> Any:
+    """What weapons do that fire, and what is counted behind it. Returns how many fire."""
+    records, pairs, hulls, rules = scratch.records, scratch.pairs, tables.hulls, tables.rules[0]
+    mechs, tally, paint = records.mechs, records.tally, records.paint
+    fired = fire(scratch, tables)
+    apply(mechs, tally, paint, pairs, hulls, rules)
+    credit_paint(mechs, tally, paint, pairs, hulls, rules)
+    lay_wreck(records.battles[0], mechs, hulls, ground, rules)
+    return fired
+
+
+@called
+def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: Any, lane: Any) -> None:
     """`step.decide` of battle b of so many, in place; the order is that of `step.logged_substep`.
 
     `scratch` holds its records, and `orders`, `pairs`, `pulls` and `impacts`, what is known within a substep; `log` is
     room for what is written down, or None.
     """
     records, orders, pairs, impacts = scratch.records, scratch.orders, scratch.pairs, scratch.impacts
-    battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
-    rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
-    begin(mechs, pairs)
+    mechs, rules, hulls, weapons, slots = records.mechs, tables.rules[0], tables.hulls, tables.weapons, tables.slots
+    fired = 0
+    begin(mechs, pairs, lane)
     for k in range(rules.decision_repeat):
-        update_mechs(records, orders, hulls, ground, rules)
-        intercept(records, slots, hulls, weapons, rules)
-        flew = fly(records.shots, slots, weapons, impacts, mechs, hulls, ground.solid, rules)
-        begin_damage(mechs, pairs, rules)
-        strike(flew, scratch, ground.solid, tables)
-        billow(impacts, flew, records.clouds, rules)
-        chip(impacts, flew, slots, weapons, ground, rules)
-        apply(mechs, tally, paint, pairs, hulls, rules)
-        fired = fire(scratch, ground.opaque, tables)
-        apply(mechs, tally, paint, pairs, hulls, rules)
-        credit_paint(mechs, tally, paint, pairs, hulls, rules)
-        lay_wreck(battle, mechs, hulls, ground, rules)
-        move(mechs, tally, pairs, orders, hulls, ground, rules)
-        battle.tick += 1
+        update_mechs(records, orders, hulls, ground, rules, lane)
+        wait(lane)
+        if is_first(lane):
+            intercept(records, slots, hulls, weapons, rules)
+        wait(lane)
+        flew = fly(records.shots, slots, weapons, impacts, mechs, hulls, ground.solid, rules, lane)
+        begin_damage(mechs, pairs, rules, lane)
+        wait(lane)
+        if is_first(lane):
+            land(flew, scratch, ground, tables)
+        wait(lane)
+        find_targets(scratch, ground.opaque, tables, lane)
+        wait(lane)
+        if is_first(lane):
+            fired = shoot(scratch, ground, tables)
+        wait(lane)
+        move(mechs, records.tally, pairs, orders, hulls, ground, rules, lane)
+        if is_first(lane):
+            records.battles[0].tick += 1
+        wait(lane)
         if log is not None and len(log.flew) > 0:
             keep(k * battles + b, flew, fired, scratch, weapons, log)

@@ -11,6 +11,7 @@ from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import distance_sq, length_2, length_3, positive, uniform, unit_2, unit_3
 from echelon.sim.loops.damage import harm
+from echelon.sim.loops.lanes import lane_range, wait
 from echelon.sim.loops.segments import first_on_segment
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
@@ -116,28 +117,43 @@ def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rul
 
 
 @called
-def pull(scratch: Any, opaque: Any, tables: Any) -> Any:
-    """`firing.pull`: fills `pulls`, by weapon, then shooter, and returns how many weapons fire."""
+def find_targets(scratch: Any, opaque: Any, tables: Any, lane: Any) -> None:
+    """Fill `aims`: the index of the mech that a weapon of a mech fires at, -1 for none, -2 where it does not fire."""
     mechs, orders = scratch.records.mechs, scratch.orders
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         mechs[n].quality = -ONE
         for other in range(mechs.shape[0]):
             scratch.pairs[n, other].line = -1
-    count = 0
-    for weapon in range(weapons.shape[0]):
-        gun = weapons[weapon]
-        for n in range(mechs.shape[0]):
-            mech = mechs[n]
+    wait(lane)
+    for n in lane_range(mechs.shape[0], lane):
+        mech = mechs[n]
+        mech.fires = False
+        for weapon in range(weapons.shape[0]):
+            gun = weapons[weapon]
+            mech.aims[weapon] = -2
             can_fire = orders[n].fire[weapon] != 0 and mech.cooldown[gun.timer] == 0 and not mech.vents
-            if not can_fire or not is_running(mech, hulls[n]):
-                continue
-            target = designate(n, gun, scratch, opaque, hulls, rules)
-            if target >= 0 or not gun.needs_target:
-                record = scratch.pulls[count]
-                record.weapon, record.shooter = weapon, n
-                record.aimed, record.target = target >= 0, max(target, 0)
-                count += 1
+            if can_fire and is_running(mech, hulls[n]):
+                target = designate(n, gun, scratch, opaque, hulls, rules)
+                if target >= 0 or not gun.needs_target:
+                    mech.aims[weapon], mech.fires = target, True
+
+
+@called
+def pull(mechs: Any, pulls: Any, weapons: Any) -> Any:
+    """`firing.pull`: fills `pulls`, by weapon, then shooter, and returns how many weapons fire."""
+    any_fires, count = False, 0
+    for n in range(mechs.shape[0]):
+        any_fires = any_fires or mechs[n].fires
+    if any_fires:
+        for weapon in range(weapons.shape[0]):
+            for n in range(mechs.shape[0]):
+                target = mechs[n].aims[weapon]
+                if target > -2:
+                    record = pulls[count]
+                    record.weapon, record.shooter = weapon, n
+                    record.aimed, record.target = target >= 0, max(target, 0)
+                    count += 1
     return count
 
 

@@ -11,6 +11,7 @@ from echelon.runtime.jit import INFINITY, ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import SMALL, clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
 from echelon.sim.loops.damage import harm, splash
+from echelon.sim.loops.lanes import lane_range, wait
 from echelon.sim.loops.segments import clear_on_segment, first_on_segment
 from echelon.sim.loops.upkeep import is_running, material_at
 
@@ -100,15 +101,21 @@ def fly_one(shot: Any, gun: Any, impact: Any, mechs: Any, hulls: Any, solid: Any
 
 
 @called
-def fly(shots: Any, slots: Any, weapons: Any, impacts: Any, mechs: Any, hulls: Any, solid: Any, rules: Any) -> Any:
+def fly(
+    shots: Any, slots: Any, weapons: Any, impacts: Any, mechs: Any, hulls: Any, solid: Any, rules: Any, lane: Any
+) -> Any:
     """`shots.fly` of all shots of a battle. Returns how many flew; `impacts` has a record of each, in order."""
     flew = 0
+    # By every lane, which all write the same.
     for slot in range(shots.shape[0]):
         if shots[slot].ttl > 0:
             impact, spec = impacts[flew], slots[slot]
             impact.slot, impact.shooter, impact.weapon = slot, spec.shooter, spec.weapon
-            fly_one(shots[slot], weapons[spec.weapon], impact, mechs, hulls, solid, rules)
             flew += 1
+    wait(lane)
+    for k in lane_range(flew, lane):
+        impact = impacts[k]
+        fly_one(shots[impact.slot], weapons[impact.weapon], impact, mechs, hulls, solid, rules)
     return flew
 
 

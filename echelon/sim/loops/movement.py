@@ -10,6 +10,7 @@ from echelon.runtime import geometry
 from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import clamped, update_heading, wrap_angle
+from echelon.sim.loops.lanes import lane_range, wait
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
 pace, turned, jet_heat = called(formulas.pace), called(formulas.turned), called(formulas.jet_heat)
@@ -86,31 +87,30 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
 
 
 @called
-def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any, lane: Any) -> None:
     """Fill whom each mech may meet in this substep: the hulls that are alive and near it, in order.
 
     What two mechs may close in along an axis is bounded by their speeds and the two steps up, of `go` along x and along
     y, of the lower one; the vox more is for rounding.
     """
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         mech, half = mechs[n], hulls[n].half_size
         mech.neighbours = 0
         for axis in range(3):
             reach = half[axis] + abs(mech.vel[axis]) * rules.dt_s + rules.step_up_vox + HALF
             mech.reach[axis] = reach if mech.hp > ZERO else -INFINITY
-    for n in range(mechs.shape[0]):
+    wait(lane)
+    for n in lane_range(mechs.shape[0], lane):
         mech = mechs[n]
-        for other in range(n + 1, mechs.shape[0]):
+        for other in range(mechs.shape[0]):
             rival = mechs[other]
             # Bitwise, for most pairs are far on some axis, and no processor can predict on which.
             far_x = abs(mech.pos[0] - rival.pos[0]) > mech.reach[0] + rival.reach[0]
             far_y = abs(mech.pos[1] - rival.pos[1]) > mech.reach[1] + rival.reach[1]
             far_z = abs(mech.pos[2] - rival.pos[2]) > mech.reach[2] + rival.reach[2]
-            if not (far_x | far_y | far_z):
+            if not (far_x | far_y | far_z) and other != n:
                 pairs[n, mech.neighbours].neighbour = other
-                pairs[other, rival.neighbours].neighbour = n
                 mech.neighbours += 1
-                rival.neighbours += 1
 
 
 @called
@@ -140,14 +140,16 @@ def yields(n: int, mechs: Any, pairs: Any, hulls: Any) -> Any:
 
 
 @called
-def go(axis: int, mechs: Any, pairs: Any, hulls: Any, solid: Any, rules: Any) -> None:
+def go(axis: int, mechs: Any, pairs: Any, hulls: Any, solid: Any, rules: Any, lane: Any) -> None:
     """`movement.go` of all mechs of a battle."""
-    for n in range(mechs.shape[0]):
+    for n in lane_range(mechs.shape[0], lane):
         if mechs[n].hp > ZERO:
             choose(axis, mechs[n], hulls[n], solid, rules)
-    for n in range(mechs.shape[0]):
+    wait(lane)
+    for n in lane_range(mechs.shape[0], lane):
         mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, pairs, hulls)
-    for n in range(mechs.shape[0]):
+    wait(lane)
+    for n in lane_range(mechs.shape[0], lane):
         mech = mechs[n]
         if mech.hp > ZERO:
             if not mech.stays:

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from echelon.runtime.jit import array, called, tensor
+from echelon.sim.loops.lanes import lane_range, wait
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
 
@@ -88,12 +89,13 @@ def empty_records(fields: Parts) -> Records:
 
 
 def copying(part: str, reads: bool) -> Callable[..., None]:
-    """A loop `copy(b, fields, records)` from the fields of battle b to records that are zero, or back.
+    """A loop `copy(b, fields, records, lane)` from the fields of battle b to records that are zero, or back.
 
     numba knows the fields of a record by constant names only, so each has a line of its own. Some have more room in a
     record than a state uses.
     """
-    lines = ["def copy(b, fields, records):", " for row in range(records.shape[0]):", "  record = records[row]"]
+    lines = ["def copy(b, fields, records, lane):", " for row in lane_range(records.shape[0], lane):"]
+    lines.append("  record = records[row]")
     for index, name in enumerate(FIELDS[part]):
         inner, indices = ("[k]", "b, row, k") if PARTS[part][name].shape else ("", "b, row")
         if inner:
@@ -102,7 +104,7 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
         lines.append(f"   {cell} = {field}" if reads else f"   {field} = {cell}")
         if not inner:
             lines[-1] = lines[-1][1:]
-    names: dict[str, Any] = {"__name__": __name__}
+    names: dict[str, Any] = {"__name__": __name__, "lane_range": lane_range}
     exec("\n".join(lines), names)
     return called(names["copy"])
 
@@ -121,24 +123,25 @@ write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds 
 
 
 @called
-def read(b: int, fields: Any, records: Any) -> None:
+def read(b: int, fields: Any, records: Any, lane: Any) -> None:
     """Set the records of a battle to what the fields of battle b are. `fields`, `records`: as in `Records`."""
-    for word in range(records.whole.shape[0]):
+    for word in lane_range(records.whole.shape[0], lane):
         records.whole[word] = 0
-    read_battles(b, fields[0], records.battles)
-    read_mechs(b, fields[1], records.mechs)
-    read_tally(b, fields[2], records.tally)
-    read_paint(b, fields[3], records.paint.reshape(records.paint.size))
-    read_shots(b, fields[4], records.shots)
-    read_clouds(b, fields[5], records.clouds)
+    wait(lane)
+    read_battles(b, fields[0], records.battles, lane)
+    read_mechs(b, fields[1], records.mechs, lane)
+    read_tally(b, fields[2], records.tally, lane)
+    read_paint(b, fields[3], records.paint.reshape(records.paint.size), lane)
+    read_shots(b, fields[4], records.shots, lane)
+    read_clouds(b, fields[5], records.clouds, lane)
 
 
 @called
-def write(b: int, records: Any, fields: Any) -> None:
+def write(b: int, records: Any, fields: Any, lane: Any) -> None:
     """Set the fields of battle b to what its records are."""
-    write_battles(b, fields[0], records.battles)
-    write_mechs(b, fields[1], records.mechs)
-    write_tally(b, fields[2], records.tally)
-    write_paint(b, fields[3], records.paint.reshape(records.paint.size))
-    write_shots(b, fields[4], records.shots)
-    write_clouds(b, fields[5], records.clouds)
+    write_battles(b, fields[0], records.battles, lane)
+    write_mechs(b, fields[1], records.mechs, lane)
+    write_tally(b, fields[2], records.tally, lane)
+    write_paint(b, fields[3], records.paint.reshape(records.paint.size), lane)
+    write_shots(b, fields[4], records.shots, lane)
+    write_clouds(b, fields[5], records.clouds, lane)

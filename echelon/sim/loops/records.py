@@ -37,8 +37,8 @@ def record(
 MECH = record(
     floats="pos:3 vel:3 yaw hp leg_hp heat stability hit_from:2 facing:2 priority next_pos:3 reach:3 quality"
     f" spent_heat suppress dealt_by:{W}",
-    ints=f"fallen suppressed under_fire neighbours stands_on cooldown:{T}",
-    flags="wrecked vents was_shut_down stopped stays is_hit is_harmed",
+    ints=f"fallen suppressed under_fire neighbours stands_on cooldown:{T} aims:{W}",
+    flags="wrecked vents fires was_shut_down stopped stays is_hit is_harmed",
     doubles="hit_stability hit_heat from_x from_y splash_x splash_y damage_done assist_hp paint_damage"
     f" direct_by:{W} splash_by:{W}",
 )
