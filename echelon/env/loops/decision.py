@@ -10,7 +10,7 @@ from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
 from echelon.runtime.jit import ZERO, called, compiled
 from echelon.sim.loops.decision import decide
-from echelon.sim.loops.lanes import is_first, lane_range, wait
+from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.packing import picking, read, write
 from echelon.sim.loops.records import Ground
@@ -94,7 +94,7 @@ class Streams(NamedTuple):
 def fill(values: Any, number: Any, lane: Any) -> None:
     """Set all `values` to a number."""
     flat = values.reshape(values.size)
-    for i in lane_range(values.size, lane):
+    for i in range(first(lane), values.size, stride(lane)):
         flat[i] = number
 
 

@@ -8,7 +8,7 @@ from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, l
 from echelon.env.loops.perception import contact_slots, perceive, prepare_viewers, sense_pairs
 from echelon.runtime.jit import ZERO, called
 from echelon.sim.loops.arithmetic import update_heading
-from echelon.sim.loops.lanes import lane_range, wait
+from echelon.sim.loops.lanes import first, stride, wait
 
 
 @called
@@ -40,7 +40,7 @@ def observe(kept: Any, ground: Any, field: Any, scratch: Any, tables: Any, views
     """Fill the streams of all cockpits of one battle, which are empty before, and `kept.focus_slots`."""
     rules, hulls, view, at, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.columns[0], views.cockpits
     mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, kept.focus_slots
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         update_heading(mechs[n])
         for slot in range(focus_slots.shape[1]):
             focus_slots[n, slot] = -1
@@ -51,7 +51,7 @@ def observe(kept: Any, ground: Any, field: Any, scratch: Any, tables: Any, views
     wait(lane)
     perceive(mechs, viewers, scratch.sights, scratch.records.paint, hulls, cockpits, view, lane)
     wait(lane)
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull, row = mechs[n], hulls[n], streams.ego[n]
         clock(scratch.records.battles[0], hull, row, at.ego, view)
         for other in range(mechs.shape[0]):

@@ -8,7 +8,7 @@ import numpy as np
 
 from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_2, positive
-from echelon.sim.loops.lanes import lane_range
+from echelon.sim.loops.lanes import first, stride
 
 
 @called
@@ -44,7 +44,7 @@ def sort_mode(action: Any, at: Any) -> Any:
 @called
 def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, at: Any, rules: Any, lane: Any) -> None:
     """`actions.decode` of one battle, but for the messages; counts what is not finite in `tally`. `at`: an `ACTION`."""
-    for n in lane_range(orders.shape[0], lane):
+    for n in range(first(lane), orders.shape[0], stride(lane)):
         action, order, hull = actions[n], orders[n], hulls[n]
         num_bad = ZERO
         for column in range(action.shape[0]):
@@ -72,7 +72,7 @@ def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, 
 @called
 def pass_messages(actions: Any, mechs: Any, messages: Any, at: Any, rules: Any, lane: Any) -> None:
     """What the living say, after the substeps: `messages [N, comm_dim]`."""
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         for i in range(messages.shape[1]):
             message = clipped(actions[n, at.num_controls + i]) * (ONE if rules.comms else ZERO)
             messages[n, i] = message * (ONE if mechs[n].hp > ZERO else ZERO)

@@ -13,7 +13,7 @@ from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
-from echelon.sim.loops.lanes import lane_range, wait
+from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
 
@@ -42,7 +42,7 @@ def prepare_viewers(
     mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any, lane: Any
 ) -> None:
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
         viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
         loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
@@ -85,7 +85,7 @@ def sense_pairs(opaque: Any, scratch: Any, hulls: Any, rules: Any, view: Any, la
         smoke = smoke or (rules.smokes and clouds[slot].ttl > 0)
     for n in range(count):
         scratch.sights[n, n].line = False
-        for k in lane_range(count - n - 1, lane):
+        for k in range(first(lane), count - n - 1, stride(lane)):
             sense_pair(n, n + 1 + k, smoke, opaque, flat, scratch, hulls, rules, view)
 
 
@@ -105,12 +105,12 @@ def perceive(
 ) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     count = mechs.shape[0]
-    for n in lane_range(count, lane):
+    for n in range(first(lane), count, stride(lane)):
         for other in range(count):
             alive = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO
             sights[n, other].sees = alive and is_sensed(n, other, viewers, sights, paint, hulls, view)
     wait(lane)
-    for n in lane_range(count, lane):
+    for n in range(first(lane), count, stride(lane)):
         mates, pack = cockpits[n].pack_slot, hulls[n].pack
         for other in range(count):
             is_reported = False

@@ -9,7 +9,7 @@ import numpy as np
 from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import on_grid, positive, unit_2
-from echelon.sim.loops.lanes import lane_range
+from echelon.sim.loops.lanes import first, stride
 from echelon.sim.loops.upkeep import bounded
 
 knee_height, owed_to_paint = called(formulas.knee_height), called(formulas.owed_to_paint)
@@ -18,7 +18,7 @@ knee_height, owed_to_paint = called(formulas.knee_height), called(formulas.owed_
 @called
 def begin_damage(mechs: Any, pairs: Any, rules: Any, lane: Any) -> None:
     """Clear what was dealt in the substep before."""
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].is_harmed:
             mechs[n].is_harmed = False
             for other in range(mechs.shape[0]):

@@ -9,7 +9,7 @@ from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, find_targets, free_slot, launch, mark, pay, pull
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
-from echelon.sim.loops.lanes import is_first, lane_range, wait
+from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import keep
 from echelon.sim.loops.movement import find_neighbours, go, steer
 from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand, standing_on
@@ -19,7 +19,7 @@ from echelon.sim.loops.wrecks import lay_one, next_wreck
 @called
 def begin(mechs: Any, pairs: Any, lane: Any) -> None:
     """Work out what a substep takes for known."""
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         for other in range(mechs.shape[0]):
             pairs[n, other].dealt = ZERO
@@ -35,12 +35,12 @@ def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any,
     """Timers, hazards, footing and heat of every mech, and its rank in this substep."""
     mechs, tally, clouds = records.mechs, records.tally, records.clouds
     key = stream_key(records.battles[0], rules.priority_stream)
-    for slot in lane_range(clouds.shape[0], lane):
+    for slot in range(first(lane), clouds.shape[0], stride(lane)):
         clouds[slot].ttl = max(clouds[slot].ttl - 1, 0)
     # For all mechs in a row, as each waits for the memory of the ground.
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mechs[n].stands_on = standing_on(mechs[n], hulls[n], ground, rules)
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull = mechs[n], hulls[n]
         mech.priority = uniform(key, n)
         mech.was_shut_down = is_shut_down(mech, hull)
@@ -81,13 +81,13 @@ def fire(scratch: Any, tables: Any) -> Any:
 @called
 def move(mechs: Any, tally: Any, pairs: Any, orders: Any, hulls: Any, ground: Any, rules: Any, lane: Any) -> None:
     """`movement.move` and `heat.count_shutdowns`."""
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         wades = standing_on(mechs[n], hulls[n], ground, rules) == rules.water
         steer(mechs[n], hulls[n], orders[n], wades, rules)
     find_neighbours(mechs, pairs, hulls, rules, lane)
     for axis in range(3):
         go(axis, mechs, pairs, hulls, ground.solid, rules, lane)
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         if mech.hp > ZERO and not mech.was_shut_down and is_shut_down(mech, hulls[n]):
             tally[n].shutdowns += ONE

@@ -11,7 +11,7 @@ from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import distance_sq, length_2, length_3, positive, uniform, unit_2, unit_3
 from echelon.sim.loops.damage import harm
-from echelon.sim.loops.lanes import lane_range, wait
+from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import first_on_segment
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
@@ -121,12 +121,12 @@ def find_targets(scratch: Any, opaque: Any, tables: Any, lane: Any) -> None:
     """Fill `aims`: the index of the mech that a weapon of a mech fires at, -1 for none, -2 where it does not fire."""
     mechs, orders = scratch.records.mechs, scratch.orders
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mechs[n].quality = -ONE
         for other in range(mechs.shape[0]):
             scratch.pairs[n, other].line = -1
     wait(lane)
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         mech.fires = False
         for weapon in range(weapons.shape[0]):

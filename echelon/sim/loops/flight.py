@@ -11,7 +11,7 @@ from echelon.runtime.jit import INFINITY, ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import SMALL, clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
 from echelon.sim.loops.damage import harm, splash
-from echelon.sim.loops.lanes import lane_range, wait
+from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import clear_on_segment, first_on_segment
 from echelon.sim.loops.upkeep import is_running, material_at
 
@@ -113,7 +113,7 @@ def fly(
             impact.slot, impact.shooter, impact.weapon = slot, spec.shooter, spec.weapon
             flew += 1
     wait(lane)
-    for k in lane_range(flew, lane):
+    for k in range(first(lane), flew, stride(lane)):
         impact = impacts[k]
         fly_one(shots[impact.slot], weapons[impact.weapon], impact, mechs, hulls, solid, rules)
     return flew

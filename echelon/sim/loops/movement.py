@@ -10,7 +10,7 @@ from echelon.runtime import geometry
 from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import clamped, update_heading, wrap_angle
-from echelon.sim.loops.lanes import lane_range, wait
+from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
 pace, turned, jet_heat = called(formulas.pace), called(formulas.turned), called(formulas.jet_heat)
@@ -93,14 +93,14 @@ def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any, lane: Any) -
     What two mechs may close in along an axis is bounded by their speeds and the two steps up, of `go` along x and along
     y, of the lower one; the vox more is for rounding.
     """
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, half = mechs[n], hulls[n].half_size
         mech.neighbours = 0
         for axis in range(3):
             reach = half[axis] + abs(mech.vel[axis]) * rules.dt_s + rules.step_up_vox + HALF
             mech.reach[axis] = reach if mech.hp > ZERO else -INFINITY
     wait(lane)
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         for other in range(mechs.shape[0]):
             rival = mechs[other]
@@ -142,14 +142,14 @@ def yields(n: int, mechs: Any, pairs: Any, hulls: Any) -> Any:
 @called
 def go(axis: int, mechs: Any, pairs: Any, hulls: Any, solid: Any, rules: Any, lane: Any) -> None:
     """`movement.go` of all mechs of a battle."""
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].hp > ZERO:
             choose(axis, mechs[n], hulls[n], solid, rules)
     wait(lane)
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, pairs, hulls)
     wait(lane)
-    for n in lane_range(mechs.shape[0], lane):
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         if mech.hp > ZERO:
             if not mech.stays:

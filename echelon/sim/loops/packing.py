@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from echelon.runtime.jit import array, called, tensor
-from echelon.sim.loops.lanes import lane_range, wait
+from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
 
@@ -94,7 +94,7 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
     numba knows the fields of a record by constant names only, so each has a line of its own. Some have more room in a
     record than a state uses.
     """
-    lines = ["def copy(b, fields, records, lane):", " for row in lane_range(records.shape[0], lane):"]
+    lines = ["def copy(b, fields, records, lane):", " for row in range(first(lane), records.shape[0], stride(lane)):"]
     lines.append("  record = records[row]")
     for index, name in enumerate(FIELDS[part]):
         inner, indices = ("[k]", "b, row, k") if PARTS[part][name].shape else ("", "b, row")
@@ -104,7 +104,7 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
         lines.append(f"   {cell} = {field}" if reads else f"   {field} = {cell}")
         if not inner:
             lines[-1] = lines[-1][1:]
-    names: dict[str, Any] = {"__name__": __name__, "lane_range": lane_range}
+    names: dict[str, Any] = {"__name__": __name__, "first": first, "stride": stride}
     exec("\n".join(lines), names)
     return called(names["copy"])
 
@@ -125,7 +125,7 @@ write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds 
 @called
 def read(b: int, fields: Any, records: Any, lane: Any) -> None:
     """Set the records of a battle to what the fields of battle b are. `fields`, `records`: as in `Records`."""
-    for word in lane_range(records.whole.shape[0], lane):
+    for word in range(first(lane), records.whole.shape[0], stride(lane)):
         records.whole[word] = 0
     wait(lane)
     read_battles(b, fields[0], records.battles, lane)
