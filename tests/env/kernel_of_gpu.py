@@ -37,7 +37,7 @@ def main(capability, file):
     env = EchelonEnv(EnvConfig.small(), 2, CPU, 1, backend="eager")
     given = []
     jit.shared = play.shared = torch.Tensor.detach
-    on_device.launch = lambda kernel, threads, device, *arguments: given.extend(arguments)
+    on_device.launch = lambda kernel, blocks, threads, device, *arguments: given.extend(arguments)
     loops = on_device.DeviceLoops(env.game, env.engine.blocks, CPU)
     loops.play(env.state, torch.zeros((2, *env.action_spec["blue", "action"].shape[1:])).repeat(1, 2, 1))
     ptx = assemble(on_device.decision_kernel, [type_of(argument) for argument in given], capability)

@@ -1,9 +1,11 @@
-"""A program: battles in the kernel of a GPU, in numba's simulator of CUDA, beside those of dense operations.
+"""A program: battles in the kernel of a GPU, as plain Python, beside those of dense operations.
 
-    NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 python tests/env/simulated_gpu.py DECISIONS FEATURE...
+    NUMBA_DISABLE_JIT=1 python tests/env/simulated_gpu.py DECISIONS [--without BARRIER] FEATURE...
 
-Every tensor of every decision must have the same bits. Loops are plain Python there, whose square root of a float32 is
-a float64: it is rounded to a float32 here, which is what the instruction of a CPU and of a GPU gives.
+The lanes of a warp run one after the other up to where they wait for each other, in another order each time. Every
+tensor of every decision must have the same bits, or a lane read what another had not written yet, or had already. To
+show that this finds such races, `--without` leaves out one of the barriers of a decision. A square root of a float32 is
+a float64 in Python: it is rounded to a float32 here, which is what the instruction of a CPU and of a GPU gives.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ import numpy as np
 exact_root = math.sqrt
 math.sqrt = lambda x: np.float32(exact_root(x)) if isinstance(x, np.float32) else exact_root(x)
 
+import argparse  # noqa: E402
 import dataclasses  # noqa: E402
+import random  # noqa: E402
+import threading  # noqa: E402
 from pathlib import Path  # noqa: E402
+from types import SimpleNamespace  # noqa: E402
 
 import torch  # noqa: E402
-from numba import cuda  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from builders import brawl  # noqa: E402
@@ -31,7 +36,8 @@ from echelon.env.loops import on_device, play  # noqa: E402
 from echelon.env.rehearsal import _crowded, leaves  # noqa: E402
 from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig  # noqa: E402
 from echelon.runtime import jit  # noqa: E402
-from echelon.runtime.device_loops import THREADS, DeviceRecords  # noqa: E402
+from echelon.runtime.device_loops import DeviceRecords  # noqa: E402
+from echelon.sim.loops import lanes  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -56,9 +62,68 @@ def arrays(value):
     return value.numpy() if isinstance(value, torch.Tensor) else value
 
 
-def simulate(kernel, threads, device, *arguments):
-    """`device_loops.launch` in the simulator."""
-    cuda.jit(kernel)[-(-threads // THREADS), THREADS](*map(arrays, arguments))
+class Warp:
+    """A block of threads that take turns: each runs until it waits for the others, or ends.
+
+    Args:
+        count: lanes.
+        without: which barrier is none, counted from the beginning of the kernel; -1: all are.
+    """
+
+    def __init__(self, count, without=-1):
+        self.without, self.place = without, threading.local()
+        self.turns, self.turn_over = [threading.Semaphore(0) for _ in range(count)], threading.Semaphore(0)
+        self.order = random.Random(0)
+        # As `numba.cuda`.
+        self.blockDim = SimpleNamespace(x=count)
+
+    @property
+    def blockIdx(self):  # noqa: N802
+        return SimpleNamespace(x=self.place.block)
+
+    @property
+    def threadIdx(self):  # noqa: N802
+        return SimpleNamespace(x=self.place.lane)
+
+    def run_block(self, kernel, block, arguments):
+        """Run a kernel in every lane of one block."""
+        self.faults, self.ended = [], []
+        threads = [
+            threading.Thread(target=self._run_lane, args=(kernel, block, lane, arguments), daemon=True)
+            for lane in range(self.blockDim.x)
+        ]
+        for thread in threads:
+            thread.start()
+        while len(self.ended) < len(threads):
+            for lane in self.order.sample(range(len(threads)), len(threads)):
+                self.turns[lane].release()
+                self.turn_over.acquire()
+            for fault in self.faults:
+                raise fault
+            assert len(self.ended) in (0, len(threads)), "not all lanes wait at a barrier"
+
+    def _run_lane(self, kernel, block, lane, arguments):
+        self.place.block, self.place.lane, self.place.barriers = block, lane, 0
+        self.turns[lane].acquire()
+        try:
+            kernel(*arguments)
+        except Exception as fault:
+            self.faults.append(fault)
+        self.ended.append(lane)
+        self.turn_over.release()
+
+    def barrier(self):
+        """Wait for the other lanes."""
+        self.place.barriers += 1
+        if self.place.barriers - 1 != self.without:
+            self.turn_over.release()
+            self.turns[self.place.lane].acquire()
+
+    def launch(self, kernel, blocks, threads, device, *arguments):
+        """`device_loops.launch`."""
+        assert threads == self.blockDim.x
+        for block in range(blocks):
+            self.run_block(kernel, block, tuple(map(arrays, arguments)))
 
 
 def compare(name, result, expected):
@@ -71,7 +136,7 @@ def compare(name, result, expected):
     return len(others)
 
 
-def main(decisions, switched_off):
+def main(decisions, without, switched_off):
     features = FeaturesConfig(**dict.fromkeys(switched_off, False))
     teams = {"blue": ("medium", "scout", "heavy"), "red": ("heavy", "light", "medium")}
     world = WorldConfig(32, 32, 10)
@@ -79,7 +144,8 @@ def main(decisions, switched_off):
     env = EchelonEnv(config, 2, CPU, 3, backend="eager")
     env.restarts_by_row = False
     jit.shared = play.shared = torch.Tensor.detach
-    on_device.launch = simulate
+    warp = Warp(lanes.LANES, without)
+    on_device.launch, on_device.cuda, lanes.barrier = warp.launch, warp, warp.barrier
     loops, engine, dense = on_device.DeviceLoops(env.game, env.engine.blocks, CPU), env.engine, env.engine.decide
     count = [0, 0]
 
@@ -105,4 +171,9 @@ def main(decisions, switched_off):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("decisions", type=int)
+    parser.add_argument("--without", type=int, default=-1)
+    parser.add_argument("features", nargs="*")
+    options = parser.parse_args()
+    main(options.decisions, options.without, options.features)

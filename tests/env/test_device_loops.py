@@ -24,6 +24,7 @@ from echelon.runtime.errors import ConfigError
 
 GPU, CPU = torch.device("cuda"), torch.device("cpu")
 HERE = Path(__file__).parent
+runs = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 compiles = pytest.mark.skipif(not has_device_loops(), reason="numba-cuda is not here: the extra gpu")
 PAIR = np.dtype([("a", np.float32, 3), ("b", np.int64)], align=True)
 
@@ -80,7 +81,7 @@ def test_constants_keep_their_bytes():
     assert there.memory.numpy().tobytes() == table.tobytes()
 
 
-@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
+@runs
 def test_loops_that_differ_are_replaced_before_battles_begin(monkeypatch, caplog):
     """The rehearsal of a GPU, with the loops of a CPU, which stand in for its own."""
     monkeypatch.setattr(rehearsal, "DECISIONS", 2)
@@ -98,13 +99,22 @@ def test_loops_that_differ_are_replaced_before_battles_begin(monkeypatch, caplog
     assert env.form == "eager" and "loops differs in" in caplog.text and env.engine.loops is None
 
 
-@compiles
+@runs
 @pytest.mark.long
 @pytest.mark.parametrize("off", [(), ("destruction", "smoke"), ("ewar", "comms"), ("target_preference",)], ids=str)
 def test_simulated_kernels_play_the_battles_of_dense_operations(off):
-    """Every tensor of every decision, through deaths and restarts, bit for bit."""
-    told = run("simulated_gpu.py", "12", *off, NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1")
-    assert re.search(r"^\d{3,} tensors of 12 decisions equal, [1-9]\d* restarts", told), told
+    """Every tensor of every decision, through deaths and restarts, bit for bit, in whatever order lanes run."""
+    output = run("simulated_gpu.py", "12", *off, NUMBA_DISABLE_JIT="1")
+    assert re.search(r"^\d{3,} tensors of 12 decisions equal, [1-9]\d* restarts", output, re.MULTILINE), output
+
+
+@runs
+@pytest.mark.long
+@pytest.mark.parametrize("barrier", ["5", "6", "8"])
+def test_a_barrier_that_is_missing_shows(barrier):
+    """Lanes in any order find races: of which shot flies where, of what it does, and of whom a mech fires at."""
+    with pytest.raises(AssertionError, match="a decision: state.* differs"):
+        run("simulated_gpu.py", "2", "--without", barrier, NUMBA_DISABLE_JIT="1")
 
 
 @compiles
