@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import math
 import os
 import platform
@@ -34,7 +33,7 @@ from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import parse_json, read_file
-from echelon.runtime.version import VERSION
+from echelon.runtime.version import VERSION, version_of
 
 Rows = Sequence[Mapping[str, str]]
 GIB = 2**30
@@ -360,14 +359,6 @@ def command_of(words: Sequence[str]) -> str:
         return f"{flag}{equals}{Path(value).name}" if value.startswith("/") else word
 
     return shlex.join(plain(word) for word in words)
-
-
-def version_of(package: str) -> str:
-    """The version of an installed package, empty without it."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 @functools.cache

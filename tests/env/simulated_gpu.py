@@ -28,7 +28,7 @@ from builders import brawl  # noqa: E402
 from echelon.env import decision  # noqa: E402
 from echelon.env.env import EchelonEnv  # noqa: E402
 from echelon.env.loops import on_device, play  # noqa: E402
-from echelon.env.rehearsal import _crowded, leaves  # noqa: E402
+from echelon.env.rehearsal import crowded, leaves  # noqa: E402
 from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig  # noqa: E402
 from echelon.runtime import jit  # noqa: E402
 from echelon.runtime.device_loops import THREADS, DeviceRecords  # noqa: E402
@@ -90,7 +90,7 @@ def main(decisions, switched_off):
         count[0] += compare("a decision", one, other)
         return other
 
-    shown, generator = _crowded(env), torch.Generator().manual_seed(1)
+    shown, generator = crowded(env), torch.Generator().manual_seed(1)
     one, other = loops.observe(env.state.clone(), env.game.maps), engine.first_look_dense(env.state.clone(), env.game)
     compare("the first look", {"state": one[0], **one[1]}, {"state": other[0], **other[1]})
     engine.decide = both

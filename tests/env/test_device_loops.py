@@ -50,12 +50,6 @@ def test_a_gpu_without_numba_cuda_refuses_loops_in_one_line(monkeypatch):
     )
 
 
-def test_a_gpu_takes_loops_only_where_they_are_named(monkeypatch):
-    monkeypatch.setattr(form, "has_device_loops", lambda: True)
-    monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
-    assert (form_of(GPU), form_of(GPU, "loops")) == ("graph", "loops")
-
-
 def test_an_array_is_told_as_numba_holds_it():
     values = torch.arange(24, dtype=torch.float32).view(2, 3, 4)
     assert list(words((7, values))) == [7, 0, 0, 24, 4, values.data_ptr(), 2, 3, 4, 48, 16, 4]
