@@ -42,8 +42,8 @@ def of_today(task: Task) -> Task:
     if task.strangers is None:
         return task
     splits: dict[str, Any] = {
-        split: dataclasses.replace(own, opponents=names_in(split, OPPONENT), partners=names_in(split, PARTNER))
-        for split, own in task.strangers.splits.items()
+        split: dataclasses.replace(population, opponents=names_in(split, OPPONENT), partners=names_in(split, PARTNER))
+        for split, population in task.strangers.splits.items()
     }
     return dataclasses.replace(task, strangers=dataclasses.replace(task.strangers, **splits))
 

@@ -173,7 +173,7 @@ def test_orders_are_taken(kept):
     session.begin()
     session.report()
     refused = [session.receive(line) for line in (kept / "orders.jsonl").read_text().splitlines()]
-    assert refused == [None, None] and session.given > len(KIND_NAMES)
+    assert refused == [None, None] and session.accepted > len(KIND_NAMES)
 
 
 def test_a_replay_is_watched(kept):

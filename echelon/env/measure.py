@@ -65,10 +65,10 @@ def plays_equally(config: EnvConfig, device: torch.device) -> bool:
     """Whether loops on a device give all that the dense form gives on a CPU, to the last bit."""
     loops = EchelonEnv(config, BATTLES, device, seed=0, backend="loops")
     dense = EchelonEnv(config, BATTLES, CPU, seed=0, backend="eager")
-    shown, expected = crowded(loops), crowded(dense)
+    td, expected_td = crowded(loops), crowded(dense)
     for action in random_actions(dense):
-        after, shown = loops.step_and_maybe_reset(with_actions(shown, loops, action.to(device)))
-        expected_after, expected = dense.step_and_maybe_reset(with_actions(expected, dense, action))
+        after, td = loops.step_and_maybe_reset(with_actions(td, loops, action.to(device)))
+        expected_after, expected_td = dense.step_and_maybe_reset(with_actions(expected_td, dense, action))
         pairs = (after.get("next"), expected_after.get("next")), (loops.state, dense.state)
         if not all(has_same_bits(*pair) for pair in pairs):
             return False

@@ -295,11 +295,11 @@ def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[s
     return {"title": title, "lines": curves_shown, "points": True}
 
 
-def weapon_row(weapon: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> list[Any]:
+def weapon_row(weapon: str, dealt: Mapping[str, str], suffered: Mapping[str, str]) -> list[Any]:
     """What a team did with a weapon in a battle, and what it suffered from it."""
-    shots, hits, damage, kills = (number(own, f"{kind}_{weapon}") for kind in ("shots", "hits", "damage", "kills"))
+    shots, hits, damage, kills = (number(dealt, f"{kind}_{weapon}") for kind in ("shots", "hits", "damage", "kills"))
     rate = percent(hits / shots) if shots else ""
-    return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(theirs, f"damage_{weapon}")]
+    return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(suffered, f"damage_{weapon}")]
 
 
 def number(row: Mapping[str, str], name: str) -> float:
