@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,12 +41,12 @@ def measure(device: torch.device) -> Measurement:
     players = {}
     for form in ("loops", other):
         env = EchelonEnv(config, num_envs, device, seed=0, maps=maps, backend=form)
-        maps, players[form] = env.game.maps, Player(env)
+        maps, players[form] = env.game.maps, ready_player(env)
     seconds: dict[str, list[float]] = {form: [] for form in players}
     for _ in range(ROUNDS):
         # In turn, so that what else runs on the machine slows both.
-        for form, player in players.items():
-            seconds[form].append(player.seconds())
+        for form, play in players.items():
+            seconds[form].append(play())
     agent_steps = DECISIONS * num_envs * config.num_mechs
     loops_per_s, other_per_s = (agent_steps / sorted(seconds[form])[ROUNDS // 2] for form in players)
     measurement = Measurement(other, is_equal, loops_per_s, other_per_s)
@@ -86,25 +87,22 @@ def octets(tensor: Tensor) -> Tensor:
     return tensor.to(CPU).contiguous().view(torch.uint8)
 
 
-class Player:
-    """Crowded battles whose decisions are replayed, where a device has graphs for that, and called elsewhere."""
+def ready_player(env: EchelonEnv) -> Callable[[], float]:
+    """What plays `DECISIONS` decisions of crowded battles, replayed where a device has graphs for that, and returns the
+    seconds that they and the restarts in them took."""
+    actions = random_actions(env)
+    decide, inputs = decision_in_place(env, actions[0])
 
-    def __init__(self, env: EchelonEnv) -> None:
-        self.device, self.actions = env.device, random_actions(env)
-        self.decide, self.inputs = decision_in_place(env, self.actions[0])
-        for _ in range(WARM_UPS + 1):
-            self.decide("measurement")
-
-    def seconds(self) -> float:
-        """Time of `DECISIONS` decisions and of the restarts in them."""
-        self._synchronize()
+    def play() -> float:
         start_s = time.perf_counter()
-        for action in self.actions:
-            self.inputs.copy_(action)
-            self.decide("measurement")
-        self._synchronize()
+        for action in actions:
+            inputs.copy_(action)
+            decide("measurement")
+        if env.device.type == "cuda":
+            torch.cuda.synchronize(env.device)
         return time.perf_counter() - start_s
 
-    def _synchronize(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+    for _ in range(WARM_UPS + 1):
+        decide("measurement")
+    play()
+    return play

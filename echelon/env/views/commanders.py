@@ -112,11 +112,6 @@ class CommandersView(EnvInfo, PartialEnv):
     # What other programs ask an environment
 
     @property
-    def agent_names(self) -> list[str]:
-        """Names of the packs."""
-        return list(self.group_map[GROUP])
-
-    @property
     def n_agents(self) -> int:
         """Number of packs."""
         return len(self.group_map[GROUP])
