@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -91,6 +92,7 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
     def cases(*words: str) -> tuple[str, ...]:
         return ("-m", "pytest", "benchmarks", "--benchmark-only", *device_flag, *words)
 
+    measure = Step("loops or graph", ("-m", "echelon", "doctor", "--measure", *device_flag), limit_s=150)
     if tiny:
         run: tuple[str, ...] = ("--preset", "quick", "--num-envs", "4", "--minibatches", "2", "--epochs", "1")
         few_battles = ("--battles", "2", "--policies", "2", "--rows", "2", "--parts", "stack", "match")
@@ -98,6 +100,7 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
         return [
             Step("first contact", program("gpu_first", "--seconds", str(TINY_S - 20)), TINY_S),
             Step("train", program("train", *run, "--iterations", "1", "--compile-policy", "auto"), TINY_S),
+            dataclasses.replace(measure, limit_s=TINY_S),
             Step("env 4", program("env", *small, "--modes", "compiled", "--decisions", "2"), TINY_S),
             Step("tests", ("-m", "pytest", "-m", "gpu", "tests/learn/test_gpu.py"), TINY_S),
             Step("arena", program("arena", *few_battles), TINY_S),
@@ -121,14 +124,15 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
             Step("train", program("train", *run, *fast), limit_s=365),
             Step("cases", cases(*quick), limit_s=120),
         ]
-    # Behind training, whose graphs torch keeps on disk, the same ones take less.
+    # Behind training, whose graphs torch keeps on disk, the same ones take less; what follows takes the faster form.
     return [
         first,
         Step("train", program("train", *run, *fast), limit_s=420),
-        Step("env 8192", program("env", *sizes, "--modes", "compiled"), limit_s=260),
+        measure,
+        Step("env 8192", program("env", *sizes, "--modes", "compiled"), limit_s=220),
         Step("tests", ("-m", "pytest", "-m", "gpu", "tests"), limit_s=200),
         Step("arena", program("arena", *match), limit_s=140),
-        Step("launches", program("gpu_launches", *run), limit_s=200),
+        Step("launches", program("gpu_launches", *run), limit_s=150),
         Step("rollout", program("rollout", *sizes), limit_s=145),
-        Step("cases", cases(), limit_s=320),
+        Step("cases", cases(), limit_s=260),
     ]

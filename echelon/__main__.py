@@ -7,6 +7,7 @@ import sys
 SUMMARIES = {
     "describe": "what every column of actions, observations, rewards and outcomes means",
     "checkpoint": "metadata of a checkpoint, and whether its files are valid",
+    "tasks": "every named task with its rules and its fingerprint",
     "fingerprint": "a hash that is the same on every machine",
     "plot": "draws training runs over each other",
     "report": "a page about several training runs: bands over seeds, what differs, where each comes from",

@@ -347,4 +347,4 @@ def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
             parts.setdefault(part, {})[leaf] = value
         else:
             plain[name] = value
-    return state.replace(**plain, **{part: getattr(state, part).replace(**own) for part, own in parts.items()})
+    return state.replace(**plain, **{part: getattr(state, part).replace(**values) for part, values in parts.items()})

@@ -125,7 +125,7 @@ class Command(ChosenBattle):
         session = Session(port, self.words, pace)
         if self.kind == "stdio":
             self.over_stdio(session)
-            self.kept(recorder)
+            self.finished_replay(recorder)
         else:
             self.over_network(session, recorder)
 
@@ -152,14 +152,14 @@ class Command(ChosenBattle):
             with self.kept_as_data(session.port):
                 converse(session, self.timing, server.lines, server.say, server.wait_for_client)
             server.wait_until_told()
-            replay = self.kept(recorder)
+            replay = self.finished_replay(recorder)
             if page and replay is not None:
                 server.offer(replay_page(replay, rebuild(replay, replay.battles[0])))
                 print("the battle is over; Ctrl-C ends the program", file=sys.stderr, flush=True)
                 with contextlib.suppress(KeyboardInterrupt):
                     threading.Event().wait()
 
-    def kept(self, recorder: Recorder | None) -> Replay | None:
+    def finished_replay(self, recorder: Recorder | None) -> Replay | None:
         """What was recorded, written where that is asked for."""
         if recorder is None:
             return None

@@ -16,6 +16,7 @@ from echelon.arena.fingerprint import fingerprint
 from echelon.env.describe.columns import describe_battle
 from echelon.env.describe.description import Description, markdown, print_tables
 from echelon.env.observation import layout
+from echelon.env.tasks.task import tasks
 from echelon.learn.checkpoint.files import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
@@ -23,7 +24,7 @@ from echelon.pipelines.export import Export
 from echelon.pipelines.pictures import Plot, Report
 from echelon.pipelines.strangers import Verify
 from echelon.rules.config import ENV_PRESETS, EnvConfig
-from echelon.rules.versions import MAP_MAKER, RULES
+from echelon.rules.versions import CHANGES, MAP_MAKER, RULES
 from echelon.runtime.errors import one_line, require
 from echelon.runtime.limits import check_settings, limits_of
 from echelon.scenarios.scene import config_of_words
@@ -105,8 +106,19 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Tasks:
+    """Print every named task: its rules and map maker, the first Echelon with these rules, its fingerprint."""
+
+    def run(self) -> None:
+        for name, task in tasks().items():
+            echelon = CHANGES[task.rules_version].echelon
+            versions = f"rules {task.rules_version}, map maker {task.map_maker}, Echelon {echelon}"
+            print(f"{name:<30}{versions:<44}{task.fingerprint}")
+
+
+@dataclass(frozen=True)
 class Fingerprint:
-    """Play a short battle and print its sha256, which must equal the one in the README on every machine."""
+    """Play a short battle and print its sha256, the same on every machine."""
 
     def run(self) -> None:
         print(fingerprint())
@@ -144,6 +156,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "describe": Describe,
     "layout": Describe,
     "checkpoint": Checkpoint,
+    "tasks": Tasks,
     "fingerprint": Fingerprint,
     "plot": Plot,
     "report": Report,

@@ -19,8 +19,8 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import amount
 from echelon.env.form import form_of
+from echelon.env.measure import measure
 from echelon.env.rehearsal import BATTLES, rehearse
-from echelon.reports.data import version_of
 from echelon.rules.config import EnvConfig
 from echelon.runtime import cuda_graphs, fallback
 from echelon.runtime.compile import fused
@@ -29,7 +29,7 @@ from echelon.runtime.device import compiling_lacks, free_memory, resolve_device,
 from echelon.runtime.errors import one_line
 from echelon.runtime.jit import HAS_LOOPS
 from echelon.runtime.loop_cache import cache_folder, is_cached
-from echelon.runtime.version import VERSION
+from echelon.runtime.version import VERSION, version_of
 
 PACKAGES = ("torchrl", "tensordict", "numpy", "numba", "triton")
 WIDTH = 15
@@ -43,10 +43,13 @@ class Doctor:
     """auto (a GPU if there is one), cpu, cuda or cuda:N."""
     rehearse: bool = False
     """Also compile on a CPU, and play battles in their form beside the plain one; minutes at the first time."""
+    measure: bool = False
+    """Also measure loops beside the form that battles take without them, and keep the answer, by which `auto` takes
+    the loops of a GPU or not; minutes."""
 
     def run(self) -> None:
         device = use_device(resolve_device(self.device))
-        for name, ask in questions(device, self.rehearse):
+        for name, ask in questions(device, self.rehearse, self.measure):
             print(one_line(f"{name:<{WIDTH}}{answer(ask)}"), flush=True)
         for line in fallback.REASONS:
             print(one_line(f"{'fell back':<{WIDTH}}{line}"))
@@ -60,7 +63,9 @@ def answer(ask: Callable[[], str]) -> str:
         return f"fails: {fallback.cause_of(problem)}"
 
 
-def questions(device: torch.device, has_rehearsal: bool) -> Iterator[tuple[str, Callable[[], str]]]:
+def questions(
+    device: torch.device, has_rehearsal: bool, has_measurement: bool = False
+) -> Iterator[tuple[str, Callable[[], str]]]:
     """What is asked of a machine, by name."""
     yield "echelon", lambda: f"{VERSION}, Python {platform.python_version()} on {platform.platform()}"
     yield "torch", lambda: f"{torch.__version__}, CUDA {torch.version.cuda or 'not in this build'}"
@@ -70,6 +75,8 @@ def questions(device: torch.device, has_rehearsal: bool) -> Iterator[tuple[str, 
         yield "driver", driver
     yield "memory", lambda: f"{amount(free_memory(device))} free of {amount(total_memory(device))}"
     yield "processors", lambda: f"{len(os.sched_getaffinity(0))}, torch uses {torch.get_num_threads()} threads"
+    if has_measurement:
+        yield "measured", lambda: measure(device).line
     yield "battles run as", lambda: form_of(device)
     yield "numba", loops
     yield "compiler", compiler

@@ -48,6 +48,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 NO_HOST_READS = ("sim", "env", "agents", "state.py")
 OUTSIDE_PLAY = (
     *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py", "env/rehearsal.py"),
+    "env/measure.py",
     "env/edited_states.py",
     *("sim/loops", "env/loops"),
 )

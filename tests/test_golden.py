@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.arena.fingerprint import digest_of, leaves
+from echelon.arena.fingerprint import digest_of, fingerprint, leaves
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.actions import Act
@@ -145,7 +145,8 @@ def test_other_battles_take_another_version_of_the_rules(monkeypatch, tmp_path, 
             remake(changed, record, *flags)
     monkeypatch.setattr(f"{__name__}.RULES_VERSION", RULES_VERSION + (not flags))
     remake(changed, record, *flags)
-    assert json.loads(record.read_text()) == {"rules_version": RULES_VERSION, "battles": changed}
+    whole = json.loads(RECORD.read_text())["fingerprint"]
+    assert json.loads(record.read_text()) == {"rules_version": RULES_VERSION, "fingerprint": whole, "battles": changed}
 
 
 def as_text(entries):
@@ -154,7 +155,8 @@ def as_text(entries):
         f'  "{seed}": [\n' + ",\n".join(f"   {json.dumps(entry)}" for entry in found) + "\n  ]"
         for seed, found in entries.items()
     ]
-    return f'{{\n "rules_version": {RULES_VERSION},' + '\n "battles": {\n' + ",\n".join(battles) + "\n }\n}\n"
+    head = f'"rules_version": {RULES_VERSION},\n "fingerprint": "{fingerprint()}"'
+    return f"{{\n {head}," + '\n "battles": {\n' + ",\n".join(battles) + "\n }\n}\n"
 
 
 def remake(entries, record=RECORD, *flags):

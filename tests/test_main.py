@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.pipelines.commands import COMMANDS, columns_page
 from echelon.rules.config import EnvConfig
-from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
+from echelon.rules.versions import CHANGES, MAP_MAKER_VERSION, RULES_VERSION
 from echelon.runtime.version import VERSION
 
 README = Path(__file__).parents[1] / "README.md"
@@ -111,9 +112,15 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     assert gone.returncode == 1 and "expected a checkpoint folder holding checkpoint.json" in gone.stdout
 
 
-def test_the_fingerprint_is_the_one_in_the_readme():
-    printed = ask("fingerprint").stdout.strip()
-    assert f"python -m echelon fingerprint  # {printed}\n" in README.read_text()
+def test_the_fingerprint_is_the_one_that_the_readme_links_to():
+    (link,) = re.findall(r"\]\((\S*trajectories.json)\)", README.read_text())
+    assert json.loads((README.parent / link).read_text())["fingerprint"] == ask("fingerprint").stdout.strip()
+
+
+def test_every_task_is_told_with_its_fingerprint():
+    lines = [line.split() for line in ask("tasks").stdout.splitlines()]
+    assert {line[0]: line[-1] for line in lines} == {name: task.fingerprint for name, task in echelon.tasks().items()}
+    assert {line[-2] for line in lines} <= {change.echelon for change in CHANGES.values()}
 
 
 def test_the_package_tells_its_version_and_its_types():

@@ -38,7 +38,7 @@ timed install "$bin/pip" install -q --no-cache-dir --no-compile "$work"/dist/*.w
 size=$(du -sh "$work/venv" | cut -f1)
 
 cd "$work/empty"
-fingerprint=$(sed -n 's/^python -m echelon fingerprint  # //p' "$clone/README.md")
+fingerprint=$(sed -n 's/^ "fingerprint": "\(.*\)",/\1/p' "$clone/tests/golden/trajectories.json")
 timed fingerprint bash -c "[ \"\$('$bin/echelon' fingerprint)\" = $fingerprint ]"
 small=(--num-envs 8 --total-agent-steps 2000 --ppo.rollout-decisions 16 --evaluation.battles 2 --evaluation.final-battles 2 --evaluation.tiers trivial)
 timed train "$bin/echelon-train" --preset quick --run-dir run --checkpoint-every 1 "${small[@]}"

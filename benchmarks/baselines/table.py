@@ -95,9 +95,10 @@ def tables(lines: Sequence[Row]) -> str:
 
 
 def not_run(run: set[tuple[str, str]]) -> list[str]:
-    """A line for every task of today's rules that lacks baselines; those among strangers have the leaderboard."""
-    today = [name for name, task in tasks().items() if task.is_playable and task.strangers is None]
-    missing = {task: [name for name in ABOUT if (task, name) not in run] for task in today}
+    """A line for every task that lacks baselines in all of its versions; those among strangers have the leaderboard."""
+    stems = dict.fromkeys(name.rpartition("-v")[0] for name, task in tasks().items() if task.strangers is None)
+    known = {(task.rpartition("-v")[0], baseline) for task, baseline in run}
+    missing = {task: [name for name in ABOUT if (task, name) not in known] for task in stems}
     names_by_task = {
         task: "all" if len(baselines) == len(ABOUT) else ", ".join(f"`{baseline}`" for baseline in baselines)
         for task, baselines in missing.items()

@@ -101,11 +101,11 @@ class Spotter(nn.Module):
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 
-    def pick(self, view: View, calls: Calls, kept: Tensor) -> Tensor:
+    def pick(self, view: View, calls: Calls, last_target: Tensor) -> Tensor:
         """`[B, A]` int64 the contact slot of the best target: near, in sight, hurt, and whom packmates fight too.
 
         Args:
-            kept: `[B, A, 2]` where the last target stood on the map.
+            last_target: `[B, A, 2]` where the last target stood on the map.
         """
         contacts = view.contacts
         if not self.tier.picks_target:
@@ -118,7 +118,7 @@ class Spotter(nn.Module):
         if self.tier.talks:
             positions = on_map(view, contacts.offset[..., :2])
             worth = worth + CALLED * count_calls(positions, calls).float()
-            worth = worth + KEPT * (length(positions - kept[..., None, :]) < SAME_VOX).float()
+            worth = worth + KEPT * (length(positions - last_target[..., None, :]) < SAME_VOX).float()
         worth = torch.where(contacts.hostile, worth, NOBODY)
         slots = torch.arange(worth.shape[-1], device=worth.device)
         return torch.where(worth == worth.amax(-1, keepdim=True), slots, worth.shape[-1]).amin(-1)

@@ -87,11 +87,11 @@ class Branch:
 
 
 class WatchedBatch(MatchBatch):
-    """One battle, of which the moments before those decisions that `is_kept` chooses are appended to `kept`."""
+    """One battle, of which the moments before those decisions that `is_kept` chooses are appended to `moments`."""
 
-    def __init__(self, *of_match: Any, is_kept: Callable[[int], bool], kept: list[Moment]) -> None:
+    def __init__(self, *of_match: Any, is_kept: Callable[[int], bool], moments: list[Moment]) -> None:
         super().__init__(*of_match)
-        self.is_kept, self.kept = is_kept, kept
+        self.is_kept, self.moments = is_kept, moments
 
     def graph_key(self) -> None:
         """What is kept between decisions is not captured."""
@@ -99,16 +99,16 @@ class WatchedBatch(MatchBatch):
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         if self.is_kept(int(decision)):
             blue, red = (memory_of(self, row) for row in (0, self.env.num_envs))
-            self.kept.append(Moment(int(decision), self.env.get_state([0]), (blue, red)))
+            self.moments.append(Moment(int(decision), self.env.get_state([0]), (blue, red)))
         super()._decide(now, decision)
 
 
 class InterventionBatch(MatchBatch):
-    """A batch in which some columns of some mechs' actions, `held [B, N, D]` bool, are `written [B, N, D]`, and others
+    """A batch in which some columns of some mechs' actions, `is_set [B, N, D]` bool, are `values [B, N, D]`, and others
     walk where they were ordered to, `follows [B, N]` bool; None where nobody does."""
 
-    held: Tensor
-    written: Tensor
+    is_set: Tensor
+    values: Tensor
     follows: Tensor | None
 
     def graph_key(self) -> None:
@@ -125,12 +125,12 @@ class InterventionBatch(MatchBatch):
             values[b, mech, columns] = value
             follows[b, mech] = name == "follow_order"
         self.follows = follows.to(self.env.device) if bool(follows.any()) else None
-        self.held, self.written = is_set.to(self.env.device), values.to(self.env.device)
+        self.is_set, self.values = is_set.to(self.env.device), values.to(self.env.device)
 
     def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         super()._decide(now, decision)
         action = torch.cat([now.get((group, "action")) for group in GROUPS], 1)
-        action = torch.where(self.held, self.written, action)
+        action = torch.where(self.is_set, self.values, action)
         if self.follows is not None:
             action = walking(action, self.follows, self.env.state, self.env.game)
         for group, group_action in zip(GROUPS, action.split(self.sizes, 1), strict=True):
@@ -277,7 +277,7 @@ def edited(state: TensorDictBase, edits: Sequence[tuple[int, str, float]]) -> Te
 def moments_of(arena: BatchArena, battle: Battle, is_kept: Callable[[int], bool]) -> tuple[BattleResult, list[Moment]]:
     """Play a battle; returns its result, and its moments before the decisions whose numbers `is_kept` chooses."""
     moments: list[Moment] = []
-    with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, kept=moments)):
+    with batches_made_by(arena, partial(WatchedBatch, is_kept=is_kept, moments=moments)):
         (result,) = arena.play([battle]).results
     return result, [moment for moment in moments if moment.decision < result.decisions]
 

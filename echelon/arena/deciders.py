@@ -78,13 +78,13 @@ class DeciderMaker:
         call, battles = self.call_of(name, policy), len(sizes) // 2
         # A graph decides for one team of every battle, or for both.
         least = 0 if call is policy else battles
-        made = []
+        groups = []
         for mechs, teams in by_size.items():
             is_shared = call is policy and is_shareable(policy) and self.device.type == "cpu"
             shares = max(1, min(torch.get_num_threads(), len(teams) // LEAST_TEAMS)) if is_shared else 1
             capacity = least * -(-len(teams) // battles)
-            made += [PolicySlots(policy, teams[k::shares], mechs, self.device, call, capacity) for k in range(shares)]
-        return made
+            groups += [PolicySlots(policy, teams[k::shares], mechs, self.device, call, capacity) for k in range(shares)]
+        return groups
 
     def _forward_of(self, policy: ActorCritic) -> StackedForward:
         if policy.model not in self._forwards:

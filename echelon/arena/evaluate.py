@@ -241,7 +241,7 @@ def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
 
 
 def commanders_of(
-    own: tuple[str, Any],
+    evaluated: tuple[str, Any],
     others: Mapping[str, TeamPolicy | None],
     config: EnvConfig,
     env: EnvBase | None,
@@ -251,12 +251,12 @@ def commanders_of(
     under any path.
 
     Args:
-        own: name of the evaluated policy, and the policy or its name.
+        evaluated: name of the evaluated policy, and the policy or its name.
         others: opponents by name, None for those that the name means.
     """
     policies: dict[str, TeamPolicy] = {}
     ids: dict[str, str] = {}
-    for name, value in ((own[0], None if isinstance(own[1], str) else own[1]), *others.items()):
+    for name, value in ((evaluated[0], None if isinstance(evaluated[1], str) else evaluated[1]), *others.items()):
         if name in ids:
             require(value is None and name != POLICY, "opponents", f"other names than {POLICY}", name)
         elif value is None:
@@ -268,7 +268,7 @@ def commanders_of(
             ids[name] = commander.id if is_same else name
             policies[ids[name]] = policy
         else:
-            policy = team_policy_of(value, env if name == own[0] else None, config, device)
+            policy = team_policy_of(value, env if name == evaluated[0] else None, config, device)
             if not isinstance(value, ActorCritic):
                 with evaluation_mode(value), kept_generators(device):
                     check_decision(name, policy, config, device)
@@ -309,18 +309,18 @@ def provenance_of(policy: Any) -> Provenance:
     return NOTHING if commander.factory is None else UNKNOWN
 
 
-def entries_of(own: str, ids: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, str | None]:
+def entries_of(policy_id: str, ids: Mapping[str, str], commanders: Mapping[str, Any]) -> dict[str, str | None]:
     """What provenance calls opponents, by name; None where nobody can tell.
 
     Args:
-        own: the policy's id.
+        policy_id: the policy's id.
         ids: that of each opponent.
-        given: opponents by name, None for those that the name means.
+        commanders: opponents by name, None for those that the name means.
     """
     entries: dict[str, str | None] = {}
-    for name, opponent in given.items():
+    for name, opponent in commanders.items():
         hashed = weight_hash(opponent.state_dict()) if isinstance(opponent, ActorCritic) else None
-        entries[name] = SELF if ids[name] == own else ids[name] if opponent is None else hashed
+        entries[name] = SELF if ids[name] == policy_id else ids[name] if opponent is None else hashed
     return entries
 
 

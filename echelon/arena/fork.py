@@ -97,11 +97,11 @@ def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
     return mech, name, float(value)
 
 
-def record_fork(arena: BatchArena, own: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:
+def record_fork(arena: BatchArena, battle: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:
     """The replay of a battle that is other from a decision on, under the names of its commanders before and after."""
     recorder = Recorder([0])
     with batches_made_by(arena, partial(ForkedBatch, fork=change)):
-        arena.play([own], recorder)
+        arena.play([battle], recorder)
     blue, red = (
         old if old == new else f"{old}, then {new}" for old, new in ((known.blue, heirs.blue), (known.red, heirs.red))
     )

@@ -192,7 +192,7 @@ Turn = tuple[Moment, int, Intervention | None]
 def count_wins(
     known: BattleSetup,
     arena: BatchArena,
-    own: Battle,
+    origin: Battle,
     options: WhatIfOptions,
     log: Path | None,
     on_progress: Callable[[float, int], object],
@@ -200,9 +200,9 @@ def count_wins(
     """`whatif`, of a battle in an arena that knows its commanders."""
     decision_s = known.config.rules.decision_s
     at_decision = None if options.at_s is None else int(options.at_s / decision_s)
-    died = deaths_of(arena, own, known) if options.deaths else []
+    died = deaths_of(arena, origin, known) if options.deaths else []
     decisions = {at_decision, *(decision for _, decision in died)}
-    result, moments = moments_of(arena, own, lambda decision: decision % options.every == 0 or decision in decisions)
+    result, moments = moments_of(arena, origin, lambda decision: decision % options.every == 0 or decision in decisions)
     check_same(known, result)
     if options.at_s is not None:
         check_time(options.at_s, result, known)
@@ -213,7 +213,7 @@ def count_wins(
     if at_decision is not None:
         turns += [(moments[row_of[at_decision]], mech, name) for name in interventions for mech in mechs]
     turns += [(moments[row_of[decision]], mech, "repaired") for mech, decision in died]
-    blue_wins = play_turns(arena, own, turns, options.branches, log, on_progress)
+    blue_wins = play_turns(arena, origin, turns, options.branches, log, on_progress)
     shares, intervened, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
     change = {}
     if at_decision is not None and interventions:
@@ -224,7 +224,7 @@ def count_wins(
     return WhatIf(
         known.blue,
         known.red,
-        own.seed,
+        origin.seed,
         result,
         decision_s,
         options.branches,
@@ -242,7 +242,7 @@ def interventions_at(moment: Moment, asked: Sequence[Intervention]) -> tuple[Int
 
 def play_turns(
     arena: BatchArena,
-    own: Battle,
+    origin: Battle,
     turns: Sequence[Turn],
     branches: int,
     log: Path | None,
@@ -250,9 +250,9 @@ def play_turns(
 ) -> Tensor:
     """`[len(turns), branches]`: blue's share of each branch, those that `log` knows not played again."""
     # Its own seed, so that the first branches of more are those of fewer.
-    chances = noise.battle_seeds(own.seed, branches, torch.device("cpu")).tolist()
+    chances = noise.battle_seeds(origin.seed, branches, torch.device("cpu")).tolist()
     plan = [Branch(moment, chance, mech, name) for moment, mech, name in turns for chance in chances]
-    head = [arena.config.signature(), *own, arena.compute, arena.processor]
+    head = [arena.config.signature(), *origin, arena.compute, arena.processor]
     head += [] if arena.orders is None else [arena.orders.tolist()]
     head += [(turn.moment.decision, turn.chance, turn.mech, turn.intervention) for turn in plan]
     branch_log = BranchLog(log, head)
@@ -266,14 +266,14 @@ def play_turns(
     on_progress(done, len(plan))
     arena.on_progress = advance
     remaining = plan[len(branch_log.winners) :]
-    play_branches(arena, own, remaining, lambda played: branch_log.add([result.winner for result in played]))
+    play_branches(arena, origin, remaining, lambda played: branch_log.add([result.winner for result in played]))
     return torch.tensor([SHARE[winner] for winner in branch_log.winners]).view(len(turns), branches)
 
 
-def deaths_of(arena: BatchArena, own: Battle, known: BattleSetup) -> list[tuple[int, int]]:
+def deaths_of(arena: BatchArena, origin: Battle, known: BattleSetup) -> list[tuple[int, int]]:
     """The mech and the decision of each death of a battle, in their order."""
     recorder = Recorder([0])
-    arena.play([own], recorder)
+    arena.play([origin], recorder)
     table = recorder.finish([known.blue], [known.red]).battles[0].deaths
     repeat = known.config.rules.decision_repeat
     tick, victim = DEATHS.index("tick"), DEATHS.index("victim")

@@ -65,18 +65,18 @@ class Film:
         return arrays
 
 
-def frames_of(kept: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
+def frames_of(arrays: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
     """What was kept, decision by decision.
 
     Args:
-        kept: as `Film.read` returns it.
+        arrays: as `Film.read` returns it.
         is_red: whose reports they are.
         names: of all mechs, blue's first.
     """
-    count, mechs = kept["hp"].shape
-    packs, is_alive = len(game.roster.packs), kept["hp"] > 0
+    count, mechs = arrays["hp"].shape
+    packs, is_alive = len(game.roster.packs), arrays["hp"] > 0
     never = np.full((count, max(packs, mechs), len(OrderField)), -1.0)
-    numbers = {"sent": never[:, :packs], "heard": never[:, :mechs], **kept}
+    numbers = {"sent": never[:, :packs], "heard": never[:, :mechs], **arrays}
     numbers["known"] = np.repeat(is_alive[:, None], 2, 1)
     columns = {name: value.tolist() for name, value in numbers.items()}
     frames: list[Frame] = []

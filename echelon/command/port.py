@@ -46,7 +46,7 @@ class CommandPort:
     def __init__(self, view: CommandersView) -> None:
         self.view = view
         self._seen = view.reset()
-        count, is_red = view.num_envs, view.own.is_red
+        count, is_red = view.num_envs, view.team.is_red
         self.is_red = [is_red] * count if isinstance(is_red, bool) else is_red.tolist()
         self.action = torch.zeros(view.full_action_spec[GROUP, "action"].shape, device="cpu")
         """`[B, P, D]` the orders of the step to come; nothing where nobody spoke."""

@@ -33,7 +33,7 @@ class Session:
         self._fields = ("orders", "number", "drive", *(PACE_FIELDS if pace else ()))
         self.number = 0
         """Of the report that was sent last; 0 before the first."""
-        self.given = self.late = self.refused = 0
+        self.accepted = self.late = self.refused = 0
         """Orders so far: given, of those late, and refused."""
 
     def begin(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Session:
             return self._refuse([str(error)])
         refused = self.port.order(orders)
         accepted = len(orders) - len(refused)
-        self.given += accepted
+        self.accepted += accepted
         self.late += accepted if number < self.number else 0
         if refused:
             return self._refuse(refused)
@@ -129,5 +129,5 @@ class Session:
     def result(self) -> dict[str, Any]:
         """The last message: who won how many, and what became of the orders."""
         counts = {winner: self.port.winners.count(winner) for winner in ("own", "enemy", "nobody")}
-        orders = {"given": self.given, "late": self.late, "refused": self.refused}
+        orders = {"given": self.accepted, "late": self.late, "refused": self.refused}
         return {"type": "result", "won_by": counts, "orders": orders}

@@ -47,27 +47,27 @@ def as_words(leaf: Tensor) -> Tensor:
     return torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8)).view(torch.int64)
 
 
-def look(state: State, seen: TensorDictBase, game: SimModel) -> tuple[State, TensorDictBase]:
-    """What is observed of battles, in place of what was `seen` of them, and the state with its contact slots.
+def look(state: State, tensordict: TensorDictBase, game: SimModel) -> tuple[State, TensorDictBase]:
+    """What is observed of battles, in place of what was `tensordict` of them, and the state with its contact slots.
 
     Mechs keep what they have set, their emitters and the order of contacts, and nobody has told of a focus target.
     """
-    seen = seen.clone()
+    tensordict = tensordict.clone()
     teams = game.roster.teams
-    ego = torch.cat([seen.get((group, "observation", "ego")) for group in teams], 1)
+    ego = torch.cat([tensordict.get((group, "observation", "ego")) for group in teams], 1)
     orders = actions.decode(settings(ego, game), state.focus_slots, game.roster, game.config.features)
     state, streams = observe(state, orders, game)
     for group, span in teams.items():
         for name in layout.STREAMS:
-            seen.set((group, "observation", name), streams[name][:, span])
-        seen.set((group, "mask"), state.mechs.alive[:, span])
-        if "reward_terms" in seen.get(group).keys():
-            seen.get((group, "reward_terms")).zero_()
+            tensordict.set((group, "observation", name), streams[name][:, span])
+        tensordict.set((group, "mask"), state.mechs.alive[:, span])
+        if "reward_terms" in tensordict.get(group).keys():
+            tensordict.get((group, "reward_terms")).zero_()
     flags, result = verdict(state, outcome.judge(state, game), game)
-    seen.set("telemetry", game.maps.telemetry[state.map_id]).update(flags)
-    if "outcome" in seen.keys():
-        seen.get("outcome").update(result)
-    return state, seen
+    tensordict.set("telemetry", game.maps.telemetry[state.map_id]).update(flags)
+    if "outcome" in tensordict.keys():
+        tensordict.get("outcome").update(result)
+    return state, tensordict
 
 
 def settings(ego: Tensor, game: SimModel) -> Tensor:

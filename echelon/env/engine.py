@@ -115,6 +115,10 @@ class Engine:
         self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
         self.first_look_dense: Callable[..., tuple[State, Observation]] = prepared(first_look)
 
+    def may_loop(self) -> bool:
+        """Whether loops can run here: while somebody traces the environment those of a GPU, an operation of torch."""
+        return self.device.type != "cpu" or not torch.compiler.is_compiling()
+
     def run_eagerly(self) -> None:
         """Play on operation by operation."""
         self.form, self.loops = "eager", None
@@ -131,7 +135,7 @@ class Engine:
 
     def first_look(self, state: State) -> tuple[State, Observation]:
         """What is observed of battles at their first moment, and the state with the contact slots it showed."""
-        if self.loops is not None and not torch.compiler.is_compiling():
+        if self.loops is not None and self.may_loop():
             return self.loops.observe(state, self.game.maps)
         return self.first_look_dense(state, self.game)
 
@@ -165,9 +169,9 @@ class Engine:
         if self.game.config.command.enabled:
             with ordinary_tensors():
                 before, action = self.give(before, action, commands, self.game)
-        # Not in loops while somebody traces the environment, nor watches that of a GPU.
+        # Nobody watches loops of a GPU.
         loops = self.loops if observer is None or self.device.type == "cpu" else None
-        if loops is not None and not torch.compiler.is_compiling():
+        if loops is not None and self.may_loop():
             result = self.decide_in_loops(loops, before, action, observer, buffers)
         else:
 

@@ -107,35 +107,36 @@ def bytes_of(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.nbytes for tensor in tensors)
 
 
-def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, kept: int = 0) -> int:
+def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, rows: int = 0) -> int:
     """Memory at the most of so many battles while they are stepped, within a factor of two; networks come on top.
 
     Args:
         device: where they are; a GPU makes all maps at once.
         makes_maps: whether the pool of maps is made for them, and not shared.
+        rows: decisions of each battle in a rollout.
     """
     footprint = footprint_of(config)
     maps = config.num_maps
     pool = footprint.pool(maps, BLOCK if device.type == "cpu" else maps) if makes_maps else 0
-    return num_envs * (footprint.battle + kept * footprint.step) + pool
+    return num_envs * (footprint.battle + rows * footprint.step) + pool
 
 
 def require_memory(
-    config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, kept: int = 0
+    config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, rows: int = 0
 ) -> None:
     """Refuse battles that need more than the whole memory of the device, before any of it is allocated.
 
     Args:
-        config, num_envs, device, makes_maps, kept: as in `needed_bytes`.
+        config, num_envs, device, makes_maps, rows: as in `needed_bytes`.
     """
-    need, total = needed_bytes(config, num_envs, device, makes_maps, kept), total_memory(device)
+    need, total = needed_bytes(config, num_envs, device, makes_maps, rows), total_memory(device)
     if need <= total:
         return
-    of_battles = needed_bytes(config, num_envs, device, makes_maps=False, kept=kept)
+    of_battles = needed_bytes(config, num_envs, device, makes_maps=False, rows=rows)
     maps, machine = config.num_maps, "this machine" if device.type == "cpu" else str(device)
     text = f"{num_envs:,} battles of {config.title}" if 2 * of_battles >= need else f"{maps:,} maps of {config.title}"
     less = "num_envs" if 2 * of_battles >= need else "EnvConfig.positions" if config.positions else "EnvConfig.map_pool"
-    rollout = f" and rollouts of {kept:,} decisions" if kept else ""
+    rollout = f" and rollouts of {rows:,} decisions" if rows else ""
     message = f"{text}{rollout} need about {amount(need)}, {machine} has {amount(total)}"
     raise ConfigError(f"{message}: fewer {less}, or a smaller map")
 

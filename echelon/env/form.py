@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import torch
 
+from echelon.env.measurement import kept_measurement
 from echelon.runtime.compile import logger
 from echelon.runtime.device import can_compile
 from echelon.runtime.device_loops import has_device_loops
@@ -28,14 +29,27 @@ def form_of(device: torch.device, backend: Backend = "auto") -> Form:
     if choice == "auto":
         name, choice = VARIABLE, variable(VARIABLE, BACKENDS)  # type: ignore[assignment]
     if choice == "auto":
-        # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
-        choice = "loops" if loops_on(device) else "eager" if device.type == "cpu" else "graph"
+        choice = "loops" if loops_on(device) or prefers_loops(device) else without_loops(device)
     if choice == "loops":
         runs = loops_on(device) if device.type == "cpu" else has_device_loops()
         needs = "numba" if device.type == "cpu" else "numba and numba-cuda: pip install 'echelon-marl[gpu]'"
         require(runs, name, f"auto, graph or eager on {device.type} (loops need {needs})", choice)
         return "loops"
     return "graph" if choice == "graph" and can_compile(device) else "eager"
+
+
+def without_loops(device: torch.device) -> Literal["graph", "eager"]:
+    """What `auto` means where there are no loops, or they are slower."""
+    # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
+    return "eager" if device.type == "cpu" else "graph"
+
+
+def prefers_loops(device: torch.device) -> bool:
+    """Whether a measurement on this machine found the loops of a GPU equal to the dense form and faster."""
+    if device.type == "cpu" or not has_device_loops():
+        return False
+    measurement = kept_measurement(device)
+    return measurement is not None and measurement.prefers_loops
 
 
 @functools.cache

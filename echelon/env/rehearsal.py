@@ -93,7 +93,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
         captures: whether decisions will be captured as CUDA graphs.
     """
     began, next_seed, requested = time.perf_counter(), env.next_seed, env.form
-    action = _actions(env)
+    action = random_actions(env)
     final: State | None = None
     if env.form in ("graph", "loops"):
         try:
@@ -190,7 +190,7 @@ def differs(value: Tensor, other: Tensor) -> Tensor:
     return (value != other) & ~is_near
 
 
-def _actions(env: EchelonEnv) -> Tensor:
+def random_actions(env: EchelonEnv) -> Tensor:
     """`[decisions, B, N, D]` -1..1 at random, but that all keep their heading and fire."""
     shape = env.num_envs, env.config.num_mechs, layout.action_width(env.config.comm_dim)
     count = shape[1] * shape[2]
@@ -202,7 +202,7 @@ def _actions(env: EchelonEnv) -> Tensor:
     return action.clamp(-1, 1)
 
 
-def _crowded(env: EchelonEnv) -> TensorDictBase:
+def crowded(env: EchelonEnv) -> TensorDictBase:
     """Begin battles of teams that stand close and face each other, some of which end: what is shown first."""
     tensordict = env.reset()
     mechs, rules = env.state.mechs, env.config.rules
@@ -216,7 +216,7 @@ def _crowded(env: EchelonEnv) -> TensorDictBase:
     return tensordict
 
 
-def _write(observation: TensorDictBase, env: EchelonEnv, decisions: Tensor) -> TensorDictBase:
+def with_actions(observation: TensorDictBase, env: EchelonEnv, decisions: Tensor) -> TensorDictBase:
     """What is shown, with the actions `[B, N, D]` of both teams."""
     for group, span in env.teams.items():
         observation.set((group, "action"), decisions[:, span])
@@ -226,7 +226,7 @@ def _write(observation: TensorDictBase, env: EchelonEnv, decisions: Tensor) -> T
 def _play(env: EchelonEnv, observation: TensorDictBase, decisions: Tensor) -> None:
     """Play the decisions of actions `[T, B, N, D]`, from `observation` on."""
     for action in decisions:
-        observation = env.step_and_maybe_reset(_write(observation, env, action))[1]
+        observation = env.step_and_maybe_reset(with_actions(observation, env, action))[1]
 
 
 def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> State:
@@ -247,7 +247,7 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
         env.engine.decide_in_loops = decide_in_loops  # type: ignore[assignment, method-assign]
         for name, (dense, batched) in COMPARED.items():
             setattr(env.engine, name, comparison.beside(name, functions[name], dense, batched))
-        tensordict = _crowded(env)
+        tensordict = crowded(env)
         if into_buffers:
             env.stream_buffers = {
                 name: torch.cat([tensordict.get((group, "observation", name)) for group in env.teams], 1)
@@ -261,19 +261,25 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
     return env.state
 
 
+def decision_in_place(env: EchelonEnv, action: Tensor) -> tuple[GraphedFunction, Tensor]:
+    """A decision of crowded battles in tensors that stay where they are, and the actions that it reads, at first one's
+    own copy of `action`."""
+    static, inputs = StaticBattles(env, crowded(env)), action.clone()
+
+    def decide() -> None:
+        static.restart(static.step(with_actions(static.current.copy(), env, inputs)))
+
+    return GraphedFunction(decide, env.device, "a rehearsed decision"), inputs
+
+
 def _captures(env: EchelonEnv, decisions: Tensor, next_seed: Tensor, played: State | None) -> bool:
     """Whether replays of a captured decision lead to the same state as calls; the graph is thrown away."""
     if played is None:
-        _play(env, _crowded(env), decisions)
+        _play(env, crowded(env), decisions)
         played = env.state
         env.open_battles(next_seed)
     try:
-        static, inputs = StaticBattles(env, _crowded(env)), torch.empty_like(decisions[0])
-
-        def decide() -> None:
-            static.restart(static.step(_write(static.current.copy(), env, inputs)))
-
-        graphed = GraphedFunction(decide, env.device, "a rehearsed decision")
+        graphed, inputs = decision_in_place(env, decisions[0])
         for action in decisions:
             inputs.copy_(action)
             graphed("rehearsal")

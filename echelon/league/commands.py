@@ -50,7 +50,7 @@ SET_BY_LEAGUE = (
 def logged(store: Store, batches: Iterable[B]) -> Iterator[B]:
     """Yield batches that are not recorded unchanged, with an event each in the log of the league."""
     for batch in batches:
-        log.write_event(store, **log.batch_event(store, len(batch), batch.seconds, kept=False))
+        log.write_event(store, **log.batch_event(store, len(batch), batch.seconds, is_recorded=False))
         yield batch
 
 

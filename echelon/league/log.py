@@ -32,13 +32,13 @@ def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float) ->
     for match in matches:
         record = match._asdict() | {"winner": Winner(match.winner).name.lower()}
         rows.append({"event": "match", **{name: record[name] for name in record if name not in ("recipe", "stats")}})
-    _append(store, [*rows, batch_event(store, len(matches), seconds, kept=True)])
+    _append(store, [*rows, batch_event(store, len(matches), seconds, is_recorded=True)])
 
 
-def batch_event(store: Store, matches: int, seconds: float, kept: bool) -> dict[str, Any]:
-    """The `fought` event of a batch; `kept` says whether its matches are recorded."""
+def batch_event(store: Store, matches: int, seconds: float, is_recorded: bool) -> dict[str, Any]:
+    """The `fought` event of a batch; `is_recorded` says whether its matches are recorded."""
     speed, hits = round(matches / seconds, 2), round(store.weights.hit_rate, 3)
-    return {"event": "fought", "matches": matches, "matches_per_s": speed, "kept": kept, "cache_hit_rate": hits}
+    return {"event": "fought", "matches": matches, "matches_per_s": speed, "kept": is_recorded, "cache_hit_rate": hits}
 
 
 def _append(store: Store, rows: Sequence[dict[str, Any]]) -> None:

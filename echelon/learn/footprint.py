@@ -43,7 +43,7 @@ class LearningFootprint:
     """A decision of a team in the rollout, with its advantages."""
     memory: int
     """What a team remembers at the start of a training sequence."""
-    kept: int
+    activations: int
     """What a forward pass keeps for the backward pass, a decision of a team."""
 
 
@@ -139,8 +139,8 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
     """
     footprint, ppo, teams = footprint_of_learning(config), config.ppo, _teams(config)
     minibatch = teams * ppo.rollout_decisions / ppo.minibatches
-    learning = minibatch * (footprint.row + BACKWARD * footprint.kept / max(ppo.accumulate, 1))
-    acting = (teams + config.past_slots * config.past_battles) * (footprint.row + footprint.kept)
+    learning = minibatch * (footprint.row + BACKWARD * footprint.activations / max(ppo.accumulate, 1))
+    acting = (teams + config.past_slots * config.past_battles) * (footprint.row + footprint.activations)
     at_once = learning + acting if config.cuda_graphs == "on" else max(learning, acting)
     judged = config.evaluation.battles * (len(config.evaluation.tiers) + 1)
     return kept_bytes(config, device) + needed_bytes(config.env, judged, device) + int(at_once)
@@ -150,7 +150,7 @@ def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.d
     """Refuse a run that keeps more than the whole memory of the device, before any of it is allocated."""
     # What a CPU keeps of a rollout was always told by the observations of both teams.
     decisions = config.ppo.rollout_decisions if device.type == "cpu" else 0
-    require_memory(env, config.num_envs, device, kept=decisions)
+    require_memory(env, config.num_envs, device, rows=decisions)
     if device.type == "cpu":
         return
     need, total = kept_bytes(replace(config, env=env), device), total_memory(device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import math
 import os
 import platform
@@ -34,7 +33,7 @@ from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import parse_json, read_file
-from echelon.runtime.version import VERSION
+from echelon.runtime.version import VERSION, version_of
 
 Rows = Sequence[Mapping[str, str]]
 GIB = 2**30
@@ -296,11 +295,11 @@ def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[s
     return {"title": title, "lines": curves_shown, "points": True}
 
 
-def weapon_row(weapon: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> list[Any]:
+def weapon_row(weapon: str, dealt: Mapping[str, str], suffered: Mapping[str, str]) -> list[Any]:
     """What a team did with a weapon in a battle, and what it suffered from it."""
-    shots, hits, damage, kills = (number(own, f"{kind}_{weapon}") for kind in ("shots", "hits", "damage", "kills"))
+    shots, hits, damage, kills = (number(dealt, f"{kind}_{weapon}") for kind in ("shots", "hits", "damage", "kills"))
     rate = percent(hits / shots) if shots else ""
-    return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(theirs, f"damage_{weapon}")]
+    return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(suffered, f"damage_{weapon}")]
 
 
 def number(row: Mapping[str, str], name: str) -> float:
@@ -360,14 +359,6 @@ def command_of(words: Sequence[str]) -> str:
         return f"{flag}{equals}{Path(value).name}" if value.startswith("/") else word
 
     return shlex.join(plain(word) for word in words)
-
-
-def version_of(package: str) -> str:
-    """The version of an installed package, empty without it."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 @functools.cache

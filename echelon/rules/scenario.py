@@ -124,8 +124,8 @@ def changes(settings: EnvConfig, preset: EnvConfig) -> dict[str, Any]:
     """What differs between two battles as JSON values, but for rosters and maps."""
     ours, theirs = as_json(settings, whole=True), as_json(preset, whole=True)
 
-    def different(own: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in own.items() if value != other[name]}
+    def different(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in settings.items() if value != other[name]}
 
     flat = {name: value for name, value in different(ours, theirs).items() if name not in (*PARTS, *FROM_UNITS)}
     return flat | {part: difference for part in PARTS if (difference := different(ours[part], theirs[part]))}

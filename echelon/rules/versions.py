@@ -27,9 +27,11 @@ class Change:
     """Each setting of `EnvConfig` whose default it changed, by its dotted name in a signature, and the JSON value that
     was the default before: `{"rules.step_up_vox": 1.1}`. Of one that is new, the value in `ADDED`; of a new row of the
     catalog, None."""
+    echelon: str = ""
+    """The first Echelon with these rules."""
 
 
-CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first release")}
+CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first release", echelon="1.0.0")}
 """By version of the rules."""
 
 

@@ -116,13 +116,13 @@ class GraphedFunction:
             self.graphs.popitem(last=False)
         return True
 
-    def _abandon(self, graph: Any, here: Any) -> None:
+    def _abandon(self, graph: Any, stream: Any) -> None:
         """Leave nothing of a failed capture behind, where `torch.cuda.graph` does: the stream that it made the current
         one, the pool that it left open, and the generator that it left capturing, so that no draw succeeds."""
-        torch.cuda.set_stream(here)
+        torch.cuda.set_stream(stream)
         graph.reset()
         ABANDONED.append(graph)
-        device = here.device.index
+        device = stream.device.index
         # Refused where torch has closed it.
         with contextlib.suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(device, self.pool)

@@ -124,21 +124,21 @@ def exact_compilation(capability: tuple[int, int]) -> Iterator[None]:
 
     for function in (np.floor, np.ceil, np.rint, np.isfinite):
         ufuncs.ufunc_db()[function] = ufunc_db.get_ufunc_info(function)
-    kept = nvvm.compile_ir, dispatcher.get_current_device
+    originals = nvvm.compile_ir, dispatcher.get_current_device
 
     def compile_ir(modules: Any, **options: Any) -> Any:
         texts = [modules] if isinstance(modules, str) else list(modules)
         # The library has what NVVM does not take from LLVM.
         texts = [text.replace('llvm.rint.f32"', '__nv_rintf"') for text in texts]
         texts[0] = DECLARED.sub("", texts[0]) + EXACT
-        return kept[0](texts, **options, fma=False)
+        return originals[0](texts, **options, fma=False)
 
     nvvm.compile_ir = compile_ir  # type: ignore[assignment]
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:
         yield
     finally:
-        nvvm.compile_ir, dispatcher.get_current_device = kept
+        nvvm.compile_ir, dispatcher.get_current_device = originals
 
 
 def assemble(kernel: Callable[..., None], types: Sequence[Any], capability: tuple[int, int]) -> str:

@@ -124,7 +124,7 @@ def test_an_order_that_answers_an_earlier_report_counts_as_late(one_battle):
     session.report(), session.report()
     assert session.receive('{"orders": [{"kind": "hold"}], "number": 1}') is None
     assert session.receive('{"orders": [{"kind": "free"}]}') is None
-    assert (session.given, session.late) == (2, 1) and session.report()["late"] == 1
+    assert (session.accepted, session.late) == (2, 1) and session.report()["late"] == 1
     assert session.receive('{"number": 9}')["errors"] == ["number must be 0..3, that of a report, got 9"]
 
 

@@ -1,6 +1,8 @@
 """A program: battles in the kernel of a GPU, as plain Python, beside those of dense operations.
 
-    NUMBA_DISABLE_JIT=1 python tests/env/simulated_gpu.py DECISIONS [--without BARRIER] FEATURE...
+    NUMBA_DISABLE_JIT=1 python tests/env/simulated_gpu.py DECISIONS [--without BARRIER] WORD...
+
+With the word `traced` among the features, a graph of `torch.compile` plays them.
 
 The lanes of a warp run one after the other up to where they wait for each other, in another order each time. Every
 tensor of every decision must have the same bits, or a lane read what another had not written yet, or had already. To
@@ -33,7 +35,7 @@ from builders import brawl  # noqa: E402
 from echelon.env import decision  # noqa: E402
 from echelon.env.env import EchelonEnv  # noqa: E402
 from echelon.env.loops import on_device, play  # noqa: E402
-from echelon.env.rehearsal import _crowded, leaves  # noqa: E402
+from echelon.env.rehearsal import crowded, leaves  # noqa: E402
 from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig  # noqa: E402
 from echelon.runtime import jit  # noqa: E402
 from echelon.runtime.device_loops import DeviceRecords  # noqa: E402
@@ -78,11 +80,11 @@ class Warp:
         self.blockDim = SimpleNamespace(x=count)
 
     @property
-    def blockIdx(self):  # noqa: N802
+    def blockIdx(self):
         return SimpleNamespace(x=self.place.block)
 
     @property
-    def threadIdx(self):  # noqa: N802
+    def threadIdx(self):
         return SimpleNamespace(x=self.place.lane)
 
     def run_block(self, kernel, block, arguments):
@@ -136,7 +138,17 @@ def compare(name, result, expected):
     return len(others)
 
 
-def main(decisions, without, switched_off):
+def traced(engine, loops):
+    """A decision of the environment with these loops in one graph."""
+
+    def decide(before, action):
+        return engine.decide_in_loops(loops, before, action, None, None)
+
+    return torch.compile(decide, fullgraph=True, dynamic=False, backend="aot_eager")
+
+
+def main(decisions, without, words):
+    switched_off = [word for word in words if word != "traced"]
     features = FeaturesConfig(**dict.fromkeys(switched_off, False))
     teams = {"blue": ("medium", "scout", "heavy"), "red": ("heavy", "light", "medium")}
     world = WorldConfig(32, 32, 10)
@@ -149,14 +161,23 @@ def main(decisions, without, switched_off):
     loops, engine, dense = on_device.DeviceLoops(env.game, env.engine.blocks, CPU), env.engine, env.engine.decide
     count = [0, 0]
 
+    def called(before, action):
+        state, streams = loops.play(before, action)
+        return decision.judge_and_reward(before, state, streams, env.game)
+
+    play_one = traced(engine, loops) if "traced" in words else called
+
     def both(before, action, *others):
-        state, streams = loops.play(before.clone(), action)
-        one = decision.judge_and_reward(before.clone(), state, streams, env.game)
+        one = play_one(before.clone(), action)
         other = dense(before, action, *others)
+        if play_one is not called:
+            # A graph of the reward's operations rounds otherwise.
+            assert torch.allclose(one.paid, other.paid, atol=1e-6)
+            one = dataclasses.replace(one, paid=other.paid)
         count[0] += compare("a decision", one, other)
         return other
 
-    shown, generator = _crowded(env), torch.Generator().manual_seed(1)
+    shown, generator = crowded(env), torch.Generator().manual_seed(1)
     one, other = loops.observe(env.state.clone(), env.game.maps), engine.first_look_dense(env.state.clone(), env.game)
     compare("the first look", {"state": one[0], **one[1]}, {"state": other[0], **other[1]})
     engine.decide = both
@@ -174,6 +195,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("decisions", type=int)
     parser.add_argument("--without", type=int, default=-1)
-    parser.add_argument("features", nargs="*")
+    parser.add_argument("words", nargs="*")
     options = parser.parse_args()
-    main(options.decisions, options.without, options.features)
+    main(options.decisions, options.without, options.words)

@@ -51,12 +51,6 @@ def test_a_gpu_without_numba_cuda_refuses_loops_in_one_line(monkeypatch):
     )
 
 
-def test_a_gpu_takes_loops_only_where_they_are_named(monkeypatch):
-    monkeypatch.setattr(form, "has_device_loops", lambda: True)
-    monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
-    assert (form_of(GPU), form_of(GPU, "loops")) == ("graph", "loops")
-
-
 def test_an_array_is_told_as_numba_holds_it():
     values = torch.arange(24, dtype=torch.float32).view(2, 3, 4)
     assert list(words((7, values))) == [7, 0, 0, 24, 4, values.data_ptr(), 2, 3, 4, 48, 16, 4]
@@ -113,8 +107,16 @@ def test_simulated_kernels_play_the_battles_of_dense_operations(off):
 @pytest.mark.parametrize("barrier", ["5", "6", "8"])
 def test_a_barrier_that_is_missing_shows(barrier):
     """Lanes in any order find races: of which shot flies where, of what it does, and of whom a mech fires at."""
-    with pytest.raises(AssertionError, match="a decision: state.* differs"):
+    with pytest.raises(AssertionError, match=r"a decision: state.* differs"):
         run("simulated_gpu.py", "2", "--without", barrier, NUMBA_DISABLE_JIT="1")
+
+
+@compiles
+@pytest.mark.long
+def test_a_graph_of_a_user_holds_them_as_one_operation():
+    """`torch.compile(fullgraph=True)` of a decision, with the loops of a GPU."""
+    told = run("simulated_gpu.py", "8", "traced", NUMBA_DISABLE_JIT="1")
+    assert re.search(r"^\d{3,} tensors of 8 decisions equal, [1-9]\d* restarts", told), told
 
 
 @compiles

@@ -208,6 +208,6 @@ def test_what_battles_need_is_told_before_it_is_allocated(monkeypatch):
     many = dataclasses.replace(large, map_pool=100_000)
     for build in (lambda: EchelonEnv(many, 1, "cpu", 0), lambda: BatchArena(many, {}.__getitem__, CPU)):
         refusal(build, "100,000 maps of 10v10 on 100x100x20 need about 9", "EnvConfig.map_pool")
-    refusal(lambda: require_memory(large, 4096, CPU, kept=10_000), "rollouts of 10,000 decisions", "num_envs")
-    require_memory(large, 4096, CPU, kept=32)
+    refusal(lambda: require_memory(large, 4096, CPU, rows=10_000), "rollouts of 10,000 decisions", "num_envs")
+    require_memory(large, 4096, CPU, rows=32)
     require_memory(many, 4096, CPU, makes_maps=False)

@@ -138,7 +138,7 @@ def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
 def test_captured_graphs_keep_their_memory_side_by_side():
     captured, called = (dataclasses.replace(STANDARD, num_envs=8192, cuda_graphs=each) for each in ("on", "off"))
     each = footprint_of_learning(captured)
-    acting = 8192 * (each.row + each.kept)
+    acting = 8192 * (each.row + each.activations)
     assert training_bytes(captured, GPU) - training_bytes(called, GPU) == pytest.approx(acting, abs=1)
     card = int(22.0 * GIB)  # what is free on one of 24 GB beside a desktop
     four, eight = (training_bytes(dataclasses.replace(STANDARD, num_envs=each), GPU) for each in (4096, 8192))

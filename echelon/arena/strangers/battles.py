@@ -47,15 +47,15 @@ class Case(NamedTuple):
     """Which of the seeds of the protocol."""
 
 
-def cases_of(own: Population, battles: int, beside: int) -> list[Case]:
+def cases_of(population: Population, battles: int, beside: int) -> list[Case]:
     """All cases of a population: the policy's whole team against each opponent, then each number of its mechs beside
     each partner against each opponent. Partners take turns with the seeds; opponents meet on the same ones."""
-    mechs, seeds, case_seeds = len(own.rosters[0]), battles // 2, beside // 2
-    cases = [Case(opponent, "", mechs, tuple(range(seeds))) for opponent in own.opponents]
+    mechs, seeds, case_seeds = len(population.rosters[0]), battles // 2, beside // 2
+    cases = [Case(opponent, "", mechs, tuple(range(seeds))) for opponent in population.opponents]
     for own_mechs in shares_of(mechs):
-        for number, partner in enumerate(own.partners):
+        for number, partner in enumerate(population.partners):
             turn = tuple((number * case_seeds + i) % seeds for i in range(case_seeds))
-            cases += [Case(opponent, partner, own_mechs, turn) for opponent in own.opponents]
+            cases += [Case(opponent, partner, own_mechs, turn) for opponent in population.opponents]
     return cases
 
 

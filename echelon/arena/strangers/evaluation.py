@@ -148,12 +148,14 @@ def strangers_of(task: Task) -> Strangers:
     return task.strangers
 
 
-def plan_of(own: Strangers, battles: int | None, beside: int | None, pieces: int | None) -> dict[str, int]:
+def plan_of(protocol: Strangers, battles: int | None, beside: int | None, pieces: int | None) -> dict[str, int]:
     """How many battles of each kind, by the names of `PLAN`."""
     plan = {
-        "battles": whole_within("battles", own.battles if battles is None else battles, JUDGED),
-        "beside": whole_within("beside", own.beside if beside is None else beside, JUDGED),
-        "pieces": whole_within("pieces", own.pieces if pieces is None else pieces, Limits(0, 10**6, "seeds a piece")),
+        "battles": whole_within("battles", protocol.battles if battles is None else battles, JUDGED),
+        "beside": whole_within("beside", protocol.beside if beside is None else beside, JUDGED),
+        "pieces": whole_within(
+            "pieces", protocol.pieces if pieces is None else pieces, Limits(0, 10**6, "seeds a piece")
+        ),
     }
     for name in ("battles", "beside"):
         require(plan[name] % 2 == 0, name, "even (each seed is played on both sides)", plan[name])
@@ -161,15 +163,15 @@ def plan_of(own: Strangers, battles: int | None, beside: int | None, pieces: int
     return plan
 
 
-def is_by_protocol(own: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
+def is_by_protocol(protocol: Strangers, split: str, plan: Mapping[str, Any]) -> bool:
     """Whether numbers and split are those of the task. Set pieces may be left out, by networks made for teams of one
     size: their score is then missing."""
-    allowed = {"battles": (own.battles,), "beside": (own.beside,), "pieces": (own.pieces, 0)}
+    allowed = {"battles": (protocol.battles,), "beside": (protocol.beside,), "pieces": (protocol.pieces, 0)}
     return split == "test" and all(plan[name] in allowed[name] for name in PLAN)
 
 
-def battles_of(own: Strangers, split: Split, plan: Mapping[str, int]) -> int:
-    cases = cases_of(own.splits[split], plan["battles"], plan["beside"])
+def battles_of(protocol: Strangers, split: Split, plan: Mapping[str, int]) -> int:
+    cases = cases_of(protocol.splits[split], plan["battles"], plan["beside"])
     return sum(2 * len(case.seeds) for case in cases) + plan["pieces"] * len(piece_names())
 
 
@@ -191,10 +193,10 @@ def protocol_arena(
     return ProtocolArena(task, split, cases, seeds, plan["pieces"], runs, settings, on_battles)
 
 
-def hashes_of(own: Population) -> dict[str, str]:
+def hashes_of(population: Population) -> dict[str, str]:
     """sha256 of each opponent and partner, where it has one, else its name; refuses others than the table tells."""
     hashes = {}
-    for name in dict.fromkeys((*own.opponents, *own.partners)):
+    for name in dict.fromkeys((*population.opponents, *population.partners)):
         commander, listed = resolve(name), strangers().get(name)
         # What a scripted one does follows from its name and the rules; `populations.json` tells its abilities.
         digest = commander.id if commander.checkpoint is not None or listed is None else listed.sha256

@@ -80,10 +80,6 @@ class Description:
     def __len__(self) -> int:
         return len(self.leaves)
 
-    def of_kind(self, kind: Kind) -> tuple[Leaf, ...]:
-        """The leaves of one kind; rewards with their terms, outcomes with their statistics."""
-        return tuple(leaf for leaf in self.leaves if leaf.kind == kind)
-
     def to_json(self) -> dict[str, Any]:
         return {"groups": list(self.groups), "leaves": [leaf.to_json() for leaf in self.leaves]}
 

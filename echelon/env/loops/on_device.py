@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,13 @@ from torch import Tensor
 
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.loops.cockpit import Surroundings
-from echelon.env.loops.decision import Scratch, Streams, play_one
+from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, play_one
 from echelon.env.loops.play import Loops
 from echelon.env.outcome import final_statistics
 from echelon.runtime.device_loops import empty_device_records, launch, to_device
 from echelon.runtime.jit import called
 from echelon.sim.loops import lanes
-from echelon.sim.loops.packing import PARTS, Parts, Records, picking, shapes_of
+from echelon.sim.loops.packing import FIELDS, PARTS, Parts, Records, picking, shapes_of
 from echelon.sim.loops.sight import Line
 from echelon.sim.model import SimModel
 from echelon.state import State
@@ -76,6 +78,12 @@ class DeviceLoops(Loops):
         self.tables, self.views = to_device(self.tables, device), to_device(self.views, device)
         self.scratch: dict[int, tuple[Tensor, Scratch]] = {}
         """By the number of battles the memory of their records, and all scratch memory."""
+        self.number = next(NUMBERS)
+        INSTANCES[self.number] = self
+
+    def __reduce__(self) -> tuple[type[DeviceLoops], tuple[Any, ...]]:
+        """For copies and other processes, each with memory and a number of its own."""
+        return DeviceLoops, (self.game, self.blocks, self.device)
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
         kind = dtype if isinstance(dtype, torch.dtype) else torch.from_numpy(np.empty(0, dtype)).dtype
@@ -86,13 +94,25 @@ class DeviceLoops(Loops):
         return None
 
     def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
-        actions, before, *_ = arguments
+        actions, before, after, ground, maps, *_ = arguments
+        read = [actions, *itertools.chain(*before), *maps]
+        run_loops(self.number, plays, read, [*itertools.chain(*after), *ground, *streams])
+
+    def launch(self, plays: bool, read: list[Tensor], written: list[Tensor]) -> None:
+        """Run the kernel on the tensors of `run_loops`."""
+        reads, writes = iter(read), iter(written)
+        actions = next(reads)
+        before, after = (
+            tuple(tuple(itertools.islice(tensors, len(FIELDS[part]))) for part in PARTS) for tensors in (reads, writes)
+        )
+        maps, ground, streams = MapArrays(*reads), BattleArrays(*itertools.islice(writes, GROUND)), Streams(*writes)
         batch = len(actions)
         if batch not in self.scratch:
             self.scratch[batch] = self._scratches(batch, before)
         memory, scratch = self.scratch[batch]
         memory.zero_()
-        launch(decision_kernel, batch, lanes.LANES, self.device, int(plays), *arguments, scratch, streams)
+        arguments = actions, before, after, ground, maps, self.tables, self.views, scratch, streams
+        launch(decision_kernel, batch, lanes.LANES, self.device, int(plays), *arguments)
 
     def _scratches(self, batch: int, before: Parts) -> tuple[Tensor, Scratch]:
         """Scratch memory for so many battles, and that of the records, which a decision begins with zeros in."""
@@ -110,3 +130,27 @@ class DeviceLoops(Loops):
             arrays[name] = type(part)(**tensors)
         records = Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
         return memory, Scratch(records, **dict(zip(kinds, others, strict=True)), **arrays)
+
+
+NUMBERS = itertools.count()
+INSTANCES: weakref.WeakValueDictionary[int, DeviceLoops] = weakref.WeakValueDictionary()
+"""By the number that stands for each in a traced graph."""
+GROUND = len(BattleArrays._fields)
+
+
+@torch.library.custom_op("echelon::device_loops", mutates_args=("written",))
+def run_loops(number: int, plays: bool, read: list[Tensor], written: list[Tensor]) -> None:
+    """A decision as one operation, so that a user's `torch.compile` traces an environment with loops of a GPU.
+
+    Args:
+        number: of the `DeviceLoops`.
+        plays: as in `decision_loop`.
+        read: actions, the fields of the state before, and those of maps.
+        written: the fields of the state behind, `BattleArrays` and `Streams`.
+    """
+    INSTANCES[number].launch(plays, read, written)
+
+
+@run_loops.register_fake
+def _(number: int, plays: bool, read: list[Tensor], written: list[Tensor]) -> None:
+    """Nothing is returned."""

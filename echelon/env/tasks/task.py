@@ -2,8 +2,8 @@
 
 Those of the package are the lines of `tasks.jsonl`, each the whole of a task as JSON, which no preset and no default of
 a setting can change. A line is never edited: `python docs/tasks.py` appends a successor where the rules have changed.
-What a line means that lacks a setting of today is said in `echelon.rules.versions.ADDED`, and the fingerprints in
-`docs/TASKS.md` hold the lines. `register_task` adds a task of one's own.
+What a line means that lacks a setting of today is said in `echelon.rules.versions.ADDED`, and its fingerprint holds
+it. `register_task` adds a task of one's own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from echelon.rules.config import EnvConfig, Split, env_from_json
 from echelon.rules.config_json import as_json, from_json
 from echelon.rules.scenario import Scenario
 from echelon.rules.upgrade import env_under_current_rules
-from echelon.rules.versions import Versions, current_versions, stored_versions
+from echelon.rules.versions import CHANGES, Versions, current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import SEED, Limits, check_settings
 
@@ -241,8 +241,9 @@ def check_versions(task: Task) -> None:
     if task.is_playable:
         return
     current, stored = (f"rules {v.rules}, map maker {v.map_maker}" for v in (current_versions(), task.versions))
+    change = CHANGES.get(task.rules_version)
     playable = ", ".join(name for name, entry in tasks().items() if entry.is_playable)
     raise ConfigError(
         f"task {task.name} is of {stored}, and this Echelon has {current}, so that its figures could not be compared: "
-        f"install the version of Echelon that docs/TASKS.md names for {stored}, or take one of {playable}"
+        f"install {f'Echelon {change.echelon}' if change else 'a newer Echelon'}, or take one of {playable}"
     )

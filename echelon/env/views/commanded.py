@@ -42,9 +42,9 @@ class AllMechs:
         """`[B, N, ...]` from `[B, A, ...]` of each team."""
         return torch.cat((blue, red), 1)
 
-    def split(self, own: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Values of blue and red, `[B, A, ...]` each, from those of all mechs, `own`."""
-        return own[:, : self.num_blue], own[:, self.num_blue :]
+    def split(self, team: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Values of blue and red, `[B, A, ...]` each, from those of all mechs, `team`."""
+        return team[:, : self.num_blue], team[:, self.num_blue :]
 
     def to(self, device: torch.device) -> AllMechs:
         return self
@@ -96,10 +96,10 @@ class OneTeam:
         team = self.of_team(blue, red)
         return team if self.places is None else team[:, self.places]
 
-    def split(self, own: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
+    def split(self, team: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
         """Values of blue and red, from those of the team and of the other."""
         assert other is not None
-        return self.of_team(own, other), self.of_other(own, other)
+        return self.of_team(team, other), self.of_other(team, other)
 
     def to(self, device: torch.device) -> OneTeam:
         is_red = self.is_red if isinstance(self.is_red, bool) else self.is_red.to(device)

@@ -64,7 +64,7 @@ class CommandersView(EnvInfo, PartialEnv):
         """Called with what the `subordinates` decided, `[B, A, D]`; returns what they do, where somebody drives one."""
         self.keeps: Callable[[TensorDictBase], None] | None = None
         """Called with every decision as `EchelonEnv.step` returns it, with the actions of mechs and commanders."""
-        self.own = OneTeam.of(side, env.group_map, env.num_envs, env.device)
+        self.team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
         self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
         self.memories = self._first_memories()
@@ -78,14 +78,14 @@ class CommandersView(EnvInfo, PartialEnv):
     def _first_memories(self) -> TensorDict:
         """What both policies remember of battles that begin, batch `[B]`."""
         env = self.env
-        own = first_memory(self.subordinates, env, self.own.count)
-        other = first_memory(self.opponent, env, env.config.num_mechs - self.own.count)
-        return TensorDict({"subordinates": own, "opponent": other}, [self.num_envs], device=env.device)
+        subordinates = first_memory(self.subordinates, env, self.team.count)
+        opponent = first_memory(self.opponent, env, env.config.num_mechs - self.team.count)
+        return TensorDict({"subordinates": subordinates, "opponent": opponent}, [self.num_envs], device=env.device)
 
     def _make_specs(self) -> None:
         env, batch = self.env, (self.num_envs,)
         packs = len(self.group_map[GROUP])
-        source = COMMAND["red" if self.own.is_red is True else "blue"]
+        source = COMMAND["red" if self.team.is_red is True else "blue"]
         spec = env.observation_spec[source]
 
         def root(**leaves: object) -> Composite:
@@ -110,11 +110,6 @@ class CommandersView(EnvInfo, PartialEnv):
         self.done_spec = env.done_spec.clone()
 
     # What other programs ask an environment
-
-    @property
-    def agent_names(self) -> list[str]:
-        """Names of the packs."""
-        return list(self.group_map[GROUP])
 
     @property
     def n_agents(self) -> int:
@@ -148,9 +143,9 @@ class CommandersView(EnvInfo, PartialEnv):
         observed.set("done", done)
         return tensordict.update(self._began(self.env.maybe_reset(observed), done))
 
-    def _began(self, seen: TensorDictBase, which: Tensor) -> TensorDictBase:
+    def _began(self, td: TensorDictBase, which: Tensor) -> TensorDictBase:
         self.memories = self.memories.apply(lambda values: cleared(values, which[:, 0]))
-        return self._shown(seen)
+        return self._shown(td)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         require(mask_of(tensordict, STEP, self.batch_size) is None, STEP, "absent: commanders step all battles", "one")
@@ -163,7 +158,7 @@ class CommandersView(EnvInfo, PartialEnv):
         total: TensorDict | None = None
         for i in range(self.config.command.period):
             result = self.decide(orders)
-            reward = self.own.gather(*(result.get((COMMAND[team], "reward")) for team in GROUPS))
+            reward = self.team.gather(*(result.get((COMMAND[team], "reward")) for team in GROUPS))
             current, orders = self._shown(result), None
             current.set((GROUP, "reward"), reward)
             total = current if total is None else self._gone_on(total, current, self.config.reward.gamma**i)
@@ -176,19 +171,19 @@ class CommandersView(EnvInfo, PartialEnv):
             return self._decided(orders)
 
     def _decided(self, orders: Tensor | None) -> TensorDictBase:
-        env, own = self.env, self.own
+        env, commanded = self.env, self.team
         memories = [self.memories.get(name) for name in ("subordinates", "opponent")]
-        subordinates, own_memory = decide_inside("subordinates", self.subordinates, env, own.of_team, memories[0])
-        opponent, other_memory = decide_inside("opponent", self.opponent, env, own.of_other, memories[1])
+        subordinates, own_memory = decide_inside("subordinates", self.subordinates, env, commanded.of_team, memories[0])
+        opponent, other_memory = decide_inside("opponent", self.opponent, env, commanded.of_other, memories[1])
         subordinates = subordinates if self.drives is None else self.drives(subordinates)
         self.memories = TensorDict(
             {"subordinates": own_memory, "opponent": other_memory}, self.batch_size, device=self.device
         )
-        blue, red = self.own.split(subordinates, opponent)
+        blue, red = self.team.split(subordinates, opponent)
         by_group: dict[str, Any] = {"blue": {"action": blue}, "red": {"action": red}}
         if orders is not None:
             silence = torch.zeros_like(orders)
-            for team, side in zip(GROUPS, self.own.split(orders, silence), strict=True):
+            for team, side in zip(GROUPS, self.team.split(orders, silence), strict=True):
                 # Another number of packs or enemies: nobody of the other team speaks anyway.
                 shape = env.action_spec[COMMAND[team], "action"].shape
                 by_group[COMMAND[team]] = {
@@ -209,25 +204,25 @@ class CommandersView(EnvInfo, PartialEnv):
         merged.set((GROUP, "reward"), reward)
         return merged
 
-    def _shown(self, seen: TensorDictBase) -> TensorDict:
+    def _shown(self, td: TensorDictBase) -> TensorDict:
         """What the commanders are shown, of what the environment shows."""
-        groups = [seen.get(COMMAND[team]) for team in GROUPS]
+        groups = [td.get(COMMAND[team]) for team in GROUPS]
 
-        def own(*key: str) -> Tensor:
-            if isinstance(self.own.is_red, bool):
-                return groups[int(self.own.is_red)].get(key)
-            return self.own.gather(*(group.get(key) for group in groups))
+        def gathered(*key: str) -> Tensor:
+            if isinstance(self.team.is_red, bool):
+                return groups[int(self.team.is_red)].get(key)
+            return self.team.gather(*(group.get(key) for group in groups))
 
-        streams = {name: own("observation", name) for name in STREAMS}
-        mask = own("mask")
+        streams = {name: gathered("observation", name) for name in STREAMS}
+        mask = gathered("mask")
         observation: Tensor | TensorDict = TensorDict(streams, mask.shape, device=self.device)
         if self.is_flat:
             observation = torch.cat([value.flatten(2).to(torch.float32) for value in streams.values()], -1)
         group = TensorDict({"observation": observation, "mask": mask}, mask.shape, device=self.device)
-        winner = seen.get(("outcome", "winner"))[:, 0]
-        won = self.own.gather(winner == int(Winner.BLUE), winner == int(Winner.RED))
-        outcome = seen.get("outcome").copy().set("won", won[:, None])
-        flags = {name: seen.get(name) for name in ("is_init", *DONE_KEYS)}
+        winner = td.get(("outcome", "winner"))[:, 0]
+        won = self.team.gather(winner == int(Winner.BLUE), winner == int(Winner.RED))
+        outcome = td.get("outcome").copy().set("won", won[:, None])
+        flags = {name: td.get(name) for name in ("is_init", *DONE_KEYS)}
         return TensorDict({GROUP: group, "outcome": outcome, **flags}, self.batch_size, device=self.device)
 
 

@@ -262,12 +262,12 @@ class View(EnvInfo, PartialEnv):
         observed = self.env.maybe_reset(self.env.observed())
         return tensordict.update(self._begin(observed, restarts))
 
-    def _begin(self, seen: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
+    def _begin(self, td: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
         """What is shown after some battles, or all, began anew: memories of theirs are zero."""
         all_battles = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
         mask = (all_battles if restarts is None else restarts)[:, 0]
         self._recall(self._memories().apply(lambda values: cleared(values, mask)))
-        return self._show(seen)
+        return self._show(td)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = mask_of(tensordict, STEP, self.batch_size)
@@ -330,15 +330,15 @@ class View(EnvInfo, PartialEnv):
             actions = actions[:, self._place]
         return actions
 
-    def _show(self, seen: TensorDictBase) -> TensorDict:
+    def _show(self, td: TensorDictBase) -> TensorDict:
         """What the user sees, from what the environment shows of both teams, rewards left out."""
         gather = self.commanded.gather
-        streams = {name: gather(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
-        entries: dict[str, Tensor | TensorDict] = {"mask": gather(*(seen.get((group, "mask")) for group in GROUPS))}
+        streams = {name: gather(*(td.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
+        entries: dict[str, Tensor | TensorDict] = {"mask": gather(*(td.get((group, "mask")) for group in GROUPS))}
         structured = TensorDict(streams, entries["mask"].shape, device=self.device)
         flat = FlatObservation.of(structured, self.observation_dtype) if self._shows_flat else None
         if self.info:
-            entries["reward_terms"] = gather(*(seen.get((group, "reward_terms")) for group in GROUPS))
+            entries["reward_terms"] = gather(*(td.get((group, "reward_terms")) for group in GROUPS))
         if self._masks is not None:
             masks = self._masks(self.env.state)
             entries["action_mask"] = gather(*(masks[:, span] for span in self.env.teams.values()))
@@ -352,11 +352,11 @@ class View(EnvInfo, PartialEnv):
                 team["memory"] = self._memory_of(group)
             self._set_group(output, group, TensorDict(team, team["mask"].shape, device=self.device))
         for name in ("telemetry", "is_init", *DONE_KEYS):
-            self._set_root(output, name, seen.get(name))
+            self._set_root(output, name, td.get(name))
         if self.has_state:
-            self._set_root(output, "state", self._state(seen))
+            self._set_root(output, "state", self._state(td))
         if self.info:
-            self._set_root(output, "outcome", self._outcome(seen.get("outcome")))
+            self._set_root(output, "outcome", self._outcome(td.get("outcome")))
         return output
 
     def _memory_of(self, group: str) -> TensorDictBase:
@@ -366,9 +366,9 @@ class View(EnvInfo, PartialEnv):
             self._remembered[group] = form.memory.expand(shape).to(self.device).zero()
         return self._remembered[group]
 
-    def _state(self, seen: TensorDictBase) -> Tensor:
+    def _state(self, td: TensorDictBase) -> Tensor:
         """`[B, N * F]` the ego streams of all mechs, those of the own team first."""
-        egos = [seen.get((group, "observation", "ego")) for group in GROUPS]
+        egos = [td.get((group, "observation", "ego")) for group in GROUPS]
         if isinstance(self.commanded, OneTeam):
             egos = [*self.commanded.split(*egos)]
         return torch.cat(egos, 1).flatten(1).to(self.observation_dtype)

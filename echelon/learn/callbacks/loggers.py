@@ -92,9 +92,9 @@ class Profiler(Callback):
         self.running.close()
 
 
-def usual_callbacks(config: TrainConfig, own: Sequence[Callback]) -> list[Callback]:
+def usual_callbacks(config: TrainConfig, callbacks: Sequence[Callback]) -> list[Callback]:
     """`MetricsLogger`, `Checkpoints` and `ThreadChoice`, with `--curriculum.levels plr` also `LevelReplay`: those of
-    which there is no instance among one's `own`."""
+    which there is no instance among one's `callbacks`."""
     defaults: list[Callback] = [MetricsLogger(), Checkpoints(), ThreadChoice()]
     defaults += [LevelReplay()] if config.curriculum.levels == "plr" else []
-    return [default for default in defaults if not any(isinstance(callback, type(default)) for callback in own)]
+    return [default for default in defaults if not any(isinstance(callback, type(default)) for callback in callbacks)]

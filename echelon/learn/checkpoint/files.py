@@ -111,11 +111,11 @@ def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
     return {"settings": dict(run.settings), "battles": dict(run.battles), "processes": ranks.size}
 
 
-def gather_provenance(own: Provenance, ranks: Ranks) -> Provenance:
+def gather_provenance(provenance: Provenance, ranks: Ranks) -> Provenance:
     """What any of the processes has met."""
-    for text in ranks.gather_texts(json.dumps(own.as_json())):
-        own = own.union(provenance_from_json({PROVENANCE: json.loads(text)}, CLAIMS))
-    return own
+    for text in ranks.gather_texts(json.dumps(provenance.as_json())):
+        provenance = provenance.union(provenance_from_json({PROVENANCE: json.loads(text)}, CLAIMS))
+    return provenance
 
 
 def claims_of_policy(

@@ -56,14 +56,14 @@ class Provenance:
         name, and the kind is unknown from then on."""
         if other == self:
             return self
-        kept, unknown = {}, {*self.unknown, *other.unknown}
+        entries_by_kind, unknown = {}, {*self.unknown, *other.unknown}
         for kind in ENTRIES:
             entries = getattr(self, kind)
             new = sorted(set(getattr(other, kind)) - set(entries))
-            kept[kind] = tuple(sorted([*entries, *new[: MOST - len(entries)]]))
+            entries_by_kind[kind] = tuple(sorted([*entries, *new[: MOST - len(entries)]]))
             if len(entries) + len(new) > MOST:
                 unknown.add(kind)
-        return Provenance(**kept, unknown=tuple(sorted(unknown)))
+        return Provenance(**entries_by_kind, unknown=tuple(sorted(unknown)))
 
     def has_met(self, kind: str, entry: str) -> Verdict:
         """Whether an entry of a kind was met."""

@@ -11,7 +11,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import Encoder, new_layer, orthogonal
-from echelon.learn.models.memory import Memory, MemoryState, kept
+from echelon.learn.models.memory import Memory, MemoryState, masked_state
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
 
@@ -43,7 +43,7 @@ class GRU(Memory):
         """As in `Memory`, with one matrix product for the input part of all steps."""
         outputs = []
         for gates_t, keep_t in zip(self.from_input(features).unbind(0), keep.unbind(0), strict=True):
-            state = {"h": self._next(gates_t, kept(state, keep_t)["h"])}
+            state = {"h": self._next(gates_t, masked_state(state, keep_t)["h"])}
             outputs.append(state["h"])
         return torch.stack(outputs)
 

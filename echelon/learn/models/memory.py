@@ -55,13 +55,13 @@ class Memory(nn.Module):
         """
         embeddings = []
         for features_t, keep_t in zip(features.unbind(0), keep.unbind(0), strict=True):
-            embedding, state = self.step(features_t, kept(state, keep_t))
+            embedding, state = self.step(features_t, masked_state(state, keep_t))
             state = as_float32(state)
             embeddings.append(embedding)
         return torch.stack(embeddings)
 
 
-def kept(state: Mapping[str, Tensor], keep: Tensor) -> MemoryState:
+def masked_state(state: Mapping[str, Tensor], keep: Tensor) -> MemoryState:
     """`state`, set to zero where `keep [R, 1]` is 0."""
     return {name: leaf * expand_as_right(keep[:, 0], leaf) for name, leaf in state.items()}
 

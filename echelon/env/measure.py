@@ -1,0 +1,108 @@
+"""Measures whether loops are the faster form of a decision on a device, and whether they play the same battles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.env.env import EchelonEnv
+from echelon.env.footprint import needed_bytes
+from echelon.env.form import form_of, without_loops
+from echelon.env.measurement import Measurement, keep_measurement, measurement_file
+from echelon.env.rehearsal import BATTLES, DECISIONS, crowded, decision_in_place, leaves, random_actions, with_actions
+from echelon.rules.config import EnvConfig
+from echelon.runtime.cuda_graphs import WARM_UPS
+from echelon.runtime.device import free_memory
+
+CPU = torch.device("cpu")
+MOST_BATTLES = 8192
+"""Battles that are timed on a GPU, where its free memory holds four times as many."""
+ROUNDS = 3
+"""Times that each form plays the decisions of a rehearsal."""
+
+
+def measure(device: torch.device) -> Measurement:
+    """Measure the loops of a device, and keep what is found for `auto`; minutes where nothing is compiled yet.
+
+    Raises:
+        ConfigError: there are no loops for this device.
+    """
+    config = EnvConfig.small() if device.type == "cpu" else EnvConfig.standard()
+    file, other = measurement_file(device), form_of(device, without_loops(device))
+    if file is not None:
+        # What may hold no longer, should this one fail.
+        file.unlink(missing_ok=True)
+    is_equal = plays_equally(config, device)
+    num_envs, maps = battles_to_time(config, device), None
+    players = {}
+    for form in ("loops", other):
+        env = EchelonEnv(config, num_envs, device, seed=0, maps=maps, backend=form)
+        maps, players[form] = env.game.maps, ready_player(env)
+    seconds: dict[str, list[float]] = {form: [] for form in players}
+    for _ in range(ROUNDS):
+        # In turn, so that what else runs on the machine slows both.
+        for form, play in players.items():
+            seconds[form].append(play())
+    agent_steps = DECISIONS * num_envs * config.num_mechs
+    loops_per_s, other_per_s = (agent_steps / sorted(seconds[form])[ROUNDS // 2] for form in players)
+    measurement = Measurement(other, is_equal, loops_per_s, other_per_s)
+    keep_measurement(device, measurement)
+    return measurement
+
+
+def battles_to_time(config: EnvConfig, device: torch.device) -> int:
+    """`MOST_BATTLES` of a GPU, or the half of it as often as its free memory asks for; `BATTLES` of a CPU."""
+    num_envs = BATTLES if device.type == "cpu" else MOST_BATTLES
+    while num_envs > BATTLES and 4 * needed_bytes(config, num_envs, device) > free_memory(device):
+        num_envs //= 2
+    return num_envs
+
+
+def plays_equally(config: EnvConfig, device: torch.device) -> bool:
+    """Whether loops on a device give all that the dense form gives on a CPU, to the last bit."""
+    loops = EchelonEnv(config, BATTLES, device, seed=0, backend="loops")
+    dense = EchelonEnv(config, BATTLES, CPU, seed=0, backend="eager")
+    td, expected_td = crowded(loops), crowded(dense)
+    for action in random_actions(dense):
+        after, td = loops.step_and_maybe_reset(with_actions(td, loops, action.to(device)))
+        expected_after, expected_td = dense.step_and_maybe_reset(with_actions(expected_td, dense, action))
+        pairs = (after.get("next"), expected_after.get("next")), (loops.state, dense.state)
+        if not all(has_same_bits(*pair) for pair in pairs):
+            return False
+    return True
+
+
+def has_same_bits(value: Any, expected: Any) -> bool:
+    """Whether the tensors of one are those of another, which may be on another device."""
+    one, other = ({name: octets(leaf) for name, leaf in leaves(values)} for values in (value, expected))
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def octets(tensor: Tensor) -> Tensor:
+    """The bytes of a tensor, on a CPU."""
+    return tensor.to(CPU).contiguous().view(torch.uint8)
+
+
+def ready_player(env: EchelonEnv) -> Callable[[], float]:
+    """What plays `DECISIONS` decisions of crowded battles, replayed where a device has graphs for that, and returns the
+    seconds that they and the restarts in them took."""
+    actions = random_actions(env)
+    decide, inputs = decision_in_place(env, actions[0])
+
+    def play() -> float:
+        start_s = time.perf_counter()
+        for action in actions:
+            inputs.copy_(action)
+            decide("measurement")
+        if env.device.type == "cuda":
+            torch.cuda.synchronize(env.device)
+        return time.perf_counter() - start_s
+
+    for _ in range(WARM_UPS + 1):
+        decide("measurement")
+    play()
+    return play

@@ -1,0 +1,97 @@
+"""What `echelon doctor --measure` learnt of a device: whether loops play the same battles there, and how fast.
+
+It is kept beside the loops, and says what `backend="auto"` means on a GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import logging
+from pathlib import Path
+
+import torch
+
+from echelon.runtime.device import processor_name
+from echelon.runtime.files import MAX_JSON_BYTES, FileError, json_bytes, parse_json, read_file, write_whole
+from echelon.runtime.json_checks import FLAG, exactly, number, one_of, record
+from echelon.runtime.loop_cache import PACKAGE, cache_folder, hash_of
+from echelon.runtime.version import version_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """Loops on a device, beside the form that `auto` takes there without them."""
+
+    other: str
+    """That form: `graph` or `eager`."""
+    is_equal: bool
+    """Whether loops gave every bit of the dense form on a CPU."""
+    loops_per_s: float
+    """Agent-steps a second in loops."""
+    other_per_s: float
+    """The same in the other form."""
+
+    @property
+    def prefers_loops(self) -> bool:
+        """Whether `auto` takes the loops."""
+        return self.is_equal and self.loops_per_s > self.other_per_s
+
+    @property
+    def line(self) -> str:
+        """For a reader."""
+        bits = "the bits of the dense form" if self.is_equal else "OTHER BITS than the dense form"
+        return f"loops {self.loops_per_s:,.0f} agent-steps/s, {bits}; {self.other} {self.other_per_s:,.0f}"
+
+
+CHECKS = {
+    "other": one_of(("graph", "eager")),
+    "is_equal": FLAG,
+    "loops_per_s": number(0, 1e15),
+    "other_per_s": number(0, 1e15),
+}
+
+
+@functools.cache
+def sources() -> str:
+    """Hash of all that a decision is made of."""
+    rooms = [PACKAGE / room for room in ("runtime", "rules", "world", "sim", "env")]
+    return hash_of(sorted([PACKAGE / "state.py", *(file for room in rooms for file in room.glob("**/*.py"))]))
+
+
+def machine_of(device: torch.device) -> dict[str, str]:
+    """What a measurement is of."""
+    packages = {name: version_of(name) for name in ("numba", "numba-cuda", "triton")}
+    torch_build = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda)}
+    return {"device": f"{device.type} {processor_name(device)}", **torch_build, **packages, "sources": sources()}
+
+
+def measurement_file(device: torch.device) -> Path | None:
+    """Where the measurement of a device is kept, another for other versions and sources; None if it cannot be."""
+    folder, words = cache_folder(), json.dumps(machine_of(device))
+    return None if folder is None else folder / f"measured-{hashlib.sha256(words.encode()).hexdigest()[:16]}.json"
+
+
+def keep_measurement(device: torch.device, measurement: Measurement) -> None:
+    """Keep a measurement for `kept_measurement`, of every later process too."""
+    file = measurement_file(device)
+    if file is not None:
+        write_whole(file, json_bytes({**machine_of(device), **dataclasses.asdict(measurement)}))
+
+
+def kept_measurement(device: torch.device) -> Measurement | None:
+    """The measurement of a device with these versions and sources; None, said in one line if its file is damaged."""
+    file = measurement_file(device)
+    if file is None or not file.exists():
+        return None
+    try:
+        values = parse_json(str(file), read_file(file, MAX_JSON_BYTES))
+        record({**{name: exactly(value) for name, value in machine_of(device).items()}, **CHECKS})(str(file), values)
+    except FileError as problem:
+        logger.warning("%s: measure again, `echelon doctor --measure`", problem)
+        return None
+    return Measurement(**{name: values[name] for name in CHECKS})

@@ -1,0 +1,145 @@
+"""Whether loops are the faster form of a device is measured, kept, and asked for by `auto` on a GPU."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from echelon.env import form, measure, measurement, rehearsal
+from echelon.env.form import form_of
+from echelon.env.loops.play import Loops
+from echelon.env.measurement import Measurement, keep_measurement, kept_measurement, machine_of, measurement_file
+from echelon.pipelines.doctor import Doctor
+from echelon.rules.config import EnvConfig
+from echelon.runtime import device, jit
+
+GPU, CPU = torch.device("cuda"), torch.device("cpu")
+FASTER = Measurement(other="graph", is_equal=True, loops_per_s=2e6, other_per_s=1e6)
+loops = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """Where measurements are kept."""
+    monkeypatch.setattr(measurement, "cache_folder", lambda: tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """What this machine would know of a GPU with its loops."""
+    monkeypatch.setattr(measurement, "processor_name", lambda device: "A GPU")
+    monkeypatch.setattr(form, "has_device_loops", lambda: True)
+    monkeypatch.setattr(device, "compiling_lacks", lambda device: [])
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Few battles of few mechs."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("medium", "scout"), red=("heavy", "light"))
+    monkeypatch.setattr(EnvConfig, "small", lambda: config)
+    for name, value in (("BATTLES", 4), ("ROUNDS", 1), ("DECISIONS", 3)):
+        monkeypatch.setattr(measure, name, value)
+    monkeypatch.setattr(rehearsal, "DECISIONS", 3)
+
+
+@loops
+def test_the_doctor_measures_and_keeps_what_it_finds(short, capsys):
+    Doctor(device="cpu", measure=True).run()
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("measured ")]
+    found = kept_measurement(CPU)
+    assert found.is_equal and found.other == "eager" and found.loops_per_s > 0 < found.other_per_s
+    assert line.endswith(found.line) and "agent-steps/s, the bits of the dense form; eager " in line
+
+
+@loops
+def test_loops_with_another_bit_are_not_preferred_however_fast(short, monkeypatch):
+    play = Loops.play
+
+    def fault(*arguments):
+        state, streams = play(*arguments)
+        return state.replace(mechs=state.mechs.replace(heat=-state.mechs.heat * -1.0000001)), streams
+
+    monkeypatch.setattr(Loops, "play", fault)
+    found = measure.measure(CPU)
+    assert not found.is_equal and "OTHER BITS" in found.line
+    assert not dataclasses.replace(found, loops_per_s=1e9).prefers_loops
+
+
+@loops
+def test_a_measurement_that_fails_leaves_none_behind(short, monkeypatch):
+    keep_measurement(CPU, FASTER)
+
+    def fault(*arguments):
+        raise RuntimeError("no loops today")
+
+    monkeypatch.setattr(Loops, "play", fault)
+    with pytest.raises(RuntimeError):
+        measure.measure(CPU)
+    assert kept_measurement(CPU) is None
+
+
+def test_auto_takes_the_loops_of_a_gpu_only_where_they_were_equal_and_faster(gpu, monkeypatch):
+    assert (form_of(GPU), form_of(GPU, "loops")) == ("graph", "loops")
+    for changes, expected in (({}, "loops"), ({"is_equal": False}, "graph"), ({"other_per_s": 2e6}, "graph")):
+        keep_measurement(GPU, dataclasses.replace(FASTER, **changes))
+        assert (form_of(GPU), form_of(GPU, "graph"), form_of(GPU, "eager")) == (expected, "graph", "eager")
+    keep_measurement(GPU, FASTER)
+    monkeypatch.setattr(form, "has_device_loops", lambda: False)
+    assert form_of(GPU) == "graph"
+
+
+def test_a_cpu_does_not_ask(monkeypatch):
+    monkeypatch.setattr(form, "kept_measurement", lambda device: pytest.fail("asked"))
+    assert form_of(CPU) == ("loops" if jit.HAS_LOOPS else "eager")
+
+
+@pytest.mark.parametrize("what", ["processor_name", "version_of", "sources"])
+def test_a_measurement_is_of_one_machine_its_versions_and_these_sources(gpu, monkeypatch, folder, what):
+    keep_measurement(GPU, FASTER)
+    kept = measurement_file(GPU)
+    monkeypatch.setattr(measurement, what, lambda *_: "another")
+    assert kept_measurement(GPU) is None and form_of(GPU) == "graph"
+    kept.rename(measurement_file(GPU))  # as if the hashes met
+    assert kept_measurement(GPU) is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda text: text[:-9], "not valid JSON"),
+        (lambda text: text.replace("true", "1"), "is_equal must be true or false, got 1"),
+        (lambda text: text.replace('"other_per_s"', '"others_per_s"'), "other_per_s is missing"),
+        (lambda text: text.replace("2000000.0", "NaN"), "NaN"),
+        (lambda text: text.replace('"graph"', '"loops"'), "other must be one of graph, eager, got 'loops'"),
+        (lambda text: "[]", "must be an object, got []"),
+    ],
+)
+def test_a_damaged_measurement_is_none_and_one_line_says_so(gpu, caplog, damage, says):
+    keep_measurement(GPU, FASTER)
+    file = measurement_file(GPU)
+    damaged = damage(file.read_text())
+    assert damaged != file.read_text()
+    file.write_text(damaged)
+    assert form_of(GPU) == "graph"
+    (line,) = caplog.messages
+    assert says in line and str(file) in line and line.endswith("measure again, `echelon doctor --measure`")
+
+
+def test_a_file_names_the_machine(gpu):
+    keep_measurement(GPU, FASTER)
+    told = json.loads(measurement_file(GPU).read_text())
+    assert told == {**machine_of(GPU), **dataclasses.asdict(FASTER)} and told["device"] == "cuda A GPU"
+
+
+def test_nowhere_to_keep_it_is_no_measurement(gpu, monkeypatch):
+    monkeypatch.setattr(measurement, "cache_folder", lambda: None)
+    keep_measurement(GPU, FASTER)
+    assert kept_measurement(GPU) is None and form_of(GPU) == "graph"
+
+
+def test_battles_that_are_timed_fit_into_the_memory_of_a_gpu(monkeypatch):
+    for free, expected in ((10**15, measure.MOST_BATTLES), (10**9, 256), (1, measure.BATTLES)):
+        monkeypatch.setattr(measure, "free_memory", lambda device, free=free: free)
+        assert measure.battles_to_time(EnvConfig.standard(), GPU) == expected
