@@ -111,7 +111,7 @@ def test_a_barrier_that_is_missing_shows(barrier):
         run("simulated_gpu.py", "2", "--without", barrier, NUMBA_DISABLE_JIT="1")
 
 
-@compiles
+@runs
 @pytest.mark.long
 def test_a_graph_of_a_user_holds_them_as_one_operation():
     """`torch.compile(fullgraph=True)` of a decision, with the loops of a GPU."""
