@@ -6,6 +6,7 @@ python benchmarks/ship.py runs/mine --name quick-hard --about "beats hard" --com
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -96,9 +97,14 @@ def ship(args: Args) -> TrainedPolicy:
         battles=args.battles,
         win_rates={row["opponent"]: round(row["win_rate"], 3) for row in evaluation.rows()},
     )
-    rows = sorted([*shipped_rows.values(), row], key=lambda each: (each.task, -each.win_rate))
-    write_whole(shipped.FOLDER / TABLE, json_bytes([asdict(entry) for entry in rows]))
+    write_table([*shipped_rows.values(), row])
     return row
+
+
+def write_table(rows: Sequence[TrainedPolicy]) -> None:
+    """Write the table of policies that ship, in the order of `trained`."""
+    ordered = sorted(rows, key=lambda each: (each.task, each.rating is None, -(each.rating or 0.0), -each.win_rate))
+    write_whole(shipped.FOLDER / TABLE, json_bytes([asdict(entry) for entry in ordered]))
 
 
 def task_of(env: EnvConfig) -> str:

@@ -61,7 +61,7 @@ class Trained:
         rows = [asdict(policy) for policy in trained().values()]
         if not self.json:
             rows = [
-                {name: row[name] for name in ("name", "about", "task", "agent_steps")}
+                {name: row[name] for name in ("name", "about", "task", "agent_steps", "rating")}
                 | {"battles won": ", ".join(f"{rate:.0%} {opponent}" for opponent, rate in row["win_rates"].items())}
                 for row in rows
             ]

@@ -217,8 +217,8 @@ class Standings:
 
 @dataclass(frozen=True)
 class Payoff:
-    """Draw the payoff matrix as a heatmap with the number of games of each pair, and print the Nash mixture and its
-    exploitability."""
+    """Draw the payoff matrix as a heatmap with the number of games of each pair, and print the Nash mixture, its
+    exploitability, and the share of the payoff that no rating explains."""
 
     league: Path
     out: Path | None = None
@@ -238,6 +238,8 @@ class Payoff:
             print(json.dumps({**numbers, "picture": str(path)}))
         else:
             terminal().print(f"Nash mixture {payoff.nash}, exploitability {payoff.exploitability:.1e}")
+            chance = f"{payoff.cyclic_by_chance:.0%} by chance"
+            terminal().print(f"{payoff.cyclic:.0%} of the payoff is cyclic, no rating explains it ({chance})")
             terminal().print(f"{path}")
 
 

@@ -1,19 +1,25 @@
-"""`benchmarks/ship.py`: a policy is judged and put into the package, without its learner's state."""
+"""`benchmarks/ship.py` judges a policy and puts it into the package; `benchmarks/rate.py` rates those that ship."""
 
 import dataclasses
 import importlib
+import itertools
+import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from leagues import checkpoint_of
 
 import echelon
+from echelon.agents.tiers import TIERS
 from echelon.arena.resolve import named_checkpoint
 from echelon.env.tasks.task import Protocol, Task, latest, tasks
+from echelon.league.store import Store
 from echelon.learn.checkpoint import shipped
 from echelon.learn.checkpoint.format import POLICY
 from echelon.learn.checkpoint.provenance import met_in
+from echelon.pipelines.arena_args import ArenaArgs
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
@@ -30,6 +36,12 @@ def ship():
     sys.path.insert(0, BENCHMARKS)
     yield importlib.import_module("ship")
     sys.path.remove(BENCHMARKS)
+
+
+@pytest.fixture
+def rate(ship):
+    """The module."""
+    return importlib.import_module("rate")
 
 
 @pytest.fixture
@@ -57,6 +69,54 @@ def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
     assert len(rates) == 2 and rates == sorted(rates, reverse=True)
     with pytest.raises(ConfigError, match=r"^--name must be none of .*, got 'one'$"):
         ship.ship(args.__class__(str(path), "one", "", ""))
+
+
+def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_path_factory, monkeypatch, capsys):
+    folder = tmp_path_factory.mktemp("runs")
+    for seed, name in ((1, "one"), (2, "other"), (3, "stranger")):
+        path = checkpoint_of(folder, seed, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
+        ship.ship(ship.Args(str(path), name, "draws straws", "echelon-train", "abc", battles=2, device="cpu"))
+    monkeypatch.setattr(rate, "held_out", lambda name: name == "trained:stranger")
+    args = rate.Args("tests/brief-v1", tmp_path_factory.mktemp("leagues") / "brief", seeds=1, arena=ArenaArgs("cpu"))
+    found = rate.rate(args)
+    tiers = {f"heuristic:{tier}" for tier in TIERS}
+    assert found.keys() == {"trained:one", "trained:other", *tiers} and sum(found.values()) == pytest.approx(
+        7 * 1500, abs=1
+    )
+    rows = echelon.trained()
+    assert {name: row.rating for name, row in rows.items()} == {
+        "one": found["trained:one"],
+        "other": found["trained:other"],
+        "stranger": None,
+    }
+    rated = [row.rating for row in rows.values()]
+    assert rated[2] is None and rated[0] >= rated[1], "the best stands first, who is not rated last"
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["name"] for row in printed[:-1]} == set(found) and {row["games"] for row in printed[:-1]} == {12}
+    assert all(row["points"].keys() == set(found) - {row["name"]} for row in printed[:-1])
+
+    monkeypatch.setattr(rate, "tournament", None)
+    assert rate.rate(args) == found, "a tournament that has ended is not played again"
+    with closing(Store(args.league)) as store:
+        store.add(checkpoint_of(folder, 4, env=BRIEF))
+    with pytest.raises(ConfigError, match="--league must be one of the tiers and of policies that ship alone, got "):
+        rate.rate(args)
+    with pytest.raises(ConfigError, match="--task must be a task that policies ship for, got 'small-5v5-v1'"):
+        rate.rate(dataclasses.replace(args, task="small-5v5-v1"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", sorted({row.task for row in echelon.trained().values()}))
+def test_a_smaller_tournament_puts_them_in_the_order_of_their_ratings(rate, tmp_path, monkeypatch, task):
+    """Those that differ by 200, more than three standard deviations of so few battles."""
+    rated = {f"trained:{name}": row.rating for name, row in echelon.trained().items() if row.task == task}
+    rated = {name: rating for name, rating in rated.items() if rating is not None}
+    monkeypatch.setattr(rate, "write_table", lambda rows: None)
+    found = rate.rate(rate.Args(task, tmp_path / "league", seeds=4, arena=ArenaArgs("cpu")))
+    assert {name for name in found if name.startswith("trained:")} == rated.keys()
+    for better, worse in itertools.permutations(rated, 2):
+        assert rated[better] - rated[worse] < 200 or found[better] > found[worse], (better, worse)
+    assert min(found, key=found.__getitem__) in ("heuristic:trivial", "heuristic:easy")
 
 
 def test_what_cannot_be_shipped_is_refused_before_it_is_judged(ship, package, tmp_path_factory, monkeypatch):

@@ -19,7 +19,7 @@ from echelon.league.exploits import exploitabilities
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
 from echelon.league.matchmaking import period_seeds, round_robin
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
-from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
+from echelon.league.ratings.game_theory import advantage, bradley_terry, cyclic_share, exploitability, nash
 from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.roles import Role
 from echelon.league.store import Store
@@ -261,10 +261,14 @@ class Payoff:
     """The Nash mixture by name, without shares of at most 0.001."""
     exploitability: float
     """Gain of the best response against the mixture, see `game_theory.exploitability`."""
+    cyclic: float
+    """Share of the payoff that no rating explains, see `game_theory.cyclic_share`."""
+    cyclic_by_chance: float
+    """As much of it would be expected by chance."""
 
 
 def compute_payoff(store: Store) -> Payoff:
-    """Compute the payoff matrix of a league, its Nash mixture and the exploitability of that mixture."""
+    """Compute the payoff matrix of a league, its cyclic share, its Nash mixture and the exploitability of that."""
     standings = [standing for standing in store.standings() if standing.games > 0]
     require(len(standings) > 1, "--league", "one with recorded battles", str(store.folder))
     names = [standing.name for standing in standings]
@@ -273,7 +277,8 @@ def compute_payoff(store: Store) -> Payoff:
     mixture = nash(payoff)
     best = {name: round(share, 4) for name, share in zip(names, mixture.tolist(), strict=True) if share > 0.001}
     gain = exploitability(payoff, mixture)
-    return Payoff(names, games.tolist(), score.tolist(), (score / games).tolist(), best, gain)
+    cyclic = cyclic_share(score, games)
+    return Payoff(names, games.tolist(), score.tolist(), (score / games).tolist(), best, gain, *cyclic)
 
 
 def longest_line(entries: Sequence[Entry]) -> list[Entry]:

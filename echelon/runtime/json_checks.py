@@ -101,16 +101,22 @@ def table(entry: Check, most: int, name: Check) -> Check:
     return check
 
 
-def record(fields: Mapping[str, Check]) -> Check:
-    """An object of these fields and no others, each of which holds."""
+def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None) -> Check:
+    """An object of these fields and no others, each of which holds.
+
+    Args:
+        later: fields that files of earlier versions lack.
+    """
+    later = later or {}
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, dict), where, "an object", value)
         for name in [name for name in fields if name not in value]:
             raise FileError(f"{where}.{name} is missing")
-        for name in [name for name in value if name not in fields]:
+        for name in [name for name in value if name not in {**fields, **later}]:
             raise FileError(f"{where}.{name} must be absent: this version of Echelon knows no such entry")
-        for name, rule in fields.items():
-            rule(f"{where}.{name}", value[name])
+        for name, rule in {**fields, **later}.items():
+            if name in value:
+                rule(f"{where}.{name}", value[name])
 
     return check

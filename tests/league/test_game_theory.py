@@ -6,7 +6,14 @@ import pytest
 import torch
 from leagues import unrated
 
-from echelon.league.ratings.game_theory import PRIOR_GAMES, advantage, bradley_terry, exploitability, nash
+from echelon.league.ratings.game_theory import (
+    PRIOR_GAMES,
+    advantage,
+    bradley_terry,
+    cyclic_share,
+    exploitability,
+    nash,
+)
 from echelon.league.ratings.glicko2 import RATING, SCALE, Games, rate
 
 
@@ -39,6 +46,32 @@ def test_a_lopsided_circle_has_the_mixture_of_the_textbook():
     expected = even([b, c, a]) / (a + b + c)
     torch.testing.assert_close(mixture, expected, atol=1e-7, rtol=0)
     assert abs(exploitability(payoff, mixture)) < 1e-7
+
+
+def games_between(strength: torch.Tensor, count: int, chance: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points and numbers of games, by Bradley-Terry strengths alone."""
+    wins = torch.sigmoid((strength[:, None] - strength[None, :]) / SCALE).double()
+    drawn = torch.binomial(torch.full_like(wins, count), wins, generator=chance).triu(1)
+    games = torch.full_like(wins, count).fill_diagonal_(0)
+    return drawn + (games.triu(1) - drawn).T, games
+
+
+def test_a_circle_is_cyclic_altogether_and_a_ladder_is_not():
+    assert cyclic_share(CIRCLE, TENS)[0] == pytest.approx(1.0)
+    strength = even([1000.0, 1300.0, 1500.0, 1900.0])
+    games = TENS.new_full((4, 4), 1e6).fill_diagonal_(0)
+    score = games * torch.sigmoid((strength[:, None] - strength[None, :]) / SCALE)
+    share, chance = cyclic_share(score, games)
+    assert share < 1e-6 and chance < 1e-5
+    assert cyclic_share(TENS / 2, TENS) == (0.0, 0.0), "all even"
+
+
+def test_chance_makes_as_much_of_a_cycle_as_is_told():
+    chance, strength = torch.Generator().manual_seed(0), torch.linspace(1200, 1800, 8)
+    told = even([[*cyclic_share(*games_between(strength, 16, chance))] for _ in range(40)]).mean(0).tolist()
+    assert told[0] == pytest.approx(told[1], rel=0.15) and told[0] > 0.02
+    more = even([[*cyclic_share(*games_between(strength, 64, chance))] for _ in range(10)]).mean(0).tolist()
+    assert more[0] < told[0] / 3
 
 
 def test_whoever_beats_all_is_the_whole_mixture():

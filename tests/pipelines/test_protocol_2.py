@@ -1,5 +1,6 @@
 """Protocol 2 at the command line: judged, written, checked, kept in a table, shown on pages."""
 
+import hashlib
 import json
 import shutil
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 from brief_strangers import BATTLES, TASK, fighter, play_one_piece
 
-from echelon.arena.strangers.leaderboard import markdown, read_table
+from echelon.arena.strangers.leaderboard import markdown, read_table, without_places
+from echelon.arena.strangers.verify import verify
 from echelon.learn.checkpoint.provenance import Provenance
 from echelon.pipelines import arena, commands
 from echelon.pipelines.console import run
@@ -56,6 +58,34 @@ def test_a_result_is_written_and_shown(home):
     for part in ("<h1>policy_1</h1>", TASK.name, "self_play_gap", "worst_case", "<svg", told["runs"][0]["id"]):
         assert part in page
     assert "<script" not in page
+
+
+def test_a_row_names_nothing_of_the_machine_that_made_it_and_is_of_that_result(home, ask):
+    told = json.loads((home / "result.json").read_text())
+    told["runs"][0]["policy"] = "/home/me/runs/policy_1"
+    told["command"] = "echelon-arena evaluate /home/me/runs/policy_1 --out=/tmp/result.json"
+    (home / "result.json").write_text(json.dumps(told))
+    ask("leaderboard", "add", "result.json", "--policy", "policy_1", "--sample", "2", *TABLE)
+    (row,) = read_table(Path("board.json"))
+    assert (row["name"], row["runs"][0]["policy"]) == ("policy_1", "policy_1")
+    assert row["command"] == "echelon-arena evaluate policy_1 --out=result.json"
+    assert row["result"] == hashlib.sha256((home / "result.json").read_bytes()).hexdigest()
+    found = verify("result.json", "policy_1", sample=2, device="cpu")
+    assert [row["runs"][0][name] for name in ("id", "met")] == [found.record["runs"][0][name] for name in ("id", "met")]
+
+
+def test_paths_are_told_from_the_folder_that_the_runs_have_in_common():
+    runs = [{"policy": f"/w/{name}/checkpoints/best", "id": name} for name in ("a", "b")]
+    told = without_places({"runs": runs, "command": "x /w/a/checkpoints/best '/v/q.html' https://c/d runs/mine"})
+    assert [run["policy"] for run in told["runs"]] == ["a/checkpoints/best", "b/checkpoints/best"]
+    assert told["command"] == "x a/checkpoints/best 'q.html' https://c/d runs/mine"
+    kept = {"runs": [{"policy": "trained:quick"}], "command": "x league:leagues/mine/calm-raven"}
+    assert without_places(kept) == kept
+
+
+def test_no_row_of_the_published_table_names_a_place():
+    for row in read_table(Path(__file__).parents[2] / "benchmarks" / "results" / "leaderboard.json"):
+        assert {**row, **without_places(row)} == row
 
 
 def test_a_result_is_checked_kept_and_shown(home, ask, monkeypatch, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ SCHEMA, VERSION = "echelon-leaderboard", 1
 SHOWN = (FOCAL, BESIDE, GAP, PIECES, WORST)
 """Scores of a row, each with the ends of its interval."""
 LABEL = text(100)
+ROOTED = re.compile(r"(?<![^\s='\":])/(?!/)[^\s'\"]+")
+"""A path from the root, in a command or a name."""
 ROW = record(
     {
         "name": LABEL,
@@ -58,9 +61,9 @@ def add_result(
     rows = read_table(table)
     verified = verify(result, policies, **how)
     require(verified.is_sealed, f"{result}", "by the task's protocol, of policies that have not met it", str(verified))
-    name = name or verified.record["runs"][0]["policy"]
-    require(LABEL.holds(name), "--name", LABEL.limit, name)
     row = row_of(verified, name, hashlib.sha256(read_file(Path(result), MOST_BYTES)).hexdigest())
+    name = row["name"]
+    require(LABEL.holds(name), "--name", LABEL.limit, name)
     for entry in (entry for entry in rows if entry["task"] == row["task"]):
         is_new = entry["name"] != name and weights_of(entry) != weights_of(row)
         require(is_new, f"{result}", f"of others than stand in {table}", f"{entry['name']} at {entry['task']}")
@@ -73,10 +76,25 @@ def weights_of(row: Mapping[str, Any]) -> list[str]:
     return sorted(run["id"] for run in row["runs"])
 
 
+def without_places(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The `runs` and the `command` of a result without the folders of the machine that made it: what is named from the
+    root is named from the folder that the runs have in common, or by its last part."""
+    parents = [os.path.dirname(run["policy"]) for run in result["runs"] if os.path.isabs(run["policy"])]
+    home = os.path.commonpath(parents) if parents else os.sep
+
+    def shorter(match: re.Match[str]) -> str:
+        inside = os.path.relpath(match[0], home)
+        return os.path.basename(inside) if home == os.sep or inside.startswith(os.pardir) else inside
+
+    runs = [{**run, "policy": ROOTED.sub(shorter, run["policy"])} for run in result["runs"]]
+    return {"runs": runs, "command": ROOTED.sub(shorter, result["command"])}
+
+
 def row_of(verification: Verification, name: str, digest: str) -> dict[str, Any]:
-    result, scores = verification.record, verification.record["scores"]
+    result = {**verification.record, **without_places(verification.record)}
+    scores = result["scores"]
     return {
-        "name": name,
+        "name": name or result["runs"][0]["policy"],
         **{field: result[field] for field in ("task", "fingerprint")},
         "unit": scores["unit"],
         "scores": {score: ends_of(scores[score]) for score in SHOWN if score in scores},

@@ -54,6 +54,27 @@ def exploitability(payoff: Tensor, mixture: Tensor) -> float:
     return float((payoff @ mixture).max())
 
 
+def cyclic_share(score: Tensor, games: Tensor) -> tuple[float, float]:
+    """Share of the payoff's sum of squares that no rating explains, 0..1, and how much of it chance alone would make.
+
+    A payoff is split into a transitive part, here what Bradley-Terry strengths expect, and the rest, which is cyclic
+    (Balduzzi et al. 2018, "Re-evaluating evaluation", there by mean log odds). Chance: as large a rest is expected of
+    so few games, without draws, if the strengths were all that decides.
+
+    Args:
+        score, games: as in `advantage`.
+    """
+    strength, played = bradley_terry(score) / SCALE, games > 0
+    transitive = torch.tanh((strength[:, None] - strength[None, :]) / 2)
+    payoff = advantage(score, games)
+    whole, pairs = float(payoff.square().sum()), float(played.sum()) / 2
+    if whole == 0.0:
+        return 0.0, 0.0
+    rest = torch.where(played, payoff - transitive, 0.0).square().sum()
+    noise = torch.where(played, (1 - transitive.square()) / games.clamp_min(1), 0.0).sum()
+    return float(rest) / whole, float(noise) * max(0.0, 1 - (len(score) - 1) / pairs) / whole
+
+
 def bradley_terry(score: Tensor) -> Tensor:
     """`[E]` float64 maximum likelihood strengths of the Bradley-Terry model on the rating scale, mean 1500.
 

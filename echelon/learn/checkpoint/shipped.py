@@ -41,7 +41,8 @@ class TrainedPolicy:
     win_rates: Mapping[str, float]
     """Share of them that it won, by opponent."""
     rating: float | None = None
-    """Among all that ship for the same battles; None where they were not rated."""
+    """Bradley-Terry strength in a tournament of the policies that ship for the same battles and the scripted tiers,
+    1500 on the average (`benchmarks/rate.py`); None for the population that protocol 2 judges by."""
 
     @property
     def win_rate(self) -> float:
@@ -50,7 +51,8 @@ class TrainedPolicy:
 
 
 def trained() -> dict[str, TrainedPolicy]:
-    """Policies that ship with Echelon by name, those of a task together, the best first.
+    """Policies that ship with Echelon by name, those of a task together: the best rated first, then those without a
+    rating by `win_rate`.
 
     What they were trained against is in their checkpoints, as of any trained policy.
     """

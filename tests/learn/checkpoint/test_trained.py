@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import echelon
+from echelon.agents.populations import held_out
 from echelon.arena.resolve import load_policy, resolve
 from echelon.env.tasks.task import TIERS, tasks
 from echelon.league.store import Store
@@ -49,12 +50,15 @@ def test_harder_tiers_are_not_beaten_more_often(name):
     assert all(0 <= harder <= easier + wrong_by for easier, harder in pairwise(rates))
 
 
-def test_the_best_of_a_task_stands_first_by_win_rate_and_by_rating():
+def test_the_best_of_a_task_stands_first_and_all_are_rated_but_the_strangers():
     for one, other in pairwise(trained().values()):
         assert one.task <= other.task
-        if one.task == other.task:
-            assert one.win_rate >= other.win_rate
-            assert None in (one.rating, other.rating) or one.rating >= other.rating
+        if one.task == other.task and None not in (one.rating, other.rating):
+            assert one.rating >= other.rating
+        elif one.task == other.task:
+            assert other.rating is None and (one.rating is not None or one.win_rate >= other.win_rate)
+    for name, row in trained().items():
+        assert (row.rating is None) == held_out(f"trained:{name}")
 
 
 @pytest.mark.parametrize("name", NAMES)

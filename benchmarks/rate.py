@@ -1,0 +1,87 @@
+"""Rates the policies that ship for the same battles, by a tournament with the scripted tiers; writes the table of them.
+
+python benchmarks/rate.py --task small-5v5-v1 --league leagues/shipped-5v5 --seeds 32
+
+A tournament that was stopped goes on; one that has ended gives its ratings again, or, once there is a policy that it
+has not seen, another follows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import tyro
+from ship import write_table
+
+from echelon.agents.populations import held_out
+from echelon.env.tasks.task import find_task
+from echelon.league.commands import compute_payoff, standing_rows, tournament
+from echelon.league.store import FILE, Store
+from echelon.learn.checkpoint.shipped import trained
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.console import run, settings
+from echelon.pipelines.progress_bar import with_progress
+from echelon.runtime.errors import require
+
+
+@dataclass(frozen=True)
+class Args:
+    """Whom to rate, and by how many battles."""
+
+    task: str
+    """Full name of the task that the policies were trained for."""
+    league: Path
+    """Folder of the tournament."""
+    seeds: int = 16
+    """Of every pair, each fought from both sides."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+
+def rate(args: Args) -> dict[str, float]:
+    """Let all fight all, tiers included, and write what each rating is: the strength by which Bradley and Terry expect
+    that of two whose ratings differ by d the better takes 1 / (1 + 10^(-d / 400)) of the points; 1500 on the average.
+
+    Policies of the population that is judged by (`stranger-...`) stay out, and without a rating.
+
+    Returns:
+        Ratings of the policies and tiers, by the names that commanders have.
+    """
+    policies = {name: row for name, row in trained().items() if row.task == args.task}
+    names = {row.sha256: f"trained:{name}" for name, row in policies.items() if not held_out(f"trained:{name}")}
+    require(len(names) > 0, "--task", "a task that policies ship for", args.task)
+    if not (args.league / FILE).exists():
+        Store.create(args.league, find_task(args.task).config).close()
+    with closing(Store(args.league)) as store:
+        ids = {store.add(name).id for name in names.values()}
+        others = sorted(entry.name for entry in store.active() if not entry.is_scripted and entry.id not in ids)
+        require(not others, "--league", "one of the tiers and of policies that ship alone", ", ".join(others))
+        is_stopped = store.period == 1 or bool(store.matches(store.period))
+        if is_stopped or not ids <= store.rated():
+            tournament(args.arena.build(store), args.seeds, partial(with_progress, quiet=False))
+        labels = {entry.name: names.get(entry.id, entry.name.partition("@")[0]) for entry in store.entries()}
+        print_results(store, labels)
+        ratings = {labels[row["name"]]: row["refit"] for row in standing_rows(store)}
+    write_table([replace(row, rating=ratings.get(f"trained:{name}", row.rating)) for name, row in trained().items()])
+    return ratings
+
+
+def print_results(store: Store, labels: Mapping[str, str]) -> None:
+    """A JSON line of every entry, best first, with its points against each other, then one of the whole."""
+    payoff, standings = compute_payoff(store), standing_rows(store)
+    order = [payoff.names.index(row["name"]) for row in sorted(standings, key=lambda row: -row["refit"])]
+    shown = {row["name"]: row for row in standings}
+    for index in order:
+        row = shown[payoff.names[index]]
+        points = {labels[payoff.names[other]]: payoff.share[index][other] for other in order if other != index}
+        numbers = {"rating": row["refit"], "RD": row["RD"], "games": row["games"], "nash": row["nash"]}
+        print(json.dumps({"name": labels[row["name"]], **numbers, "points": points}))
+    print(json.dumps({"cyclic": round(payoff.cyclic, 4), "cyclic_by_chance": round(payoff.cyclic_by_chance, 4)}))
+
+
+if __name__ == "__main__":
+    run(lambda: rate(settings(Args, __doc__)))
