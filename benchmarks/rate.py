@@ -2,8 +2,7 @@
 
 python benchmarks/rate.py --task small-5v5-v1 --league leagues/shipped-5v5 --seeds 32
 
-A tournament that was stopped goes on; one that has ended gives its ratings again, or, once there is a policy that it
-has not seen, another follows it.
+A tournament that was stopped goes on; in one that has ended a policy that is new meets all others, as often.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from ship import write_table
 from echelon.agents.populations import held_out
 from echelon.env.tasks.task import find_task
 from echelon.league.commands import compute_payoff, standing_rows, tournament
+from echelon.league.rating_period import rate_entry
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.shipped import trained
 from echelon.pipelines.arena_args import ArenaArgs
@@ -60,9 +60,11 @@ def rate(args: Args) -> dict[str, float]:
         ids = {store.add(name).id for name in names.values()}
         others = sorted(entry.name for entry in store.active() if not entry.is_scripted and entry.id not in ids)
         require(not others, "--league", "one of the tiers and of policies that ship alone", ", ".join(others))
-        is_stopped = store.period == 1 or bool(store.matches(store.period))
-        if is_stopped or not ids <= store.rated():
-            tournament(args.arena.build(store), args.seeds, partial(with_progress, quiet=False))
+        arena = args.arena.build(store)
+        if store.period == 1:
+            tournament(arena, args.seeds, partial(with_progress, quiet=False))
+        for entry in [entry for entry in store.active() if not store.history(entry)]:
+            rate_entry(arena, entry, args.seeds)
         labels = {entry.name: names.get(entry.id, entry.name.partition("@")[0]) for entry in store.entries()}
         print_results(store, labels)
         ratings = {labels[row["name"]]: row["refit"] for row in standing_rows(store)}

@@ -71,13 +71,14 @@ def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
         ship.ship(args.__class__(str(path), "one", "", ""))
 
 
+@pytest.mark.long
 def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_path_factory, monkeypatch, capsys):
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in ((1, "one"), (2, "other"), (3, "stranger")):
         path = checkpoint_of(folder, seed, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
         ship.ship(ship.Args(str(path), name, "draws straws", "echelon-train", "abc", battles=2, device="cpu"))
     monkeypatch.setattr(rate, "held_out", lambda name: name == "trained:stranger")
-    args = rate.Args("tests/brief-v1", tmp_path_factory.mktemp("leagues") / "brief", seeds=1, arena=ArenaArgs("cpu"))
+    args = rate.Args("tests/brief-v1", tmp_path_factory.mktemp("leagues") / "brief", seeds=2, arena=ArenaArgs("cpu"))
     found = rate.rate(args)
     tiers = {f"heuristic:{tier}" for tier in TIERS}
     assert found.keys() == {"trained:one", "trained:other", *tiers} and sum(found.values()) == pytest.approx(
@@ -92,11 +93,18 @@ def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_pa
     rated = [row.rating for row in rows.values()]
     assert rated[2] is None and rated[0] >= rated[1], "the best stands first, who is not rated last"
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {row["name"] for row in printed[:-1]} == set(found) and {row["games"] for row in printed[:-1]} == {12}
+    assert {row["name"] for row in printed[:-1]} == set(found) and {row["games"] for row in printed[:-1]} == {24}
     assert all(row["points"].keys() == set(found) - {row["name"]} for row in printed[:-1])
 
     monkeypatch.setattr(rate, "tournament", None)
     assert rate.rate(args) == found, "a tournament that has ended is not played again"
+    path = checkpoint_of(folder, 5, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
+    ship.ship(ship.Args(str(path), "new", "draws straws", "echelon-train", "abc", battles=2, device="cpu"))
+    assert rate.rate(args).keys() == {"trained:new", *found}
+    with closing(Store(args.league)) as store:
+        assert {standing.name: standing.games for standing in store.standings()} == {
+            entry.name: 28 for entry in store.entries()
+        }, "as many as if it had been there from the beginning"
     with closing(Store(args.league)) as store:
         store.add(checkpoint_of(folder, 4, env=BRIEF))
     with pytest.raises(ConfigError, match="--league must be one of the tiers and of policies that ship alone, got "):
