@@ -183,9 +183,9 @@ def leaves(s):
 @pytest.mark.usual
 @pytest.mark.parametrize("weapon", list(SPEED))
 def test_a_passing_shot_tears_the_leaves_on_its_way_and_no_others(weapon):
-    s = hedge((12, 18, 19, 22, 1, 4), weapon=weapon)
+    s = hedge((12, 18, 19, 22, 1, 4), weapon=weapon).place(1, 35.5, 20.5)
     before = leaves(s)
-    s.throw(weapon, 0, (11.5, 20.5, 2.5), (SPEED[weapon], 0.0, 0.0 if weapon != Weapon.GAUSS else 1.0))
+    s.throw(weapon, 0, (11.5, 20.5, 2.5), (SPEED[weapon], 0.0, 0.0 if weapon != Weapon.GAUSS else 1.0), target=1)
     s.wait(12)
     assert before - leaves(s) == {(x, 20, 2) for x in range(12, 18)}
     assert not s.blocks(12, 20, 2)[1]
