@@ -48,7 +48,7 @@ def as_words(leaf: Tensor) -> Tensor:
 
 
 def look(state: State, tensordict: TensorDictBase, game: SimModel) -> tuple[State, TensorDictBase]:
-    """What is observed of battles, in place of what was `tensordict` of them, and the state with its contact slots.
+    """What is observed of battles, in place of what `tensordict` holds of them, and the state with its contact slots.
 
     Mechs keep what they have set, their emitters and the order of contacts, and nobody has told of a focus target.
     """
