@@ -12,16 +12,19 @@ from torch import Tensor
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.loops.cockpit import Surroundings
 from echelon.env.loops.decision import Scratch, Streams, play_one
+from echelon.env.loops.perception import Crew, Ranking, Sights
 from echelon.env.loops.play import Loops
 from echelon.env.outcome import final_statistics
 from echelon.runtime.device_loops import empty_device_records, launch, to_device
 from echelon.runtime.jit import called
+from echelon.sim.loops.movement import Boxes
 from echelon.sim.loops.packing import PARTS, Parts, Records, picking, shapes_of
 from echelon.sim.loops.sight import Line
 from echelon.sim.model import SimModel
 from echelon.state import State
 
 one_set, one_line, one_around = picking(Records), picking(Line), picking(Surroundings)
+one_boxes, one_crew, one_sights, one_ranking = (picking(kind) for kind in (Boxes, Crew, Sights, Ranking))
 
 
 @called
@@ -31,10 +34,14 @@ def scratch_of(b: int, scratch: Any) -> Scratch:
         one_set(scratch.records, b),
         scratch.orders[b],
         scratch.pairs[b],
+        scratch.lines[b],
+        one_boxes(scratch.boxes, b),
         scratch.pulls[b],
         scratch.impacts[b],
         scratch.viewers[b],
-        scratch.sights[b],
+        one_crew(scratch.crew, b),
+        one_sights(scratch.sights, b),
+        one_ranking(scratch.ranking, b),
         one_line(scratch.line, b),
         one_around(scratch.around, b),
     )
@@ -92,12 +99,14 @@ class DeviceLoops(Loops):
         """Scratch memory for so many threads, and that of the records, which a decision begins with zeros in."""
         shapes = [(batch, *shape) for shape in shapes_of(before)]
         memory, parts = empty_device_records(list(zip(PARTS.values(), shapes, strict=True)), self.device)
-        whole = torch.empty((batch, 0), dtype=torch.int64, device=self.device)
         kinds = {name: (kind, (batch, *shape)) for name, (kind, shape) in self._scratch_records().items()}
         _, others = empty_device_records(list(kinds.values()), self.device)
-        arrays = {
-            name: type(part)(*(torch.from_numpy(values).to(self.device).repeat(batch, 1) for values in part))
-            for name, part in self._scratch_arrays().items()
-        }
-        records = Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
+
+        def of_all(part: Any) -> Any:
+            if isinstance(part, tuple):
+                return type(part)(*map(of_all, part))
+            return torch.from_numpy(part).to(self.device).repeat(batch, *[1] * part.ndim)
+
+        arrays = {name: of_all(part) for name, part in self._scratch_arrays().items()}
+        records = Records(*parts)
         return memory, Scratch(records, **dict(zip(kinds, others, strict=True)), **arrays)

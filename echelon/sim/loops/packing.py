@@ -27,7 +27,7 @@ Parts = tuple[tuple[Any, ...], ...]
 
 
 class Records(NamedTuple):
-    """The records of one battle, and the memory that they all lie in."""
+    """The records of one battle."""
 
     battles: Any
     """[1] BATTLE."""
@@ -41,8 +41,6 @@ class Records(NamedTuple):
     """[S] SHOT."""
     clouds: Any
     """[C] CLOUD."""
-    whole: Any
-    """int64."""
 
 
 def fields_of(state: State) -> Parts:
@@ -84,11 +82,11 @@ def empty_records(fields: Parts) -> Records:
     records = [
         np.ndarray(part.shape, part.dtype, buffer, 8 * start) for part, start in zip(arrays, [0, *ends], strict=False)
     ]
-    return Records(**dict(zip(PARTS, records, strict=True)), whole=buffer)
+    return Records(*records)
 
 
 def copying(part: str, reads: bool) -> Callable[..., None]:
-    """A loop `copy(b, fields, records)` from the fields of battle b to records that are zero, or back.
+    """A loop `copy(b, fields, records)` from the fields of battle b to records, or back.
 
     numba knows the fields of a record by constant names only, so each has a line of its own. Some have more room in a
     record than a state uses.
@@ -123,8 +121,6 @@ write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds 
 @called
 def read(b: int, fields: Any, records: Any) -> None:
     """Set the records of a battle to what the fields of battle b are. `fields`, `records`: as in `Records`."""
-    for word in range(records.whole.shape[0]):
-        records.whole[word] = 0
     read_battles(b, fields[0], records.battles)
     read_mechs(b, fields[1], records.mechs)
     read_tally(b, fields[2], records.tally)
