@@ -34,16 +34,17 @@ SUBSTEP = {
     "credit_paint": "credit_paint(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "fire": "fire(scratch, ground.opaque, tables)",
     "lay_wreck": "lay_wreck(battle, mechs, hulls, ground, rules)",
-    "move": "move(mechs, tally, scratch.pairs, orders, hulls, ground, rules)",
+    "move": "move(mechs, tally, scratch.boxes, orders, hulls, ground, rules)",
 }
 """Calls of the systems of a substep. Strikes, clouds and holes are left out: they need the impacts of a flight."""
+PREPARED = "prepare_viewers(scratch, hulls, views.cockpits, rules, view); "
 ONCE = {
     "decode": "decode(action, kept.focus_slots, orders, tally, hulls, at, rules)",
     "score": "score(battle, mechs, tally, hulls, field, view)",
-    "sense_pairs": "sense_pairs(ground.opaque, scratch, hulls, rules, view)",
+    "sense_pairs": PREPARED + "sense_pairs(ground.opaque, scratch, rules, view)",
     "observe": "observe(kept, ground, field, scratch, tables, views, streams)",
 }
-"""Calls of what a decision does once; `sense_pairs` is a part of `observe`."""
+"""Calls of what a decision does once; `sense_pairs`, with what it asks of each mech, is a part of `observe`."""
 LOOP = """
 def run(actions, before, own, maps, tables, views, scratch, shown):
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots

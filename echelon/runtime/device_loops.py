@@ -72,13 +72,10 @@ def to_device(values: Any, device: torch.device) -> Any:
     return DeviceRecords(torch.from_numpy(values.view(np.uint8).reshape(-1)).to(device), values.dtype, values.shape)
 
 
-def empty_device_records(
-    kinds: Sequence[tuple[np.dtype, tuple[int, ...]]], device: torch.device
-) -> tuple[Tensor, list[Any]]:
-    """Records of zeros of some kinds and shapes, and the one piece of memory that they lie in."""
-    sizes = [-(-kind.itemsize * math.prod(shape) // 16) * 16 for kind, shape in kinds]
-    memory = torch.zeros(sum(sizes), dtype=torch.uint8, device=device)
-    return memory, [DeviceRecords(part, *form) for part, form in zip(memory.split(sizes), kinds, strict=True)]
+def empty_device_records(kind: np.dtype, shape: tuple[int, ...], device: torch.device) -> DeviceRecords:
+    """Records of zeros."""
+    memory = torch.zeros(kind.itemsize * math.prod(shape), dtype=torch.uint8, device=device)
+    return DeviceRecords(memory, kind, shape)
 
 
 def words(value: Any) -> Iterator[int]:

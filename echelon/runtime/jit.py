@@ -38,6 +38,15 @@ def called(function: Any) -> Any:
     return numba.njit(**options)(function) if HAS_LOOPS else function
 
 
+def whole_vectors(count: int) -> int:
+    """`count` or up to seven more: a loop over so many that has no branch is done by vector instructions alone."""
+    return (count + 7) & -8
+
+
+padded = called(whole_vectors)
+"""`whole_vectors` in a loop."""
+
+
 def loops_on(device: torch.device) -> bool:
     """Whether loops run on this device."""
     return HAS_LOOPS and device.type == "cpu"

@@ -10,7 +10,7 @@ from echelon.env.loops.perception import body_frame, hear, is_targeted
 from echelon.env.loops.zone import is_inside, nearer
 from echelon.runtime import geometry
 from echelon.runtime.exact import atan2_64
-from echelon.runtime.jit import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, called, padded
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import SMALL, clamped, length_2, length_3, positive, unit_2
 from echelon.sim.loops.upkeep import is_running, is_shut_down
@@ -26,8 +26,11 @@ def within(value: Any, low: Any, high: Any) -> Any:
 
 
 @called
-def motion(own: Any, mech: Any, cockpit: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
-    """Columns of `contacts.motion` of one contact."""
+def motion(own: Any, mech: Any, row: Any, at: Any, view: Any) -> Any:
+    """Columns of `contacts.motion` of one contact, but for the pitch.
+
+    Returns how far away it is, how much higher, and how far away on the ground.
+    """
     x, y, z = mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], mech.pos[2] - own.pos[2]
     vel_x, vel_y, vel_z = mech.vel[0] - own.vel[0], mech.vel[1] - own.vel[1], mech.vel[2] - own.vel[2]
     distance, speed = length_3(x, y, z), length_3(vel_x, vel_y, vel_z)
@@ -43,20 +46,19 @@ def motion(own: Any, mech: Any, cockpit: Any, row: Any, at: Any, rules: Any, vie
     row[at.rel_vel + 2] = vel_z / view.speed_scale
     ahead, left = body_frame(mech.facing[0], mech.facing[1], own)
     row[at.rel_yaw_sin_cos], row[at.rel_yaw_sin_cos + 1] = within(left, -ONE, ONE), within(ahead, -ONE, ONE)
-    rise = z + drop(distance / cockpit.slug_speed, rules.half_gravity)
-    row[at.lead_pitch] = np.float32(atan2(float(rise), float(length_2(x, y)))) / view.quarter_turn
     row[at.closing] = within(-along / view.speed_scale, -ONE, ONE)
     row[at.crossing] = positive(ONE - abs(along) / max(speed, SMALL)) if speed > SMALL else ZERO
+    return distance, z, length_2(x, y)
 
 
 @called
-def contact(n: int, other: int, scratch: Any, tables: Any, views: Any, row: Any, at: Any) -> None:
+def contact(n: int, other: int, slot: int, scratch: Any, tables: Any, views: Any, row: Any, at: Any) -> None:
     """Fill the columns of one contact, `row [F]` of zeros; see `contacts.others` and `contacts.motion`."""
     mechs, paint, hulls, rules = scratch.records.mechs, scratch.records.paint, tables.hulls, tables.rules[0]
-    cockpit, view, sight = views.cockpits[n], views.numbers[0], scratch.sights[n, other]
+    cockpit, view, sights, ranking = views.cockpits[n], views.numbers[0], scratch.sights, scratch.ranking
     own, mech, hull = mechs[n], mechs[other], hulls[other]
     hostile = hull.is_red != hulls[n].is_red
-    if sight.line and sight.distance <= view.sight_range_vox * cockpit.fidelity:
+    if sights.line[n, other] and sights.distance[n, other] <= view.sight_range_vox * cockpit.fidelity:
         row[at.hp] = mech.hp / hull.hp
         row[at.heat] = mech.heat / hull.heat_cap
         row[at.stability] = mech.stability / rules.stability_cap
@@ -67,8 +69,18 @@ def contact(n: int, other: int, scratch: Any, tables: Any, views: Any, row: Any,
     row[at.hostile] = ONE if hostile else ZERO
     row[at.hull + hull.hull] = ONE
     row[at.painted] = ONE if hostile and paint[other, hulls[n].pack].left > 0 else ZERO
-    row[at.intel] = ONE if sight.intel else ZERO
-    motion(own, mech, cockpit, row, at, rules, view)
+    row[at.intel] = ONE if sights.intel[n, other] else ZERO
+    distance, z, ranking.reach[slot] = motion(own, mech, row, at, view)
+    ranking.rise[slot] = z + drop(distance / cockpit.slug_speed, rules.half_gravity)
+
+
+@called
+def pitch(count: int, ranking: Any, rows: Any, at: Any, view: Any) -> None:
+    """The column of all contacts of a cockpit that tells how high to aim, `rows [C, F]`."""
+    for slot in range(padded(count)):
+        ranking.pitch[slot] = atan2(ranking.rise[slot], ranking.reach[slot])
+    for slot in range(count):
+        rows[slot, at.lead_pitch] = np.float32(ranking.pitch[slot]) / view.quarter_turn
 
 
 @called
@@ -110,15 +122,6 @@ def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, 
 
 
 @called
-def is_missiles_target(n: int, shots: Any, slots: Any, weapons: Any) -> Any:
-    """`ego.is_missiles_target` of one mech."""
-    result = False
-    for slot in range(shots.shape[0]):
-        result = result or (shots[slot].ttl > 0 and shots[slot].target == n and weapons[slots[slot].weapon].is_homing)
-    return result
-
-
-@called
 def body(mech: Any, hull: Any, cockpit: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
     """Columns of `ego.body` of one living mech."""
     heat, shut_down = mech.heat / hull.heat_cap, is_shut_down(mech, hull)
@@ -148,18 +151,17 @@ def body(mech: Any, hull: Any, cockpit: Any, row: Any, at: Any, rules: Any, view
 @called
 def threats(n: int, scratch: Any, tables: Any, row: Any, at: Any, view: Any) -> None:
     """Columns of `ego.threats` of one living mech."""
-    mechs, paint, shots, sights = scratch.records.mechs, scratch.records.paint, scratch.records.shots, scratch.sights
-    mech, painted = mechs[n], False
+    paint, mech, painted = scratch.records.paint, scratch.records.mechs[n], False
     for pack in range(paint.shape[1]):
         painted = painted or paint[n, pack].left > 0
-    row[at.targeted] = ONE if is_targeted(n, mechs, sights, tables.hulls, view) else ZERO
+    row[at.targeted] = ONE if is_targeted(n, scratch, view) else ZERO
     row[at.under_fire] = ONE if mech.under_fire > 0 else ZERO
     row[at.painted] = ONE if painted else ZERO
-    row[at.incoming_missile] = ONE if is_missiles_target(n, shots, tables.slots, tables.weapons) else ZERO
+    row[at.incoming_missile] = ONE if scratch.crew.hunted[n] else ZERO
     row[at.suppressed] = ONE if mech.suppressed > 0 else ZERO
     ahead, left = body_frame(mech.hit_from[0], mech.hit_from[1], mech)
     row[at.hit_from], row[at.hit_from + 1] = within(ahead, -ONE, ONE), within(left, -ONE, ONE)
-    hear(n, mechs, scratch.viewers, sights, row, at.acoustics, view)
+    hear(n, mech, scratch, row, at.acoustics, view)
 
 
 @called
@@ -222,14 +224,12 @@ def surroundings(side: int) -> Surroundings:
 
 
 @called
-def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: Any) -> None:
-    """`local_map` of one living mech, `cells [11, 11]`.
+def local_map(mech: Any, hull: Any, columns: Any, cells: Any, around: Any, rules: Any) -> None:
+    """`local_map` of one living mech, `cells [11 * 11]`, on the solid `columns [Y * X]`.
 
     First which columns are there, then their bits, then what they say; the first and the last by vector instructions.
     """
-    height, width = solid.shape
-    ground, flat, row = solid.reshape(solid.size), cells.reshape(cells.size), np.int32(width)
-    top_x, top_y = np.float32(width - 1), np.float32(height - 1)
+    row, top_x, top_y = rules.size[0], np.float32(rules.size[0] - 1), np.float32(rules.size[1] - 1)
     at_x, at_y, cos, sin = mech.pos[0], mech.pos[1], mech.facing[0], mech.facing[1]
     level, raised = height_bits(mech.pos[2], hull), height_bits(mech.pos[2] + rules.step_up_vox, hull)
     for k in range(around.ahead.shape[0]):
@@ -239,11 +239,11 @@ def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: 
         inside_x, inside_y = within(x, ZERO, top_x), within(y, ZERO, top_y)
         around.columns[k] = np.int32(inside_y) * row + np.int32(inside_x)
         around.outside[k] = -np.int32((x != inside_x) | (y != inside_y))
-    for k in range(flat.size):
-        around.columns[k] = ground[np.uint32(around.columns[k])] | around.outside[k]
-    for k in range(flat.size):
+    for k in range(cells.shape[0]):
+        around.columns[k] = columns[np.uint32(around.columns[k])] | around.outside[k]
+    for k in range(cells.shape[0]):
         bits = around.columns[k]
-        flat[k] = ONE if ((bits & level) != 0) & ((bits & raised) != 0) else ZERO
+        cells[k] = ONE if ((bits & level) != 0) & ((bits & raised) != 0) else ZERO
 
 
 @called

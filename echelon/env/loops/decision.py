@@ -9,6 +9,7 @@ from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
 from echelon.runtime.jit import ZERO, called, compiled
+from echelon.sim.loops.arithmetic import update_heading
 from echelon.sim.loops.decision import decide
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import LogArrays
@@ -60,20 +61,26 @@ class Scratch(NamedTuple):
     """[N] ORDER."""
     pairs: Any
     """[N, N] PAIR."""
+    lines: Any
+    """[N * N] int8: whether a mech and a later one have a clear line in this substep, -1 where nobody has asked yet."""
+    boxes: Any
+    """`movement.Boxes`."""
     pulls: Any
     """[W * N] PULL."""
     impacts: Any
     """[S] IMPACT."""
     viewers: Any
     """[N] VIEWER."""
+    crew: Any
+    """A `perception.Crew`."""
     sights: Any
-    """[N, N] SIGHT."""
+    """`perception.Sights`."""
+    ranking: Any
+    """A `perception.Ranking`."""
     line: Any
     """A `sight.Line`."""
     around: Any
     """`cockpit.Surroundings`."""
-    ranking: Any
-    """[N] RANK."""
 
 
 class Streams(NamedTuple):
@@ -86,6 +93,7 @@ class Streams(NamedTuple):
     ego: Any
     comms: Any
     local_map: Any
+    """`[B, N, 11 * 11]`."""
     contact_mechs: Any
     clear_lines: Any
 
@@ -107,7 +115,6 @@ def show_nothing(streams: Any, lane: Any) -> None:
     fill(streams.squad_mask, False, lane)
     fill(streams.ego, ZERO, lane)
     fill(streams.comms, ZERO, lane)
-    fill(streams.local_map, ZERO, lane)
     fill(streams.contact_mechs, -1, lane)
 
 
@@ -135,6 +142,8 @@ def play_one(
     records = scratch.records
     battle, mechs, tally = records.battles[0], records.mechs, records.tally
     read(b, before, records, lane)
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
+        update_heading(mechs[n])
     wait(lane)
     arrays, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
     terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, settings, threats, zone
-from echelon.env.loops.perception import contact_slots, perceive, prepare_viewers, sense_pairs
+from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, pitch, settings, threats, zone
+from echelon.env.loops.perception import contact_slots, find_hunted, perceive, prepare_viewers, sense_pairs
 from echelon.runtime.jit import ZERO, called
-from echelon.sim.loops.arithmetic import update_heading
-from echelon.sim.loops.lanes import first, stride, wait
+from echelon.sim.loops.lanes import first, is_first, stride, wait
 
 
 @called
 def show_others(n: int, focus_slots: Any, scratch: Any, tables: Any, views: Any, streams: Any) -> None:
     """Fill the contacts and the comrades of one living mech."""
     at, squads, slots = views.columns[0], views.squads, streams.contact_mechs[n]
-    for slot in range(contact_slots(n, scratch, tables, views, slots, focus_slots)):
+    count = contact_slots(n, scratch, tables, views, slots, focus_slots)
+    for slot in range(count):
         streams.contacts_mask[n, slot] = True
-        contact(n, slots[slot], scratch, tables, views, streams.contacts[n, slot], at.contact)
+        contact(n, slots[slot], slot, scratch, tables, views, streams.contacts[n, slot], at.contact)
+    pitch(count, scratch.ranking, streams.contacts[n], at.contact, views.numbers[0])
     for seat in range(squads.shape[1]):
         mate = squads[n, seat]
         if mate < scratch.records.mechs.shape[0]:
@@ -41,21 +42,23 @@ def observe(kept: Any, ground: Any, field: Any, scratch: Any, tables: Any, views
     rules, hulls, view, at, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.columns[0], views.cockpits
     mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, kept.focus_slots
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        update_heading(mechs[n])
         for slot in range(focus_slots.shape[1]):
             focus_slots[n, slot] = -1
         find_way(mechs[n], viewers[n], field, rules)
-    prepare_viewers(mechs, viewers, orders, hulls, cockpits, rules, view, lane)
+    prepare_viewers(scratch, hulls, cockpits, rules, view, lane)
+    if is_first(lane):
+        find_hunted(scratch.records.shots, tables.slots, tables.weapons, scratch.crew.hunted)
     wait(lane)
-    sense_pairs(ground.opaque, scratch, hulls, rules, view, lane)
+    sense_pairs(ground.opaque, scratch, rules, view, lane)
     wait(lane)
-    perceive(mechs, viewers, scratch.sights, scratch.records.paint, hulls, cockpits, view, lane)
+    perceive(scratch.crew, viewers, scratch.sights, hulls, cockpits, view, lane)
     wait(lane)
+    columns = ground.solid.reshape(ground.solid.size)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull, row = mechs[n], hulls[n], streams.ego[n]
         clock(scratch.records.battles[0], hull, row, at.ego, view)
         for other in range(mechs.shape[0]):
-            streams.clear_lines[n, other] = scratch.sights[n, other].line
+            streams.clear_lines[n, other] = scratch.sights.line[n, other]
         if mech.hp > ZERO:
             show_others(n, focus_slots[n], scratch, tables, views, streams)
             listen(n, cockpits[n], kept.messages, streams.comms[n])
@@ -63,4 +66,7 @@ def observe(kept: Any, ground: Any, field: Any, scratch: Any, tables: Any, views
             threats(n, scratch, tables, row, at.ego, view)
             zone(mech, hull, viewers[n], field, row, at.ego, rules, view)
             settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
-            local_map(mech, hull, ground.solid, streams.local_map[n], scratch.around, rules)
+            local_map(mech, hull, columns, streams.local_map[n], scratch.around, rules)
+        else:
+            for cell in range(streams.local_map.shape[1]):
+                streams.local_map[n, cell] = ZERO

@@ -14,38 +14,50 @@ from torch import Tensor
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.loops.cockpit import Surroundings
 from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, play_one
+from echelon.env.loops.perception import Crew, Ranking, Sights
 from echelon.env.loops.play import Loops
 from echelon.env.outcome import final_statistics
-from echelon.runtime.device_loops import empty_device_records, launch, to_device
+from echelon.runtime.device_loops import DeviceRecords, empty_device_records, launch, to_device
 from echelon.runtime.jit import called
 from echelon.sim.loops import lanes
+from echelon.sim.loops.movement import Boxes
 from echelon.sim.loops.packing import FIELDS, PARTS, Parts, Records, picking, shapes_of
 from echelon.sim.loops.sight import Line
 from echelon.sim.model import SimModel
 from echelon.state import State
 
 lanes.barrier = cuda.syncthreads
-OF_LANES = {"line": ("columns", "bits"), "around": ("columns", "outside"), "ranking": ()}
-"""The parts of `Scratch` that every lane has its own of, and which of their arrays: the others are
-constants."""
-one_set = picking(Records)
+OF_LANES = {
+    "boxes": ("near",),
+    "ranking": Ranking._fields,
+    "line": ("columns", "bits"),
+    "around": ("columns", "outside"),
+}
+"""The parts of `Scratch` of which every lane has arrays of its own, and which."""
+CONSTANTS = {"line": ("counts",), "around": ("ahead", "left")}
+"""The arrays that are never written to: all battles share them."""
+one_set, one_crew, one_sights, one_ranking = (picking(kind) for kind in (Records, Crew, Sights, Ranking))
 
 
 @called
 def scratch_of(b: int, own: int, scratch: Any) -> Scratch:
     """The scratch memory of battle b, and for what one mech at a time is worked out, that of one lane, `own`."""
-    line, around = scratch.line, scratch.around
+    boxes, line, around = scratch.boxes, scratch.line, scratch.around
+    places = boxes.x[b], boxes.y[b], boxes.z[b], boxes.reach_x[b], boxes.reach_y[b], boxes.reach_z[b]
     return Scratch(
         one_set(scratch.records, b),
         scratch.orders[b],
         scratch.pairs[b],
+        scratch.lines[b],
+        Boxes(*places, boxes.near[own], boxes.neighbours[b]),
         scratch.pulls[b],
         scratch.impacts[b],
         scratch.viewers[b],
-        scratch.sights[b],
+        one_crew(scratch.crew, b),
+        one_sights(scratch.sights, b),
+        one_ranking(scratch.ranking, own),
         Line(line.counts, line.columns[own], line.bits[own]),
         Surroundings(around.ahead, around.left, around.columns[own], around.outside[own]),
-        scratch.ranking[own],
     )
 
 
@@ -76,8 +88,8 @@ class DeviceLoops(Loops):
         super().__init__(game, blocks)
         self.device = device
         self.tables, self.views = to_device(self.tables, device), to_device(self.views, device)
-        self.scratch: dict[int, tuple[Tensor, Scratch]] = {}
-        """By the number of battles the memory of their records, and all scratch memory."""
+        self.scratch: dict[int, Scratch] = {}
+        """Scratch memory by the number of battles."""
         self.number = next(NUMBERS)
         INSTANCES[self.number] = self
 
@@ -109,27 +121,31 @@ class DeviceLoops(Loops):
         batch = len(actions)
         if batch not in self.scratch:
             self.scratch[batch] = self._scratches(batch, before)
-        memory, scratch = self.scratch[batch]
-        memory.zero_()
-        arguments = actions, before, after, ground, maps, self.tables, self.views, scratch, streams
+        arguments = actions, before, after, ground, maps, self.tables, self.views, self.scratch[batch], streams
         launch(decision_kernel, batch, lanes.LANES, self.device, int(plays), *arguments)
 
-    def _scratches(self, batch: int, before: Parts) -> tuple[Tensor, Scratch]:
-        """Scratch memory for so many battles, and that of the records, which a decision begins with zeros in."""
-        shapes = [(batch, *shape) for shape in shapes_of(before)]
-        memory, parts = empty_device_records(list(zip(PARTS.values(), shapes, strict=True)), self.device)
-        whole = torch.empty((batch, 0), dtype=torch.int64, device=self.device)
-        num_lanes, kinds = batch * lanes.LANES, {}
-        for name, (kind, shape) in self._scratch_records().items():
-            kinds[name] = kind, (num_lanes if name in OF_LANES else batch, *shape)
-        _, others = empty_device_records(list(kinds.values()), self.device)
-        arrays = {}
-        for name, part in self._scratch_arrays().items():
-            tensors = {field: torch.from_numpy(values).to(self.device) for field, values in part._asdict().items()}
-            tensors.update({field: tensors[field].repeat(num_lanes, 1) for field in OF_LANES[name]})
-            arrays[name] = type(part)(**tensors)
-        records = Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
-        return memory, Scratch(records, **dict(zip(kinds, others, strict=True)), **arrays)
+    def _scratches(self, batch: int, before: Parts) -> Scratch:
+        """Scratch memory for so many battles."""
+
+        def empty(kind: np.dtype, shape: tuple[int, ...]) -> DeviceRecords:
+            return empty_device_records(kind, (batch, *shape), self.device)
+
+        records = Records(*(empty(*part) for part in zip(PARTS.values(), shapes_of(before), strict=True)))
+        others = {name: empty(*part) for name, part in self._scratch_records().items()}
+        arrays = {name: self._of_battles(name, part, batch) for name, part in self._scratch_arrays().items()}
+        return Scratch(records, **others, **arrays)
+
+    def _of_battles(self, name: str, part: Any, batch: int) -> Any:
+        """An array of one battle, or a named tuple of them, as tensors of so many battles, or of their lanes."""
+        if not isinstance(part, tuple):
+            return torch.from_numpy(part).to(self.device).repeat(batch, *[1] * part.ndim)
+        tensors = {}
+        for field, values in part._asdict().items():
+            tensors[field] = torch.from_numpy(values).to(self.device)
+            if field not in CONSTANTS.get(name, ()):
+                rows = batch * lanes.LANES if field in OF_LANES.get(name, ()) else batch
+                tensors[field] = tensors[field].repeat(rows, *[1] * values.ndim)
+        return type(part)(**tensors)
 
 
 NUMBERS = itertools.count()

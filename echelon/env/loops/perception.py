@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from echelon.runtime import geometry
 from echelon.runtime.exact import log_64
-from echelon.runtime.jit import ONE, ZERO, called
+from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
@@ -37,89 +37,190 @@ def body_frame(x: Any, y: Any, mech: Any) -> Any:
     return into_frame(x, y, mech.facing[0], mech.facing[1])
 
 
+class Crew(NamedTuple):
+    """What is asked of all mechs in a row, side by side: `[R]`, N of them and room for whole vectors, of nobody."""
+
+    x: Any
+    y: Any
+    z: Any
+    noise: Any
+    alive: Any
+    is_red: Any
+    glows: Any
+    """Seen from afar: it is hot, or it emits."""
+    hunted: Any
+    """Missiles fly at it."""
+    painted: Any
+    """[P, R], by which pack."""
+
+
+class Sights(NamedTuple):
+    """`[N, R]` what the mech of the row knows of that of the column; see `sensing.Senses`."""
+
+    distance: Any
+    open: Any
+    smoky: Any
+    line: Any
+    sees: Any
+    intel: Any
+
+
+class Ranking(NamedTuple):
+    """Scratch memory for what a cockpit lists, `[R]`, in the order of indices."""
+
+    who: Any
+    key: Any
+    away: Any
+    rise: Any
+    """How much higher than the cockpit one aims at a contact, and how far away on the ground."""
+    reach: Any
+    pitch: Any
+    loud: Any
+    """How loud each mech is for the cockpit, and where it is."""
+    ahead: Any
+    left: Any
+
+
+TYPES: dict[str, Any] = {
+    **dict.fromkeys(("alive", "is_red", "glows", "hunted", "painted"), np.bool_),
+    **dict.fromkeys(("open", "smoky", "line", "sees", "intel"), np.bool_),
+    **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
+    "who": np.int64,
+}
+"""Of fields of the three above that are not float32."""
+
+
+def perception_scratch(count: int, packs: int) -> dict[str, Any]:
+    """`crew`, `sights` and `ranking` for so many mechs and packs."""
+    room = whole_vectors(count)
+
+    def zeros(kind: Any, *shape: int) -> Any:
+        return kind(*(np.zeros(shape, TYPES.get(name, np.float32)) for name in kind._fields))
+
+    crew = zeros(Crew, room)._replace(painted=np.zeros((packs, room), np.bool_))
+    return {"crew": crew, "sights": zeros(Sights, count, room), "ranking": zeros(Ranking, room)}
+
+
 @called
-def prepare_viewers(
-    mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any, lane: Any
-) -> None:
+def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: Any, lane: Any) -> None:
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
+    mechs, paint, viewers, orders = scratch.records.mechs, scratch.records.paint, scratch.viewers, scratch.orders
+    crew = scratch.crew
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
         viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
         loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
-        viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hull.noise_factor * loud
+        crew.noise[n] = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hull.noise_factor * loud
         viewer.radar_vox = view.radar_range_vox * viewer.quality * cockpits[n].sensor_factor
         viewer.finds_painted = viewer.quality >= rules.lock_quality
         emits = (order.ecm or order.eccm) and is_running(mech, hull)
-        viewer.glows = mech.heat > view.bloom_heat * hull.heat_cap or emits
+        crew.glows[n] = mech.heat > view.bloom_heat * hull.heat_cap or emits
+        crew.alive[n], crew.is_red[n] = mech.hp > ZERO, hull.is_red
+        crew.x[n], crew.y[n], crew.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
+        for pack in range(paint.shape[1]):
+            crew.painted[pack, n] = paint[n, pack].left > 0
 
 
 @called
-def sense_pair(
-    one: int, other: int, smoke: Any, opaque: Any, flat: Any, scratch: Any, hulls: Any, rules: Any, view: Any
-) -> None:
-    """Fill what two mechs have in common: their distance, and what lies between them, as far as somebody asks.
-
-    `smoke`: some cloud hangs. `flat`: `opaque` as `[Y * X]`.
-    """
-    mechs, viewers, sights = scratch.records.mechs, scratch.viewers, scratch.sights
-    mech, peer, sight, reverse = mechs[one], mechs[other], sights[one, other], sights[other, one]
-    x, y, z = mech.pos[0], mech.pos[1], mech.pos[2]
-    to_x, to_y, to_z = peer.pos[0], peer.pos[1], peer.pos[2]
-    sight.distance = length_3(to_x - x, to_y - y, to_z - z)
-    sight.open, sight.smoky = False, False
-    if mech.hp > ZERO and peer.hp > ZERO:
-        sight.open = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, scratch.line)
-        is_near = sight.open and sight.distance <= view.sight_range_vox
-        hot = (viewers[one].glows or viewers[other].glows) and hulls[one].is_red != hulls[other].is_red
-        sight.smoky = smoke and (is_near or hot) and is_smoky(mech, peer, scratch.records.clouds, rules)
-    sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
-    reverse.distance, reverse.open, reverse.smoky, reverse.line = sight.distance, sight.open, sight.smoky, sight.line
+def find_hunted(shots: Any, slots: Any, weapons: Any, hunted: Any) -> None:
+    """`ego.is_missiles_target` of all mechs."""
+    for n in range(hunted.shape[0]):
+        hunted[n] = False
+    for slot in range(shots.shape[0]):
+        shot = shots[slot]
+        if shot.ttl > 0 and shot.target >= 0 and weapons[slots[slot].weapon].is_homing:
+            hunted[shot.target] = True
 
 
 @called
-def sense_pairs(opaque: Any, scratch: Any, hulls: Any, rules: Any, view: Any, lane: Any) -> None:
+def measure(n: int, crew: Any, distance: Any) -> None:
+    """Fill how far the others are from a mech, `distance [R]`."""
+    x, y, z = crew.x[n], crew.y[n], crew.z[n]
+    for other in range(padded(distance.shape[0])):
+        distance[other] = length_3(crew.x[other] - x, crew.y[other] - y, crew.z[other] - z)
+
+
+@called
+def smoke_between(one: int, other: int, scratch: Any, rules: Any, view: Any) -> Any:
+    """Whether a cloud lies between two living mechs, if somebody asks."""
+    crew, sights, mechs = scratch.crew, scratch.sights, scratch.records.mechs
+    is_near = sights.open[one, other] and sights.distance[one, other] <= view.sight_range_vox
+    hot = (crew.glows[one] or crew.glows[other]) and crew.is_red[one] != crew.is_red[other]
+    return (is_near or hot) and is_smoky(mechs[one], mechs[other], scratch.records.clouds, rules)
+
+
+@called
+def sense_pairs(opaque: Any, scratch: Any, rules: Any, view: Any, lane: Any) -> None:
     """Fill what is between any two mechs."""
-    clouds, count = scratch.records.clouds, scratch.records.mechs.shape[0]
+    clouds, crew, sights, count = scratch.records.clouds, scratch.crew, scratch.sights, scratch.viewers.shape[0]
     smoke, flat = False, opaque.reshape(opaque.size)
     for slot in range(clouds.shape[0]):
         smoke = smoke or (rules.smokes and clouds[slot].ttl > 0)
-    for n in range(count):
-        scratch.sights[n, n].line = False
-        for k in range(first(lane), count - n - 1, stride(lane)):
-            sense_pair(n, n + 1 + k, smoke, opaque, flat, scratch, hulls, rules, view)
-
-
-@called
-def is_sensed(n: int, other: int, viewers: Any, sights: Any, paint: Any, hulls: Any, view: Any) -> Any:
-    """`sensing.perceive` of one living mech and another that is alive: whether it senses that by itself."""
-    sight = sights[n, other]
-    # Bitwise: what is asked here has no pattern that a processor could predict.
-    marked = viewers[n].finds_painted & (paint[other, hulls[n].pack].left > 0)
-    hot = viewers[other].glows & (hulls[other].is_red != hulls[n].is_red) & (not sight.smoky)
-    return view.sees_all | sight.line | (sight.distance <= viewers[n].radar_vox) | marked | hot
-
-
-@called
-def perceive(
-    mechs: Any, viewers: Any, sights: Any, paint: Any, hulls: Any, cockpits: Any, view: Any, lane: Any
-) -> None:
-    """Fill who senses whom, and of whom packmates tell."""
-    count = mechs.shape[0]
     for n in range(first(lane), count, stride(lane)):
-        for other in range(count):
-            alive = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO
-            sights[n, other].sees = alive and is_sensed(n, other, viewers, sights, paint, hulls, view)
+        measure(n, crew, sights.distance[n])
     wait(lane)
-    for n in range(first(lane), count, stride(lane)):
-        mates, pack = cockpits[n].pack_slot, hulls[n].pack
-        for other in range(count):
-            is_reported = False
-            present = mechs[n].hp > ZERO and mechs[other].hp > ZERO and not sights[n, other].sees
-            if present and hulls[other].is_red != hulls[n].is_red:
-                is_reported = paint[other, pack].left > 0
-                for seat in range(mates.shape[0]):
-                    is_reported = is_reported or (mates[seat] < count and sights[mates[seat], other].sees)
-            sights[n, other].intel = is_reported
+    for n in range(count):
+        for other in range(n + 1 + first(lane), count, stride(lane)):
+            clear, smoky = False, False
+            if crew.alive[n] and crew.alive[other]:
+                x, y, z, to_x, to_y, to_z = crew.x[n], crew.y[n], crew.z[n], crew.x[other], crew.y[other], crew.z[other]
+                clear = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, scratch.line)
+            sights.open[n, other], sights.open[other, n] = clear, clear
+            if smoke and crew.alive[n] and crew.alive[other]:
+                smoky = smoke_between(n, other, scratch, rules, view)
+            sights.smoky[n, other], sights.smoky[other, n] = smoky, smoky
+
+
+@called
+def sense_alone(n: int, pack: int, crew: Any, viewer: Any, sights: Any, view: Any) -> None:
+    """`sensing.perceive` of one mech: fill its lines, and whom it senses by itself."""
+    line, sees, clear, smoky, distance = (
+        sights.line[n],
+        sights.sees[n],
+        sights.open[n],
+        sights.smoky[n],
+        sights.distance[n],
+    )
+    painted, alive, red, finds = crew.painted[pack], crew.alive[n], crew.is_red[n], viewer.finds_painted
+    sight_vox, radar_vox, everyone = view.sight_range_vox, viewer.radar_vox, view.sees_all
+    for other in range(padded(line.shape[0])):
+        line[other] = clear[other] & (not smoky[other]) & (distance[other] <= sight_vox)
+    for other in range(padded(line.shape[0])):
+        hot = crew.glows[other] & (crew.is_red[other] != red) & (not smoky[other])
+        sensed = everyone | line[other] | (distance[other] <= radar_vox) | (finds & painted[other]) | hot
+        sees[other] = alive & crew.alive[other] & sensed
+    sees[n] = False
+
+
+@called
+def hear_of(n: int, pack: int, mates: Any, crew: Any, sights: Any) -> None:
+    """Fill of whom packmates tell one mech."""
+    sees, intel, painted, red, alive = (
+        sights.sees[n],
+        sights.intel[n],
+        crew.painted[pack],
+        crew.is_red[n],
+        crew.alive[n],
+    )
+    for other in range(padded(intel.shape[0])):
+        intel[other] = painted[other]
+    for seat in range(mates.shape[0]):
+        if mates[seat] < sights.sees.shape[0]:
+            reported = sights.sees[mates[seat]]
+            for other in range(padded(intel.shape[0])):
+                intel[other] |= reported[other]
+    for other in range(padded(intel.shape[0])):
+        intel[other] &= alive & crew.alive[other] & (crew.is_red[other] != red) & (not sees[other])
+
+
+@called
+def perceive(crew: Any, viewers: Any, sights: Any, hulls: Any, cockpits: Any, view: Any, lane: Any) -> None:
+    """Fill who senses whom, and of whom packmates tell."""
+    for n in range(first(lane), viewers.shape[0], stride(lane)):
+        sense_alone(n, hulls[n].pack, crew, viewers[n], sights, view)
+    wait(lane)
+    for n in range(first(lane), viewers.shape[0], stride(lane)):
+        hear_of(n, hulls[n].pack, cockpits[n].pack_slot, crew, sights)
 
 
 @called
@@ -135,64 +236,83 @@ def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view:
 
 
 @called
-def insert(other: int, key: Any, away: Any, count: int, ranking: Any) -> None:
-    """Put a mech that is so far away in its place among `count` others of a `ranking` by key, then distance, then
-    index."""
-    index = count
-    while index > 0:
-        previous = ranking[index - 1]
-        if not ((key < previous.key) | ((key == previous.key) & (away < previous.away))):
-            break
-        current = ranking[index]
-        current.mech, current.key, current.away = previous.mech, previous.key, previous.away
-        index -= 1
-    ranking[index].mech, ranking[index].key, ranking[index].away = other, key, away
+def list_others(n: int, scratch: Any, hulls: Any, view: Any) -> Any:
+    """Fill `ranking` with whom a cockpit may show; returns how many are sensed and how many are in all."""
+    mechs, order, sees, intel = (
+        scratch.records.mechs,
+        scratch.orders[n],
+        scratch.sights.sees[n],
+        scratch.sights.intel[n],
+    )
+    ranking, crew, count, visual = scratch.ranking, scratch.crew, 0, 0
+    for other in range(mechs.shape[0]):
+        hostile = crew.is_red[other] != crew.is_red[n]
+        is_shown = sees[other] & (hostile | (not order.hostile_only))
+        ranking.who[count] = other
+        ranking.key[count] = sort_key(other, hostile, mechs, hulls, order, view) if is_shown else view.intel
+        ranking.away[count] = scratch.sights.distance[n, other]
+        visual += is_shown
+        count += is_shown | intel[other]
+    for index in range(count, padded(count)):
+        ranking.key[index] = INFINITY
+    return visual, count
+
+
+@called
+def rank(index: int, count: int, ranking: Any) -> Any:
+    """How many of those listed come before one of them, by key, then distance, then index."""
+    key, away, before = ranking.key[index], ranking.away[index], np.int32(0)
+    for other in range(padded(count)):
+        nearer = (ranking.away[other] < away) | ((ranking.away[other] == away) & (np.int32(other) < np.int32(index)))
+        before += np.int32((ranking.key[other] < key) | ((ranking.key[other] == key) & nearer))
+    return before
 
 
 @called
 def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, focus_slots: Any) -> Any:
     """`contacts.contact_slots` of one cockpit: fills `shown [C]` and `focus_slots`; returns how many are."""
-    mechs, ranking, sights, order = scratch.records.mechs, scratch.ranking, scratch.sights, scratch.orders[n]
-    hulls, cockpit, view = tables.hulls, views.cockpits[n], views.numbers[0]
-    count, visual, reported = 0, 0, 0
-    for other in range(mechs.shape[0]):
-        hostile = hulls[other].is_red != hulls[n].is_red
-        if sights[n, other].sees and (hostile or not order.hostile_only):
-            key = sort_key(other, hostile, mechs, hulls, order, view)
-            insert(other, key, sights[n, other].distance, count, ranking)
-            count, visual = count + 1, visual + 1
-        elif sights[n, other].intel:
-            insert(other, view.intel, sights[n, other].distance, count, ranking)
-            count, reported = count + 1, reported + 1
+    ranking, crew, cockpit = scratch.ranking, scratch.crew, views.cockpits[n]
+    visual, count = list_others(n, scratch, tables.hulls, views.numbers[0])
     num_visual = min(visual, cockpit.visual_slots)
-    count = min(num_visual + min(reported, cockpit.intel_slots), slots.shape[0])
-    for slot in range(count):
-        other = ranking[slot if slot < num_visual else slot - num_visual + visual].mech
-        slots[slot] = other
-        if slot < focus_slots.shape[0] and hulls[other].is_red != hulls[n].is_red:
-            focus_slots[slot] = other
-    return count
+    shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
+    for index in range(count):
+        slot, other = rank(index, count, ranking), ranking.who[index]
+        if slot >= visual:
+            slot += num_visual - visual
+        elif slot >= num_visual:
+            continue
+        if slot < shown:
+            slots[slot] = other
+            if slot < focus_slots.shape[0] and crew.is_red[other] != crew.is_red[n]:
+                focus_slots[slot] = other
+    return shown
 
 
 @called
-def is_targeted(n: int, mechs: Any, sights: Any, hulls: Any, view: Any) -> Any:
+def is_targeted(n: int, scratch: Any, view: Any) -> Any:
     """`ego.is_targeted` of one mech."""
-    for other in range(mechs.shape[0]):
-        is_near = sights[n, other].line and sights[n, other].distance <= view.targeted_vox
-        if is_near and mechs[other].hp > ZERO and hulls[other].is_red != hulls[n].is_red:
-            return True
-    return False
+    crew, line, distance, targeted = scratch.crew, scratch.sights.line[n], scratch.sights.distance[n], False
+    red, targeted_vox = crew.is_red[n], view.targeted_vox
+    for other in range(padded(line.shape[0])):
+        targeted |= line[other] & (distance[other] <= targeted_vox) & (crew.is_red[other] != red) & crew.alive[other]
+    return targeted
 
 
 @called
-def hear(n: int, mechs: Any, viewers: Any, sights: Any, row: Any, first: int, view: Any) -> None:
+def hear(n: int, mech: Any, scratch: Any, row: Any, first: int, view: Any) -> None:
     """`sensing.hear` of one mech, into four columns from `first` on: ahead, left, behind, right."""
+    crew, ranking, distance, clear = scratch.crew, scratch.ranking, scratch.sights.distance[n], scratch.sights.open[n]
+    muffled = view.muffled_noise
+    for other in range(padded(distance.shape[0])):
+        cover = ONE if clear[other] else muffled
+        ranking.loud[other] = on_grid(loudness(crew.noise[other], distance[other], cover, ONE))
+    ranking.loud[n] = 0.0
+    x, y, cos, sin = mech.pos[0], mech.pos[1], mech.facing[0], mech.facing[1]
+    for other in range(padded(distance.shape[0])):
+        ranking.ahead[other], ranking.left[other] = into_frame(crew.x[other] - x, crew.y[other] - y, cos, sin)
     ahead_sum, left_sum, behind_sum, right_sum = 0.0, 0.0, 0.0, 0.0
-    for other in range(mechs.shape[0]):
-        mech, peer, sight = mechs[n], mechs[other], sights[n, other]
-        distance, noise = sight.distance, viewers[other].noise if other != n else ZERO
-        level = on_grid(loudness(noise, distance, ONE if sight.open else view.muffled_noise, ONE))
-        ahead, left = body_frame(peer.pos[0] - mech.pos[0], peer.pos[1] - mech.pos[1], mech)
+    for other in range(scratch.viewers.shape[0]):
+        level, ahead, left = ranking.loud[other], ranking.ahead[other], ranking.left[other]
         # Without branches, which no processor could predict.
         is_lengthwise, is_ahead, is_left = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO
         ahead_sum += level if is_lengthwise & is_ahead else 0.0

@@ -13,7 +13,8 @@ from torch import Tensor
 from echelon.env.blocks import Blocks
 from echelon.env.loops.cockpit import surroundings
 from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, decision_loop
-from echelon.env.loops.records import RANK, SIGHT, VIEWER, build_view_tables
+from echelon.env.loops.perception import perception_scratch
+from echelon.env.loops.records import VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
@@ -22,6 +23,7 @@ from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
 from echelon.runtime.jit import array, shared, tensor
 from echelon.sim.loops.log import empty_log, substeps_of
+from echelon.sim.loops.movement import boxes_scratch
 from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
 from echelon.sim.loops.sight import line_scratch
@@ -88,6 +90,8 @@ class Loops:
         arguments = actions, before, after, own, fields, self.tables, self.views
         self._loop(plays, arguments, streams, spans, log)
         tensors = {name: tensor(values) for name, values in streams._asdict().items()}
+        side = layout.LOCAL_MAP_CELLS
+        tensors["local_map"] = tensors["local_map"].unflatten(-1, (side, side))
         state = state_of(after, state, **{name: tensor(values) for name, values in updated.items()})
         return state, add_orders(state, tensors, self.game)
 
@@ -124,7 +128,7 @@ class Loops:
             squad_mask=empty("squad_mask", squad, dtype=np.bool_),
             ego=empty("ego", layout.width(layout.EGO)),
             comms=empty("comms", layout.PACK_SIZE, comm_dim),
-            local_map=empty("local_map", side, side),
+            local_map=empty("local_map", side * side),
             contact_mechs=empty("contact_mechs", contacts, dtype=np.int64),
             clear_lines=empty("clear_lines", count, dtype=np.bool_),
         )
@@ -143,14 +147,18 @@ class Loops:
             "pulls": (PULL, (count * weapons,)),
             "impacts": (IMPACT, (slots,)),
             "viewers": (VIEWER, (count,)),
-            "sights": (SIGHT, (count, count)),
-            "ranking": (RANK, (count,)),
         }
 
     def _scratch_arrays(self) -> dict[str, Any]:
-        """What else is in `Scratch`: named tuples of arrays."""
-        line = line_scratch(self.game.config.world.longest_side)
-        return {"line": line, "around": surroundings(layout.LOCAL_MAP_CELLS)}
+        """What else is in `Scratch`: arrays, and named tuples of them."""
+        roster = self.game.roster
+        return {
+            "lines": np.zeros(roster.num_mechs**2, np.int8),
+            "boxes": boxes_scratch(roster.num_mechs),
+            **perception_scratch(roster.num_mechs, roster.num_packs),
+            "line": line_scratch(self.game.config.world.longest_side),
+            "around": surroundings(layout.LOCAL_MAP_CELLS),
+        }
 
     def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
         """`outcome.final_statistics`, worked out for the battles that are done only."""

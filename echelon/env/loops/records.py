@@ -15,13 +15,8 @@ from echelon.sim.loops.records import record
 from echelon.sim.loops.tables import filled
 from echelon.sim.model import SimModel
 
-SIGHT = record(floats="distance", flags="open smoky line sees intel")
-"""What the mech of the row knows of that of the column; see `sensing.Senses`."""
-VIEWER = record(floats="quality jam noise radar_vox path:2 path_length", flags="finds_painted glows")
-"""Sensors, noise and emissions of a mech; `path` is the direction of the way to the zone,
-`path_length` how long it is, vox."""
-RANK = record(floats="key away", longs="mech")
-"""A mech in a list by key, then distance."""
+VIEWER = record(floats="quality jam radar_vox path:2 path_length", flags="finds_painted")
+"""Sensors of a mech; `path` is the direction of the way to the zone, `path_length` how long it is, vox."""
 VIEW = record(
     floats="sight_range_vox radar_range_vox bloom_heat muffled_noise noise_scale friends intel heaviest"
     " speed_scale quarter_turn longest targeted_vox critical_heat zone_ceiling_vox longest_path"

@@ -5,26 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.runtime.jit import ONE, ZERO, called
-from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
+from echelon.sim.loops.arithmetic import stream_key, uniform
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, find_targets, free_slot, launch, mark, pay, pull
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import keep
 from echelon.sim.loops.movement import find_neighbours, go, steer
-from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand, standing_on
+from echelon.sim.loops.upkeep import burn, cool, count_down, forget_ground, is_shut_down, look_down, stand
 from echelon.sim.loops.wrecks import lay_one, next_wreck
 
 
 @called
-def begin(mechs: Any, pairs: Any, lane: Any) -> None:
-    """Work out what a substep takes for known."""
+def begin(mechs: Any, lane: Any) -> None:
+    """Work out what a substep takes for known, of records that hold another battle's."""
+    forget_ground(mechs, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
-        for other in range(mechs.shape[0]):
-            pairs[n, other].dealt = ZERO
-        update_heading(mech)
-        mech.is_hit = False
+        mech.is_hit, mech.is_harmed = False, False
         mech.damage_done = 0.0
         mech.assist_hp = 0.0
         mech.paint_damage = 0.0
@@ -39,7 +37,7 @@ def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any,
         clouds[slot].ttl = max(clouds[slot].ttl - 1, 0)
     # For all mechs in a row, as each waits for the memory of the ground.
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mechs[n].stands_on = standing_on(mechs[n], hulls[n], ground, rules)
+        look_down(mechs[n], hulls[n], ground, rules)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull = mechs[n], hulls[n]
         mech.priority = uniform(key, n)
@@ -79,14 +77,14 @@ def fire(scratch: Any, tables: Any) -> Any:
 
 
 @called
-def move(mechs: Any, tally: Any, pairs: Any, orders: Any, hulls: Any, ground: Any, rules: Any, lane: Any) -> None:
+def move(mechs: Any, tally: Any, boxes: Any, orders: Any, hulls: Any, ground: Any, rules: Any, lane: Any) -> None:
     """`movement.move` and `heat.count_shutdowns`."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        wades = standing_on(mechs[n], hulls[n], ground, rules) == rules.water
-        steer(mechs[n], hulls[n], orders[n], wades, rules)
-    find_neighbours(mechs, pairs, hulls, rules, lane)
+        look_down(mechs[n], hulls[n], ground, rules)
+        steer(mechs[n], hulls[n], orders[n], mechs[n].stands_on == rules.water, rules)
+    find_neighbours(mechs, boxes, hulls, rules, lane)
     for axis in range(3):
-        go(axis, mechs, pairs, hulls, ground.solid, rules, lane)
+        go(axis, mechs, boxes.neighbours, hulls, ground.solid, rules, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         if mech.hp > ZERO and not mech.was_shut_down and is_shut_down(mech, hulls[n]):
@@ -101,6 +99,7 @@ def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> N
         luck = uniform(stream_key(battle, rules.wreck_stream), mech)
         lay_one(mech, luck < hulls[mech].wreck_chance, mechs, hulls, ground)
         mechs[mech].wrecked = True
+        forget_ground(mechs, None)
 
 
 @called
@@ -109,7 +108,7 @@ def land(flew: int, scratch: Any, ground: Any, tables: Any) -> None:
     records, impacts, rules = scratch.records, scratch.impacts, tables.rules[0]
     strike(flew, scratch, ground.solid, tables)
     billow(impacts, flew, records.clouds, rules)
-    chip(impacts, flew, tables.slots, tables.weapons, ground, rules)
+    chip(impacts, flew, tables.slots, tables.weapons, records.mechs, ground, rules)
     apply(records.mechs, records.tally, records.paint, scratch.pairs, tables.hulls, rules)
 
 
@@ -129,13 +128,12 @@ def shoot(scratch: Any, ground: Any, tables: Any) -> Any:
 def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: Any, lane: Any) -> None:
     """`step.decide` of battle b of so many, in place; the order is that of `step.logged_substep`.
 
-    `scratch` holds its records, and `orders`, `pairs`, `pulls` and `impacts`, what is known within a substep; `log` is
-    room for what is written down, or None.
+    `scratch` holds its records, and what is known within a substep; `log` is room for what is written down, or None.
     """
     records, orders, pairs, impacts = scratch.records, scratch.orders, scratch.pairs, scratch.impacts
     mechs, rules, hulls, weapons, slots = records.mechs, tables.rules[0], tables.hulls, tables.weapons, tables.slots
     fired = 0
-    begin(mechs, pairs, lane)
+    begin(mechs, lane)
     for k in range(rules.decision_repeat):
         update_mechs(records, orders, hulls, ground, rules, lane)
         wait(lane)
@@ -153,9 +151,10 @@ def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: An
         if is_first(lane):
             fired = shoot(scratch, ground, tables)
         wait(lane)
-        move(mechs, records.tally, pairs, orders, hulls, ground, rules, lane)
+        move(mechs, records.tally, scratch.boxes, orders, hulls, ground, rules, lane)
         if is_first(lane):
             records.battles[0].tick += 1
         wait(lane)
         if log is not None and len(log.flew) > 0:
             keep(k * battles + b, flew, fired, scratch, weapons, log)
+    begin_damage(mechs, pairs, rules, lane)

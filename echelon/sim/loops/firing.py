@@ -39,11 +39,11 @@ def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
 
 
 @called
-def has_line(one: int, other: int, mechs: Any, clouds: Any, opaque: Any, pairs: Any, rules: Any) -> Any:
-    """`sight.enemy_lines` of one pair of living mechs; remembered in `pairs`."""
+def has_line(one: int, other: int, mechs: Any, clouds: Any, opaque: Any, lines: Any, rules: Any) -> Any:
+    """`sight.enemy_lines` of one pair of living mechs; remembered in `lines`."""
     first, second = min(one, other), max(one, other)
-    pair = pairs[first, second]
-    if pair.line < 0:
+    where = first * mechs.shape[0] + second
+    if lines[where] < 0:
         start, end = mechs[first].pos, mechs[second].pos
         clear = length_3(end[0] - start[0], end[1] - start[1], end[2] - start[2]) <= rules.line_vox
         if clear:
@@ -51,8 +51,8 @@ def has_line(one: int, other: int, mechs: Any, clouds: Any, opaque: Any, pairs: 
             clear = first_on_segment(opaque, x, y, z, end[0], end[1], end[2], planes, False, True) == INFINITY
         if clear and rules.smokes:
             clear = not is_smoky(mechs[first], mechs[second], clouds, rules)
-        pair.line = 1 if clear else 0
-    return pair.line == 1
+        lines[where] = 1 if clear else 0
+    return lines[where] == 1
 
 
 @called
@@ -86,13 +86,13 @@ def has_lock(shooter: int, target: int, away: Any, scratch: Any, opaque: Any, hu
         mech.quality, _ = jamming(shooter, mechs, hulls, scratch.orders, rules)
     by_paint = paint[target, hulls[shooter].pack].left > 0 and mech.quality >= rules.lock_quality
     is_near = away <= rules.sight_lock_vox
-    return by_paint or (is_near and has_line(shooter, target, mechs, clouds, opaque, scratch.pairs, rules))
+    return by_paint or (is_near and has_line(shooter, target, mechs, clouds, opaque, scratch.lines, rules))
 
 
 @called
 def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rules: Any) -> Any:
     """`designate` of one weapon of one mech: the index of its target, -1 for none."""
-    mechs, clouds, pairs = scratch.records.mechs, scratch.records.clouds, scratch.pairs
+    mechs, clouds, lines = scratch.records.mechs, scratch.records.clouds, scratch.lines
     mech, focus = mechs[shooter], scratch.orders[shooter].focus
     best, target = INFINITY, -1
     for other in range(mechs.shape[0]):
@@ -107,7 +107,7 @@ def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rul
         arc_cos = gun.focus_arc_cos if other == focus else gun.arc_cos
         if x * mech.facing[0] + y * mech.facing[1] < arc_cos * length_2(x, y):
             continue
-        if gun.needs_line and not has_line(shooter, other, mechs, clouds, opaque, pairs, rules):
+        if gun.needs_line and not has_line(shooter, other, mechs, clouds, opaque, lines, rules):
             continue
         if gun.needs_lock and not has_lock(shooter, other, distance, scratch, opaque, hulls, rules):
             continue
@@ -119,16 +119,14 @@ def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rul
 @called
 def find_targets(scratch: Any, opaque: Any, tables: Any, lane: Any) -> None:
     """Fill `aims`: the index of the mech that a weapon of a mech fires at, -1 for none, -2 where it does not fire."""
-    mechs, orders = scratch.records.mechs, scratch.orders
+    mechs, orders, lines = scratch.records.mechs, scratch.orders, scratch.lines
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
-    for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mechs[n].quality = -ONE
-        for other in range(mechs.shape[0]):
-            scratch.pairs[n, other].line = -1
+    for pair in range(first(lane), lines.shape[0], stride(lane)):
+        lines[pair] = -1
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
-        mech.fires = False
+        mech.quality, mech.fires = -ONE, False
         for weapon in range(weapons.shape[0]):
             gun = weapons[weapon]
             mech.aims[weapon] = -2

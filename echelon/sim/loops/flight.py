@@ -13,7 +13,7 @@ from echelon.sim.loops.arithmetic import SMALL, clamped, length_3, on_grid, posi
 from echelon.sim.loops.damage import harm, splash
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import clear_on_segment, first_on_segment
-from echelon.sim.loops.upkeep import is_running, material_at
+from echelon.sim.loops.upkeep import forget_ground, is_running, material_at
 
 homed = called(formulas.homed)
 
@@ -202,7 +202,7 @@ def total_bite(k: int, flew: int, x: int, y: int, z: int, impacts: Any, weapons:
 
 
 @called
-def bite(k: int, flew: int, impacts: Any, weapons: Any, ground: Any, rules: Any) -> None:
+def bite(k: int, flew: int, impacts: Any, weapons: Any, mechs: Any, ground: Any, rules: Any) -> None:
     """Damage the voxel that impact k hit, by all impacts on it, if k is the first of them."""
     x = bitten(impacts[k].point, impacts[k].direction, 0, rules)
     y = bitten(impacts[k].point, impacts[k].direction, 1, rules)
@@ -220,12 +220,13 @@ def bite(k: int, flew: int, impacts: Any, weapons: Any, ground: Any, rules: Any)
         ground.solid[y, x] &= ~bit
         ground.opaque[y, x] &= ~bit
         ground.rubble[y, x] &= ~bit
+        forget_ground(mechs, None)
     elif hp < INFINITY:
         ground.damage[z, y, x] = np.uint8(worn)
 
 
 @called
-def chip(impacts: Any, flew: int, slots: Any, weapons: Any, ground: Any, rules: Any) -> None:
+def chip(impacts: Any, flew: int, slots: Any, weapons: Any, mechs: Any, ground: Any, rules: Any) -> None:
     """`rubble.chip`."""
     if rules.destroys:
         for k in range(flew):
@@ -233,7 +234,7 @@ def chip(impacts: Any, flew: int, slots: Any, weapons: Any, ground: Any, rules: 
                 tear(impacts[k], slots[impacts[k].slot].planes, ground, rules)
         for k in range(flew):
             if impacts[k].on_voxel:
-                bite(k, flew, impacts, weapons, ground, rules)
+                bite(k, flew, impacts, weapons, mechs, ground, rules)
 
 
 @called

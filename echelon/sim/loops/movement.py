@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from echelon.runtime import geometry
-from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
+from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import clamped, update_heading, wrap_angle
 from echelon.sim.loops.lanes import first, stride, wait
@@ -16,6 +16,29 @@ from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 pace, turned, jet_heat = called(formulas.pace), called(formulas.turned), called(formulas.jet_heat)
 lift, climb_rate = called(formulas.lift), called(formulas.climb_rate)
 out_of_frame = called(geometry.out_of_frame)
+
+
+class Boxes(NamedTuple):
+    """Scratch memory for who is near whom, `[R]`: N mechs and room for whole vectors."""
+
+    x: Any
+    y: Any
+    z: Any
+    reach_x: Any
+    """How far a mech's hull may reach from where it is within a substep, -inf for the dead."""
+    reach_y: Any
+    reach_z: Any
+    near: Any
+    """bool."""
+    neighbours: Any
+    """[N, N] int32, the indices of a mech's `neighbours` first in its row."""
+
+
+def boxes_scratch(count: int) -> Boxes:
+    """For so many mechs."""
+    room = whole_vectors(count)
+    places = [np.zeros(room, np.float32) for _ in range(6)]
+    return Boxes._make([*places, np.zeros(room, np.bool_), np.zeros((count, count), np.int32)])
 
 
 @called
@@ -47,17 +70,23 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
 
 
 @called
-def meets_terrain(columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
-    """`hits_terrain` of one hull of half size `half [3]` at a position, in `columns [Y, X]`."""
+def meets_terrain(mech: Any, columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
+    """`hits_terrain` of a mech with a hull of half size `half [3]` at a position, in `columns [Y, X]`.
+
+    Most steps end above the same columns as the one before.
+    """
     top_y, top_x = columns.shape[0] - 1, columns.shape[1] - 1
     first, last = clamped(int(np.floor(z - half[2])), 30), clamped(int(np.ceil(z + half[2])) - 1, 30)
-    tall, bits = (1 << (last + 1)) - (1 << first), np.int32(0)
     first_x, last_x = clamped(int(np.floor(x - half[0])), top_x), clamped(int(np.ceil(x + half[0])) - 1, top_x)
     first_y, last_y = clamped(int(np.floor(y - half[1])), top_y), clamped(int(np.ceil(y + half[1])) - 1, top_y)
-    for row in range(first_y, last_y + 1):
-        for column in range(first_x, last_x + 1):
-            bits |= columns[row, column]
-    return bits & tall != 0
+    where = 1 + ((first_x * columns.shape[1] + last_x) * columns.shape[0] + first_y) * columns.shape[0] + last_y
+    if where != mech.columns:
+        bits = np.int32(0)
+        for row in range(first_y, last_y + 1):
+            for column in range(first_x, last_x + 1):
+                bits |= columns[row, column]
+        mech.columns, mech.column_bits = where, bits
+    return mech.column_bits & ((1 << (last + 1)) - (1 << first)) != 0
 
 
 @called
@@ -71,12 +100,12 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     mech.next_pos[1] = mech.pos[1]
     mech.next_pos[2] = mech.pos[2]
     mech.next_pos[axis] = inside
-    if meets_terrain(solid, mech.next_pos[0], mech.next_pos[1], mech.next_pos[2], hull.half_size):
+    if meets_terrain(mech, solid, mech.next_pos[0], mech.next_pos[1], mech.next_pos[2], hull.half_size):
         raised = mech.pos[2] + rules.step_up_vox
         fits = raised + hull.half_size[2] <= np.float32(rules.size[2])
         climbs = False
         if axis < 2 and abs(mech.vel[2]) < ONE and fits:
-            climbs = not meets_terrain(solid, mech.next_pos[0], mech.next_pos[1], raised, hull.half_size)
+            climbs = not meets_terrain(mech, solid, mech.next_pos[0], mech.next_pos[1], raised, hull.half_size)
         if climbs:
             mech.next_pos[2] = raised
             # Only terrain stops a climber, not the border.
@@ -87,30 +116,46 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
 
 
 @called
-def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any, lane: Any) -> None:
+def find_neighbours(mechs: Any, boxes: Any, hulls: Any, rules: Any, lane: Any) -> None:
     """Fill whom each mech may meet in this substep: the hulls that are alive and near it, in order.
 
     What two mechs may close in along an axis is bounded by their speeds and the two steps up, of `go` along x and along
     y, of the lower one; the vox more is for rounding.
     """
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mech, half = mechs[n], hulls[n].half_size
-        mech.neighbours = 0
-        for axis in range(3):
-            reach = half[axis] + abs(mech.vel[axis]) * rules.dt_s + rules.step_up_vox + HALF
-            mech.reach[axis] = reach if mech.hp > ZERO else -INFINITY
+        mech, half, slack = mechs[n], hulls[n].half_size, rules.step_up_vox + HALF
+        alive = mech.hp > ZERO
+        boxes.x[n], boxes.y[n], boxes.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
+        boxes.reach_x[n] = half[0] + abs(mech.vel[0]) * rules.dt_s + slack if alive else -INFINITY
+        boxes.reach_y[n] = half[1] + abs(mech.vel[1]) * rules.dt_s + slack if alive else -INFINITY
+        boxes.reach_z[n] = half[2] + abs(mech.vel[2]) * rules.dt_s + slack if alive else -INFINITY
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mech = mechs[n]
-        for other in range(mechs.shape[0]):
-            rival = mechs[other]
-            # Bitwise, for most pairs are far on some axis, and no processor can predict on which.
-            far_x = abs(mech.pos[0] - rival.pos[0]) > mech.reach[0] + rival.reach[0]
-            far_y = abs(mech.pos[1] - rival.pos[1]) > mech.reach[1] + rival.reach[1]
-            far_z = abs(mech.pos[2] - rival.pos[2]) > mech.reach[2] + rival.reach[2]
-            if not (far_x | far_y | far_z) and other != n:
-                pairs[n, mech.neighbours].neighbour = other
-                mech.neighbours += 1
+        meet_others(n, mechs.shape[0], mechs[n], boxes, boxes.neighbours[n])
+
+
+@called
+def meet_others(n: int, count: int, mech: Any, boxes: Any, neighbours: Any) -> None:
+    """Fill the neighbours of one mech; how far all are by vector instructions, then who is near."""
+    x, y, z, reach_x, reach_y, reach_z = (
+        boxes.x[n],
+        boxes.y[n],
+        boxes.z[n],
+        boxes.reach_x[n],
+        boxes.reach_y[n],
+        boxes.reach_z[n],
+    )
+    for other in range(padded(boxes.near.shape[0])):
+        near_x = abs(boxes.x[other] - x) <= boxes.reach_x[other] + reach_x
+        near_y = abs(boxes.y[other] - y) <= boxes.reach_y[other] + reach_y
+        near_z = abs(boxes.z[other] - z) <= boxes.reach_z[other] + reach_z
+        boxes.near[other] = near_x & near_y & near_z
+    boxes.near[n] = False
+    mech.neighbours = 0
+    for other in range(count):
+        if boxes.near[other]:
+            neighbours[mech.neighbours] = other
+            mech.neighbours += 1
 
 
 @called
@@ -124,11 +169,11 @@ def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
 
 
 @called
-def yields(n: int, mechs: Any, pairs: Any, hulls: Any) -> Any:
+def yields(n: int, mechs: Any, neighbours: Any, hulls: Any) -> Any:
     """`hits_hull` of one mech."""
     mech = mechs[n]
     for index in range(mech.neighbours):
-        other = pairs[n, index].neighbour
+        other = neighbours[n, index]
         rival = mechs[other]
         if overlaps(mech.next_pos, rival.pos, hulls[n].half_size, hulls[other].half_size):
             return True
@@ -140,14 +185,14 @@ def yields(n: int, mechs: Any, pairs: Any, hulls: Any) -> Any:
 
 
 @called
-def go(axis: int, mechs: Any, pairs: Any, hulls: Any, solid: Any, rules: Any, lane: Any) -> None:
+def go(axis: int, mechs: Any, neighbours: Any, hulls: Any, solid: Any, rules: Any, lane: Any) -> None:
     """`movement.go` of all mechs of a battle."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].hp > ZERO:
             choose(axis, mechs[n], hulls[n], solid, rules)
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, pairs, hulls)
+        mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, neighbours, hulls)
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from echelon.runtime.jit import array, called, tensor
-from echelon.sim.loops.lanes import first, stride, wait
+from echelon.sim.loops.lanes import first, stride
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
 
@@ -28,7 +28,7 @@ Parts = tuple[tuple[Any, ...], ...]
 
 
 class Records(NamedTuple):
-    """The records of one battle, and the memory that they all lie in."""
+    """The records of one battle."""
 
     battles: Any
     """[1] BATTLE."""
@@ -42,8 +42,6 @@ class Records(NamedTuple):
     """[S] SHOT."""
     clouds: Any
     """[C] CLOUD."""
-    whole: Any
-    """int64."""
 
 
 def fields_of(state: State) -> Parts:
@@ -85,17 +83,17 @@ def empty_records(fields: Parts) -> Records:
     records = [
         np.ndarray(part.shape, part.dtype, buffer, 8 * start) for part, start in zip(arrays, [0, *ends], strict=False)
     ]
-    return Records(**dict(zip(PARTS, records, strict=True)), whole=buffer)
+    return Records(*records)
 
 
 def copying(part: str, reads: bool) -> Callable[..., None]:
-    """A loop `copy(b, fields, records, lane)` from the fields of battle b to records that are zero, or back.
+    """A loop `copy(b, fields, records, lane)` from the fields of battle b to records, or back.
 
     numba knows the fields of a record by constant names only, so each has a line of its own. Some have more room in a
     record than a state uses.
     """
-    lines = ["def copy(b, fields, records, lane):", " for row in range(first(lane), records.shape[0], stride(lane)):"]
-    lines.append("  record = records[row]")
+    rows = "range(first(lane), records.shape[0], stride(lane))"
+    lines = ["def copy(b, fields, records, lane):", f" for row in {rows}:", "  record = records[row]"]
     for index, name in enumerate(FIELDS[part]):
         inner, indices = ("[k]", "b, row, k") if PARTS[part][name].shape else ("", "b, row")
         if inner:
@@ -125,9 +123,6 @@ write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds 
 @called
 def read(b: int, fields: Any, records: Any, lane: Any) -> None:
     """Set the records of a battle to what the fields of battle b are. `fields`, `records`: as in `Records`."""
-    for word in range(first(lane), records.whole.shape[0], stride(lane)):
-        records.whole[word] = 0
-    wait(lane)
     read_battles(b, fields[0], records.battles, lane)
     read_mechs(b, fields[1], records.mechs, lane)
     read_tally(b, fields[2], records.tally, lane)

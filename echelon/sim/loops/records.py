@@ -35,9 +35,10 @@ def record(
 
 
 MECH = record(
-    floats="pos:3 vel:3 yaw hp leg_hp heat stability hit_from:2 facing:2 priority next_pos:3 reach:3 quality"
+    floats="pos:3 vel:3 yaw hp leg_hp heat stability hit_from:2 facing:2 priority next_pos:3 quality"
     f" spent_heat suppress dealt_by:{W}",
-    ints=f"fallen suppressed under_fire neighbours stands_on cooldown:{T} aims:{W}",
+    ints=f"fallen suppressed under_fire neighbours stands_in stands_on column_bits cooldown:{T} aims:{W}",
+    longs="columns",
     flags="wrecked vents fires was_shut_down stopped stays is_hit is_harmed",
     doubles="hit_stability hit_heat from_x from_y splash_x splash_y damage_done assist_hp paint_damage"
     f" direct_by:{W} splash_by:{W}",
@@ -45,14 +46,15 @@ MECH = record(
 """A mech: `state.Mechs`, and what is known of it within a substep. Of the hits of a phase, as sums of
 `arithmetic.on_grid`: `hit_*`, `from_*` and `splash_*` (where they came from), hull damage by weapon of the enemy
 (`direct_by`, `splash_by`). `dealt_by` is `damage.Dealt.by_weapon`; `damage_done`, `assist_hp` and `paint_damage` are
-what it is credited with."""
+what it is credited with. What it knows of the ground, until that changes: the voxel that it stands in, counted from 1,
+and what that is made of (`stands_in`, `stands_on`), the `columns` that its hull was last looked up in, a number from 1
+on, and the bits that are set in any of them."""
 PAINT = record(ints="left weapon", longs="by marker")
 """A mech and a pack: substeps that paint is left, and by whom; within a substep, by whom when damage was dealt, -1
 for nobody, and the weapon that painted last."""
-PAIR = record(floats="dealt", doubles="direct splash legs", ints="line neighbour")
+PAIR = record(floats="dealt", doubles="direct splash legs")
 """Within a substep, what the mech of the column did to that of the row: hull damage by direct hits and by explosions,
-before paint, and leg damage, as sums of a phase, and `damage.Dealt.by_shooter`. And whether the mech of the row and a
-later one have a clear line, -1 where nobody has asked yet. In the first columns of a row stand its `neighbours`."""
+before paint, and leg damage, as sums of a phase, and `damage.Dealt.by_shooter`, which is 0 between decisions."""
 SHOT = record(floats="pos:3 vel:3", ints="ttl", longs="target", flags="downed")
 """A shot slot, and whether an AMS shoots the shot down in this substep."""
 CLOUD = record(floats="pos:3", ints="ttl")

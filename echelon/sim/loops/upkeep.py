@@ -9,6 +9,7 @@ import numpy as np
 from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import clamped, length_3, positive
+from echelon.sim.loops.lanes import first, stride
 
 ground_heat_per_s, ground_damage_per_s = called(formulas.ground_heat_per_s), called(formulas.ground_damage_per_s)
 emission_heat_per_s, unsteadiness = called(formulas.emission_heat_per_s), called(formulas.unsteadiness)
@@ -50,12 +51,25 @@ def material_at(x: int, y: int, z: int, ground: Any, rules: Any) -> Any:
 
 
 @called
-def standing_on(mech: Any, hull: Any, ground: Any, rules: Any) -> Any:
-    """`terrain.standing_on` of one mech."""
+def look_down(mech: Any, hull: Any, ground: Any, rules: Any) -> None:
+    """`terrain.standing_on` of one mech, looked up if it stands in another voxel than before or the ground changed."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
     z = clamped(int(np.floor(mech.pos[2] - hull.half_size[2])), rules.size[2] - 1)
-    return material_at(x, y, z, ground, rules)
+    voxel = 1 + (z * rules.size[1] + y) * rules.size[0] + x
+    if voxel != mech.stands_in:
+        mech.stands_in, mech.stands_on = voxel, material_at(x, y, z, ground, rules)
+
+
+@called
+def forget_ground(mechs: Any, lane: Any) -> None:
+    """Have mechs look up the ground again, for what is solid or rubble has changed.
+
+    Leaves that are shot away are no such change: nobody walks into them, and they are neither hot nor wet.
+    """
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
+        mechs[n].stands_in = 0
+        mechs[n].columns = 0
 
 
 @called
