@@ -21,28 +21,30 @@ from echelon.env.loops import observation, orders, perception, zone
 from echelon.env.loops.decision import BattleArrays, MapArrays, one_battle, one_map, one_shown
 from echelon.runtime.jit import OPTIONS, array
 from echelon.sim.loops import damage, decision, flight
+from echelon.sim.loops.arithmetic import update_heading
 from echelon.sim.loops.packing import fields_of, read
 from echelon.sim.loops.records import Ground
 from echelon.state import Terrain
 
 SUBSTEP = {
-    "update_mechs": "update_mechs(records, orders, hulls, ground, rules)",
+    "update_mechs": "update_mechs(records, orders, hulls, ground, rules, None)",
     "intercept": "intercept(records, slots, hulls, weapons, rules)",
-    "fly": "fly(records.shots, slots, weapons, scratch.impacts, mechs, hulls, ground.solid, rules)",
-    "begin_damage": "begin_damage(mechs, scratch.pairs, rules)",
+    "fly": "fly(records.shots, slots, weapons, scratch.impacts, mechs, hulls, ground.solid, rules, None)",
+    "begin_damage": "begin_damage(mechs, scratch.pairs, rules, None)",
     "apply": "apply(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "credit_paint": "credit_paint(mechs, tally, paint, scratch.pairs, hulls, rules)",
-    "fire": "fire(scratch, ground.opaque, tables)",
+    "fire": "find_targets(scratch, ground.opaque, tables, None); fire(scratch, tables)",
     "lay_wreck": "lay_wreck(battle, mechs, hulls, ground, rules)",
-    "move": "move(mechs, tally, scratch.boxes, orders, hulls, ground, rules)",
+    "move": "move(mechs, tally, scratch.boxes, orders, hulls, ground, rules, None)",
 }
-"""Calls of the systems of a substep. Strikes, clouds and holes are left out: they need the impacts of a flight."""
-PREPARED = "prepare_viewers(scratch, hulls, views.cockpits, rules, view); "
+"""Calls of the systems of a substep, with None for the lane. Strikes, clouds and holes are left out: they need the
+impacts of a flight."""
+PREPARED = "prepare_viewers(scratch, hulls, views.cockpits, rules, view, None); "
 ONCE = {
-    "decode": "decode(action, kept.focus_slots, orders, tally, hulls, at, rules)",
+    "decode": "decode(action, kept.focus_slots, orders, tally, hulls, at, rules, None)",
     "score": "score(battle, mechs, tally, hulls, field, view)",
-    "sense_pairs": PREPARED + "sense_pairs(ground.opaque, scratch, rules, view)",
-    "observe": "observe(kept, ground, field, scratch, tables, views, streams)",
+    "sense_pairs": PREPARED + "sense_pairs(ground.opaque, scratch, rules, view, None)",
+    "observe": "observe(kept, ground, field, scratch, tables, views, streams, None)",
 }
 """Calls of what a decision does once; `sense_pairs`, with what it asks of each mech, is a part of `observe`."""
 LOOP = """
@@ -51,7 +53,9 @@ def run(actions, before, own, maps, tables, views, scratch, shown):
     view, at, orders, records = views.numbers[0], views.action[0], scratch.orders, scratch.records
     battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
     for b in range(actions.shape[0]):
-        read(b, before, records)
+        read(b, before, records, None)
+        for n in range(mechs.shape[0]):
+            update_heading(mechs[n])
         action, kept = actions[b], one_battle(own, b)
         field, streams = one_map(maps, battle.map_id), one_shown(shown, b)
         now = kept.solid, kept.opaque, kept.rubble, kept.damage
@@ -65,6 +69,7 @@ def compiled_alone(call: str) -> Callable[..., None]:
     modules: tuple[Any, ...] = (damage, decision, flight, observation, orders, perception, zone)
     names = {name: value for module in modules for name, value in vars(module).items()}
     names |= {"Ground": Ground, "one_battle": one_battle, "one_map": one_map, "one_shown": one_shown, "read": read}
+    names |= {"update_heading": update_heading}
     exec(LOOP.format(call=call), names)
     loop: Callable[..., None] = numba.njit(**OPTIONS)(names["run"])
     return loop
