@@ -115,8 +115,8 @@ class Engine:
         self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
         self.first_look_dense: Callable[..., tuple[State, Observation]] = prepared(first_look)
 
-    def may_loop(self) -> bool:
-        """Whether loops can run here: while somebody traces the environment those of a GPU, an operation of torch."""
+    def can_run_loops(self) -> bool:
+        """Whether loops can run now: under torch.compile only those of a GPU, which are a custom operator."""
         return self.device.type != "cpu" or not torch.compiler.is_compiling()
 
     def run_eagerly(self) -> None:
@@ -135,7 +135,7 @@ class Engine:
 
     def first_look(self, state: State) -> tuple[State, Observation]:
         """What is observed of battles at their first moment, and the state with the contact slots it showed."""
-        if self.loops is not None and self.may_loop():
+        if self.loops is not None and self.can_run_loops():
             return self.loops.observe(state, self.game.maps)
         return self.first_look_dense(state, self.game)
 
@@ -171,7 +171,7 @@ class Engine:
                 before, action = self.give(before, action, commands, self.game)
         # Nobody watches loops of a GPU.
         loops = self.loops if observer is None or self.device.type == "cpu" else None
-        if loops is not None and self.may_loop():
+        if loops is not None and self.can_run_loops():
             result = self.decide_in_loops(loops, before, action, observer, buffers)
         else:
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import torch
 
-from echelon.env.measurement import kept_measurement
+from echelon.env.measurement import load_measurement
 from echelon.runtime.compile import logger
 from echelon.runtime.device import can_compile
 from echelon.runtime.device_loops import has_device_loops
@@ -39,7 +39,7 @@ def form_of(device: torch.device, backend: Backend = "auto") -> Form:
 
 
 def without_loops(device: torch.device) -> Literal["graph", "eager"]:
-    """What `auto` means where there are no loops, or they are slower."""
+    """The form that `auto` takes where there are no loops, or they are slower."""
     # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
     return "eager" if device.type == "cpu" else "graph"
 
@@ -48,7 +48,7 @@ def prefers_loops(device: torch.device) -> bool:
     """Whether a measurement on this machine found the loops of a GPU equal to the dense form and faster."""
     if device.type == "cpu" or not has_device_loops():
         return False
-    measurement = kept_measurement(device)
+    measurement = load_measurement(device)
     return measurement is not None and measurement.prefers_loops
 
 

@@ -1,4 +1,4 @@
-"""Measures whether loops are the faster form of a decision on a device, and whether they play the same battles."""
+"""Measures whether loops are the faster form of a decision on a device, and whether they give the same bits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import needed_bytes
 from echelon.env.form import form_of, without_loops
-from echelon.env.measurement import Measurement, keep_measurement, measurement_file
+from echelon.env.measurement import Measurement, measurement_file, save_measurement
 from echelon.env.rehearsal import BATTLES, DECISIONS, crowded, decision_in_place, leaves, random_actions, with_actions
 from echelon.rules.config import EnvConfig
 from echelon.runtime.cuda_graphs import WARM_UPS
@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 def measure(device: torch.device) -> Measurement:
-    """Measure the loops of a device, and keep what is found for `auto`; minutes where nothing is compiled yet.
+    """Measure the loops of a device, and save the result for `auto`; takes minutes if nothing is compiled yet.
 
     Raises:
         ConfigError: there are no loops for this device.
@@ -34,28 +34,28 @@ def measure(device: torch.device) -> Measurement:
     config = EnvConfig.small() if device.type == "cpu" else EnvConfig.standard()
     file, other = measurement_file(device), form_of(device, without_loops(device))
     if file is not None:
-        # What may hold no longer, should this one fail.
+        # An earlier measurement may be wrong by now, should this one fail.
         file.unlink(missing_ok=True)
     is_equal = plays_equally(config, device)
     num_envs, maps = battles_to_time(config, device), None
-    players = {}
+    timers = {}
     for form in ("loops", other):
         env = EchelonEnv(config, num_envs, device, seed=0, maps=maps, backend=form)
-        maps, players[form] = env.game.maps, ready_player(env)
-    seconds: dict[str, list[float]] = {form: [] for form in players}
+        maps, timers[form] = env.game.maps, timed_rollout(env)
+    seconds: dict[str, list[float]] = {form: [] for form in timers}
     for _ in range(ROUNDS):
         # In turn, so that what else runs on the machine slows both.
-        for form, play in players.items():
-            seconds[form].append(play())
+        for form, timer in timers.items():
+            seconds[form].append(timer())
     agent_steps = DECISIONS * num_envs * config.num_mechs
-    loops_per_s, other_per_s = (agent_steps / sorted(seconds[form])[ROUNDS // 2] for form in players)
+    loops_per_s, other_per_s = (agent_steps / sorted(seconds[form])[ROUNDS // 2] for form in timers)
     measurement = Measurement(other, is_equal, loops_per_s, other_per_s)
-    keep_measurement(device, measurement)
+    save_measurement(device, measurement)
     return measurement
 
 
 def battles_to_time(config: EnvConfig, device: torch.device) -> int:
-    """`MOST_BATTLES` of a GPU, or the half of it as often as its free memory asks for; `BATTLES` of a CPU."""
+    """`MOST_BATTLES` of a GPU, halved until four times as many fit into its free memory; `BATTLES` of a CPU."""
     num_envs = BATTLES if device.type == "cpu" else MOST_BATTLES
     while num_envs > BATTLES and 4 * needed_bytes(config, num_envs, device) > free_memory(device):
         num_envs //= 2
@@ -87,9 +87,9 @@ def octets(tensor: Tensor) -> Tensor:
     return tensor.to(CPU).contiguous().view(torch.uint8)
 
 
-def ready_player(env: EchelonEnv) -> Callable[[], float]:
-    """What plays `DECISIONS` decisions of crowded battles, replayed where a device has graphs for that, and returns the
-    seconds that they and the restarts in them took."""
+def timed_rollout(env: EchelonEnv) -> Callable[[], float]:
+    """A function, warmed up, that plays `DECISIONS` decisions of crowded battles, as CUDA graphs on a GPU, and returns
+    the seconds that they and their restarts took."""
     actions = random_actions(env)
     decide, inputs = decision_in_place(env, actions[0])
 

@@ -1,6 +1,6 @@
-"""What `echelon doctor --measure` learnt of a device: whether loops play the same battles there, and how fast.
+"""The result of `echelon doctor --measure`: whether loops play the same battles on a device, and how fast.
 
-It is kept beside the loops, and says what `backend="auto"` means on a GPU.
+Its file lies in the cache of compiled loops, and decides what `backend="auto"` means on a GPU.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Loops on a device, beside the form that `auto` takes there without them."""
+    """Loops on a device compared with the form that `auto` takes without them."""
 
     other: str
-    """That form: `graph` or `eager`."""
+    """The form without loops: `graph` or `eager`."""
     is_equal: bool
     """Whether loops gave every bit of the dense form on a CPU."""
     loops_per_s: float
     """Agent-steps a second in loops."""
     other_per_s: float
-    """The same in the other form."""
+    """Agent-steps a second in the other form."""
 
     @property
     def prefers_loops(self) -> bool:
@@ -43,7 +43,7 @@ class Measurement:
 
     @property
     def line(self) -> str:
-        """For a reader."""
+        """The measurement in words, as the doctor prints it."""
         bits = "the bits of the dense form" if self.is_equal else "OTHER BITS than the dense form"
         return f"loops {self.loops_per_s:,.0f} agent-steps/s, {bits}; {self.other} {self.other_per_s:,.0f}"
 
@@ -58,33 +58,34 @@ CHECKS = {
 
 @functools.cache
 def sources() -> str:
-    """Hash of all that a decision is made of."""
+    """Hash of the source files that a decision depends on."""
     rooms = [PACKAGE / room for room in ("runtime", "rules", "world", "sim", "env")]
     return hash_of(sorted([PACKAGE / "state.py", *(file for room in rooms for file in room.glob("**/*.py"))]))
 
 
 def machine_of(device: torch.device) -> dict[str, str]:
-    """What a measurement is of."""
+    """Device, versions and sources that a measurement is valid for."""
     packages = {name: version_of(name) for name in ("numba", "numba-cuda", "triton")}
     torch_build = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda)}
     return {"device": f"{device.type} {processor_name(device)}", **torch_build, **packages, "sources": sources()}
 
 
 def measurement_file(device: torch.device) -> Path | None:
-    """Where the measurement of a device is kept, another for other versions and sources; None if it cannot be."""
+    """The file of a measurement, another for other versions and sources; None without a cache folder."""
     folder, words = cache_folder(), json.dumps(machine_of(device))
     return None if folder is None else folder / f"measured-{hashlib.sha256(words.encode()).hexdigest()[:16]}.json"
 
 
-def keep_measurement(device: torch.device, measurement: Measurement) -> None:
-    """Keep a measurement for `kept_measurement`, of every later process too."""
+def save_measurement(device: torch.device, measurement: Measurement) -> None:
+    """Write a measurement where `load_measurement` finds it, in later processes too."""
     file = measurement_file(device)
     if file is not None:
         write_whole(file, json_bytes({**machine_of(device), **dataclasses.asdict(measurement)}))
 
 
-def kept_measurement(device: torch.device) -> Measurement | None:
-    """The measurement of a device with these versions and sources; None, said in one line if its file is damaged."""
+def load_measurement(device: torch.device) -> Measurement | None:
+    """The measurement of a device with these versions and sources; None without one, with a warning if its file is
+    damaged."""
     file = measurement_file(device)
     if file is None or not file.exists():
         return None

@@ -9,7 +9,7 @@ import torch
 from echelon.env import form, measure, measurement, rehearsal
 from echelon.env.form import form_of
 from echelon.env.loops.play import Loops
-from echelon.env.measurement import Measurement, keep_measurement, kept_measurement, machine_of, measurement_file
+from echelon.env.measurement import Measurement, load_measurement, machine_of, measurement_file, save_measurement
 from echelon.pipelines.doctor import Doctor
 from echelon.rules.config import EnvConfig
 from echelon.runtime import device, jit
@@ -48,7 +48,7 @@ def short(monkeypatch):
 def test_the_doctor_measures_and_keeps_what_it_finds(short, capsys):
     Doctor(device="cpu", measure=True).run()
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("measured ")]
-    found = kept_measurement(CPU)
+    found = load_measurement(CPU)
     assert found.is_equal and found.other == "eager" and found.loops_per_s > 0 < found.other_per_s
     assert line.endswith(found.line) and "agent-steps/s, the bits of the dense form; eager " in line
 
@@ -69,7 +69,7 @@ def test_loops_with_another_bit_are_not_preferred_however_fast(short, monkeypatc
 
 @loops
 def test_a_measurement_that_fails_leaves_none_behind(short, monkeypatch):
-    keep_measurement(CPU, FASTER)
+    save_measurement(CPU, FASTER)
 
     def fault(*arguments):
         raise RuntimeError("no loops today")
@@ -77,32 +77,32 @@ def test_a_measurement_that_fails_leaves_none_behind(short, monkeypatch):
     monkeypatch.setattr(Loops, "play", fault)
     with pytest.raises(RuntimeError):
         measure.measure(CPU)
-    assert kept_measurement(CPU) is None
+    assert load_measurement(CPU) is None
 
 
 def test_auto_takes_the_loops_of_a_gpu_only_where_they_were_equal_and_faster(gpu, monkeypatch):
     assert (form_of(GPU), form_of(GPU, "loops")) == ("graph", "loops")
     for changes, expected in (({}, "loops"), ({"is_equal": False}, "graph"), ({"other_per_s": 2e6}, "graph")):
-        keep_measurement(GPU, dataclasses.replace(FASTER, **changes))
+        save_measurement(GPU, dataclasses.replace(FASTER, **changes))
         assert (form_of(GPU), form_of(GPU, "graph"), form_of(GPU, "eager")) == (expected, "graph", "eager")
-    keep_measurement(GPU, FASTER)
+    save_measurement(GPU, FASTER)
     monkeypatch.setattr(form, "has_device_loops", lambda: False)
     assert form_of(GPU) == "graph"
 
 
 def test_a_cpu_does_not_ask(monkeypatch):
-    monkeypatch.setattr(form, "kept_measurement", lambda device: pytest.fail("asked"))
+    monkeypatch.setattr(form, "load_measurement", lambda device: pytest.fail("asked"))
     assert form_of(CPU) == ("loops" if jit.HAS_LOOPS else "eager")
 
 
 @pytest.mark.parametrize("what", ["processor_name", "version_of", "sources"])
 def test_a_measurement_is_of_one_machine_its_versions_and_these_sources(gpu, monkeypatch, folder, what):
-    keep_measurement(GPU, FASTER)
+    save_measurement(GPU, FASTER)
     kept = measurement_file(GPU)
     monkeypatch.setattr(measurement, what, lambda *_: "another")
-    assert kept_measurement(GPU) is None and form_of(GPU) == "graph"
+    assert load_measurement(GPU) is None and form_of(GPU) == "graph"
     kept.rename(measurement_file(GPU))  # as if the hashes met
-    assert kept_measurement(GPU) is None
+    assert load_measurement(GPU) is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_measurement_is_of_one_machine_its_versions_and_these_sources(gpu, mon
     ],
 )
 def test_a_damaged_measurement_is_none_and_one_line_says_so(gpu, caplog, damage, says):
-    keep_measurement(GPU, FASTER)
+    save_measurement(GPU, FASTER)
     file = measurement_file(GPU)
     damaged = damage(file.read_text())
     assert damaged != file.read_text()
@@ -128,15 +128,15 @@ def test_a_damaged_measurement_is_none_and_one_line_says_so(gpu, caplog, damage,
 
 
 def test_a_file_names_the_machine(gpu):
-    keep_measurement(GPU, FASTER)
+    save_measurement(GPU, FASTER)
     told = json.loads(measurement_file(GPU).read_text())
     assert told == {**machine_of(GPU), **dataclasses.asdict(FASTER)} and told["device"] == "cuda A GPU"
 
 
 def test_nowhere_to_keep_it_is_no_measurement(gpu, monkeypatch):
     monkeypatch.setattr(measurement, "cache_folder", lambda: None)
-    keep_measurement(GPU, FASTER)
-    assert kept_measurement(GPU) is None and form_of(GPU) == "graph"
+    save_measurement(GPU, FASTER)
+    assert load_measurement(GPU) is None and form_of(GPU) == "graph"
 
 
 def test_battles_that_are_timed_fit_into_the_memory_of_a_gpu(monkeypatch):
