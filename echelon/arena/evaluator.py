@@ -76,6 +76,12 @@ def format_row(row: Mapping[str, Any]) -> str:
     )
 
 
+def panel_task(config: TrainConfig, opponents: tuple[str, ...]) -> Task:
+    """The held-out battles that a run judges its policies in, against these opponents."""
+    panel = Protocol(opponents, config.evaluation.battles, EVAL_SEED)
+    return Task("training", "the run's own panel", config.env, *current_versions(), held_out(config.env), panel)
+
+
 class Evaluator:
     """Evaluates a policy against the commanders of `EvalConfig.tiers` and the best policy so far.
 
@@ -106,8 +112,7 @@ class Evaluator:
             require(name not in (BEST, LEARNER), "EvalConfig.tiers", f"names other than {BEST} and {LEARNER}", name)
         commanders = {name: opponent_of(name, self.env, self.device) for name in names}
         self.opponents = {**commanders, BEST: self.best}
-        panel = Protocol(tuple(self.opponents), config.evaluation.battles, EVAL_SEED)
-        self.task = Task("training", "the run's own panel", config.env, *current_versions(), self.env, panel)
+        self.task = panel_task(config, tuple(self.opponents))
         self.arena = self._arena(config.evaluation.battles)
         self.path = folder / "evaluations.csv"
         self.table: CsvTable | None = None
