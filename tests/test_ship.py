@@ -59,11 +59,11 @@ def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
     for seed, name in ((1, "one"), (2, "other")):
         path = checkpoint_of(folder, seed, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
         args = ship.Args(str(path), name, "draws straws", "echelon-train", "abc", battles=2, device="cpu")
-        row, found = ship.ship(args), named_checkpoint(f"trained:{name}")
+        row, checkpoint = ship.ship(args), named_checkpoint(f"trained:{name}")
         assert (row.task, row.agent_steps, row.commit) == ("tests/brief-v1", seed, "abc")
         assert row.win_rates.keys() == set(PROTOCOL.opponents) and row.battles == 2
         assert (package / name / POLICY).read_bytes() == (path / POLICY).read_bytes(), "weights keep their hash"
-        assert found.provenance == met_in(BRIEF, ["self"])
+        assert checkpoint.provenance == met_in(BRIEF, ["self"])
     assert {path.name for path in package.iterdir()} == {shipped.TABLE, "one", "other"}
     rates = [policy.win_rate for policy in echelon.trained().values()]
     assert len(rates) == 2 and rates == sorted(rates, reverse=True)
@@ -79,28 +79,28 @@ def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_pa
         ship.ship(ship.Args(str(path), name, "draws straws", "echelon-train", "abc", battles=2, device="cpu"))
     monkeypatch.setattr(rate, "held_out", lambda name: name == "trained:stranger")
     args = rate.Args("tests/brief-v1", tmp_path_factory.mktemp("leagues") / "brief", seeds=2, arena=ArenaArgs("cpu"))
-    found = rate.rate(args)
+    ratings = rate.rate(args)
     tiers = {f"heuristic:{tier}" for tier in TIERS}
-    assert found.keys() == {"trained:one", "trained:other", *tiers} and sum(found.values()) == pytest.approx(
+    assert ratings.keys() == {"trained:one", "trained:other", *tiers} and sum(ratings.values()) == pytest.approx(
         7 * 1500, abs=1
     )
     rows = echelon.trained()
     assert {name: row.rating for name, row in rows.items()} == {
-        "one": found["trained:one"],
-        "other": found["trained:other"],
+        "one": ratings["trained:one"],
+        "other": ratings["trained:other"],
         "stranger": None,
     }
     rated = [row.rating for row in rows.values()]
     assert rated[2] is None and rated[0] >= rated[1], "the best stands first, who is not rated last"
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {row["name"] for row in printed[:-1]} == set(found) and {row["games"] for row in printed[:-1]} == {24}
-    assert all(row["points"].keys() == set(found) - {row["name"]} for row in printed[:-1])
+    assert {row["name"] for row in printed[:-1]} == set(ratings) and {row["games"] for row in printed[:-1]} == {24}
+    assert all(row["points"].keys() == set(ratings) - {row["name"]} for row in printed[:-1])
 
     monkeypatch.setattr(rate, "tournament", None)
-    assert rate.rate(args) == found, "a tournament that has ended is not played again"
+    assert rate.rate(args) == ratings, "a tournament that has ended is not played again"
     path = checkpoint_of(folder, 5, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
     ship.ship(ship.Args(str(path), "new", "draws straws", "echelon-train", "abc", battles=2, device="cpu"))
-    assert rate.rate(args).keys() == {"trained:new", *found}
+    assert rate.rate(args).keys() == {"trained:new", *ratings}
     with closing(Store(args.league)) as store:
         assert {standing.name: standing.games for standing in store.standings()} == {
             entry.name: 28 for entry in store.entries()
@@ -120,11 +120,11 @@ def test_a_smaller_tournament_puts_them_in_the_order_of_their_ratings(rate, tmp_
     rated = {f"trained:{name}": row.rating for name, row in echelon.trained().items() if row.task == task}
     rated = {name: rating for name, rating in rated.items() if rating is not None}
     monkeypatch.setattr(rate, "write_table", lambda rows: None)
-    found = rate.rate(rate.Args(task, tmp_path / "league", seeds=4, arena=ArenaArgs("cpu")))
-    assert {name for name in found if name.startswith("trained:")} == rated.keys()
+    ratings = rate.rate(rate.Args(task, tmp_path / "league", seeds=4, arena=ArenaArgs("cpu")))
+    assert {name for name in ratings if name.startswith("trained:")} == rated.keys()
     for better, worse in itertools.permutations(rated, 2):
-        assert rated[better] - rated[worse] < 200 or found[better] > found[worse], (better, worse)
-    assert min(found, key=found.__getitem__) in ("heuristic:trivial", "heuristic:easy")
+        assert rated[better] - rated[worse] < 200 or ratings[better] > ratings[worse], (better, worse)
+    assert min(ratings, key=ratings.__getitem__) in ("heuristic:trivial", "heuristic:easy")
 
 
 def test_what_cannot_be_shipped_is_refused_before_it_is_judged(ship, package, tmp_path_factory, monkeypatch):

@@ -35,12 +35,12 @@ def without_compared(ptx):
 
 def main(capability, file):
     env = EchelonEnv(EnvConfig.small(), 2, CPU, 1, backend="eager")
-    given = []
+    kernel_arguments = []
     jit.shared = play.shared = torch.Tensor.detach
-    on_device.launch = lambda kernel, blocks, threads, device, *arguments: given.extend(arguments)
+    on_device.launch = lambda kernel, blocks, threads, device, *arguments: kernel_arguments.extend(arguments)
     loops = on_device.DeviceLoops(env.game, env.engine.blocks, CPU)
     loops.play(env.state, torch.zeros((2, *env.action_spec["blue", "action"].shape[1:])).repeat(1, 2, 1))
-    ptx = assemble(on_device.decision_kernel, [type_of(argument) for argument in given], capability)
+    ptx = assemble(on_device.decision_kernel, [type_of(argument) for argument in kernel_arguments], capability)
     if file:
         Path(file).write_text(ptx)
     head = ptx.partition(".visible .entry")[2].partition(")")[0]
@@ -49,7 +49,7 @@ def main(capability, file):
     print("operations:", *sorted(set(re.findall(r"\b[a-z][\w.]*\.f(?:16|32|64)\b[\w.]*", without_compared(ptx)))))
     print("parameters:", head.count(".param"))
     print("kinds:", *sorted(set(re.findall(r"\.param \.([bfsu]\d+)", head))))
-    print("words:", sum(1 for argument in given for _ in words(argument)))
+    print("words:", sum(1 for argument in kernel_arguments for _ in words(argument)))
     print("bytes of machine code:", len(code))
 
 

@@ -1,4 +1,4 @@
-"""The loops of a GPU, where there is none: their kernel in a simulator, and what NVIDIA's compilers make of it."""
+"""The loops of a GPU, where there is none: their kernel as plain Python, lane by lane, and what NVIDIA's compilers make of it."""
 
 import dataclasses
 import os
@@ -68,9 +68,9 @@ def test_records_begin_with_zeros_and_are_told_as_numba_holds_them():
 def test_constants_keep_their_bytes():
     table = np.zeros(2, PAIR)
     table["a"], table["b"] = 1.5, -3
-    there = to_device(table, CPU)
-    assert isinstance(there, DeviceRecords) and (there.kind, there.shape) == (PAIR, (2,))
-    assert there.memory.numpy().tobytes() == table.tobytes()
+    records = to_device(table, CPU)
+    assert isinstance(records, DeviceRecords) and (records.kind, records.shape) == (PAIR, (2,))
+    assert records.memory.numpy().tobytes() == table.tobytes()
 
 
 @runs
@@ -113,8 +113,8 @@ def test_a_barrier_that_is_missing_shows(barrier):
 @pytest.mark.long
 def test_a_graph_of_a_user_holds_them_as_one_operation():
     """`torch.compile(fullgraph=True)` of a decision, with the loops of a GPU."""
-    told = run("simulated_gpu.py", "8", "traced", NUMBA_DISABLE_JIT="1")
-    assert re.search(r"^\d{3,} tensors of 8 decisions equal, [1-9]\d* restarts", told), told
+    output = run("simulated_gpu.py", "8", "traced", NUMBA_DISABLE_JIT="1")
+    assert re.search(r"^\d{3,} tensors of 8 decisions equal, [1-9]\d* restarts", output), output
 
 
 @compiles
@@ -122,13 +122,13 @@ def test_a_graph_of_a_user_holds_them_as_one_operation():
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (12, 0)], ids=str)
 def test_kernels_round_as_a_cpu_does(capability):
     """What NVIDIA's compiler makes of a decision fuses nothing: each operation of floats is rounded to nearest."""
-    told = run("kernel_of_gpu.py", *map(str, capability))
-    found = dict(line.split(": ", 1) for line in told.splitlines())
-    operations = found["operations"].split()
+    output = run("kernel_of_gpu.py", *map(str, capability))
+    report = dict(line.split(": ", 1) for line in output.splitlines())
+    operations = report["operations"].split()
     arithmetic = {name for name in operations if name.split(".")[0] not in ("setp", "selp", "ld", "st", "mov", "cvt")}
     assert {"add.rn.f32", "mul.rn.f32", "div.rn.f32", "sqrt.rn.f32", "add.rn.f64", "mul.rn.f64"} <= arithmetic
     exact = re.compile(r"(add|sub|mul|div|sqrt)\.rn\.f(32|64)|(neg|abs)\.f(32|64)")
     assert {name for name in arithmetic if not exact.fullmatch(name)} == set()
     # Each argument is one word, in the order of `words`.
-    assert found["parameters"] == found["words"] and found["kinds"] == "u64"
-    assert int(found["bytes of machine code"]) > 50_000
+    assert report["parameters"] == report["words"] and report["kinds"] == "u64"
+    assert int(report["bytes of machine code"]) > 50_000

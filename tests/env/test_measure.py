@@ -48,9 +48,9 @@ def short(monkeypatch):
 def test_the_doctor_measures_and_keeps_what_it_finds(short, capsys):
     Doctor(device="cpu", measure=True).run()
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("measured ")]
-    found = load_measurement(CPU)
-    assert found.is_equal and found.other == "eager" and found.loops_per_s > 0 < found.other_per_s
-    assert line.endswith(found.line) and "agent-steps/s, the bits of the dense form; eager " in line
+    result = load_measurement(CPU)
+    assert result.is_equal and result.other == "eager" and result.loops_per_s > 0 < result.other_per_s
+    assert line.endswith(result.line) and "agent-steps/s, the bits of the dense form; eager " in line
 
 
 @loops
@@ -62,9 +62,9 @@ def test_loops_with_another_bit_are_not_preferred_however_fast(short, monkeypatc
         return state.replace(mechs=state.mechs.replace(heat=-state.mechs.heat * -1.0000001)), streams
 
     monkeypatch.setattr(Loops, "play", fault)
-    found = measure.measure(CPU)
-    assert not found.is_equal and "OTHER BITS" in found.line
-    assert not dataclasses.replace(found, loops_per_s=1e9).prefers_loops
+    result = measure.measure(CPU)
+    assert not result.is_equal and "OTHER BITS" in result.line
+    assert not dataclasses.replace(result, loops_per_s=1e9).prefers_loops
 
 
 @loops
@@ -98,10 +98,10 @@ def test_a_cpu_does_not_ask(monkeypatch):
 @pytest.mark.parametrize("what", ["processor_name", "version_of", "sources"])
 def test_a_measurement_is_of_one_machine_its_versions_and_these_sources(gpu, monkeypatch, folder, what):
     save_measurement(GPU, FASTER)
-    kept = measurement_file(GPU)
+    file = measurement_file(GPU)
     monkeypatch.setattr(measurement, what, lambda *_: "another")
     assert load_measurement(GPU) is None and form_of(GPU) == "graph"
-    kept.rename(measurement_file(GPU))  # as if the hashes met
+    file.rename(measurement_file(GPU))  # as if the hashes met
     assert load_measurement(GPU) is None
 
 
@@ -129,8 +129,8 @@ def test_a_damaged_measurement_is_none_and_one_line_says_so(gpu, caplog, damage,
 
 def test_a_file_names_the_machine(gpu):
     save_measurement(GPU, FASTER)
-    told = json.loads(measurement_file(GPU).read_text())
-    assert told == {**machine_of(GPU), **dataclasses.asdict(FASTER)} and told["device"] == "cuda A GPU"
+    stored = json.loads(measurement_file(GPU).read_text())
+    assert stored == {**machine_of(GPU), **dataclasses.asdict(FASTER)} and stored["device"] == "cuda A GPU"
 
 
 def test_nowhere_to_keep_it_is_no_measurement(gpu, monkeypatch):

@@ -68,10 +68,10 @@ def test_a_circle_is_cyclic_altogether_and_a_ladder_is_not():
 
 def test_chance_makes_as_much_of_a_cycle_as_is_told():
     chance, strength = torch.Generator().manual_seed(0), torch.linspace(1200, 1800, 8)
-    told = even([[*cyclic_share(*games_between(strength, 16, chance))] for _ in range(40)]).mean(0).tolist()
-    assert told[0] == pytest.approx(told[1], rel=0.15) and told[0] > 0.02
+    shares = even([[*cyclic_share(*games_between(strength, 16, chance))] for _ in range(40)]).mean(0).tolist()
+    assert shares[0] == pytest.approx(shares[1], rel=0.15) and shares[0] > 0.02
     more = even([[*cyclic_share(*games_between(strength, 64, chance))] for _ in range(10)]).mean(0).tolist()
-    assert more[0] < told[0] / 3
+    assert more[0] < shares[0] / 3
 
 
 def test_whoever_beats_all_is_the_whole_mixture():
