@@ -74,8 +74,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         maps: a pool made earlier for the same config and split, to share it between environments.
         backend: how a decision runs. `loops`: by numba, on a GPU by numba-cuda (the extra `gpu`). `graph`: graphs of
             torch.compile, which round otherwise. `eager`: by single operations, to the bit as loops. `auto`: what
-            `ECHELON_BACKEND` names, else loops on a CPU with numba, graph on a GPU, or loops where
-            `echelon doctor --measure` found them equal and faster, and eager elsewhere.
+            `ECHELON_BACKEND` names, else loops on a CPU with numba, eager without, graph or measured loops on a GPU.
         observer: watches every substep and decision, an `echelon.env.engine.StepObserver`; it changes nothing.
         info: whether `outcome` and `reward_terms` are there.
         extra_rewards: reward terms of the user's by name, mixed within the team as those of `RewardConfig` are.

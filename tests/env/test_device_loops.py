@@ -1,4 +1,4 @@
-"""The loops of a GPU, where there is none: their kernel as plain Python, lane by lane, and what NVIDIA's compilers make of it."""
+"""The loops of a GPU, where there is none: their kernel in plain Python, and what NVIDIA's compilers make of it."""
 
 import dataclasses
 import os
