@@ -55,7 +55,7 @@ def has_device_loops() -> bool:
 
 @dataclass(frozen=True)
 class DeviceRecords:
-    """DeviceRecords of a GPU: NumPy's arrays of them, as bytes."""
+    """An array of NumPy's records in the memory of a GPU, as bytes."""
 
     memory: Tensor
     """[bytes] uint8."""

@@ -40,8 +40,8 @@ one_set, one_crew, one_sights, one_ranking = (picking(kind) for kind in (Records
 
 
 @called
-def scratch_of(b: int, own: int, scratch: Any) -> Scratch:
-    """The scratch memory of battle b, and for what one mech at a time is worked out, that of one lane, `own`."""
+def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
+    """The scratch memory of battle b, and what each lane has of its own from a row of all lanes."""
     boxes, line, around = scratch.boxes, scratch.line, scratch.around
     places = boxes.x[b], boxes.y[b], boxes.z[b], boxes.reach_x[b], boxes.reach_y[b], boxes.reach_z[b]
     return Scratch(
@@ -49,15 +49,15 @@ def scratch_of(b: int, own: int, scratch: Any) -> Scratch:
         scratch.orders[b],
         scratch.pairs[b],
         scratch.lines[b],
-        Boxes(*places, boxes.near[own], boxes.neighbours[b]),
+        Boxes(*places, boxes.near[row], boxes.neighbours[b]),
         scratch.pulls[b],
         scratch.impacts[b],
         scratch.viewers[b],
         one_crew(scratch.crew, b),
         one_sights(scratch.sights, b),
-        one_ranking(scratch.ranking, own),
-        Line(line.counts, line.columns[own], line.bits[own]),
-        Surroundings(around.ahead, around.left, around.columns[own], around.outside[own]),
+        one_ranking(scratch.ranking, row),
+        Line(line.counts, line.columns[row], line.bits[row]),
+        Surroundings(around.ahead, around.left, around.columns[row], around.outside[row]),
     )
 
 

@@ -270,7 +270,7 @@ def rank(index: int, count: int, ranking: Any) -> Any:
 
 @called
 def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, focus_slots: Any) -> Any:
-    """`contacts.contact_slots` of one cockpit: fills `shown [C]` and `focus_slots`; returns how many are."""
+    """`contacts.contact_slots` of one cockpit: fills `slots [C]` and `focus_slots`; returns how many are shown."""
     ranking, crew, cockpit = scratch.ranking, scratch.crew, views.cockpits[n]
     visual, count = list_others(n, scratch, tables.hulls, views.numbers[0])
     num_visual = min(visual, cockpit.visual_slots)

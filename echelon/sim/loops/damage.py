@@ -17,7 +17,7 @@ knee_height, owed_to_paint = called(formulas.knee_height), called(formulas.owed_
 
 @called
 def begin_damage(mechs: Any, pairs: Any, rules: Any, lane: Any) -> None:
-    """Clear what was dealt in the substep before, if there was one, so that of all pairs nothing is told."""
+    """Clear what was dealt in the substep before, if there was one: all pairs then have dealt 0."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].is_harmed:
             mechs[n].is_harmed = False

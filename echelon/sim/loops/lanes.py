@@ -1,7 +1,8 @@
 """How the work on one battle is shared out to the lanes of a GPU's warp.
 
 A lane is a number from 0 to 31 there, and None on a CPU, where all work is one lane's: numba leaves out what the other
-case needs. What several lanes write to, the first one does alone, in the order of a CPU.
+case needs. Where several mechs or shots are written to, the first lane works alone, in the order of a CPU. Two lanes
+may write to one place only if both write the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Named tasks: what a name fixes, what is refused, and how a task gets a successor."""
 
 import dataclasses
+import hashlib
 import importlib.util
 import json
 import re
@@ -21,6 +22,8 @@ from echelon.runtime.errors import ConfigError
 
 SMALL = latest("small-5v5")
 PAGE = Path(__file__).parents[3] / "docs" / "TASKS.md"
+PUBLISHED = "4267b803fd3f01b748e9b89a7d3a07846316d8a6d21aa43ac53281cc94209e35"
+"""sha256 of the first eleven rows."""
 OWN = Task("lab/duel-v1", "one against one", EnvConfig(blue=("medium",), red=("medium",)), *current_versions())
 
 
@@ -51,12 +54,20 @@ def battles(row: dict) -> list[dict]:
     return [row["config"], row["evaluation"]]
 
 
-def test_no_edit_changes_a_published_task(program, registry, monkeypatch):
+def test_no_edit_changes_a_published_task(program, registry, monkeypatch, tmp_path):
     """`python docs/tasks.py` refuses a task that is another than its fingerprint tells."""
+    table = tmp_path / "tasks.jsonl"
+    table.write_bytes(TABLE.read_bytes())
     changed = dataclasses.replace(find_task(SMALL), protocol=Protocol(battles=2))
     monkeypatch.setitem(tasks._REGISTERED, SMALL, changed)
     with pytest.raises(ConfigError, match=f"fingerprint of {SMALL} must be .*, for good, got"):
-        program.main()
+        program.main(table)
+
+
+def test_rows_of_the_first_release_stay_what_they_are():
+    """With them their fingerprints, so that no edit of both passes. Successors are appended."""
+    published = b"".join(TABLE.read_bytes().splitlines(keepends=True)[:11])
+    assert hashlib.sha256(published).hexdigest() == PUBLISHED
 
 
 def test_the_page_says_what_each_task_tests():
