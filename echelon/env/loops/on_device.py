@@ -75,7 +75,7 @@ def decision_kernel(
 ) -> None:
     """`decision_loop` of all battles, `scratch [B, ...]`, a block of `lanes.LANES` threads each."""
     b, lane = cuda.blockIdx.x, cuda.threadIdx.x
-    own_scratch = scratch_of(b, b * cuda.blockDim.x + lane, scratch)
+    own_scratch = scratch_of(b, b * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
     play_one(b, plays, actions, before, after, own, maps, tables, views, own_scratch, shown, None, lane)
 
 
@@ -137,7 +137,7 @@ class DeviceLoops(Loops):
 
     def _of_battles(self, name: str, part: Any, batch: int) -> Any:
         """An array of one battle, or a named tuple of them, as tensors of so many battles, or of their lanes."""
-        if not isinstance(part, tuple):
+        if isinstance(part, np.ndarray):
             return torch.from_numpy(part).to(self.device).repeat(batch, *[1] * part.ndim)
         tensors = {}
         for field, values in part._asdict().items():
