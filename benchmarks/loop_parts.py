@@ -41,14 +41,14 @@ SUBSTEP = {
 impacts of a flight."""
 PREPARED = "prepare_viewers(scratch, hulls, views.cockpits, rules, view, None); "
 ONCE = {
-    "decode": "decode(action, kept.focus_slots, orders, tally, hulls, at, rules, None)",
+    "decode": "decode(action, arrays.focus_slots, orders, tally, hulls, at, rules, None)",
     "score": "score(battle, mechs, tally, hulls, field, view)",
     "sense_pairs": PREPARED + "sense_pairs(ground.opaque, scratch, rules, view, None)",
-    "observe": "observe(kept, ground, field, scratch, tables, views, streams, None)",
+    "observe": "observe(arrays, ground, field, scratch, tables, views, streams, None)",
 }
 """Calls of what a decision does once; `sense_pairs`, with what it asks of each mech, is a part of `observe`."""
 LOOP = """
-def run(actions, before, own, maps, tables, views, scratch, shown):
+def run(actions, before, rest, maps, tables, views, scratch, shown):
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
     view, at, orders, records = views.numbers[0], views.action[0], scratch.orders, scratch.records
     battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
@@ -56,9 +56,9 @@ def run(actions, before, own, maps, tables, views, scratch, shown):
         read(b, before, records, None)
         for n in range(mechs.shape[0]):
             update_heading(mechs[n])
-        action, kept = actions[b], one_battle(own, b)
+        action, arrays = actions[b], one_battle(rest, b)
         field, streams = one_map(maps, battle.map_id), one_shown(shown, b)
-        now = kept.solid, kept.opaque, kept.rubble, kept.damage
+        now = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
         ground = Ground(*now, field.material, field.solid, field.opaque, field.hazard)
         {call}
 """

@@ -128,7 +128,7 @@ def play_one(
     actions: Any,
     before: Any,
     after: Any,
-    own: BattleArrays,
+    rest: BattleArrays,
     maps: MapArrays,
     tables: Any,
     views: Any,
@@ -145,7 +145,7 @@ def play_one(
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         update_heading(mechs[n])
     wait(lane)
-    arrays, field, streams = one_battle(own, b), one_map(maps, battle.map_id), one_shown(shown, b)
+    arrays, field, streams = one_battle(rest, b), one_map(maps, battle.map_id), one_shown(shown, b)
     terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
     ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
     show_nothing(streams, lane)
@@ -170,7 +170,7 @@ def decision_loop(
     actions: Any,
     before: Any,
     after: Any,
-    own: BattleArrays,
+    rest: BattleArrays,
     maps: MapArrays,
     tables: Any,
     views: Any,
@@ -185,7 +185,7 @@ def decision_loop(
         battles: the first of them, and the one after the last.
         actions: `[B, N, D]` float32; what they tell of emissions and of sorting counts though nothing is played.
         before, after: fields of the state, as `packing.Parts`, that are read and written.
-        own: the rest of the state.
+        rest: the rest of the state.
         maps: M maps.
         tables, views: the constants.
         scratch: scratch memory.
@@ -193,4 +193,4 @@ def decision_loop(
         log: what happens in each substep is written down there, if it has room.
     """
     for b in range(battles[0], battles[1]):
-        play_one(b, plays, actions, before, after, own, maps, tables, views, scratch, shown, log, None)
+        play_one(b, plays, actions, before, after, rest, maps, tables, views, scratch, shown, log, None)

@@ -37,10 +37,12 @@ def listen(n: int, cockpit: Any, messages: Any, comms: Any) -> None:
 
 
 @called
-def observe(kept: Any, ground: Any, field: Any, scratch: Any, tables: Any, views: Any, streams: Any, lane: Any) -> None:
-    """Fill the streams of all cockpits of one battle, which are empty before, and `kept.focus_slots`."""
+def observe(
+    arrays: Any, ground: Any, field: Any, scratch: Any, tables: Any, views: Any, streams: Any, lane: Any
+) -> None:
+    """Fill the streams of all cockpits of one battle, which are empty before, and `arrays.focus_slots`."""
     rules, hulls, view, at, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.columns[0], views.cockpits
-    mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, kept.focus_slots
+    mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, arrays.focus_slots
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         for slot in range(focus_slots.shape[1]):
             focus_slots[n, slot] = -1
@@ -61,7 +63,7 @@ def observe(kept: Any, ground: Any, field: Any, scratch: Any, tables: Any, views
             streams.clear_lines[n, other] = scratch.sights.line[n, other]
         if mech.hp > ZERO:
             show_others(n, focus_slots[n], scratch, tables, views, streams)
-            listen(n, cockpits[n], kept.messages, streams.comms[n])
+            listen(n, cockpits[n], arrays.messages, streams.comms[n])
             body(mech, hull, cockpits[n], row, at.ego, rules, view)
             threats(n, scratch, tables, row, at.ego, view)
             zone(mech, hull, viewers[n], field, row, at.ego, rules, view)

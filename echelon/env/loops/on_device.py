@@ -66,7 +66,7 @@ def decision_kernel(
     actions: Any,
     before: Any,
     after: Any,
-    own: Any,
+    rest: Any,
     maps: Any,
     tables: Any,
     views: Any,
@@ -75,8 +75,8 @@ def decision_kernel(
 ) -> None:
     """`decision_loop` of all battles, `scratch [B, ...]`, a block of `lanes.LANES` threads each."""
     b, lane = cuda.blockIdx.x, cuda.threadIdx.x
-    own_scratch = scratch_of(b, b * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
-    play_one(b, plays, actions, before, after, own, maps, tables, views, own_scratch, shown, None, lane)
+    lane_scratch = scratch_of(b, b * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
+    play_one(b, plays, actions, before, after, rest, maps, tables, views, lane_scratch, shown, None, lane)
 
 
 class DeviceLoops(Loops):

@@ -68,7 +68,7 @@ class Sights(NamedTuple):
 class Ranking(NamedTuple):
     """Scratch memory for what a cockpit lists, `[R]`, in the order of indices."""
 
-    who: Any
+    mech: Any
     key: Any
     away: Any
     rise: Any
@@ -85,7 +85,7 @@ TYPES: dict[str, Any] = {
     **dict.fromkeys(("alive", "is_red", "glows", "hunted", "painted"), np.bool_),
     **dict.fromkeys(("open", "smoky", "line", "sees", "intel"), np.bool_),
     **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
-    "who": np.int64,
+    "mech": np.int64,
 }
 """Of fields of the three above that are not float32."""
 
@@ -248,7 +248,7 @@ def list_others(n: int, scratch: Any, hulls: Any, view: Any) -> Any:
     for other in range(mechs.shape[0]):
         hostile = crew.is_red[other] != crew.is_red[n]
         is_shown = sees[other] & (hostile | (not order.hostile_only))
-        ranking.who[count] = other
+        ranking.mech[count] = other
         ranking.key[count] = sort_key(other, hostile, mechs, hulls, order, view) if is_shown else view.intel
         ranking.away[count] = scratch.sights.distance[n, other]
         visual += is_shown
@@ -276,7 +276,7 @@ def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, foc
     num_visual = min(visual, cockpit.visual_slots)
     shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
     for index in range(count):
-        slot, other = rank(index, count, ranking), ranking.who[index]
+        slot, other = rank(index, count, ranking), ranking.mech[index]
         if slot >= visual:
             slot += num_visual - visual
         elif slot >= num_visual:
@@ -299,8 +299,8 @@ def is_targeted(n: int, scratch: Any, view: Any) -> Any:
 
 
 @called
-def hear(n: int, mech: Any, scratch: Any, row: Any, first: int, view: Any) -> None:
-    """`sensing.hear` of one mech, into four columns from `first` on: ahead, left, behind, right."""
+def hear(n: int, mech: Any, scratch: Any, row: Any, column: int, view: Any) -> None:
+    """`sensing.hear` of one mech, into four columns from `column` on: ahead, left, behind, right."""
     crew, ranking, distance, clear = scratch.crew, scratch.ranking, scratch.sights.distance[n], scratch.sights.open[n]
     muffled = view.muffled_noise
     for other in range(padded(distance.shape[0])):
@@ -319,7 +319,7 @@ def hear(n: int, mech: Any, scratch: Any, row: Any, first: int, view: Any) -> No
         behind_sum += level if is_lengthwise & (not is_ahead) else 0.0
         left_sum += level if (not is_lengthwise) & is_left else 0.0
         right_sum += level if not (is_lengthwise | is_left) else 0.0
-    row[first] = log1p(np.float32(ahead_sum)) / view.noise_scale
-    row[first + 1] = log1p(np.float32(left_sum)) / view.noise_scale
-    row[first + 2] = log1p(np.float32(behind_sum)) / view.noise_scale
-    row[first + 3] = log1p(np.float32(right_sum)) / view.noise_scale
+    row[column] = log1p(np.float32(ahead_sum)) / view.noise_scale
+    row[column + 1] = log1p(np.float32(left_sum)) / view.noise_scale
+    row[column + 2] = log1p(np.float32(behind_sum)) / view.noise_scale
+    row[column + 3] = log1p(np.float32(right_sum)) / view.noise_scale

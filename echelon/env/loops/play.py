@@ -86,8 +86,8 @@ class Loops:
         # Written to, so never a copy.
         ground = {name: shared(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
-        own = BattleArrays(**updated, **ground)
-        arguments = actions, before, after, own, fields, self.tables, self.views
+        rest = BattleArrays(**updated, **ground)
+        arguments = actions, before, after, rest, fields, self.tables, self.views
         self._loop(plays, arguments, streams, spans, log)
         tensors = {name: tensor(values) for name, values in streams._asdict().items()}
         side = layout.LOCAL_MAP_CELLS

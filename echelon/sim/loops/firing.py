@@ -41,18 +41,18 @@ def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
 @called
 def has_line(one: int, other: int, mechs: Any, clouds: Any, opaque: Any, lines: Any, rules: Any) -> Any:
     """`sight.enemy_lines` of one pair of living mechs; remembered in `lines`."""
-    first, second = min(one, other), max(one, other)
-    where = first * mechs.shape[0] + second
-    if lines[where] < 0:
-        start, end = mechs[first].pos, mechs[second].pos
+    low, high = min(one, other), max(one, other)
+    pair = low * mechs.shape[0] + high
+    if lines[pair] < 0:
+        start, end = mechs[low].pos, mechs[high].pos
         clear = length_3(end[0] - start[0], end[1] - start[1], end[2] - start[2]) <= rules.line_vox
         if clear:
             x, y, z, planes = start[0], start[1], start[2], rules.sight_planes
             clear = first_on_segment(opaque, x, y, z, end[0], end[1], end[2], planes, False, True) == INFINITY
         if clear and rules.smokes:
-            clear = not is_smoky(mechs[first], mechs[second], clouds, rules)
-        lines[where] = 1 if clear else 0
-    return lines[where] == 1
+            clear = not is_smoky(mechs[low], mechs[high], clouds, rules)
+        lines[pair] = 1 if clear else 0
+    return lines[pair] == 1
 
 
 @called

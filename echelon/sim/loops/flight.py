@@ -159,8 +159,8 @@ def billow(impacts: Any, flew: int, clouds: Any, rules: Any) -> None:
     for k in range(flew):
         impact = impacts[k]
         if impact.ends and rules.smokes and rules.first_launching <= impact.slot < rules.last_launching:
-            first = (impact.slot - rules.first_launching) * rules.clouds_each
-            for slot in range(first, first + rules.clouds_each):
+            first_slot = (impact.slot - rules.first_launching) * rules.clouds_each
+            for slot in range(first_slot, first_slot + rules.clouds_each):
                 cloud = clouds[slot]
                 if cloud.ttl == 0:
                     cloud.pos[0], cloud.pos[1], cloud.pos[2] = impact.point[0], impact.point[1], impact.point[2]

@@ -44,11 +44,11 @@ def resting_bits(solid: Any, tall: Any) -> Any:
 
 
 @called
-def lay_one(who: int, stays_solid: Any, mechs: Any, hulls: Any, ground: Any) -> None:
+def lay_one(n: int, stays_solid: Any, mechs: Any, hulls: Any, ground: Any) -> None:
     """Fill the ground under a destroyed mech."""
-    mech, half = mechs[who], hulls[who].half_size
+    mech, half = mechs[n], hulls[n].half_size
     solid, opaque, rubble = ground.solid, ground.opaque, ground.rubble
-    tall = height_bits(mech.pos[2], hulls[who])
+    tall = height_bits(mech.pos[2], hulls[n])
     top_y, top_x = solid.shape[0] - 1, solid.shape[1] - 1
     for row in range(int(np.floor(mech.pos[1] - half[1])), int(np.ceil(mech.pos[1] + half[1]))):
         for column in range(int(np.floor(mech.pos[0] - half[0])), int(np.ceil(mech.pos[0] + half[0]))):
