@@ -8,11 +8,12 @@ A tournament that was stopped goes on; in one that has ended a policy that is ne
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tyro
 from ship import write_table
@@ -66,19 +67,20 @@ def rate(args: Args) -> dict[str, float]:
         for entry in [entry for entry in store.active() if not store.history(entry)]:
             rate_entry(arena, entry, args.seeds)
         labels = {entry.name: names.get(entry.id, entry.name.partition("@")[0]) for entry in store.entries()}
-        print_results(store, labels)
-        ratings = {labels[row["name"]]: row["refit"] for row in standing_rows(store)}
+        standings = standing_rows(store)
+        print_results(store, standings, labels)
+        ratings = {labels[row["name"]]: row["refit"] for row in standings}
     write_table([replace(row, rating=ratings.get(f"trained:{name}", row.rating)) for name, row in trained().items()])
     return ratings
 
 
-def print_results(store: Store, labels: Mapping[str, str]) -> None:
+def print_results(store: Store, standings: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> None:
     """A JSON line of every entry, best first, with its points against each other, then one of the whole."""
-    payoff, standings = compute_payoff(store), standing_rows(store)
+    payoff = compute_payoff(store)
     order = [payoff.names.index(row["name"]) for row in sorted(standings, key=lambda row: -row["refit"])]
-    shown = {row["name"]: row for row in standings}
+    by_name = {row["name"]: row for row in standings}
     for index in order:
-        row = shown[payoff.names[index]]
+        row = by_name[payoff.names[index]]
         points = {labels[payoff.names[other]]: payoff.share[index][other] for other in order if other != index}
         numbers = {"rating": row["refit"], "RD": row["RD"], "games": row["games"], "nash": row["nash"]}
         print(json.dumps({"name": labels[row["name"]], **numbers, "points": points}))

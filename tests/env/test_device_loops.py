@@ -21,6 +21,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import jit
 from echelon.runtime.device_loops import DeviceRecords, empty_device_records, has_device_loops, to_device, words
 from echelon.runtime.errors import ConfigError
+from echelon.sim.loops import lanes
 
 GPU, CPU = torch.device("cuda"), torch.device("cpu")
 HERE = Path(__file__).parent
@@ -56,6 +57,10 @@ def test_an_array_is_told_as_numba_holds_it():
     assert list(words((7, values))) == [7, 0, 0, 24, 4, values.data_ptr(), 2, 3, 4, 48, 16, 4]
     nobody = torch.empty((5, 0), dtype=torch.int64)
     assert list(words(nobody))[:5] == [0, 0, 0, 8, nobody.data_ptr()] and list(words(nobody))[5:7] == [5, 0]
+
+
+def test_lanes_are_as_far_apart_as_there_are_lanes():
+    assert getattr(lanes.stride, "py_func", lanes.stride)(0) == lanes.LANES
 
 
 def test_records_begin_with_zeros_and_are_told_as_numba_holds_them():

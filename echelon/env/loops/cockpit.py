@@ -157,7 +157,7 @@ def threats(n: int, scratch: Any, tables: Any, row: Any, at: Any, view: Any) -> 
     row[at.targeted] = ONE if is_targeted(n, scratch, view) else ZERO
     row[at.under_fire] = ONE if mech.under_fire > 0 else ZERO
     row[at.painted] = ONE if painted else ZERO
-    row[at.incoming_missile] = ONE if scratch.crew.hunted[n] else ZERO
+    row[at.incoming_missile] = ONE if scratch.by_mech.missile_target[n] else ZERO
     row[at.suppressed] = ONE if mech.suppressed > 0 else ZERO
     ahead, left = body_frame(mech.hit_from[0], mech.hit_from[1], mech)
     row[at.hit_from], row[at.hit_from + 1] = within(ahead, -ONE, ONE), within(left, -ONE, ONE)

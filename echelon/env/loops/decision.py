@@ -71,8 +71,8 @@ class Scratch(NamedTuple):
     """[S] IMPACT."""
     viewers: Any
     """[N] VIEWER."""
-    crew: Any
-    """A `perception.Crew`."""
+    by_mech: Any
+    """A `perception.MechArrays`."""
     sights: Any
     """`perception.Sights`."""
     ranking: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, pitch, settings, threats, zone
-from echelon.env.loops.perception import contact_slots, find_hunted, perceive, prepare_viewers, sense_pairs
+from echelon.env.loops.perception import contact_slots, find_missile_targets, perceive, prepare_viewers, sense_pairs
 from echelon.runtime.jit import ZERO, called
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 
@@ -49,11 +49,11 @@ def observe(
         find_way(mechs[n], viewers[n], field, rules)
     prepare_viewers(scratch, hulls, cockpits, rules, view, lane)
     if is_first(lane):
-        find_hunted(scratch.records.shots, tables.slots, tables.weapons, scratch.crew.hunted)
+        find_missile_targets(scratch.records.shots, tables.slots, tables.weapons, scratch.by_mech.missile_target)
     wait(lane)
     sense_pairs(ground.opaque, scratch, rules, view, lane)
     wait(lane)
-    perceive(scratch.crew, viewers, scratch.sights, hulls, cockpits, view, lane)
+    perceive(scratch.by_mech, viewers, scratch.sights, hulls, cockpits, view, lane)
     wait(lane)
     columns = ground.solid.reshape(ground.solid.size)
     for n in range(first(lane), mechs.shape[0], stride(lane)):

@@ -14,7 +14,7 @@ from torch import Tensor
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.loops.cockpit import Surroundings
 from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, play_one
-from echelon.env.loops.perception import Crew, Ranking, Sights
+from echelon.env.loops.perception import MechArrays, Ranking, Sights
 from echelon.env.loops.play import Loops
 from echelon.env.outcome import final_statistics
 from echelon.runtime.device_loops import DeviceRecords, empty_device_records, launch, to_device
@@ -36,7 +36,7 @@ OF_LANES = {
 """The parts of `Scratch` of which every lane has arrays of its own, and which."""
 CONSTANTS = {"line": ("counts",), "around": ("ahead", "left")}
 """The arrays that are never written to: all battles share them."""
-one_set, one_crew, one_sights, one_ranking = (picking(kind) for kind in (Records, Crew, Sights, Ranking))
+one_set, one_by_mech, one_sights, one_ranking = (picking(kind) for kind in (Records, MechArrays, Sights, Ranking))
 
 
 @called
@@ -53,7 +53,7 @@ def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
         scratch.pulls[b],
         scratch.impacts[b],
         scratch.viewers[b],
-        one_crew(scratch.crew, b),
+        one_by_mech(scratch.by_mech, b),
         one_sights(scratch.sights, b),
         one_ranking(scratch.ranking, row),
         Line(line.counts, line.columns[row], line.bits[row]),

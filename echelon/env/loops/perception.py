@@ -37,7 +37,7 @@ def body_frame(x: Any, y: Any, mech: Any) -> Any:
     return into_frame(x, y, mech.facing[0], mech.facing[1])
 
 
-class Crew(NamedTuple):
+class MechArrays(NamedTuple):
     """What is asked of all mechs in a row, side by side: `[R]`, N of them and room for whole vectors, of nobody."""
 
     x: Any
@@ -48,7 +48,7 @@ class Crew(NamedTuple):
     is_red: Any
     glows: Any
     """Seen from afar: it is hot, or it emits."""
-    hunted: Any
+    missile_target: Any
     """Missiles fly at it."""
     painted: Any
     """[P, R], by which pack."""
@@ -82,7 +82,7 @@ class Ranking(NamedTuple):
 
 
 TYPES: dict[str, Any] = {
-    **dict.fromkeys(("alive", "is_red", "glows", "hunted", "painted"), np.bool_),
+    **dict.fromkeys(("alive", "is_red", "glows", "missile_target", "painted"), np.bool_),
     **dict.fromkeys(("open", "smoky", "line", "sees", "intel"), np.bool_),
     **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
     "mech": np.int64,
@@ -91,88 +91,89 @@ TYPES: dict[str, Any] = {
 
 
 def perception_scratch(count: int, packs: int) -> dict[str, Any]:
-    """`crew`, `sights` and `ranking` for so many mechs and packs."""
+    """`by_mech`, `sights` and `ranking` for so many mechs and packs."""
     room = whole_vectors(count)
 
     def zeros(kind: Any, *shape: int) -> Any:
         return kind(*(np.zeros(shape, TYPES.get(name, np.float32)) for name in kind._fields))
 
-    crew = zeros(Crew, room)._replace(painted=np.zeros((packs, room), np.bool_))
-    return {"crew": crew, "sights": zeros(Sights, count, room), "ranking": zeros(Ranking, room)}
+    by_mech = zeros(MechArrays, room)._replace(painted=np.zeros((packs, room), np.bool_))
+    return {"by_mech": by_mech, "sights": zeros(Sights, count, room), "ranking": zeros(Ranking, room)}
 
 
 @called
 def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: Any, lane: Any) -> None:
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
     mechs, paint, viewers, orders = scratch.records.mechs, scratch.records.paint, scratch.viewers, scratch.orders
-    crew = scratch.crew
+    by_mech = scratch.by_mech
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
         viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
         loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
-        crew.noise[n] = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hull.noise_factor * loud
+        by_mech.noise[n] = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hull.noise_factor * loud
         viewer.radar_vox = view.radar_range_vox * viewer.quality * cockpits[n].sensor_factor
         viewer.finds_painted = viewer.quality >= rules.lock_quality
         emits = (order.ecm or order.eccm) and is_running(mech, hull)
-        crew.glows[n] = mech.heat > view.bloom_heat * hull.heat_cap or emits
-        crew.alive[n], crew.is_red[n] = mech.hp > ZERO, hull.is_red
-        crew.x[n], crew.y[n], crew.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
+        by_mech.glows[n] = mech.heat > view.bloom_heat * hull.heat_cap or emits
+        by_mech.alive[n], by_mech.is_red[n] = mech.hp > ZERO, hull.is_red
+        by_mech.x[n], by_mech.y[n], by_mech.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
         for pack in range(paint.shape[1]):
-            crew.painted[pack, n] = paint[n, pack].left > 0
+            by_mech.painted[pack, n] = paint[n, pack].left > 0
 
 
 @called
-def find_hunted(shots: Any, slots: Any, weapons: Any, hunted: Any) -> None:
+def find_missile_targets(shots: Any, slots: Any, weapons: Any, missile_target: Any) -> None:
     """`ego.is_missiles_target` of all mechs."""
-    for n in range(hunted.shape[0]):
-        hunted[n] = False
+    for n in range(missile_target.shape[0]):
+        missile_target[n] = False
     for slot in range(shots.shape[0]):
         shot = shots[slot]
         if shot.ttl > 0 and shot.target >= 0 and weapons[slots[slot].weapon].is_homing:
-            hunted[shot.target] = True
+            missile_target[shot.target] = True
 
 
 @called
-def measure(n: int, crew: Any, distance: Any) -> None:
+def fill_distances(n: int, by_mech: Any, distance: Any) -> None:
     """Fill how far the others are from a mech, `distance [R]`."""
-    x, y, z = crew.x[n], crew.y[n], crew.z[n]
+    x, y, z = by_mech.x[n], by_mech.y[n], by_mech.z[n]
     for other in range(padded(distance.shape[0])):
-        distance[other] = length_3(crew.x[other] - x, crew.y[other] - y, crew.z[other] - z)
+        distance[other] = length_3(by_mech.x[other] - x, by_mech.y[other] - y, by_mech.z[other] - z)
 
 
 @called
 def smoke_between(one: int, other: int, scratch: Any, rules: Any, view: Any) -> Any:
     """Whether a cloud lies between two living mechs, if somebody asks."""
-    crew, sights, mechs = scratch.crew, scratch.sights, scratch.records.mechs
+    by_mech, sights, mechs = scratch.by_mech, scratch.sights, scratch.records.mechs
     is_near = sights.open[one, other] and sights.distance[one, other] <= view.sight_range_vox
-    hot = (crew.glows[one] or crew.glows[other]) and crew.is_red[one] != crew.is_red[other]
+    hot = (by_mech.glows[one] or by_mech.glows[other]) and by_mech.is_red[one] != by_mech.is_red[other]
     return (is_near or hot) and is_smoky(mechs[one], mechs[other], scratch.records.clouds, rules)
 
 
 @called
 def sense_pairs(opaque: Any, scratch: Any, rules: Any, view: Any, lane: Any) -> None:
     """Fill what is between any two mechs."""
-    clouds, crew, sights, count = scratch.records.clouds, scratch.crew, scratch.sights, scratch.viewers.shape[0]
+    clouds, by_mech, sights, count = scratch.records.clouds, scratch.by_mech, scratch.sights, scratch.viewers.shape[0]
     smoke, flat = False, opaque.reshape(opaque.size)
     for slot in range(clouds.shape[0]):
         smoke = smoke or (rules.smokes and clouds[slot].ttl > 0)
     for n in range(first(lane), count, stride(lane)):
-        measure(n, crew, sights.distance[n])
+        fill_distances(n, by_mech, sights.distance[n])
     wait(lane)
     for n in range(count):
         for other in range(n + 1 + first(lane), count, stride(lane)):
             clear, smoky = False, False
-            if crew.alive[n] and crew.alive[other]:
-                x, y, z, to_x, to_y, to_z = crew.x[n], crew.y[n], crew.z[n], crew.x[other], crew.y[other], crew.z[other]
+            if by_mech.alive[n] and by_mech.alive[other]:
+                x, y, z = by_mech.x[n], by_mech.y[n], by_mech.z[n]
+                to_x, to_y, to_z = by_mech.x[other], by_mech.y[other], by_mech.z[other]
                 clear = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, scratch.line)
             sights.open[n, other], sights.open[other, n] = clear, clear
-            if smoke and crew.alive[n] and crew.alive[other]:
+            if smoke and by_mech.alive[n] and by_mech.alive[other]:
                 smoky = smoke_between(n, other, scratch, rules, view)
             sights.smoky[n, other], sights.smoky[other, n] = smoky, smoky
 
 
 @called
-def sense_alone(n: int, pack: int, crew: Any, viewer: Any, sights: Any, view: Any) -> None:
+def sense_directly(n: int, pack: int, by_mech: Any, viewer: Any, sights: Any, view: Any) -> None:
     """`sensing.perceive` of one mech: fill its lines, and whom it senses by itself."""
     line, sees, clear, smoky, distance = (
         sights.line[n],
@@ -181,26 +182,26 @@ def sense_alone(n: int, pack: int, crew: Any, viewer: Any, sights: Any, view: An
         sights.smoky[n],
         sights.distance[n],
     )
-    painted, alive, red, finds = crew.painted[pack], crew.alive[n], crew.is_red[n], viewer.finds_painted
+    painted, alive, red, finds = by_mech.painted[pack], by_mech.alive[n], by_mech.is_red[n], viewer.finds_painted
     sight_vox, radar_vox, everyone = view.sight_range_vox, viewer.radar_vox, view.sees_all
     for other in range(padded(line.shape[0])):
         line[other] = clear[other] & (not smoky[other]) & (distance[other] <= sight_vox)
     for other in range(padded(line.shape[0])):
-        hot = crew.glows[other] & (crew.is_red[other] != red) & (not smoky[other])
+        hot = by_mech.glows[other] & (by_mech.is_red[other] != red) & (not smoky[other])
         sensed = everyone | line[other] | (distance[other] <= radar_vox) | (finds & painted[other]) | hot
-        sees[other] = alive & crew.alive[other] & sensed
+        sees[other] = alive & by_mech.alive[other] & sensed
     sees[n] = False
 
 
 @called
-def hear_of(n: int, pack: int, mates: Any, crew: Any, sights: Any) -> None:
+def receive_reports(n: int, pack: int, mates: Any, by_mech: Any, sights: Any) -> None:
     """Fill of whom packmates tell one mech."""
     sees, intel, painted, red, alive = (
         sights.sees[n],
         sights.intel[n],
-        crew.painted[pack],
-        crew.is_red[n],
-        crew.alive[n],
+        by_mech.painted[pack],
+        by_mech.is_red[n],
+        by_mech.alive[n],
     )
     for other in range(padded(intel.shape[0])):
         intel[other] = painted[other]
@@ -210,17 +211,17 @@ def hear_of(n: int, pack: int, mates: Any, crew: Any, sights: Any) -> None:
             for other in range(padded(intel.shape[0])):
                 intel[other] |= reported[other]
     for other in range(padded(intel.shape[0])):
-        intel[other] &= alive & crew.alive[other] & (crew.is_red[other] != red) & (not sees[other])
+        intel[other] &= alive & by_mech.alive[other] & (by_mech.is_red[other] != red) & (not sees[other])
 
 
 @called
-def perceive(crew: Any, viewers: Any, sights: Any, hulls: Any, cockpits: Any, view: Any, lane: Any) -> None:
+def perceive(by_mech: Any, viewers: Any, sights: Any, hulls: Any, cockpits: Any, view: Any, lane: Any) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     for n in range(first(lane), viewers.shape[0], stride(lane)):
-        sense_alone(n, hulls[n].pack, crew, viewers[n], sights, view)
+        sense_directly(n, hulls[n].pack, by_mech, viewers[n], sights, view)
     wait(lane)
     for n in range(first(lane), viewers.shape[0], stride(lane)):
-        hear_of(n, hulls[n].pack, cockpits[n].pack_slot, crew, sights)
+        receive_reports(n, hulls[n].pack, cockpits[n].pack_slot, by_mech, sights)
 
 
 @called
@@ -244,9 +245,9 @@ def list_others(n: int, scratch: Any, hulls: Any, view: Any) -> Any:
         scratch.sights.sees[n],
         scratch.sights.intel[n],
     )
-    ranking, crew, count, visual = scratch.ranking, scratch.crew, 0, 0
+    ranking, by_mech, count, visual = scratch.ranking, scratch.by_mech, 0, 0
     for other in range(mechs.shape[0]):
-        hostile = crew.is_red[other] != crew.is_red[n]
+        hostile = by_mech.is_red[other] != by_mech.is_red[n]
         is_shown = sees[other] & (hostile | (not order.hostile_only))
         ranking.mech[count] = other
         ranking.key[count] = sort_key(other, hostile, mechs, hulls, order, view) if is_shown else view.intel
@@ -271,7 +272,7 @@ def rank(index: int, count: int, ranking: Any) -> Any:
 @called
 def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, focus_slots: Any) -> Any:
     """`contacts.contact_slots` of one cockpit: fills `slots [C]` and `focus_slots`; returns how many are shown."""
-    ranking, crew, cockpit = scratch.ranking, scratch.crew, views.cockpits[n]
+    ranking, by_mech, cockpit = scratch.ranking, scratch.by_mech, views.cockpits[n]
     visual, count = list_others(n, scratch, tables.hulls, views.numbers[0])
     num_visual = min(visual, cockpit.visual_slots)
     shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
@@ -283,7 +284,7 @@ def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, foc
             continue
         if slot < shown:
             slots[slot] = other
-            if slot < focus_slots.shape[0] and crew.is_red[other] != crew.is_red[n]:
+            if slot < focus_slots.shape[0] and by_mech.is_red[other] != by_mech.is_red[n]:
                 focus_slots[slot] = other
     return shown
 
@@ -291,25 +292,32 @@ def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, foc
 @called
 def is_targeted(n: int, scratch: Any, view: Any) -> Any:
     """`ego.is_targeted` of one mech."""
-    crew, line, distance, targeted = scratch.crew, scratch.sights.line[n], scratch.sights.distance[n], False
-    red, targeted_vox = crew.is_red[n], view.targeted_vox
+    by_mech, line, distance, targeted = scratch.by_mech, scratch.sights.line[n], scratch.sights.distance[n], False
+    red, targeted_vox = by_mech.is_red[n], view.targeted_vox
     for other in range(padded(line.shape[0])):
-        targeted |= line[other] & (distance[other] <= targeted_vox) & (crew.is_red[other] != red) & crew.alive[other]
+        targeted |= (
+            line[other] & (distance[other] <= targeted_vox) & (by_mech.is_red[other] != red) & by_mech.alive[other]
+        )
     return targeted
 
 
 @called
 def hear(n: int, mech: Any, scratch: Any, row: Any, column: int, view: Any) -> None:
     """`sensing.hear` of one mech, into four columns from `column` on: ahead, left, behind, right."""
-    crew, ranking, distance, clear = scratch.crew, scratch.ranking, scratch.sights.distance[n], scratch.sights.open[n]
+    by_mech, ranking, distance, clear = (
+        scratch.by_mech,
+        scratch.ranking,
+        scratch.sights.distance[n],
+        scratch.sights.open[n],
+    )
     muffled = view.muffled_noise
     for other in range(padded(distance.shape[0])):
         cover = ONE if clear[other] else muffled
-        ranking.loud[other] = on_grid(loudness(crew.noise[other], distance[other], cover, ONE))
+        ranking.loud[other] = on_grid(loudness(by_mech.noise[other], distance[other], cover, ONE))
     ranking.loud[n] = 0.0
     x, y, cos, sin = mech.pos[0], mech.pos[1], mech.facing[0], mech.facing[1]
     for other in range(padded(distance.shape[0])):
-        ranking.ahead[other], ranking.left[other] = into_frame(crew.x[other] - x, crew.y[other] - y, cos, sin)
+        ranking.ahead[other], ranking.left[other] = into_frame(by_mech.x[other] - x, by_mech.y[other] - y, cos, sin)
     ahead_sum, left_sum, behind_sum, right_sum = 0.0, 0.0, 0.0, 0.0
     for other in range(scratch.viewers.shape[0]):
         level, ahead, left = ranking.loud[other], ranking.ahead[other], ranking.left[other]

@@ -12,14 +12,14 @@ from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import keep
 from echelon.sim.loops.movement import find_neighbours, go, steer
-from echelon.sim.loops.upkeep import burn, cool, count_down, forget_ground, is_shut_down, look_down, stand
+from echelon.sim.loops.upkeep import burn, cool, count_down, find_ground, invalidate_ground, is_shut_down, stand
 from echelon.sim.loops.wrecks import lay_one, next_wreck
 
 
 @called
 def begin(mechs: Any, lane: Any) -> None:
     """Work out what a substep takes for known, of records that hold another battle's."""
-    forget_ground(mechs, lane)
+    invalidate_ground(mechs, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         mech.is_hit, mech.is_harmed = False, False
@@ -37,7 +37,7 @@ def update_mechs(records: Any, orders: Any, hulls: Any, ground: Any, rules: Any,
         clouds[slot].ttl = max(clouds[slot].ttl - 1, 0)
     # For all mechs in a row, as each waits for the memory of the ground.
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        look_down(mechs[n], hulls[n], ground, rules)
+        find_ground(mechs[n], hulls[n], ground, rules)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull = mechs[n], hulls[n]
         mech.priority = uniform(key, n)
@@ -80,7 +80,7 @@ def fire(scratch: Any, tables: Any) -> Any:
 def move(mechs: Any, tally: Any, boxes: Any, orders: Any, hulls: Any, ground: Any, rules: Any, lane: Any) -> None:
     """`movement.move` and `heat.count_shutdowns`."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        look_down(mechs[n], hulls[n], ground, rules)
+        find_ground(mechs[n], hulls[n], ground, rules)
         steer(mechs[n], hulls[n], orders[n], mechs[n].stands_on == rules.water, rules)
     find_neighbours(mechs, boxes, hulls, rules, lane)
     for axis in range(3):
@@ -99,11 +99,11 @@ def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> N
         luck = uniform(stream_key(battle, rules.wreck_stream), mech)
         lay_one(mech, luck < hulls[mech].wreck_chance, mechs, hulls, ground)
         mechs[mech].wrecked = True
-        forget_ground(mechs, None)
+        invalidate_ground(mechs, None)
 
 
 @called
-def land(flew: int, scratch: Any, ground: Any, tables: Any) -> None:
+def resolve_impacts(flew: int, scratch: Any, ground: Any, tables: Any) -> None:
     """What the shots that flew do, to mechs and to the ground."""
     records, impacts, rules = scratch.records, scratch.impacts, tables.rules[0]
     strike(flew, scratch, ground.solid, tables)
@@ -113,7 +113,7 @@ def land(flew: int, scratch: Any, ground: Any, tables: Any) -> None:
 
 
 @called
-def shoot(scratch: Any, ground: Any, tables: Any) -> Any:
+def resolve_fire(scratch: Any, ground: Any, tables: Any) -> Any:
     """What weapons do that fire, and what is counted behind it. Returns how many fire."""
     records, pairs, hulls, rules = scratch.records, scratch.pairs, tables.hulls, tables.rules[0]
     mechs, tally, paint = records.mechs, records.tally, records.paint
@@ -144,12 +144,12 @@ def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: An
         begin_damage(mechs, pairs, rules, lane)
         wait(lane)
         if is_first(lane):
-            land(flew, scratch, ground, tables)
+            resolve_impacts(flew, scratch, ground, tables)
         wait(lane)
         find_targets(scratch, ground.opaque, tables, lane)
         wait(lane)
         if is_first(lane):
-            fired = shoot(scratch, ground, tables)
+            fired = resolve_fire(scratch, ground, tables)
         wait(lane)
         move(mechs, records.tally, scratch.boxes, orders, hulls, ground, rules, lane)
         if is_first(lane):

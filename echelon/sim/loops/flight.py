@@ -13,7 +13,7 @@ from echelon.sim.loops.arithmetic import SMALL, clamped, length_3, on_grid, posi
 from echelon.sim.loops.damage import harm, splash
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import clear_on_segment, first_on_segment
-from echelon.sim.loops.upkeep import forget_ground, is_running, material_at
+from echelon.sim.loops.upkeep import invalidate_ground, is_running, material_at
 
 homed = called(formulas.homed)
 
@@ -220,7 +220,7 @@ def bite(k: int, flew: int, impacts: Any, weapons: Any, mechs: Any, ground: Any,
         ground.solid[y, x] &= ~bit
         ground.opaque[y, x] &= ~bit
         ground.rubble[y, x] &= ~bit
-        forget_ground(mechs, None)
+        invalidate_ground(mechs, None)
     elif hp < INFINITY:
         ground.damage[z, y, x] = np.uint8(worn)
 

@@ -131,11 +131,11 @@ def find_neighbours(mechs: Any, boxes: Any, hulls: Any, rules: Any, lane: Any) -
         boxes.reach_z[n] = half[2] + abs(mech.vel[2]) * rules.dt_s + slack if alive else -INFINITY
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        meet_others(n, mechs.shape[0], mechs[n], boxes, boxes.neighbours[n])
+        fill_neighbours(n, mechs.shape[0], mechs[n], boxes, boxes.neighbours[n])
 
 
 @called
-def meet_others(n: int, count: int, mech: Any, boxes: Any, neighbours: Any) -> None:
+def fill_neighbours(n: int, count: int, mech: Any, boxes: Any, neighbours: Any) -> None:
     """Fill the neighbours of one mech; how far all are by vector instructions, then who is near."""
     x, y, z, reach_x, reach_y, reach_z = (
         boxes.x[n],

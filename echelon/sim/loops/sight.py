@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.runtime.jit import INFINITY, ONE, ZERO, called
+from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded
 from echelon.sim.loops.arithmetic import SMALL
 from echelon.sim.loops.segments import TOP_Z, first_on_axis, segment_axis
 
@@ -45,7 +45,7 @@ def is_blocked_on_axis(
         line: scratch memory.
     """
     length, steps = max(along[1], SMALL), int(along[4])
-    for k in range((steps + 7) & -8):
+    for k in range(padded(steps)):
         count = line.counts[k]
         t = min((count - along[0]) / length, ONE)
         cell = max(min(np.floor(across[0] + t * across[1]), across[4]), ZERO)

@@ -51,7 +51,7 @@ def material_at(x: int, y: int, z: int, ground: Any, rules: Any) -> Any:
 
 
 @called
-def look_down(mech: Any, hull: Any, ground: Any, rules: Any) -> None:
+def find_ground(mech: Any, hull: Any, ground: Any, rules: Any) -> None:
     """`terrain.standing_on` of one mech, looked up if it stands in another voxel than before or the ground changed."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
@@ -62,7 +62,7 @@ def look_down(mech: Any, hull: Any, ground: Any, rules: Any) -> None:
 
 
 @called
-def forget_ground(mechs: Any, lane: Any) -> None:
+def invalidate_ground(mechs: Any, lane: Any) -> None:
     """Have mechs look up the ground again, for what is solid or rubble has changed.
 
     Leaves that are shot away are no such change: nobody walks into them, and they are neither hot nor wet.
