@@ -19,7 +19,7 @@ from torch import nn
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
-from echelon.learn.config import TrainConfig
+from echelon.learn.config import SELF, TrainConfig
 from echelon.learn.metrics import read_metrics
 from echelon.learn.models.registry import model_with
 from echelon.pipelines import torchrl_ppo
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
 OPPONENT = "heuristic:easy"
-"""Whom every baseline trains against."""
+"""Whom every baseline trains against, but for self-play."""
 ROLLOUT = 32
 """Decisions of every mech in an iteration of the plain route."""
 QMIX_ROLLOUT, QMIX_UPDATES = 16, 64
@@ -70,7 +70,7 @@ class Trained:
 Recipe = Callable[[EnvConfig, Budget], Trained | None]
 
 
-def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
+def ours(kind: str, critic: Literal["local", "central"], opponent: str = OPPONENT) -> Recipe:
     """PPO of `pipelines/train.py`: IPPO with a local critic, MAPPO with a central one."""
 
     def recipe(config: EnvConfig, budget: Budget) -> Trained | None:
@@ -79,7 +79,7 @@ def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
         train_config = dataclasses.replace(
             preset,
             env=config,
-            opponent=OPPONENT,
+            opponent=opponent,
             model=model,
             num_envs=budget.num_envs,
             total_agent_steps=budget.agent_steps,
@@ -208,6 +208,7 @@ def cloned(config: EnvConfig, budget: Budget) -> Trained:
 RECIPES: dict[str, Recipe] = {
     **{f"ippo-{kind}": ours(kind, "local") for kind in ("lstm", "gru", "mlp")},
     **{f"mappo-{kind}": ours(kind, "central") for kind in ("lstm", "gru", "mlp")},
+    "selfplay-lstm": ours("lstm", "central", SELF),
     "torchrl-ppo": torchrl_route,
     "qmix": qmix,
     "bc-hard": cloned,
@@ -220,6 +221,7 @@ ABOUT = {
     "mappo-lstm": "as `ippo-lstm`, with a critic that sees every mech",
     "mappo-gru": "the same with a GRU",
     "mappo-mlp": "the same without memory",
+    "selfplay-lstm": "as `mappo-lstm`, against itself: it learns from both teams, and both teams' decisions count",
     "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory",
     "qmix": "QMIX of TorchRL's parts on discrete actions that last four decisions (`tests/examples/qmix.py`)",
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
