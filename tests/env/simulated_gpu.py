@@ -78,6 +78,7 @@ class Warp:
         self.order = random.Random(0)
         # As `numba.cuda`.
         self.blockDim = SimpleNamespace(x=count)
+        self.gridDim = SimpleNamespace(x=0)
 
     @property
     def blockIdx(self):
@@ -124,6 +125,7 @@ class Warp:
     def launch(self, kernel, blocks, threads, device, *arguments):
         """`device_loops.launch`."""
         assert threads == self.blockDim.x
+        self.gridDim.x = blocks
         for block in range(blocks):
             self.run_block(kernel, block, tuple(map(arrays, arguments)))
 
@@ -158,6 +160,8 @@ def main(decisions, without, words):
     jit.shared = play.shared = torch.Tensor.detach
     warp = Warp(lanes.LANES, without)
     on_device.launch, on_device.cuda, lanes.barrier = warp.launch, warp, warp.barrier
+    # One block plays both battles, one after the other.
+    on_device.BLOCKS, on_device.processors = 1, lambda device: 1
     loops, engine, dense = on_device.DeviceLoops(env.game, env.engine.blocks, CPU), env.engine, env.engine.decide
     count = [0, 0]
 

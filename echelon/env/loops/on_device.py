@@ -27,6 +27,8 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 lanes.barrier = cuda.syncthreads
+BLOCKS = 8
+"""Blocks a processor: as many warps as its 65,536 registers hold with up to 255 a thread."""
 OF_LANES = {
     "boxes": ("near",),
     "ranking": Ranking._fields,
@@ -35,7 +37,7 @@ OF_LANES = {
 }
 """The parts of `Scratch` of which every lane has arrays of its own, and which."""
 CONSTANTS = {"line": ("counts",), "around": ("ahead", "left")}
-"""The arrays that are never written to: all battles share them."""
+"""The arrays that are never written to: all blocks share them."""
 one_set, one_by_mech, one_sights, one_ranking = (picking(kind) for kind in (Records, MechArrays, Sights, Ranking))
 
 
@@ -73,10 +75,18 @@ def decision_kernel(
     scratch: Any,
     shown: Any,
 ) -> None:
-    """`decision_loop` of all battles, `scratch [B, ...]`, a block of `lanes.LANES` threads each."""
-    b, lane = cuda.blockIdx.x, cuda.threadIdx.x
-    lane_scratch = scratch_of(b, b * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
-    play_one(b, plays, actions, before, after, rest, maps, tables, views, lane_scratch, shown, None, lane)
+    """`decision_loop` of all battles in blocks of `lanes.LANES` threads: each plays one battle after another, with
+    `scratch [blocks, ...]` of its own."""
+    block, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    for b in range(block, len(actions), cuda.gridDim.x):  # type: ignore[call-overload]
+        own = scratch_of(block, block * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
+        play_one(b, plays, actions, before, after, rest, maps, tables, views, own, shown, None, lane)
+        lanes.wait(lane)
+
+
+def processors(device: torch.device) -> int:
+    """How many processors a GPU has, each of which runs blocks of its own."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 class DeviceLoops(Loops):
@@ -89,7 +99,7 @@ class DeviceLoops(Loops):
         self.device = device
         self.tables, self.views = to_device(self.tables, device), to_device(self.views, device)
         self.scratch: dict[int, Scratch] = {}
-        """Scratch memory by the number of battles."""
+        """Scratch memory by the number of blocks."""
         self.number = next(NUMBERS)
         INSTANCES[self.number] = self
 
@@ -118,32 +128,32 @@ class DeviceLoops(Loops):
             tuple(tuple(itertools.islice(tensors, len(FIELDS[part]))) for part in PARTS) for tensors in (reads, writes)
         )
         maps, ground, streams = MapArrays(*reads), BattleArrays(*itertools.islice(writes, GROUND)), Streams(*writes)
-        batch = len(actions)
-        if batch not in self.scratch:
-            self.scratch[batch] = self._scratches(batch, before)
-        arguments = actions, before, after, ground, maps, self.tables, self.views, self.scratch[batch], streams
-        launch(decision_kernel, batch, lanes.LANES, self.device, int(plays), *arguments)
+        blocks = min(len(actions), BLOCKS * processors(self.device))
+        if blocks not in self.scratch:
+            self.scratch[blocks] = self._scratches(blocks, before)
+        arguments = actions, before, after, ground, maps, self.tables, self.views, self.scratch[blocks], streams
+        launch(decision_kernel, blocks, lanes.LANES, self.device, int(plays), *arguments)
 
-    def _scratches(self, batch: int, before: Parts) -> Scratch:
-        """Scratch memory for so many battles."""
+    def _scratches(self, blocks: int, before: Parts) -> Scratch:
+        """Scratch memory for so many blocks."""
 
         def empty(kind: np.dtype, shape: tuple[int, ...]) -> DeviceRecords:
-            return empty_device_records(kind, (batch, *shape), self.device)
+            return empty_device_records(kind, (blocks, *shape), self.device)
 
         records = Records(*(empty(*part) for part in zip(PARTS.values(), shapes_of(before), strict=True)))
         others = {name: empty(*part) for name, part in self._scratch_records().items()}
-        arrays = {name: self._of_battles(name, part, batch) for name, part in self._scratch_arrays().items()}
+        arrays = {name: self._of_blocks(name, part, blocks) for name, part in self._scratch_arrays().items()}
         return Scratch(records, **others, **arrays)
 
-    def _of_battles(self, name: str, part: Any, batch: int) -> Any:
-        """An array of one battle, or a named tuple of them, as tensors of so many battles, or of their lanes."""
+    def _of_blocks(self, name: str, part: Any, blocks: int) -> Any:
+        """An array for one battle, or a named tuple of them, as tensors for so many blocks, or for their lanes."""
         if isinstance(part, np.ndarray):
-            return torch.from_numpy(part).to(self.device).repeat(batch, *[1] * part.ndim)
+            return torch.from_numpy(part).to(self.device).repeat(blocks, *[1] * part.ndim)
         tensors = {}
         for field, values in part._asdict().items():
             tensors[field] = torch.from_numpy(values).to(self.device)
             if field not in CONSTANTS.get(name, ()):
-                rows = batch * lanes.LANES if field in OF_LANES.get(name, ()) else batch
+                rows = blocks * lanes.LANES if field in OF_LANES.get(name, ()) else blocks
                 tensors[field] = tensors[field].repeat(rows, *[1] * values.ndim)
         return type(part)(**tensors)
 
