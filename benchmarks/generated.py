@@ -17,7 +17,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.runtime.compile import EXACT_ON_GPU, ON_GPU
-from echelon.sim.model import flown_by_slot
 
 SECTOR = 32
 """Bytes that a GPU fetches at least for one cell that is looked up."""
@@ -224,9 +223,6 @@ def kernel_of(node: Any) -> Kernel:
 def accesses(node: Any, steps: Any) -> dict[str, int]:
     """Bytes that one kernel moves, by buffer: what `BaseSchedulerNode.get_read_write_buffer_accesses` finds, but for
     buffers of which cells are looked up."""
-    operation = getattr(getattr(node, "node", None), "op_overload", None)
-    if operation is not None and operation.namespace == "echelon":
-        return accesses_of_operation(node)
     counts: dict[str, int] = {}
     for name, num_bytes in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
         if is_named_for_order(name, steps):
@@ -242,139 +238,6 @@ def accesses(node: Any, steps: Any) -> dict[str, int]:
         else:
             counts[told(name, "")] = counts.get(told(name, ""), 0) + num_bytes
     return counts
-
-
-def accesses_of_operation(node: Any) -> dict[str, int]:
-    """Bytes that a kernel written by hand moves: each tensor that it is given or makes once, but for the ground, of
-    which it looks up at most `looked_up` sectors a battle."""
-    counts: Counter[str] = Counter()
-    arguments = arguments_of(node.node)
-    limits = looked_up(node.node.op_overload._opname, arguments)
-    # Shots remove leaves wherever they pass, and break what they hit alone.
-    written = {"solid": limits.get("rubble", 0)}
-    battles = max((value.get_size()[0] for value in arguments.values() if is_buffer(value)), default=1)
-    for name, value in arguments.items():
-        if is_buffer(value):
-            tensor_bytes = bytes_of(value)
-            suffix = "looked up" if name in limits else ""
-            num_bytes = min(tensor_bytes, int(battles) * limits[name] * SECTOR) if name in limits else tensor_bytes
-            if name in written_by(node.node):
-                num_bytes += min(tensor_bytes, int(battles) * written.get(name, limits.get(name, 0)) * SECTOR)
-            counts[f"{name} {suffix}".strip()] += num_bytes
-    outputs = getattr(node.node, "outputs", None) or []
-    counts["results"] += sum(bytes_of(result) for result in outputs if is_buffer(result))
-    return dict(counts)
-
-
-def looked_up(operation: str, arguments: dict[str, Any]) -> dict[str, int]:
-    """Sectors of the ground that a kernel written by hand looks up for a battle at most, by argument: every shot flies
-    and ends on a voxel, and every pair is near. Arguments that are not named are read whole.
-
-    What binds is the reach of a shot's slot, which the kernels themselves rely on, and the size of a hull; cells beside
-    each other along x share a sector (`sectors_along`).
-    """
-    sizes = {name: [int(size) for size in value.get_size()] for name, value in arguments.items() if is_buffer(value)}
-    columns = ("solid", "opaque", "rubble")
-    if operation == "chip":
-        shots = sizes["flew"][1]
-        # A shot clears the leaves where it starts and on its way; then it bites one voxel.
-        cleared = shots + sum(map(sectors_of_flight, bounds().leaf_reach)) if arguments["rounds"] > 0 else 0
-        maps = dict.fromkeys(("was_solid", "was_opaque", "material", "damage", "rubble"), shots)
-        return {**maps, "solid": cleared + shots, "opaque": cleared + shots}
-    if operation == "lay_wrecks":
-        return dict.fromkeys((*columns, "hazard"), 25)
-    if operation == "fly":
-        return {"solid": sum(sectors_of_flight(min(reach, arguments["planes"])) for reach in bounds().shot_reach)}
-    if operation == "strike":
-        first, last, planes = arguments["counts"]
-        # Lines to the mechs around leave the cell of a burst by `planes` cells along each axis at most.
-        side = 2 * planes + 1
-        return {"solid": (last - first) * side * sectors_along(side)}
-    if operation == "pull":
-        return {"opaque": sizes["first"][0] * 3 * (int(arguments["line_vox"]) + 1)}
-    if operation == "lines":
-        return {"opaque": sizes["first"][0] * 3 * (int(arguments["range_vox"]) + 1)}
-    if operation == "travel":
-        # A hull stands on other columns only after it moved along x, and along y, or was put back: three places.
-        return {"solid": sum(3 * side * sectors_along(side) for side in bounds().hull_cells)}
-    return {}
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How far shots and hulls of an environment extend, which `pretend_a_gpu` leaves no tensor to ask."""
-
-    shot_reach: tuple[int, ...]
-    """Cells that a shot of each slot advances along an axis in a substep at most, whatever is rounded."""
-    leaf_reach: tuple[int, ...]
-    """Of these, cells of which the shot clears the leaves (`SimModel.leaf_reach`)."""
-    hull_cells: tuple[int, ...]
-    """Cells that the hull of each mech touches along x, or along y, at most."""
-
-    @classmethod
-    def of(cls, game: Any) -> Bounds:
-        """Of the model of an environment on a CPU."""
-        roster, rules = game.roster, game.rules
-        # A way of 2 may be rounded up to a border, which makes 3 steps; a hull that is 2.5 wide reaches into 4 cells.
-        reach = (flown_by_slot(roster, rules) * 1.001).floor().long() + 1
-        width = (2 * roster.half_size[:, :2].amax(1)).ceil().long() + 1
-        return cls(*(tuple(counts.tolist()) for counts in (reach, game.leaf_reach, width)))
-
-
-KNOWN: list[Bounds] = []
-"""Those of the environment that is counted, once `know` was told."""
-
-
-def know(found: Bounds) -> None:
-    """Count kernels written by hand for an environment with these bounds."""
-    KNOWN[:] = [found]
-
-
-def bounds() -> Bounds:
-    """Those of the environment that is counted."""
-    return KNOWN[0]
-
-
-def sectors_along(cells: int) -> int:
-    """Sectors that consecutive cells of int32 along x lie in at most, wherever the first one is."""
-    per_sector = SECTOR // 4
-    return (cells + per_sector - 2) // per_sector + 1
-
-
-def sectors_of_flight(reach: int) -> int:
-    """Sectors of int32 columns that a segment enters, which advances up to `reach` cells along each axis, at most.
-
-    It enters a voxel at each of the `3 * reach` planes that it crosses. Along its way x and y each go one way, so a
-    sector follows another one where y steps or where x passes a border of sectors: `1 + reach + borders` with the
-    first. At a border rounding may take the step of y and that of x in both orders, which is one sector more.
-    """
-    borders = sectors_along(reach + 1) - 1
-    return min(3 * reach, 1 + reach + 2 * borders)
-
-
-def arguments_of(operation: Any) -> dict[str, Any]:
-    """Arguments of an operation by name: Inductor's buffers, and Python values."""
-    args, kwargs = operation.unflatten_args(operation.inputs, operation.constant_args)
-    names = [argument.name for argument in operation.op_overload._schema.arguments]
-    return {**dict(zip(names, args, strict=False)), **kwargs}
-
-
-def written_by(operation: Any) -> list[str]:
-    """Arguments that an operation writes to in place."""
-    return [arg.name for arg in operation.op_overload._schema.arguments if arg.alias_info and arg.alias_info.is_write]
-
-
-def is_buffer(value: Any) -> bool:
-    """Whether this is a tensor of Inductor's."""
-    return hasattr(value, "get_size") and hasattr(value, "get_dtype")
-
-
-def bytes_of(value: Any) -> int:
-    """Size of a tensor of Inductor's."""
-    count = 1
-    for size in value.get_size():
-        count *= int(size)
-    return count * int(value.get_dtype().itemsize)
 
 
 def is_looked_up(dep: Any) -> bool:

@@ -9,6 +9,11 @@ what the kernels read and write, each buffer at most once a kernel; of what a ke
 of 32 bytes a cell. `whole_GB` takes buffers whole of which cells are looked up, as Inductor does. One JSON line for
 each function, and one for the decision: what `TeamCollector` captures, acting for one team and writing included. Of the
 opponent nothing counts.
+
+With `--functions loops judge restart` the last line is the environment in loops (`backend="loops"`). Of the ground the
+kernel reads the columns of bits once in `GB`, and what hits change is left out; `whole_GB` reads and writes all of it.
+Scratch memory, of the blocks that run at once, counts once in and out, though each block plays several battles in it:
+how much of that leaves the caches is not known.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from unittest import mock
 
 import torch
 from eager import Launches
-from generated import Bounds, Graph, generate, know, leaves, pretend_a_gpu, with_leaves
+from generated import Graph, generate, leaves, pretend_a_gpu, with_leaves
 from measure import report
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -31,6 +36,8 @@ from torchrl.data import Composite
 
 from echelon import EchelonEnv
 from echelon.env import decision
+from echelon.env.blocks import Blocks
+from echelon.env.loops.play import Loops
 from echelon.env.observation import layout
 from echelon.env.restart import NextMemory, begin_into_buffers
 from echelon.env.static_battles import StaticBattles
@@ -46,6 +53,7 @@ from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime import cuda_graphs
 from echelon.sim import step
+from echelon.sim.loops import lanes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fakecuda.fakes import CUDA, Fakes, without_a_driver
@@ -53,7 +61,16 @@ from fakecuda.fakes import CUDA, Fakes, without_a_driver
 PLAYED = 118
 """Battles of the environment that is made for real: neither it nor its half is any other number in it, so that these
 axes are known."""
-Name = Literal["decode", "play", "conclude", "restart", "rollout"]
+Name = Literal["decode", "play", "conclude", "restart", "rollout", "loops", "judge"]
+TOTALS = {
+    frozenset({"decode", "play", "conclude", "restart", "rollout"}): "decision",
+    frozenset({"loops", "judge", "restart"}): "environment in loops",
+}
+"""What all of some functions make together."""
+BLOCKS_AT_ONCE = 132 * 8
+"""Of the kernel of loops, on an H100 or H200."""
+LAUNCHES_OF_LOOPS = 3
+"""The kernel, and copies of messages and contact slots, which it then changes in place."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +124,45 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
         "decode": (1, actions.decode, (action, state.focus_slots, game.roster, config.features)),
         "play": (config.rules.decision_repeat, step.play, (state, orders, game)),
         "conclude": (1, decision.conclude, (state, state, orders, game, {}, static.streams)),
+        "judge": (1, decision.judge_and_reward, (state, state, static.streams, game, {})),
         "restart": (1, begin_into_buffers, (mask, state_copy, outputs, remembered, buffers, *env._maps_drawn)),
     }
+
+
+class Measured(Loops):
+    """Loops that note the bytes of what they are given in place of running."""
+
+    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
+        # Not where there are no loops.
+        from echelon.env.loops.on_device import OF_LANES
+
+        actions, before, after, rest, *_ = arguments
+        scratch = self._scratch(before)
+        self.of_block = num_bytes(scratch)
+        for name, fields in OF_LANES.items():
+            of_lane = sum(num_bytes(getattr(getattr(scratch, name), field)) for field in fields)
+            self.of_block += of_lane * (lanes.LANES - 1)
+        # Copied first, then read and written.
+        changed = 4 * num_bytes((rest.messages, rest.focus_slots))
+        self.streamed = num_bytes((actions, before, after, streams)) + changed
+        self.columns = num_bytes((rest.solid, rest.opaque, rest.rubble))
+        self.ground = self.columns + num_bytes(rest.damage)
+
+
+def num_bytes(values: Any) -> int:
+    """Of an array, or of all in nested tuples."""
+    return sum(map(num_bytes, values)) if isinstance(values, tuple) else int(values.nbytes)
+
+
+def loops_count(config: EnvConfig, num_envs: int) -> Count:
+    """A decision in loops of an H100 or H200. Maps, which battles share, do not count."""
+    env = EchelonEnv(config, PLAYED, device="cpu", seed=1, backend="eager")
+    measured = Measured(env.game, Blocks(PLAYED, env.device))
+    measured.play(env.state, torch.zeros(PLAYED, config.num_mechs, layout.action_width(config.comm_dim)))
+    scratch = 2 * measured.of_block * BLOCKS_AT_ONCE
+    moved = scratch + (measured.streamed + measured.columns) * num_envs / PLAYED
+    whole = scratch + (measured.streamed + 2 * measured.ground) * num_envs / PLAYED
+    return Count(LAUNCHES_OF_LOOPS, moved / 1e9, whole / 1e9)
 
 
 class Absent:
@@ -193,7 +247,6 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
     config = ENV_PRESETS[args.preset]()
     mode = FakeTensorMode()
     env = EchelonEnv(config, PLAYED, device="cpu", seed=1, backend="eager", memory=memory_spec(learner=learner(config)))
-    know(Bounds.of(env.game))
     with without_a_driver(), mode:
         # First what is not of the battles, however long its axes are.
         Fakes(mode)(env.map_pool)
@@ -206,6 +259,8 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
                 yield name, times, Count.of(graph), [graph]
     if "rollout" in args.functions:
         yield "rollout", 1, *rollout(config, args.num_envs, FakeTensorMode())
+    if "loops" in args.functions:
+        yield "loops", 1, loops_count(config, args.num_envs), []
 
 
 def main(args: Args) -> None:
@@ -221,8 +276,8 @@ def main(args: Args) -> None:
             buffers = {name: round(num_bytes / 1e6) for name, num_bytes in list(kernel.buffers.items())[:4]}
             print(f"{kernel.moved / 1e6:8.1f} MB  {kernel.operations:3} operations  {kernel.name[:40]:40} {buffers}")
         total, names = total + launch_count * times, names | {name}
-    if names == {"decode", "play", "conclude", "restart", "rollout"}:
-        tell("decision", 1, total, sizes)
+    if frozenset(names) in TOTALS:
+        tell(TOTALS[frozenset(names)], 1, total, sizes)
 
 
 def tell(name: str, times: int, counted: Count, sizes: dict[str, Any]) -> None:
