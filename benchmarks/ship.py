@@ -52,6 +52,8 @@ class Args:
     battles: int = 128
     """Against each opponent of the task."""
     device: str = "auto"
+    half_critic: bool = False
+    """Store the critic, which plays no battle, in bfloat16: half as large. The weights get another hash."""
 
 
 def ship(args: Args) -> TrainedPolicy:
@@ -65,14 +67,12 @@ def ship(args: Args) -> TrainedPolicy:
         "trained under the rules of today",
         checkpoint.versions,
     )
-    room = MOST_BYTES - sum(path.stat().st_size for path in shipped.FOLDER.rglob("*") if path.is_file())
-    require(
-        checkpoint.weight_bytes < room,
-        args.checkpoint,
-        f"less than the {room} bytes that are left",
-        checkpoint.weight_bytes,
-    )
     task, policy = args.task or task_of(checkpoint.env), checkpoint.policy()
+    if args.half_critic:
+        policy.critic.bfloat16()
+    room = MOST_BYTES - sum(path.stat().st_size for path in shipped.FOLDER.rglob("*") if path.is_file())
+    num_bytes = sum(value.nbytes for value in policy.state_dict().values())
+    require(num_bytes < room, args.checkpoint, f"less than the {room} bytes that are left", num_bytes)
     device = use_device(resolve_device(args.device))
     watch = partial(with_progress, quiet=False)
     evaluation = evaluate(args.checkpoint, task, battles=args.battles, device=device, watch=watch)

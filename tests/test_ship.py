@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import torch
 from leagues import checkpoint_of
 
 import echelon
@@ -69,6 +70,16 @@ def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
     assert len(rates) == 2 and rates == sorted(rates, reverse=True)
     with pytest.raises(ConfigError, match=r"^--name must be none of .*, got 'one'$"):
         ship.ship(args.__class__(str(path), "one", "", ""))
+
+
+def test_a_critic_in_half_the_bytes_leaves_the_actor_as_it_is(ship, package, tmp_path_factory):
+    path = checkpoint_of(tmp_path_factory.mktemp("runs"), 1, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
+    ship.ship(ship.Args(str(path), "half", "small", "echelon-train", "abc", battles=2, device="cpu", half_critic=True))
+    whole, half = (echelon.load_policy(name, "cpu").state_dict() for name in (path, "trained:half"))
+    for name, values in half.items():
+        rounded = whole[name].bfloat16().float() if name.startswith("critic.") else whole[name]
+        assert values.dtype == torch.float32 and values.equal(rounded), name
+    assert (package / "half" / POLICY).stat().st_size < (path / POLICY).stat().st_size
 
 
 @pytest.mark.long

@@ -163,8 +163,11 @@ class Checkpoint:
         shell = self.shell()
         memory = memory_shapes(shell)
         expect(self.claims["memory"] == memory, f"{CLAIMS}: memory", f"{memory}", self.claims["memory"])
-        expected = shell.state_dict()
-        tensors = self.tensors(POLICY)
+        expected, stored = shell.state_dict(), self.tensors(POLICY)
+        # Policies that ship may keep their critics in half the bytes.
+        tensors = {
+            name: values.float() if values.dtype == torch.bfloat16 else values for name, values in stored.items()
+        }
         check_tensors(POLICY, tensors, expected)
         policy = self.model.build(PolicySpecs(self.claims["comm_dim"]))
         policy.load_state_dict(tensors)
