@@ -16,6 +16,7 @@ import tyro
 
 import echelon
 from echelon.env.orders.order_stream import destination
+from echelon.pipelines.console import run, settings
 from echelon.rules.orders import OrderField
 from echelon.runtime.geometry import length
 
@@ -82,4 +83,4 @@ def measure(args: Args) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(tyro.cli(Args, description=__doc__))))
+    run(lambda: print(json.dumps(measure(settings(Args, __doc__)))))

@@ -30,6 +30,7 @@ from echelon.arena.strangers.evaluation import evaluate_strangers
 from echelon.arena.strangers.leaderboard import add_result, cells_of
 from echelon.env.tasks.task import find_task
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.pipelines.console import run, settings
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import json_bytes, write_whole
@@ -82,7 +83,8 @@ def main(args: Args) -> int:
     calls = [(args, baseline, seed) for baseline in args.baseline for seed in args.seed]
     is_complete, output = True, sys.stdout
     with args.cluster.connected() as tasks:
-        for result in results_of(run, calls, [f"{baseline}, seed {seed}" for _, baseline, seed in calls], tasks):
+        labels = [f"{baseline}, seed {seed}" for _, baseline, seed in calls]
+        for result in results_of(train_and_judge, calls, labels, tasks):
             is_complete = is_complete and result is not None
             if result is not None:
                 append(args.out, result[0])
@@ -128,7 +130,7 @@ def run_among_strangers(args: Args, baseline: str) -> str | None:
     return " | ".join(cells_of(row))
 
 
-def run(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any], str] | None:
+def train_and_judge(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any], str] | None:
     """One run: its JSON line, and a row of win rates in words; None where it was saved before its end."""
     trained = train(args, baseline, seed)
     if trained is None:
@@ -213,4 +215,4 @@ def save(policy: torch.nn.Module, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args, description=__doc__)))
+    run(lambda: sys.exit(main(settings(Args, __doc__))))

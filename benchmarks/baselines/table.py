@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 from interquartile import bootstrap
 from recipes import ABOUT
 
 from echelon.env.tasks.task import tasks
+from echelon.pipelines.console import run, settings
 from echelon.runtime.errors import require
 from echelon.runtime.files import write_whole
 
@@ -144,4 +144,4 @@ def draw_curves(lines: Sequence[Row], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    run(lambda: main(settings(Args, __doc__)))
