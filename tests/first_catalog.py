@@ -8,8 +8,8 @@ from enum import IntEnum
 
 from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
 from echelon.rules.catalog_checks import shots_in_flight
-from echelon.rules.catalog_json import catalog_from_json
 from echelon.rules.config import EnvConfig
+from echelon.rules.config_json import from_json
 from echelon.rules.physics import RulesConfig
 
 WEAPON_ROWS = {
@@ -27,7 +27,7 @@ WEAPON_ROWS = {
 }
 """Fields in which weapons differ from the default catalog."""
 NUMBERS = {"paint_bonus": 0.1, "cloud_s": 10.0, "cloud_vox": 4.0}
-CATALOG = catalog_from_json({"weapons": WEAPON_ROWS, **NUMBERS}, over=Catalog())
+CATALOG = from_json(Catalog, {"weapons": WEAPON_ROWS, **NUMBERS}, "catalog", Catalog())
 SMALL = dataclasses.replace(EnvConfig.small(), catalog=CATALOG)
 """The small preset with this catalog."""
 STANDARD = dataclasses.replace(EnvConfig.standard(), catalog=CATALOG)

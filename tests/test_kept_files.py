@@ -310,5 +310,5 @@ def test_settings_that_cannot_be_are_refused_by_name(change, says):
 def test_a_file_that_lacks_a_setting_is_refused_by_its_name(name):
     values = as_json(RulesConfig())
     del values[name]
-    with pytest.raises(ConfigError, match=f"here.{name} must be a "):
+    with pytest.raises(ConfigError, match=f"^here must be whole: this RulesConfig lacks {name}, got "):
         from_json(RulesConfig, values, "here")

@@ -12,12 +12,11 @@ import tyro
 from echelon.rules import limits
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
-from echelon.rules.catalog_json import catalog_from_json
 from echelon.rules.config_json import as_json, from_json
 from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig
-from echelon.rules.position import Position, positions_from_json
-from echelon.rules.versions import MAP_MAKER, RULES, completed, current_versions, stored_versions
+from echelon.rules.position import Position
+from echelon.rules.versions import MAP_MAKER, RULES, current_versions, stored_versions
 from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import SEED, SHARE, Limits, Settings, check_settings
 
@@ -303,21 +302,8 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     it keeps nothing: their functions are in no file, and battles do not depend on them.
     """
     stored_versions(values, "env")
-    kinds = {
-        "world": WorldConfig,
-        "rules": RulesConfig,
-        "reward": RewardConfig,
-        "features": FeaturesConfig,
-        "command": CommandConfig,
-    }
-    values = completed(EnvConfig, values)
-    nested: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        section = values.get(name)
-        if name == "reward" and isinstance(section, dict):
-            section = {term: weight for term, weight in section.items() if term != EXTRA}
-        nested[name] = from_json(kind, section, f"env.{name}")
-    nested["catalog"] = catalog_from_json(values.get("catalog"), "env.catalog")
-    nested["positions"] = positions_from_json(values.get("positions", []), "env.positions")
-    flat = {name: value for name, value in values.items() if name not in (*nested, RULES, MAP_MAKER)}
-    return from_json(EnvConfig, {"map_seed": EnvConfig.map_seed, **flat}, "env", nested)
+    settings = {name: value for name, value in values.items() if name not in (RULES, MAP_MAKER)}
+    if isinstance(reward := settings.get("reward"), dict):
+        settings["reward"] = {term: weight for term, weight in reward.items() if term != EXTRA}
+    config: EnvConfig = from_json(EnvConfig, {"map_seed": EnvConfig.map_seed, **settings}, "env")
+    return config

@@ -5,33 +5,80 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from echelon.rules.versions import completed, without_added
-from echelon.runtime.errors import require
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.limits import hints_of
+
+UNIONS = (Union, UnionType)
 
 
-def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None = None) -> Any:
-    """A config dataclass from what `as_json` made of it."""
-    nested = nested or {}
+def from_json(kind: Any, values: Any, where: str, over: Any = None, is_whole: bool = True) -> Any:
+    """A dataclass, with those that it holds, from what `as_json` made of it, or from what somebody wrote.
+
+    Args:
+        where: what errors name first: the file, or the place in it.
+        over: what it is where `values` leave a field out.
+        is_whole: whether `values` hold every field where there is no `over`, but those of `versions.ADDED`; else one
+            that is left out has its default, as in an entry of a list always.
+
+    Raises:
+        ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
+    """
     require(isinstance(values, dict), where, "an object", values)
-    default = kind()
-    names = [f.name for f in dataclasses.fields(kind) if f.name not in nested]
-    values = {name: value for name, value in completed(kind, values).items() if name not in nested}
-    for name in values:
-        require(name in names, f"{where}.{name}", "absent: this version of Echelon has no such setting", values[name])
-    ready: dict[str, Any] = {}
-    for name in names:
-        expected, value = type(getattr(default, name)), values.get(name)
-        if expected is tuple and isinstance(value, list):
-            value = tuple(value)
-        if expected is float and type(value) is int and abs(value) <= 2**53:
-            value = float(value)
-        if expected is type(None) and isinstance(value, str):
-            expected = str  # a word, or none
-        require(type(value) is expected, f"{where}.{name}", f"a {expected.__name__}", value)
-        ready[name] = value
-    return kind(**ready, **nested)
+    is_whole = is_whole and over is None
+    fields, hints = {field.name: field for field in dataclasses.fields(kind)}, hints_of(kind)
+    result = {} if over is None else {name: getattr(over, name) for name in fields}
+    limit = "absent: this version of Echelon has no such setting" if is_whole else f"one of {', '.join(fields)}"
+    for name, value in (completed(kind, values) if is_whole else values).items():
+        require(name in fields, f"{where}.{name}", limit, value if is_whole else name)
+        if value is None and fields[name].default == math.inf:
+            value = math.inf  # JSON has no infinity.
+        result[name] = typed(hints[name], value, f"{where}.{name}", result.get(name), is_whole)
+    needed = [name for name, field in fields.items() if is_whole or not has_default(field)]
+    missing = [name for name in needed if name not in result]
+    require(not missing, where, f"whole: this {kind.__name__} lacks {', '.join(missing)}", values)
+    return kind(**result)
+
+
+def has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def typed(hint: Any, value: Any, where: str, over: Any = None, is_whole: bool = False) -> Any:
+    """A value as a type hint says: a number, a word, a dataclass, or several, listed or by
+    name; of rows by name those of `over` stay."""
+    kind, arguments = get_origin(hint) or hint, get_args(hint)
+    if dataclasses.is_dataclass(kind):
+        return from_json(kind, value, where, over, is_whole)
+    if kind is tuple:
+        require(isinstance(value, list), where, "a list", value)
+        return tuple(listed(arguments[0], entry, where, i) for i, entry in enumerate(value))
+    if kind is Mapping:
+        is_table = dataclasses.is_dataclass(arguments[1])
+        words = "rows" if is_table else "words" if arguments[1] is str else "numbers"
+        require(isinstance(value, dict), where, f"an object of {words} by name", value)
+        rows = dict(over or {}) if is_table else {}
+        given = {name: typed(arguments[1], v, f"{where}.{name}", rows.get(name), is_whole) for name, v in value.items()}
+        return rows | given
+    if kind is float and type(value) is int and abs(value) <= 2**53:
+        value = float(value)
+    choices = [type(word) for word in arguments] if kind is Literal else arguments if kind in UNIONS else [kind]
+    require(type(value) in choices, where, f"a {choices[0].__name__}", value)
+    return value
+
+
+def listed(hint: Any, value: Any, where: str, index: int) -> Any:
+    """An entry of a list; what is wrong with an object there is told with its place."""
+    if not dataclasses.is_dataclass(hint):
+        return typed(hint, value, where)
+    spot = f"{where}[{index}]"
+    try:
+        return typed(hint, value, spot)
+    except ConfigError as error:
+        raise ConfigError(str(error) if str(error).startswith(spot) else f"{spot}: {error}") from None
 
 
 def first_difference(ours: Any, theirs: Any, where: str) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from echelon.rules.catalog_json import fields_from_json
+from echelon.rules.config_json import typed
 from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.position import Box
 from echelon.runtime.errors import ConfigError, require
@@ -83,16 +83,12 @@ def boxes_from_json(layers: Any, legend: Any, where: str) -> tuple[Box, ...]:
     Raises:
         ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
     """
-    require(isinstance(layers, list), f"{where}.layers", "a list", layers)
-    require(isinstance(legend, dict), f"{where}.legend", "an object of marks by character", legend)
-    marks = {}
-    for char, mark in legend.items():
+    marks = typed(Mapping[str, Mark], legend, f"{where}.legend")
+    for char in marks:
         require(len(char) == 1, f"{where}.legend", "by single characters", char)
-        marks[char] = Mark(**fields_from_json(Mark, mark, f"{where}.legend.{char}", Mark(), False))
     boxes: list[Box] = []
-    for i, row in enumerate(layers):
+    for i, layer in enumerate(typed(tuple[Layer, ...], layers, f"{where}.layers")):
         spot = f"{where}.layers[{i}]"
-        layer = Layer(**fields_from_json(Layer, row, spot, None, False))
         try:
             boxes += boxes_of(layer, marks, spot)
         except ConfigError as error:

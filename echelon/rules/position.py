@@ -1,18 +1,17 @@
-"""How the mechs of a battle begin: where each stands, on what ground, around which zone; as JSON too."""
+"""How the mechs of a battle begin: where each stands, on what ground, around which zone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from echelon.rules.catalog import Catalog, Material
-from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.objective import Objective, check_circle, whole_columns
 from echelon.rules.specs import Table
-from echelon.runtime.errors import ConfigError, require, short_repr
+from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import Limits, check_settings
 
 READY: Mapping[str, float] = Table({})
@@ -200,41 +199,3 @@ def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
     """Indices of positions, each as many times as battles draw it among so many."""
     divisor = gcd(*(position.weight for position in positions))
     return [index for index, position in enumerate(positions) for _ in range(position.weight // divisor)]
-
-
-def entries_from_json(kind: Callable[..., Any], values: Any, where: str) -> tuple[Any, ...]:
-    """Units or boxes from a list of JSON objects."""
-    require(isinstance(values, list), where, "a list", values)
-    return tuple(entry_from_json(kind, row, f"{where}[{i}]") for i, row in enumerate(values))
-
-
-def entry_from_json(kind: Callable[..., Any], values: Any, where: str) -> Any:
-    """A unit or a box from a JSON object; what is wrong with it is told with its place."""
-    fields = fields_from_json(kind, values, where, None, False)
-    try:
-        return kind(**fields)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
-
-
-def objective_from_json(values: Any, where: str) -> Objective:
-    """An objective from a JSON object of its fields."""
-    return Objective(**fields_from_json(Objective, values, where, Objective(), False))
-
-
-def positions_from_json(rows: Any, where: str) -> tuple[Position, ...]:
-    """Positions from what `echelon.rules.config_json.as_json` made of them.
-
-    Raises:
-        ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
-    """
-    require(isinstance(rows, list), where, "a list", rows)
-    positions = []
-    for i, row in enumerate(rows):
-        spot = f"{where}[{i}]"
-        kinds = {"units": Unit, "boxes": Box}
-        values = fields_from_json(Position, row, spot, None, False, apart=(*kinds, "objective"))
-        values["objective"] = objective_from_json(row.get("objective", {}), f"{spot}.objective")
-        entries = {key: entries_from_json(kind, row.get(key, []), f"{spot}.{key}") for key, kind in kinds.items()}
-        positions.append(Position(**{**values, **entries}))
-    return tuple(positions)

@@ -10,13 +10,12 @@ from math import lcm
 from pathlib import Path
 from typing import Any
 
-from echelon.rules.catalog_json import fields_from_json, typed
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
-from echelon.rules.config_json import as_json, first_difference
+from echelon.rules.config_json import as_json, first_difference, from_json, typed
 from echelon.rules.drawing import boxes_from_json
 from echelon.rules.objective import Objective
 from echelon.rules.physics import RulesConfig
-from echelon.rules.position import MOST_MECHS, PLACE, Box, Position, Unit, entries_from_json, objective_from_json
+from echelon.rules.position import MOST_MECHS, PLACE, Box, Position, Unit
 from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole
 from echelon.runtime.limits import Limits, check_settings
@@ -179,22 +178,12 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     name = rest.pop("preset", "small")
     is_known = isinstance(name, str) and name in ENV_PRESETS
     require(is_known, f"{where}.preset", f"one of {', '.join(ENV_PRESETS)}", name)
-
-    units, boxes = (
-        entries_from_json(kind, rest.pop(key, []), f"{where}.{key}") for key, kind in (("units", Unit), ("boxes", Box))
-    )
-    layer_boxes = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where)
-    zone = typed(tuple[float, ...], rest.pop("zone", []), f"{where}.zone")
-    sizes = {name: typed(tuple[int, ...], rest.pop(name, []), f"{where}.{name}") for name in SIZES}
-    objective = objective_from_json(rest.pop("objective", {}), f"{where}.objective")
-    base = ENV_PRESETS[name]()
-    parts = {
-        part: kind(**fields_from_json(kind, rest.pop(part, {}), f"{where}.{part}", getattr(base, part), False))
-        for part, kind in PARTS.items()
-    }
-    flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
-    settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
-    return Scenario(units, (*layer_boxes, *boxes), zone, settings, objective, **sizes)
+    lists = {"units": tuple[Unit, ...], "boxes": tuple[Box, ...], "zone": tuple[float, ...]}
+    lists |= dict.fromkeys(SIZES, tuple[int, ...])
+    parts = {key: typed(hint, rest.pop(key, []), f"{where}.{key}") for key, hint in lists.items()}
+    parts["boxes"] = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where) + parts["boxes"]
+    objective = from_json(Objective, rest.pop("objective", {}), f"{where}.objective", is_whole=False)
+    return Scenario(**parts, objective=objective, settings=from_json(EnvConfig, rest, where, ENV_PRESETS[name]()))
 
 
 def whole_numbers(values: Any) -> Any:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from echelon.rules.catalog import Hull, Trigger
-from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.config import EnvConfig
+from echelon.rules.config_json import typed
 from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.specs import WeaponSpec
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import require
 from echelon.runtime.limits import SHARE, Limits, check_settings
 
 ANYBODY = "any"
@@ -95,16 +95,9 @@ def steps_from_json(values: Any, where: str) -> Line:
     Raises:
         ConfigError: naming the step and its field that is unknown, of another type or outside its limits.
     """
-    require(isinstance(values, list), where, "a list of steps", values)
-    require(1 <= len(values) <= MOST_STEPS, where, f"1..{MOST_STEPS} steps", len(values))
-    steps = []
-    for index, row in enumerate(values):
-        fields = fields_from_json(Step, row, f"{where}[{index}]", None, False)
-        try:
-            steps.append(Step(**fields))
-        except ConfigError as error:
-            raise ConfigError(f"{where}[{index}]: {error}") from None
-    return tuple(steps)
+    steps: Line = typed(Line, values, where)
+    require(1 <= len(steps) <= MOST_STEPS, where, f"1..{MOST_STEPS} steps", len(steps))
+    return steps
 
 
 def weapons_on(hull: str, config: EnvConfig) -> dict[str, tuple[Trigger, WeaponSpec]]:

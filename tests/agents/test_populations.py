@@ -13,9 +13,10 @@ from echelon.agents.populations import OPPONENT, PARTNER, held_out, names_in, sc
 from echelon.agents.tiers import STYLES
 from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import check_opponents, resolve
-from echelon.env.tasks.strangers import hash_of_seeds, shares_of, strangers_from_json
+from echelon.env.tasks.strangers import Strangers, hash_of_seeds, shares_of
 from echelon.env.tasks.task import Task
 from echelon.learn.config import TrainConfig
+from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError
 from echelon.world.splits import placed_seed
 from echelon.world.written import maps_of
@@ -48,7 +49,7 @@ def test_tasks_of_protocol_2_meet_the_populations_of_today():
             assert own.opponents == names_in(split, OPPONENT) and own.partners == names_in(split, PARTNER)
         seeds = battle_seeds(task.strangers.seed, task.strangers.battles)
         assert task.strangers.seeds_sha256 == hash_of_seeds(seeds), "sealed"
-        assert strangers_from_json(task.strangers.as_json()) == task.strangers
+        assert from_json(Strangers, as_json(task.strangers), "strangers") == task.strangers
 
 
 def test_a_new_row_of_the_table_gives_a_task_a_successor(monkeypatch):

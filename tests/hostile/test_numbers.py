@@ -13,9 +13,9 @@ from echelon.learn.checkpoint.format import CLAIMS, Counters, open_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import catalog_from_json, read_catalog
+from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.rules.config_json import as_json
+from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.files import parse_json
 from echelon.runtime.state_dict import StateDict
 
@@ -98,9 +98,9 @@ def test_no_setting_of_a_file_is_huge(path):
 @pytest.mark.parametrize("path", ROWS, ids=".".join)
 def test_no_row_of_a_catalog_is_huge(path):
     for number in HUGE.values():
-        refusal(lambda number=number: catalog_from_json(put(CATALOG, path, number)), path[-1])
+        refusal(lambda number=number: from_json(Catalog, put(CATALOG, path, number), "catalog"), path[-1])
     for number in TINY_ONES.values():
-        refused_or_taken(lambda number=number: catalog_from_json(put(CATALOG, path, number)), path[-1])
+        refused_or_taken(lambda number=number: from_json(Catalog, put(CATALOG, path, number), "catalog"), path[-1])
 
 
 @pytest.mark.parametrize("text", ["1" + "0" * 400, "-" + "9" * 30, "1e300", "5e-324", str(2**63)])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import catalog_from_json, read_catalog
+from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.rules.config_json import battle_difference
+from echelon.rules.config_json import battle_difference, from_json
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -22,7 +22,7 @@ RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 def changed(**tables):
     """The default catalog with some rows or fields changed, as a JSON file tells them."""
-    return catalog_from_json(json.loads(json.dumps(tables)), "catalog", Catalog())
+    return from_json(Catalog, json.loads(json.dumps(tables)), "catalog", Catalog())
 
 
 def test_a_signature_holds_the_catalog_and_gives_it_back():
@@ -38,7 +38,7 @@ def test_a_file_tells_all_of_its_catalog():
     with pytest.raises(ConfigError, match=r"env.catalog.weapons.laser must be whole: .* lacks .*cooldown_s"):
         env_from_json(told)
     del told["catalog"]
-    with pytest.raises(ConfigError, match=r"env.catalog must be an object, got None"):
+    with pytest.raises(ConfigError, match=r"env must be whole: this EnvConfig lacks catalog"):
         env_from_json(told)
 
 
@@ -93,7 +93,7 @@ REFUSED = {
     "half a point": ({"weapons": {"gun": {**SHELL, "damage": 0.5}}}, "weapons.gun.damage must be a whole number"),
     "too fast": ({"weapons": {"gun": {**SHELL, "speed_vox_per_s": 101}}}, r"gun.speed_vox_per_s must be 0.01..100"),
     "negative": ({"weapons": {"laser": {"damage": -1}}}, "catalog.weapons.laser.damage must be 0..255, got -1"),
-    "infinite": ({"weapons": {"laser": {"range_vox": None}}}, "laser.range_vox must be 0.1..500, got inf"),
+    "infinite": ({"weapons": {"laser": {"range_vox": None}}}, "laser.range_vox must be a float, got None"),
     "a word": ({"weapons": {"laser": {"damage": "much"}}}, "catalog.weapons.laser.damage must be a float, got 'much'"),
     "no such field": ({"weapons": {"laser": {"power": 1}}}, "catalog.weapons.laser.power must be one of mounts"),
     "no such table": ({"guns": {}}, "catalog.guns must be one of hulls, weapons"),

@@ -127,7 +127,7 @@ def test_terms_of_ones_own_are_in_the_signature_and_keep_nobody_from_a_battle():
         (lambda v: v["world"].update(size_x=4), "WorldConfig.size_x must be 32..500 vox"),
         (lambda v: v["features"].update(smoke=1), "env.features.smoke must be a bool, got 1"),
         (lambda v: v.update(reward=["extra"]), "env.reward must be an object, got ['extra']"),
-        (lambda v: v.update(blue=[1]), "EnvConfig.blue must be a str, got 1"),
+        (lambda v: v.update(blue=[1]), "env.blue must be a str, got 1"),
     ],
 )
 def test_a_bad_signature_is_refused_by_field(change, says):

@@ -68,7 +68,7 @@ def test_every_character_is_where_it_was_drawn():
             {"layers": [{"rows": ["#."] * 20 + [".#"] * 20, "top": 1}]},
             r"^it.layers\[0\].top must be one of rows, low, bottom",
         ),
-        ({"legend": []}, r"^it.legend must be an object of marks by character, got \[\]$"),
+        ({"legend": []}, r"^it.legend must be an object of rows by name, got \[\]$"),
         ({"legend": {"ab": {}}}, r"^it.legend must be by single characters, got 'ab'$"),
         ({"legend": {"a": {"material": 1}}}, r"^it.legend.a.material must be a str, got 1$"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"height": 0}}}, r"^it.layers\[0\]: Box.high must be above"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, get_args
+from dataclasses import dataclass
+from typing import Annotated
 
 from echelon.rules.config import Split
 from echelon.runtime.errors import require
@@ -69,23 +68,10 @@ class Strangers:
         """By name of the split."""
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
-    def as_json(self) -> dict[str, Any]:
-        """JSON values."""
-        return json.loads(json.dumps(asdict(self)))
-
 
 def hash_of_seeds(seeds: list[int]) -> str:
     """sha256 of a list of seeds."""
     return hashlib.sha256(json.dumps(seeds).encode()).hexdigest()
-
-
-def strangers_from_json(values: Mapping[str, Any]) -> Strangers:
-    """What `Strangers.as_json` gave."""
-
-    def population(row: Mapping[str, Any]) -> Population:
-        return Population(tuple(row["opponents"]), tuple(row["partners"]), tuple(map(tuple, row["rosters"])))
-
-    return Strangers(**{**values, **{name: population(values[name]) for name in get_args(Split)}})
 
 
 def shares_of(mechs: int) -> tuple[int, ...]:

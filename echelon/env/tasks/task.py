@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from echelon.env.tasks.strangers import Strangers, strangers_from_json
+from echelon.env.tasks.strangers import Strangers
 from echelon.rules.config import EnvConfig, Split, env_from_json
 from echelon.rules.config_json import as_json, from_json
 from echelon.rules.scenario import Scenario
@@ -131,7 +131,7 @@ class Task:
             "config": as_json(self.config),
             "evaluation": as_json(self.evaluation_config),
             "protocol": {**as_json(self.protocol), "actions": "sampled"},
-            **({} if self.strangers is None else {"strangers": self.strangers.as_json()}),
+            **({} if self.strangers is None else {"strangers": as_json(self.strangers)}),
         }
 
     @property
@@ -159,7 +159,7 @@ def task_from_json(row: dict[str, Any]) -> Task:
         *versions,
         evaluation=None if evaluation == held_out(config) else evaluation,
         protocol=from_json(Protocol, protocol, "protocol"),
-        strangers=strangers_from_json(row["strangers"]) if "strangers" in row else None,
+        strangers=from_json(Strangers, row["strangers"], "strangers") if "strangers" in row else None,
     )
 
 
