@@ -1,4 +1,5 @@
 """The public names of `echelon`, which imports this module when the first of them is asked for."""
+# ruff: noqa: F401
 
 from echelon.command.port import CommandPort
 from echelon.env.env import EchelonEnv
@@ -20,43 +21,3 @@ from echelon.scenarios.piece import pieces
 from echelon.scenarios.scene import Scene, scene, scene_config
 from echelon.scenarios.shipped import find_scenario, scenario_names
 from echelon.world.biomes import register_biome
-
-__all__ = [
-    "Box",
-    "Catalog",
-    "CommandConfig",
-    "CommandPort",
-    "EchelonEnv",
-    "EnvConfig",
-    "FeaturesConfig",
-    "HullSpec",
-    "Objective",
-    "Protocol",
-    "RewardConfig",
-    "RewardTerm",
-    "RulesConfig",
-    "Scenario",
-    "Scene",
-    "Task",
-    "Unit",
-    "WeaponSpec",
-    "WorldConfig",
-    "commanders",
-    "find_scenario",
-    "latest",
-    "make",
-    "mechs",
-    "partners",
-    "pieces",
-    "read_catalog",
-    "read_scenario",
-    "register_biome",
-    "register_task",
-    "register_view",
-    "scenario_names",
-    "scene",
-    "scene_config",
-    "tasks",
-    "teams",
-    "versus",
-]

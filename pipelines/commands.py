@@ -154,7 +154,6 @@ def provenance_lines(provenance: dict[str, list[str]]) -> list[str]:
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "describe": Describe,
-    "layout": Describe,
     "checkpoint": Checkpoint,
     "tasks": Tasks,
     "fingerprint": Fingerprint,

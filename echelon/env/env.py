@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,7 +77,6 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         observer: watches every substep and decision, an `echelon.env.engine.StepObserver`; it changes nothing.
         info: whether `outcome` and `reward_terms` are there.
         extra_rewards: reward terms of the user's by name, mixed within the team as those of `RewardConfig` are.
-        compiled: deprecated; False is `backend="eager"`.
 
     Raises:
         ConfigError: an argument is of another type or outside its limits, the device is not of this machine, or so many
@@ -102,11 +100,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         observer: StepObserver | None = None,
         info: bool = True,
         extra_rewards: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
-        compiled: bool | None = None,
     ) -> None:
-        if compiled is not None:
-            backend = "auto" if compiled else "eager"
-            warnings.warn(f"compiled={compiled} is backend={backend!r} now", DeprecationWarning, stacklevel=2)
         check_options(config, memory, maps, backend, info, extra_rewards)
         num_envs = number_of_battles(num_envs)
         device = resolve_device("auto" if device is None or device == "" else device)

@@ -182,8 +182,3 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
     results = arena.play([Battle(*sides[number % 2], seed) for number, seed in enumerate(seeds)]).results
     assert len(results) == 200 and all(result.reason for result in results)
     assert checked[0] >= sum(result.decisions for result in results)
-
-
-def test_the_argument_of_before_is_deprecated():
-    with pytest.warns(DeprecationWarning, match="compiled=False is backend='eager' now"):
-        assert EchelonEnv(SMALL, 1, "cpu", 0, compiled=False).form == "eager"

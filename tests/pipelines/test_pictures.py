@@ -173,7 +173,7 @@ def test_runs_are_drawn_over_each_other(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", [["pipelines/train.py", "--help"], ["-m", "echelon", "layout"]])
+@pytest.mark.parametrize("command", [["pipelines/train.py", "--help"], ["-m", "echelon", "describe"]])
 def test_a_reader_that_has_read_enough_is_no_error(command):
     """`… | head -1`: the reader is gone before the first byte is written."""
     with subprocess.Popen([sys.executable, *command], stdout=-1, stderr=-1, text=True, cwd=ROOT) as process:
