@@ -16,7 +16,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 
@@ -39,7 +39,7 @@ from echelon.rules.orders import CommandConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import check_writable
-from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.runtime.limits import SEED, Limits, Settings
 from echelon.view.command_page import command_page
 from echelon.view.run_report import replay_page
 
@@ -49,7 +49,7 @@ MOST_LATE = 1024
 
 
 @dataclass(frozen=True)
-class Command(ChosenBattle):
+class Command(Settings, ChosenBattle):
     """Command the packs of a team (docs/COMMAND.md): by lines of JSON on stdin or over a WebSocket, or in a browser."""
 
     blue: str = "stdio"
@@ -59,9 +59,9 @@ class Command(ChosenBattle):
     """The same for red. One of the two is stdio, ws or human."""
     mechs: str = "heuristic:hard"
     """What plays the mechs that are commanded."""
-    battles: int = 1
+    battles: Annotated[int, Limits(1, MOST_PLAYED, "battles")] = 1
     """Battles side by side, each played once."""
-    seed: int = 0
+    seed: Annotated[int, SEED] = 0
     clock: Clock | None = None
     """step: battles wait for a line after each report. real: they go on in real time, and orders count when they come.
     fast: they go on at once. None: step, for a human real."""
@@ -71,7 +71,7 @@ class Command(ChosenBattle):
     """How long an order is on its way to its pack."""
     words: bool = False
     """Tell each report in plain English besides."""
-    port: int = 0
+    port: Annotated[int, Limits(0, 65535)] = 0
     """Of the address of ws and human; 0: one that is free."""
     browser: bool = True
     """Open a human's page in a browser."""
@@ -83,8 +83,7 @@ class Command(ChosenBattle):
     and what you drove. Whoever gives it consents to that; without it nothing of the kind is kept."""
 
     def __post_init__(self) -> None:
-        limits = {"battles": Limits(1, MOST_PLAYED, "battles"), "seed": SEED, "port": Limits(0, 65535)}
-        check_settings(self, limits)
+        super().__post_init__()
         ports = [team for team in ("blue", "red") if getattr(self, team) in PORTS]
         require(len(ports) == 1, "--blue and --red", f"one of them {' or '.join(PORTS)}", [self.blue, self.red])
         if self.kind == "human":

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
 import torch
@@ -36,7 +36,7 @@ from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError, check_writable, parse_json
-from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.runtime.limits import SEED, Limits, Settings
 from echelon.scenarios.shipped import find_scenario
 from echelon.sim.model import build_model
 from echelon.view.run_report import editor_page, replay_page
@@ -248,7 +248,7 @@ def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:
 
 
 @dataclass(frozen=True)
-class Edit:
+class Edit(Settings):
     """Edit a scenario in a browser: draw ground, zone and mechs, check, save, and let commanders fight there.
 
     The page is served to this machine alone, at an address that holds a secret; Ctrl-C ends it."""
@@ -259,13 +259,10 @@ class Edit:
     """What a file that is not there yet begins as: a scenario's name or file."""
     commanders: tuple[str, ...] = ()
     """Who may fight beside the scripted tiers: names as `play` takes them."""
-    port: int = 0
+    port: Annotated[int, Limits(0, 65535)] = 0
     """0: one that is free."""
     browser: bool = True
     """Open the page in a browser."""
-
-    def __post_init__(self) -> None:
-        check_settings(self, {"port": Limits(0, 65535)})
 
     def run(self) -> None:
         check_writable(self.file)

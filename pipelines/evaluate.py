@@ -27,7 +27,7 @@ from echelon.reports.plots import skills_figure
 from echelon.rules.config import Split
 from echelon.runtime.errors import require, rounded
 from echelon.runtime.files import check_writable
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings, check_settings
 from echelon.runtime.ray_tasks import RayArgs
 from echelon.scenarios.piece import PIECES, pieces
 from echelon.scenarios.scene import config_of_words
@@ -130,23 +130,20 @@ def table_rows(evaluation: Evaluation) -> Sequence[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Pieces(Settings):
     """Let a policy play the set pieces, short battles that ask for one skill each (`docs/SCENARIOS.md`)."""
 
     policy: tyro.conf.Positional[str]
     """A commander, as `play` takes them; `line` plays each piece's own script."""
     only: tuple[str, ...] = ()
     """Names of the pieces; all by default."""
-    seeds: int = SEEDS
+    seeds: Annotated[int, Limits(1, 10**6, "seeds")] = SEEDS
     """Battles of each."""
     json: bool = False
     """Print one JSON object instead of a table."""
     plot: Path | None = None
     """A picture of the bars, PDF, SVG or PNG."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
-
-    def __post_init__(self) -> None:
-        check_settings(self, {"seeds": Limits(1, 10**6, "seeds")})
 
     def run(self) -> None:
         require_picture("--plot", self.plot)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -27,7 +27,7 @@ from echelon.pipelines.result_tables import show, show_standings
 from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 from echelon.runtime.ray_tasks import RayArgs
 from echelon.view.paper import save
 
@@ -61,13 +61,13 @@ class Tournament:
 
 
 @dataclass(frozen=True)
-class Evolve:
+class Evolve(Settings):
     """Train a main agent and two exploiters in turn and add their policies to the league."""
 
     league: Path
-    turns: int = 4
+    turns: Annotated[int, TURNS] = 4
     """Turns of each role."""
-    iterations: int = 20
+    iterations: Annotated[int, TURNS] = 20
     """Training iterations per turn."""
     seeds: int = 2
     """Seeds per opponent in evaluations and ratings, each played once per side."""
@@ -77,7 +77,7 @@ class Evolve:
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def __post_init__(self) -> None:
-        check_settings(self, {"turns": TURNS, "iterations": TURNS})
+        super().__post_init__()
         # The length of the schedules follows from it before the device is asked.
         require(self.train.num_envs > 0, "--train.num-envs", "at least 2 battles", self.train.num_envs)
 

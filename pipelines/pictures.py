@@ -27,7 +27,7 @@ from echelon.rules.config import ENV_PRESETS, EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.runtime.limits import SEED, Limits, Settings
 from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
@@ -41,12 +41,11 @@ from echelon.world.written import write_maps
 
 GIF_PX_PER_IN = 69.0
 """Of the field; with its frame a moving picture of 6.5 inches is about 474 px wide."""
-WATCH = {"size": Limits(1.0, 40.0, "inches"), "speed": Limits(0.0, 1000.0)}
 MOST_TIMES = 40
 
 
 @dataclass(frozen=True)
-class Watch:
+class Watch(Settings):
     """Turn a replay into an HTML page, and into pictures. The page loads nothing from the network."""
 
     file: tyro.conf.Positional[Path]
@@ -68,13 +67,13 @@ class Watch:
     times: tuple[float, ...] = ()
     """Moments of the strip, s; by default four between which equal shares of the damage were done. One makes a single
     picture."""
-    speed: float = 0.0
+    speed: Annotated[float, Limits(0.0, 1000.0)] = 0.0
     """Speed of the moving picture, 1 as it happened; 0: as fast as makes it 8 s long."""
-    size: float = WIDTH_IN
+    size: Annotated[float, Limits(1.0, 40.0, "inches")] = WIDTH_IN
     """Width in inches: of a strip as it is printed, text of 7 and 8 pt; of a moving picture at 72 pixels an inch."""
 
     def __post_init__(self) -> None:
-        check_settings(self, WATCH)
+        super().__post_init__()
         require(len(self.times) <= MOST_TIMES, "--times", f"at most {MOST_TIMES} moments", len(self.times))
 
     def run(self) -> None:
@@ -134,7 +133,7 @@ def require_picture(flag: str, path: Path | None, suffixes: tuple[str, ...] = FO
 
 
 @dataclass(frozen=True)
-class DrawMaps:
+class DrawMaps(Settings):
     """Draw maps from above: one per single biome, then some of the map pool with zone and spawns, and with the names of
     the biomes that they consist of."""
 
@@ -143,13 +142,10 @@ class DrawMaps:
     env: Literal["small", "standard", "large"] = "standard"
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """In place of both the ground of scenarios of one shape: names of echelon.scenario_names() or JSON files."""
-    maps: int = 8
+    maps: Annotated[int, Limits(0, 256)] = 8
     """Number of maps of the pool to draw below the biomes."""
-    map_seed: int = 0
+    map_seed: Annotated[int, SEED] = 0
     """Seed of the pool."""
-
-    def __post_init__(self) -> None:
-        check_settings(self, {"maps": Limits(0, 256), "map_seed": SEED})
 
     def run(self) -> None:
         require_picture("--out", self.out)

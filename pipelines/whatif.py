@@ -27,12 +27,12 @@ from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.errors import quoted as short
 from echelon.runtime.files import check_writable, json_bytes, write_whole
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 from echelon.view.page import write_page
 
 
 @dataclass(frozen=True)
-class WhatIfCommand:
+class WhatIfCommand(Settings):
     """Tell how likely blue was to win at each moment of a recorded battle, by playing on from it with fresh chance, and
     what each mech was worth at one of them. Its commanders must still be where they were. Killed and started again with
     the same words it goes on where it was, by a hidden file beside the replay, which it removes in the end."""
@@ -41,9 +41,9 @@ class WhatIfCommand:
     """Replay, as written by `play --replay`."""
     battle: int = 1
     """Which of its battles."""
-    every: int = EVERY
+    every: Annotated[int, Limits(1, MOST_BRANCHES)] = EVERY
     """Decisions between two moments."""
-    branches: int = BRANCHES
+    branches: Annotated[int, Limits(2, MOST_BRANCHES, "battles")] = BRANCHES
     """Battles from each moment."""
     at: float | None = None
     """Seconds after which each mech does otherwise in turn; by default none does."""
@@ -61,9 +61,6 @@ class WhatIfCommand:
     batch: int = 256
     """Battles at once."""
     device: str = "auto"
-
-    def __post_init__(self) -> None:
-        check_settings(self, {"every": Limits(1, MOST_BRANCHES), "branches": Limits(2, MOST_BRANCHES, "battles")})
 
     def run(self) -> None:
         device = use_device(resolve_device(self.device))

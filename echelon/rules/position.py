@@ -12,7 +12,7 @@ from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.objective import Objective, check_circle, whole_columns
 from echelon.rules.specs import Table
 from echelon.runtime.errors import require, short_repr
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 
 READY: Mapping[str, float] = Table({})
 """`Unit.cooldown_s` of a mech whose weapons are ready."""
@@ -22,7 +22,8 @@ NOWHERE = -1.0
 """`Unit.x` and `Unit.y` of a mech that begins in an area."""
 MOST_PLACES = 256
 """Places of an area that battles draw from; of more, these are as many evenly spread ones."""
-PLACE, SOMEWHERE = Limits(0, LARGEST_MAP_VOX, "vox"), Limits(NOWHERE, LARGEST_MAP_VOX, "vox")
+PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
+SOMEWHERE = Limits(NOWHERE, LARGEST_MAP_VOX, "vox")
 OF_HULL = Limits(0, 1, "of the hull's")
 MOST_MECHS = 20
 TEAMS = ("blue", "red")
@@ -30,7 +31,7 @@ WEIGHT = Limits(1, 100, "times as often as one of weight 1")
 
 
 @dataclass(frozen=True)
-class Unit:
+class Unit(Settings):
     """A mech at the beginning of a battle.
 
     Raises:
@@ -63,7 +64,7 @@ class Unit:
     """Seconds until weapons are ready, by name; `ams` is its AMS. Those that share a timer wait for each other."""
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
         require(isinstance(self.cooldown_s, Mapping), "Unit.cooldown_s", "seconds by weapon", self.cooldown_s)
         object.__setattr__(self, "cooldown_s", Table(self.cooldown_s))
         if self.area:
@@ -75,22 +76,22 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Box:
+class Box(Settings):
     """Voxels of one material, from the corner `low` up to the corner `high`, which is not in it.
 
     Raises:
         ConfigError: a corner is no three whole numbers of the map's size at most, or there is no such material.
     """
 
-    low: tuple[int, ...]
+    low: Annotated[tuple[int, ...], PLACE]
     """x, y, z of the first voxel."""
-    high: tuple[int, ...]
+    high: Annotated[tuple[int, ...], PLACE]
     """x, y, z behind the last voxel."""
     material: str = "solid"
     """`air`, `dirt`, `lava`, `water`, `solid`, `debris_field`, `solid_debris`, `glass`, `reinforced` or `foliage`."""
 
     def __post_init__(self) -> None:
-        check_settings(self, dict.fromkeys(("low", "high"), Limits(0, LARGEST_MAP_VOX, "vox")))
+        super().__post_init__()
         require(len(self.low) == len(self.high) == 3, "Box.low and Box.high", "x, y, z", (self.low, self.high))
         is_box = all(low < high for low, high in zip(self.low, self.high, strict=True))
         require(is_box, "Box.high", f"above {self.low} in x, y and z", self.high)
@@ -99,7 +100,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Position:
+class Position(Settings):
     """Ground, zone and mechs of a battle at its beginning: a `Scenario` without its settings.
 
     Raises:
@@ -110,17 +111,14 @@ class Position:
     """Where mechs begin, 1 to 20 of either team."""
     boxes: tuple[Box, ...] = ()
     """What stands on open ground, later ones in place of earlier ones."""
-    zone: tuple[float, ...] = ()
+    zone: Annotated[tuple[float, ...], PLACE] = ()
     """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
     objective: Objective = field(default_factory=Objective)
     """What decides the battle beside the death of a team; by default the zone."""
-    weight: int = 1
+    weight: Annotated[int, WEIGHT] = 1
     """How often battles begin so, beside the weights of the other positions that they may begin in."""
 
     __repr__ = short_repr
-
-    def __post_init__(self) -> None:
-        check_settings(self, {"zone": PLACE, "weight": WEIGHT})
 
     @property
     def named(self) -> list[tuple[str, Unit]]:

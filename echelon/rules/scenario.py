@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import lcm
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.config_json import as_json, first_difference, from_json, typed
@@ -18,12 +18,12 @@ from echelon.rules.physics import RulesConfig
 from echelon.rules.position import MOST_MECHS, PLACE, Box, Position, Unit
 from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 
 PARTS = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
 FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "map_seed")
 """Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
-SIZES = ("blue_sizes", "red_sizes")
+SIZES, SIZE = ("blue_sizes", "red_sizes"), Limits(1, MOST_MECHS)
 OWN = ("preset", "units", "boxes", "layers", "legend", "zone", "objective", *SIZES)
 FIELDS = (*OWN, *(f.name for f in dataclasses.fields(EnvConfig) if f.name not in FROM_UNITS))
 """What a scenario's file may hold."""
@@ -32,7 +32,7 @@ NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
 
 
 @dataclass(frozen=True)
-class Scenario:
+class Scenario(Settings):
     """A battle that begins in one position.
 
     Raises:
@@ -44,22 +44,22 @@ class Scenario:
     """Where mechs begin, 1 to 20 of either team."""
     boxes: tuple[Box, ...] = ()
     """What stands on open ground, later ones in place of earlier ones."""
-    zone: tuple[float, ...] = ()
+    zone: Annotated[tuple[float, ...], PLACE] = ()
     """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
     settings: EnvConfig = field(default_factory=EnvConfig.small)
     """World, rules, rewards and what else a battle has; `config` has the units' rosters in place of its own."""
     objective: Objective = field(default_factory=Objective)
     """What decides the battle beside the death of a team; by default the zone."""
-    blue_sizes: tuple[int, ...] = ()
+    blue_sizes: Annotated[tuple[int, ...], SIZE] = ()
     """Least and greatest number of blue mechs: each battle draws how many of the first ones there are; by default
     all."""
-    red_sizes: tuple[int, ...] = ()
+    red_sizes: Annotated[tuple[int, ...], SIZE] = ()
     """The same of red ones."""
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_settings(self, {"zone": PLACE, **dict.fromkeys(SIZES, Limits(1, MOST_MECHS))})
+        super().__post_init__()
         for kind, entries in ((Unit, self.units), (Box, self.boxes)):
             require(all(isinstance(entry, kind) for entry in entries), f"Scenario of {kind.__name__}", "these", entries)
         settings = self.settings

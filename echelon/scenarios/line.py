@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from echelon.rules.catalog import Hull, Trigger
 from echelon.rules.config import EnvConfig
 from echelon.rules.config_json import typed
 from echelon.rules.limits import LARGEST_MAP_VOX
+from echelon.rules.position import PLACE
 from echelon.rules.specs import WeaponSpec
 from echelon.runtime.errors import require
-from echelon.runtime.limits import SHARE, Limits, check_settings
+from echelon.runtime.limits import SHARE, Limits, Settings
 
 ANYBODY = "any"
 """`Step.target` of a mech that fights whoever is nearest."""
@@ -24,58 +25,50 @@ HEAT = Limits(0, 2, "of the hull's")
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Settings):
     """What a mech does while all of its conditions hold: the first eight fields are these, the others are deeds.
 
     Raises:
         ConfigError: a field is of another type or outside its limits.
     """
 
-    from_s: float = 0.0
+    from_s: Annotated[float, SECONDS] = 0.0
     """Seconds since the battle began, from which it holds."""
-    until_s: float = FOREVER_S
+    until_s: Annotated[float, SECONDS] = FOREVER_S
     """The same, before which it holds."""
-    heat_above: float = 0.0
+    heat_above: Annotated[float, HEAT] = 0.0
     """Share of its heat capacity that its heat is at least."""
-    heat_below: float = 2.0
+    heat_below: Annotated[float, HEAT] = 2.0
     """Share that its heat is at most."""
-    range_above: float = 0.0
+    range_above: Annotated[float, VOX] = 0.0
     """Distance of its target, vox, at least; a target that it does not know is far away."""
-    range_below: float = FAR_VOX
+    range_below: Annotated[float, VOX] = FAR_VOX
     """The same, at most."""
     target_is: Literal["", "known", "clear", "painted"] = ""
     """Which hostiles it may mean, one of whom there must be: contacts of any kind, on a clear line, painted by its
     pack."""
-    inside: tuple[float, ...] = ()
+    inside: Annotated[tuple[float, ...], PLACE] = ()
     """x, y, radius in vox of a circle that it stands in."""
     target: str = ANYBODY
     """Whom of these it means: the nearest one of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
-    to: tuple[float, ...] = ()
+    to: Annotated[tuple[float, ...], PLACE] = ()
     """x, y in vox to which it walks straight, and stays."""
-    keep: float = -1.0
+    keep: Annotated[float, Limits(-1, LARGEST_MAP_VOX, "vox")] = -1.0
     """Distance in vox that it keeps to its target instead, -1 for none."""
     rear: bool = False
     """It keeps that distance behind its target's back, to which it goes around the target."""
-    face: tuple[float, ...] = ()
+    face: Annotated[tuple[float, ...], PLACE] = ()
     """x, y in vox to which it turns; by default to its target."""
     fire: tuple[str, ...] = ()
     """Weapons whose triggers it holds. One that would fire without a target waits until it faces where it should."""
     vent: bool = False
-    jets: float = 0.0
+    jets: Annotated[float, SHARE] = 0.0
     """Share of the thrust of its jets."""
     emit: Literal["", "ecm", "eccm"] = ""
     """What its emitter does, where its hull has one."""
 
     def __post_init__(self) -> None:
-        limits = {
-            **dict.fromkeys(("from_s", "until_s"), SECONDS),
-            **dict.fromkeys(("heat_above", "heat_below"), HEAT),
-            **dict.fromkeys(("range_above", "range_below"), VOX),
-            **dict.fromkeys(("inside", "to", "face"), Limits(0, LARGEST_MAP_VOX, "vox")),
-            "keep": Limits(-1, LARGEST_MAP_VOX, "vox"),
-            "jets": SHARE,
-        }
-        check_settings(self, limits)
+        super().__post_init__()
         for name, least in (("inside", "x, y, radius"), ("to", "x, y"), ("face", "x, y")):
             values, count = getattr(self, name), len(least.split())
             require(len(values) in (0, count), f"Step.{name}", least, values)

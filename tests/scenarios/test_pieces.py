@@ -131,7 +131,7 @@ GOOD = {
         (("line",), [], r"line must be an object of steps for blue_0, got \[\]"),
         (("line",), {}, r"line must be with steps of blue_0, got \[\]"),
         (("line", "red_0"), [{}], r"line.red_0 must be one of blue_0, got 'red_0'"),
-        (("line", "blue_0"), {}, r"line.blue_0 must be a list of steps, got {}"),
+        (("line", "blue_0"), {}, r"line.blue_0 must be a list, got {}"),
         (("line", "blue_0"), [{}] * 17, r"line.blue_0 must be 1..16 steps, got 17"),
         (("line", "blue_0", 0), 3, r"line.blue_0\[0\] must be an object, got 3"),
         (

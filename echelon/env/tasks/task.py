@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from echelon.env.tasks.strangers import Strangers
 from echelon.rules.config import EnvConfig, Split, env_from_json
@@ -24,7 +24,7 @@ from echelon.rules.scenario import Scenario
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import CHANGES, Versions, current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.runtime.limits import SEED, Limits, Settings
 
 TABLE = Path(__file__).with_name("tasks.jsonl")
 EVAL_SEED = 1_000_003
@@ -36,18 +36,18 @@ BATTLES = Limits(2, 10**7, "battles against each opponent, an even number")
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(Settings):
     """How a policy is evaluated. Actions are sampled, as in training, with random numbers of the battle's seed."""
 
     opponents: tuple[str, ...] = TIERS
     """Names of commanders, as `echelon.arena.resolve` takes them."""
-    battles: int = 256
+    battles: Annotated[int, BATTLES] = 256
     """Against each opponent; every seed is played once per side."""
-    seed: int = EVAL_SEED
+    seed: Annotated[int, SEED] = EVAL_SEED
     """From which the seeds of the battles are derived: the first battles of a longer evaluation are a shorter one."""
 
     def __post_init__(self) -> None:
-        check_settings(self, {"battles": BATTLES, "seed": SEED})
+        super().__post_init__()
         require(self.battles % 2 == 0, "Protocol.battles", "even (each seed is played on both sides)", self.battles)
         require(len(self.opponents) > 0, "Protocol.opponents", "names of commanders", self.opponents)
 
