@@ -11,9 +11,8 @@ from echelon.env.outcome import Reason, Winner
 from echelon.rules.config_json import first_difference
 from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime.files import MAX_JSON_BYTES, FileError, as_file_error, expect, parse_json, read_file
-from echelon.runtime.json_checks import FLAG, Check, Rule, integer, listed, matching, number, one_of, record, text
+from echelon.runtime.json_checks import FLAG, Check, integer, listed, matching, number, one_of, record, text
 
-OBJECT = Rule("an object", lambda value: isinstance(value, dict))
 VERSIONS = {
     **{name: text(100) for name in ("echelon", "torch", "device")},
     **{name: integer(1) for name in current_versions().as_json()},

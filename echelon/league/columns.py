@@ -10,16 +10,28 @@ from echelon.league.database import CHANGES, KINDS
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
 from echelon.rules.versions import current_versions, stored_versions
-from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, as_file_error, expect, parse_json
-from echelon.runtime.json_checks import SHA256, Rule, integer, matching, number, one_of, optional, text
+from echelon.runtime.json_checks import (
+    OBJECT,
+    SHA256,
+    Check,
+    integer,
+    listed,
+    matching,
+    number,
+    one_of,
+    optional,
+    row,
+    table,
+    text,
+)
 
 LONGEST_REASON = 1000
 """Maximum number of characters of a recorded reason."""
 LONGEST_NAME = 100
 MOST_PERIODS = 1 << 40
 NUMBER = number(-1e9, 1e9)
-Rules = Mapping[str, Rule]
+Rules = Mapping[str, Check]
 """Of each column, what a value must be."""
 SECONDS = number(0, 1e12)
 """A Unix time or a duration, in seconds."""
@@ -27,17 +39,6 @@ NAME = matching(
     f"(?!.{{{LONGEST_NAME + 1}}})(heuristic:({'|'.join(TIERS)})@[1-9][0-9]{{0,5}}|[a-z0-9]+(-[a-z0-9]+){{0,9}})",
     f"small letters and digits in words joined by -, or heuristic:TIER@RULES, of at most {LONGEST_NAME} letters",
 )
-
-
-def is_judged(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        SHA256.holds(entry_id) and isinstance(row, list) and len(row) == 2 and all(map(SECONDS.holds, row))
-        for entry_id, row in value.items()
-    )
-
-
-def is_named(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(NUMBER.holds, value.values()))
 
 
 RULES: dict[str, Rules] = {
@@ -96,15 +97,13 @@ RULES: dict[str, Rules] = {
         "generation": integer(0, 1 << 30),
         "turns": integer(0, 1 << 30),
         "entry": text(64),
-        "judged": Rule("ids, each with a list of games and points", is_judged),
+        "judged": table(row(SECONDS, SECONDS), 1 << 20, SHA256),  # games and points, by id
     },
     "style": {
         **dict.fromkeys(("policy", "task", "fingerprint"), text(LONGEST_NAME)),
-        **dict.fromkeys(("numbers", "response"), Rule("numbers by name", is_named)),
-        "seeds": Rule(
-            "a list of integers", lambda value: isinstance(value, list) and all(map(integer(0).holds, value))
-        ),
-        "versions": Rule("an object", lambda value: isinstance(value, dict)),
+        **dict.fromkeys(("numbers", "response"), table(NUMBER, 10_000, text())),
+        "seeds": listed(integer(0), 0, 1 << 20),
+        "versions": OBJECT,
     },
 }
 
@@ -114,14 +113,6 @@ def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
     for field, value in row.items():
         if field in rules:
             rules[field](f"{where}.{field}", value)
-
-
-def check_row(where: str, row: Any, rules: Rules) -> None:
-    """Check that a row has a value of every rule, and no other."""
-    if not isinstance(row, dict) or row.keys() != rules.keys():
-        keys = list(row) if isinstance(row, dict) else row
-        raise FileError(f"{where} must hold {', '.join(rules)}, got {quoted(keys)}")
-    check_values(where, row, rules)
 
 
 def json_object(where: str, value: Any) -> dict[str, Any]:

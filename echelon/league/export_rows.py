@@ -13,20 +13,21 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from echelon.arena.batch_arena import Battle
-from echelon.league.columns import RULES, check_identity, check_row, check_rules
+from echelon.league.columns import RULES, check_identity, check_rules
 from echelon.league.records import match_key, recipe_versions, scripted_id
 from echelon.league.store import Store
 from echelon.league.weight_store import FOLDER
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, expect
-from echelon.runtime.json_checks import optional, text
+from echelon.runtime.json_checks import optional, record, text
 from echelon.runtime.json_tables import read_tables
 
 SCHEMA, VERSION = "echelon-league", 1
 COLUMNS = {table: tuple(RULES[table]) for table in ("entries", "periods", "matches", "ratings", "changes", "exploits")}
 """Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
-FIELDS = {**RULES, "entries": {**RULES["entries"], "weights": optional(text(100))}}
+ROWS = {table: record(RULES[table]) for table in COLUMNS}
+ROWS["entries"] = record({**RULES["entries"], "weights": optional(text(100))})
 REPEATED = re.compile(r"UNIQUE constraint failed: \w+\.(\w+)")
 """What SQLite says of values that stand in another row already, and the first of their columns."""
 REFERENCES = {**dict.fromkeys(("blue", "red", "entry", "response"), "entries"), "period": "periods"}
@@ -194,7 +195,7 @@ class Staging:
 
 def check_fields(where: str, row: Any, table: str) -> None:
     """Validate the fields of one row, each by itself."""
-    check_row(where, row, FIELDS[table])
+    ROWS[table](where, row)
     if table == "entries":
         expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"
         expect(row["weights"] == expected, f"{where}.weights", repr(expected), row["weights"])

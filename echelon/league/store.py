@@ -23,7 +23,6 @@ from echelon.league.columns import (
     LONGEST_REASON,
     RULES,
     check_identity,
-    check_row,
     check_rules,
     check_values,
     json_object,
@@ -50,6 +49,7 @@ from echelon.rules.versions import current_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, as_file_error, sync_folder
+from echelon.runtime.json_checks import record
 
 FILE = "league.sqlite"
 UNRATED = {"rating": RATING, "deviation": DEVIATION, "volatility": VOLATILITY}
@@ -176,8 +176,7 @@ class Store:
     def role(self, name: str) -> dict[str, Any]:
         """Stored progress of a role of `evolve`; empty before its first turn."""
         values = self.get_setting(f"role {name}") or {}
-        rules = {field: rule for field, rule in RULES["role"].items() if field in values}
-        check_row(f"{self.path}: role {name}", values, rules)
+        record({}, later=RULES["role"])(f"{self.path}: role {name}", values)
         return values
 
     # Entries

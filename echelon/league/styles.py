@@ -12,11 +12,12 @@ from torch import Tensor
 
 from echelon.arena.style import BATTLES, Style, style
 from echelon.env.tasks.task import TIERS
-from echelon.league.columns import RULES, check_row
+from echelon.league.columns import RULES
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError
+from echelon.runtime.json_checks import record
 
 
 def styles_of(
@@ -51,7 +52,7 @@ def kept_style(store: Store, who: str) -> Style | None:
     row = store.get_setting(f"style {who}")
     if row is None:
         return None
-    check_row(f"{store.path}: style {who}", row, RULES["style"])
+    record(RULES["style"])(f"{store.path}: style {who}", row)
     return Style(**{**row, "seeds": tuple(row["seeds"])})
 
 

@@ -7,27 +7,23 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from echelon.league.columns import RULES, check_row
+from echelon.arena.proof import read_claims
+from echelon.league.columns import RULES
 from echelon.league.records import MatchRecord, recipe_versions
 from echelon.league.store import Store
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import battle_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import require
-from echelon.runtime.files import (
-    FileError,
-    as_file_error,
-    expect,
-    json_bytes,
-    open_file,
-    parse_json,
-    read_file,
-    write_whole,
-)
+from echelon.runtime.files import FileError, as_file_error, json_bytes, open_file, write_whole
+from echelon.runtime.json_checks import OBJECT, exactly, listed, record
 
 SCHEMA, VERSION = "echelon-matches", 1
 MAX_BYTES = 64 << 20
-FIELDS = {name: RULES["matches"][name] for name in MatchRecord._fields}
+ROW = record({name: RULES["matches"][name] for name in MatchRecord._fields})
+CHECK = record(
+    {"schema": exactly(SCHEMA), "version": exactly(VERSION), "env": OBJECT, "matches": listed(ROW, 0, MAX_BYTES)}
+)
 
 
 def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]) -> str:
@@ -63,20 +59,11 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
     Raises:
         FileError: the file is invalid, or of another league or rules; then none is recorded.
     """
-    document = parse_json(path.name, read_file(path, MAX_BYTES))
-    for field, expected in (("schema", SCHEMA), ("version", VERSION)):
-        if not isinstance(document, dict) or document.get(field) != expected:
-            raise FileError(f"{path.name}: {field} must be {expected!r}, as of a file of unrecorded matches")
-    rows = document.get("matches")
-    expect(isinstance(rows, list), f"{path.name}: matches", "a list", rows)
-    for number, row in enumerate(rows):
-        check_row(f"{path.name}: matches[{number}]", row, FIELDS)
-    matches = [MatchRecord(**row) for row in rows]
+    document = read_claims(path, CHECK, MAX_BYTES)
+    matches = [MatchRecord(**row) for row in document["matches"]]
     ids = {entry.id for entry in store.entries()}
     with as_file_error(path.name):
-        env = document.get("env")
-        require(isinstance(env, dict), "env", "an object", type(env).__name__)
-        difference = battle_difference(store.env.signature(), env_from_json(env).signature())
+        difference = battle_difference(store.env.signature(), env_from_json(document["env"]).signature())
         require(difference is None, "env", "the battle of the league", difference)
         for number, match in enumerate(matches):
             label = f"matches[{number}]"

@@ -63,6 +63,7 @@ def exactly(expected: Any) -> Rule:
 
 
 FLAG = Rule("true or false", lambda value: type(value) is bool)
+OBJECT = Rule("an object", lambda value: isinstance(value, dict))
 SHA256 = matching("[0-9a-f]{64}", "a sha256")
 
 
@@ -107,16 +108,17 @@ def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None
     Args:
         later: fields that files of earlier versions lack.
     """
-    later = later or {}
+    rules = {**fields, **(later or {})}
 
     def check(where: str, value: Any) -> None:
         expect(isinstance(value, dict), where, "an object", value)
-        for name in [name for name in fields if name not in value]:
-            raise FileError(f"{where}.{name} is missing")
-        for name in [name for name in value if name not in {**fields, **later}]:
-            raise FileError(f"{where}.{name} must be absent: this version of Echelon knows no such entry")
-        for name, rule in {**fields, **later}.items():
-            if name in value:
-                rule(f"{where}.{name}", value[name])
+        for name in fields:
+            if name not in value:
+                raise FileError(f"{where}.{name} is missing")
+        for name in value:
+            if name not in rules:
+                raise FileError(f"{where}.{name} must be absent: this version of Echelon knows no such entry")
+        for name, entry in value.items():
+            rules[name](f"{where}.{name}", entry)
 
     return check

@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import safetensors.torch
 from torch import Tensor
 
-from echelon.runtime.errors import quoted
 from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, expect, open_file, parse_json
+from echelon.runtime.json_checks import integer, listed, one_of, record, row
 
 MAX_TENSORS = 4096
 BYTES = {
@@ -24,6 +24,14 @@ BYTES = {
     **dict.fromkeys(("I64", "U64", "F64"), 8),
 }
 """Of a number, by type as safetensors calls it."""
+ENTRY = record(
+    {
+        "dtype": one_of(BYTES),
+        "shape": listed(integer(0, 2**40), 0, 64),
+        "data_offsets": row(integer(0), integer(0)),
+    }
+)
+"""What a header says of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -88,32 +96,15 @@ def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise FileError(f"{name}: header must hold metadata as text by name")
+    for key, entry in header.items():
+        ENTRY(f"{name}: not a safetensors file: tensor {key}", entry)
+    parsed = Header({key: (entry["dtype"], tuple(entry["shape"])) for key, entry in header.items()}, metadata)
     expected = file_bytes - 8 - size
-    end = max(map(end_of, header.values()), default=0)
-    if end != expected:
-        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {end}")
-    parsed = Header({key: kind_and_shape(name, key, entry) for key, entry in header.items()}, metadata)
-    if parsed.bytes != expected:
-        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {parsed.bytes}")
+    # Where the bytes of each lie, safetensors checks.
+    for filled in (max((entry["data_offsets"][1] for entry in header.values()), default=0), parsed.bytes):
+        if filled != expected:
+            raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {filled}")
     return parsed
-
-
-def end_of(entry: Any) -> int:
-    """Where a tensor that a header lists ends among the bytes; -1 if it does not say."""
-    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
-    is_pair = isinstance(offsets, list) and len(offsets) == 2 and type(offsets[1]) is int
-    return offsets[1] if isinstance(offsets, list) and is_pair else -1
-
-
-def kind_and_shape(name: str, key: str, entry: Any) -> tuple[str, tuple[int, ...]]:
-    """The type and the shape of a tensor that a header lists; where its bytes lie, safetensors checks."""
-    kind, shape = (entry.get("dtype"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
-    is_shape = isinstance(shape, list) and all(type(side) is int and 0 <= side < 2**40 for side in shape)
-    if not isinstance(kind, str) or kind not in BYTES or not isinstance(shape, list) or not is_shape:
-        raise FileError(
-            f"{name}: tensor {key}: not a safetensors file: expected a dtype and a shape, got {quoted(entry)}"
-        )
-    return kind, tuple(shape)
 
 
 def check_tensors(name: str, got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:

@@ -141,7 +141,7 @@ VERSIONS = json.dumps(current_versions().as_json())
 START = f'{{"schema": "echelon-league", "version": 1, "env": {VERSIONS}, "rules": {{}}, '.encode()
 TOO_LONG = f"not valid JSON, or more than {LONGEST_ROW} letters of it"
 CASES: dict[str, tuple[bytes, bytes, str]] = {
-    "rows that are none": (b'"entries": [', b"{}, ", "entries[0] must hold id, kind"),
+    "rows that are none": (b'"entries": [', b"{}, ", "entries[0].id is missing"),
     "a row of lists": (b'"entries": [[', b"[], ", f"entries[0]: {TOO_LONG}"),
     "a row of lists in lists": (b'"entries": [', b"[", "entries[0]: not valid JSON: maximum recursion depth"),
     "a giant text as a row": (b'"entries": ["', b"x", f"entries[0]: {TOO_LONG}"),

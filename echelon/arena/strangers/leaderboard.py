@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from echelon.arena.proof import OBJECT, read_claims
+from echelon.arena.proof import read_claims
 from echelon.arena.strangers.scores import BESIDE, FOCAL, GAP, PIECES, WORST, ends_of
 from echelon.arena.strangers.verify import MOST_BYTES, NAME, Verification, verify
 from echelon.runtime.errors import require
 from echelon.runtime.files import json_bytes, read_file, write_whole
-from echelon.runtime.json_checks import SHA256, exactly, integer, listed, one_of, record, text
+from echelon.runtime.json_checks import OBJECT, SHA256, exactly, integer, listed, one_of, record, text
 
 SCHEMA, VERSION = "echelon-leaderboard", 1
 SHOWN = (FOCAL, BESIDE, GAP, PIECES, WORST)

@@ -19,7 +19,7 @@ from torchrl.envs import EnvBase
 from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.evaluate import evaluation_mode, place_of
 from echelon.arena.match import SIDES, outcomes_json
-from echelon.arena.proof import OBJECT, OUTCOME, VERSIONS, read_claims, require_same, require_same_rules
+from echelon.arena.proof import OUTCOME, VERSIONS, read_claims, require_same, require_same_rules
 from echelon.arena.resolve import resolve
 from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, run_of, ships
 from echelon.arena.strangers.evaluation import (
@@ -42,7 +42,7 @@ from echelon.env.tasks.task import Task, find_task
 from echelon.rules.config_json import first_difference
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, as_file_error, expect
-from echelon.runtime.json_checks import FLAG, exactly, integer, listed, one_of, record, text
+from echelon.runtime.json_checks import FLAG, OBJECT, exactly, integer, listed, one_of, record, text
 from echelon.runtime.limits import Limits
 from echelon.scenarios.piece import find_piece
 from echelon.scenarios.piece import pieces as piece_names
