@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 import tyro
 
-from echelon.arena.batch_arena import Precision, compute_of
+from echelon.arena.batch_arena import Precision
 from echelon.arena.resolve import Commander, common_env
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
@@ -21,17 +21,17 @@ from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import Limits, Settings
 from echelon.runtime.ray_tasks import RayTasks
 from echelon.scenarios.scene import config_of_words
 
 
 @dataclass(frozen=True)
-class ArenaArgs:
+class ArenaArgs(Settings):
     """How battles are played."""
 
     device: str = "auto"
-    batch: int = 256
+    batch: Annotated[int, Limits(1, MOST_BATTLES, "battles")] = 256
     """Maximum number of battles in parallel, which determines the memory use."""
     precision: Precision = "auto"
     """Dtype of the networks' matrix products. auto: bf16 on a GPU that multiplies it, else fp32."""
@@ -41,13 +41,14 @@ class ArenaArgs:
     cuda_graphs: Switch = "auto"
     """Capture a decision of all battles as a CUDA graph and replay it. auto: on a GPU."""
 
-    def __post_init__(self) -> None:
-        check_settings(self, {"batch": Limits(1, MOST_BATTLES, "battles")})
+    @property
+    def options(self) -> tuple[int, Precision, bool | None, bool | None]:
+        """`batch`, `precision`, `compiled` and `cuda_graph` of a `BatchArena`."""
+        return self.batch, self.precision, SWITCH[self.compiled], SWITCH[self.cuda_graphs]
 
     def build(self, store: Store, tasks: RayTasks | None = None) -> LeagueArena:
         """The arena of a league, on this machine or of a cluster."""
-        options = (self.batch, self.precision, SWITCH[self.compiled], SWITCH[self.cuda_graphs])
-        return LeagueArena(store, self.place(tasks), *options, tasks=tasks)
+        return LeagueArena(store, self.place(tasks), *self.options, tasks=tasks)
 
     def place(self, tasks: RayTasks | None) -> torch.device:
         """Where this process computes: with a cluster it keeps policies, on its CPU."""
@@ -58,12 +59,8 @@ class ArenaArgs:
 
     def keywords(self, tasks: RayTasks | None = None) -> dict[str, Any]:
         """How battles are played, as `echelon.evaluate` takes it."""
-        placement = {"device": self.place(tasks), "batch": self.batch, "precision": self.precision}
-        return {**placement, "compiled": SWITCH[self.compiled], "cuda_graph": SWITCH[self.cuda_graphs]}
-
-    def execution(self, device: torch.device) -> tuple[torch.dtype, bool | None, bool | None]:
-        """`compute`, `compiled` and `cuda_graph` of a `BatchArena`."""
-        return compute_of(self.precision, device), SWITCH[self.compiled], SWITCH[self.cuda_graphs]
+        names = ("device", "batch", "precision", "compiled", "cuda_graph")
+        return dict(zip(names, (self.place(tasks), *self.options), strict=True))
 
 
 @dataclass(frozen=True)

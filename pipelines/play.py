@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 from rich.progress import track
@@ -30,15 +30,17 @@ from echelon.rules.config import Split
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.runtime.limits import SEED, Limits, Settings
 from echelon.runtime.profiling import profiled_between
+
+PLAYED = Limits(2, MOST_PLAYED, "battles, an even number")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitBattle(ChosenBattle):
+class SplitBattle(Settings, ChosenBattle):
     """Base of the commands that play battles of a split."""
 
-    seed: int = 0
+    seed: Annotated[int, SEED] = 0
     split: Split | None = None
     """Maps and battles of train, validation or test; by default any."""
 
@@ -55,7 +57,7 @@ class Play(SplitBattle):
     """Commander Y, the same."""
     league: Path | None = None
     """A league whose entries may be named as commanders without their folder."""
-    battles: int = 64
+    battles: Annotated[int, PLAYED] = 64
     json: bool = False
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
@@ -68,14 +70,11 @@ class Play(SplitBattle):
     replay_observations: bool = False
     """Also record every observation of every mech, about 8 MB a minute of 10v10."""
 
-    def __post_init__(self) -> None:
-        check_settings(self, {"battles": Limits(2, MOST_PLAYED, "battles, an even number"), "seed": SEED})
-
     def run(self) -> None:
         device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env = in_split(self.config([resolve(x), resolve(y)]), self.split)
-        match = named_match(x, y, env, self.battles, device, self.arena.batch, *self.arena.execution(device))
+        match = named_match(x, y, env, self.battles, device, *self.arena.options)
         recorder = self.recorder()
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as progress:
 
@@ -118,14 +117,14 @@ class WriteDataset(SplitBattle):
     format: Literal["echelon", "minari"] = "echelon"
     """echelon: one file, mapped into memory by `echelon.datasets.dataset.open_dataset`. minari: a Minari dataset, an
     episode for each mech of both teams and each battle (`pip install 'echelon-marl[minari]'`)."""
-    battles: int = 64
+    battles: Annotated[int, PLAYED] = 64
     """Between each two of them."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=lambda: ArenaArgs(batch=64))
     quiet: bool = False
     """No progress bar."""
 
     def __post_init__(self) -> None:
-        check_settings(self, {"battles": Limits(2, MOST_PLAYED, "battles, an even number"), "seed": SEED})
+        super().__post_init__()
         require(self.battles % 2 == 0, "--battles", "even, because each seed is played on both sides", self.battles)
         is_list = 0 < len(self.commanders) == len(set(self.commanders))
         require(is_list, "--commanders", "at least one, each once", self.commanders)
@@ -136,10 +135,10 @@ class WriteDataset(SplitBattle):
         env = in_split(self.config([*commanders.values()]), self.split)
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
-        options = (min(self.arena.batch, len(battles)), *self.arena.execution(device))
+        batch, *options = self.arena.options
         with self.file() as path:
             with DatasetWriter(path, env, self.commanders) as writer:
-                arena = BatchArena(env, policies.__getitem__, device, *options)
+                arena = BatchArena(env, policies.__getitem__, device, min(batch, len(battles)), *options)
                 starts = range(0, len(battles), arena.batch)
                 for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
                     arena.play(battles[start : start + arena.batch], sink=writer)

@@ -124,7 +124,7 @@ class BatchArena:
 
     Args:
         policies: maps a name to its policy; called once per name and batch.
-        compute: dtype of the matrix products of networks; by default that of `compute_of("auto")`.
+        precision: dtype of the matrix products of networks, see `definite_precision`.
         compiled: whether to compile the networks, and on a GPU simulation and scripted commanders; by default on a GPU
             where `batch` is `COMPILED_FROM` or more. Batches are then padded to a power of two that never decreases,
             and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
@@ -138,18 +138,17 @@ class BatchArena:
         policies: Policies,
         device: torch.device,
         batch: int = 256,
-        compute: torch.dtype | None = None,
+        precision: Precision = "auto",
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
     ) -> None:
         batch, device = number_of_battles(batch, "batch"), resolve_device(device)
-        compute = compute_of("auto", device) if compute is None else compute
-        require(compute in COMPUTE.values(), "compute", f"one of {tuple(COMPUTE.values())}", compute)
+        self.precision = definite_precision(precision, device)
         require_memory(env, 1, device)
         self.config, self.policies, self.device = env, policies, device
         self.batch = batch
         """Maximum number of battles a batch, which are played in parallel."""
-        self.compute = compute
+        self.compute = COMPUTE[self.precision]
         for name, switch in (("compiled", compiled), ("cuda_graph", cuda_graph)):
             require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
         self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
@@ -164,7 +163,7 @@ class BatchArena:
         self.orders: Tensor | None = None
         """`[K, P, D]` what commanders tell packs in every battle, see `echelon.replay.battle.Battle.commands`."""
         self._env: EchelonEnv | None = None
-        self.deciders = DeciderMaker(device, compute, self.compiled)
+        self.deciders = DeciderMaker(device, self.compute, self.compiled)
 
     @functools.cached_property
     def maps(self) -> Maps:
@@ -245,19 +244,14 @@ class BatchArena:
         return env
 
 
-def compute_of(precision: Precision, device: torch.device) -> torch.dtype:
-    """Dtype of matrix products for a `Precision`; `auto` is bf16 on a GPU that has instructions for it, else fp32: on
-    a CPU a match has the same bits whatever the processor offers.
+def definite_precision(precision: Precision, device: torch.device) -> Precision:
+    """What a `Precision` is on a device; `auto` is bf16 on a GPU that has instructions for it, else fp32: on a CPU a
+    match has the same bits whatever the processor offers.
     """
     require(precision in get_args(Precision), "precision", f"one of {', '.join(get_args(Precision))}", precision)
     if precision != "auto":
-        return COMPUTE[precision]
-    return resolve_precision(precision, device) if device.type == "cuda" else torch.float32
-
-
-def precision_of(compute: torch.dtype) -> str:
-    """The `Precision` that means a dtype."""
-    return next(name for name, dtype in COMPUTE.items() if dtype == compute)
+        return precision
+    return "bf16" if device.type == "cuda" and resolve_precision(precision, device) == torch.bfloat16 else "fp32"
 
 
 def is_worth_compiling(device: torch.device, batch: int) -> bool:

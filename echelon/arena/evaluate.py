@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torchrl.envs import EnvBase
 
-from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink, precision_of
+from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink
 from echelon.arena.match import Result, battle_seeds, play_match
 from echelon.arena.ray_arena import make_arena
 from echelon.arena.resolve import resolve
@@ -143,7 +143,7 @@ def evaluate(
             transformed or not. Transforms are not applied.
         device: where simulation and policies run; by default where the policy is, else a GPU where there is one.
         batch: maximum number of battles in parallel.
-        precision: of the networks' matrix products, see `compute_of`.
+        precision: of the networks' matrix products, see `definite_precision`.
         compiled, cuda_graph: as in `BatchArena`.
         arena: plays the battles in place of a new one, by its own config; `policy` and `opponents` are then names
             that it knows, and `env`, `device`, `batch`, `precision`, `compiled` and `cuda_graph` are not used.
@@ -197,7 +197,7 @@ def evaluate(
         by_side=arena.config.is_unequal,
         versions={
             **versions_of(arena.processor),
-            "precision": precision_of(arena.compute),
+            "precision": arena.precision,
             "compiled": arena.compiled,
         },
         split=arena.config.split,

@@ -135,7 +135,7 @@ class Evaluator:
             {**self.opponents, LEARNER: self.policy}.__getitem__,
             self.device,
             battles * len(self.opponents),
-            self.policy.network.compute,
+            run.precision,
             False if is_recorded else compiled,
             False if run.cuda_graphs == "off" else None,
         )

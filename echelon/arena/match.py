@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, StepSink
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, Precision, StepSink
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.outcome import STATS, Winner, stat_names
@@ -198,7 +198,7 @@ class Match:
             reproduced bit by bit only under the same names. A name equal to that of X must denote the same policy.
         battles: number of battles against each opponent; even.
         batch: maximum number of battles in parallel; all by default.
-        compute, compiled, cuda_graph: as in `BatchArena`.
+        precision, compiled, cuda_graph: as in `BatchArena`.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Match:
         battles: int,
         device: torch.device,
         batch: int | None = None,
-        compute: torch.dtype | None = None,
+        precision: Precision = "auto",
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
     ) -> None:
@@ -226,7 +226,7 @@ class Match:
         for name, candidate in policies.items():
             require(is_policy(candidate), f"policy {name!r}", "a TeamPolicy, no class nor name", candidate)
         size = total if batch is None else min(batch, total)
-        self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled, cuda_graph)
+        self.arena = BatchArena(env, policies.__getitem__, device, size, precision, compiled, cuda_graph)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
         """Play the match.
@@ -310,7 +310,7 @@ def named_match(
     battles: int,
     device: torch.device,
     batch: int | None = None,
-    compute: torch.dtype | None = None,
+    precision: Precision = "auto",
     compiled: bool | None = None,
     cuda_graph: bool | None = None,
 ) -> Match:
@@ -318,7 +318,7 @@ def named_match(
 
     Args:
         env: config of the battles; None means `common_env` of both.
-        battles, device, batch, compute, compiled, cuda_graph: as in `Match`.
+        battles, device, batch, precision, compiled, cuda_graph: as in `Match`.
     """
     commanders = resolve(x), resolve(y)
     env = common_env(commanders) if env is None else env
@@ -327,7 +327,7 @@ def named_match(
     if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):
         # Equal weights, but model settings that differ without changing any weight.
         x_id, y_id = (commander.name for commander in commanders)
-    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, compute, compiled, cuda_graph)
+    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, precision, compiled, cuda_graph)
 
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:

@@ -20,7 +20,6 @@ from echelon.arena.batch_arena import (
     Policies,
     Precision,
     StepSink,
-    compute_of,
 )
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.models.registry import allow_module, allowed_modules
@@ -133,7 +132,7 @@ class Recipe:
             allow_module(module)
             import_module(module, f"--allow-module {module}")
         device = torch.device(self.device)
-        options = (device, self.batch, compute_of(self.precision, device), self.compiled, self.cuda_graph)
+        options = (device, self.batch, self.precision, self.compiled, self.cuda_graph)
         return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *options)
 
 
@@ -156,10 +155,10 @@ def policy_on(device: str, shared: Any) -> TeamPolicy:
     return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
 
 
-def describe(key: str, recipe: Recipe) -> tuple[torch.dtype, bool, bool, str]:
-    """`compute`, `compiled`, `cuda_graph` and `processor` of a worker's arena, told to the driver."""
+def describe(key: str, recipe: Recipe) -> tuple[Precision, bool, bool, str]:
+    """`precision`, `compiled`, `cuda_graph` and `processor` of a worker's arena, told to the driver."""
     arena = arena_of(key, recipe)
-    return arena.compute, arena.compiled, arena.cuda_graph, arena.processor
+    return arena.precision, arena.compiled, arena.cuda_graph, arena.processor
 
 
 def play_on_worker(
@@ -192,4 +191,4 @@ def make_arena(
     """A `RayArena` where there are `tasks`, whose policies are then on the CPU, else one that plays on a device."""
     if tasks is not None:
         return RayArena(env, policies, tasks, batch, precision, compiled, cuda_graph)
-    return BatchArena(env, policies, device, batch, compute_of(precision, device), compiled, cuda_graph)
+    return BatchArena(env, policies, device, batch, precision, compiled, cuda_graph)

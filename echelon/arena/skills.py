@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, compute_of, precision_of
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, definite_precision
 from echelon.arena.evaluate import POLICY, evaluation_mode, place_of, versions_of
 from echelon.arena.match import battle_seeds, win_rate_interval
 from echelon.arena.resolve import LINE, resolve
@@ -134,15 +134,15 @@ def skill_profile(
     if not isinstance(policy, str):
         check_policy(policy)
     device_used = resolve_device(place_of(policy, device))
-    compute = compute_of(precision, device_used)
-    options = (device_used, min(number_of_battles(batch, "batch"), count), compute, compiled, cuda_graph)
+    precision = definite_precision(precision, device_used)
+    options = (device_used, min(number_of_battles(batch, "batch"), count), precision, compiled, cuda_graph)
     results = {}
     with evaluation_mode(policy):
         for piece in set_pieces:
             results[piece.name] = play_piece(piece, policy, set_seeds, *options)
             if on_piece is not None:
                 on_piece(piece.name)
-    versions = {**versions_of(processor_name(device_used)), "precision": precision_of(compute)}
+    versions = {**versions_of(processor_name(device_used)), "precision": precision}
     return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(set_seeds), versions)
 
 
@@ -160,7 +160,7 @@ def play_piece(
     seeds: Sequence[int],
     device: torch.device,
     batch: int,
-    compute: torch.dtype | None = None,
+    precision: Precision = "auto",
     compiled: bool | None = None,
     cuda_graph: bool | None = None,
 ) -> PieceResult:
@@ -171,7 +171,7 @@ def play_piece(
     else:
         learner = team_policy_of(policy, None, config, device)
     policies = {POLICY: learner, OTHER: resolve(piece.opponent).policy(config, device)}
-    arena = BatchArena(config, policies.__getitem__, device, batch, compute, compiled, cuda_graph)
+    arena = BatchArena(config, policies.__getitem__, device, batch, precision, compiled, cuda_graph)
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
     outcomes = [
         result for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for result in batch.results

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from echelon.agents.heuristic import full_name, scripted
-from echelon.arena.batch_arena import BatchResult, Battle, BattleResult, Precision, precision_of
+from echelon.arena.batch_arena import BatchResult, Battle, BattleResult, Precision
 from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
 from echelon.arena.ray_arena import make_arena
 from echelon.env.outcome import stat_names
@@ -50,7 +50,7 @@ class LeagueArena:
     """Plays the battles of a league and records them. Results do not depend on the composition of batches.
 
     Args:
-        precision: dtype of the matrix products of networks, see `compute_of`.
+        precision: dtype of the matrix products of networks, see `definite_precision`.
         compiled, cuda_graph: as in `BatchArena`.
         tasks: hands the battles out to a Ray cluster, see `RayArena`, in place of `device`; this process records them.
     """
@@ -70,7 +70,7 @@ class LeagueArena:
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
         env, options = dataclasses.replace(store.env, map_seed=MAP_SEED), (batch, precision, compiled, cuda_graph)
         self.arena = make_arena(env, self.policy, self.device, tasks, *options)
-        self.recipe = match_recipe(MAP_SEED, precision_of(self.arena.compute))
+        self.recipe = match_recipe(MAP_SEED, self.arena.precision)
 
     def policy(self, entry_id: str) -> TeamPolicy:
         """The policy of an entry, in evaluation mode."""

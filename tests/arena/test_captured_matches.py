@@ -11,7 +11,14 @@ from tiny_runs import tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena import batch_arena, deciders, evaluator
-from echelon.arena.batch_arena import COMPILED_FROM, BatchArena, Battle, MatchBatch, compute_of, is_worth_compiling
+from echelon.arena.batch_arena import (
+    COMPILED_FROM,
+    BatchArena,
+    Battle,
+    MatchBatch,
+    definite_precision,
+    is_worth_compiling,
+)
 from echelon.arena.evaluator import Evaluator
 from echelon.arena.stacked_policies import BatchSlot, PolicySlots
 from echelon.learn.config import EvalConfig
@@ -80,8 +87,8 @@ def test_a_cpu_plays_as_ever_by_default():
 
 def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
-    assert compute_of("auto", GPU) == torch.bfloat16 and compute_of("fp32", GPU) == torch.float32
-    assert compute_of("auto", CPU) == torch.float32
+    assert definite_precision("auto", GPU) == "bf16" and definite_precision("fp32", GPU) == "fp32"
+    assert definite_precision("auto", CPU) == "fp32"
     monkeypatch.setattr(batch_arena, "can_compile", lambda device: True)
     assert is_worth_compiling(GPU, COMPILED_FROM) and not is_worth_compiling(GPU, COMPILED_FROM - 1)
     monkeypatch.setattr(batch_arena, "can_compile", lambda device: False)
@@ -102,11 +109,9 @@ def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
 def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, changes, own):
     made = []
     monkeypatch.setattr(evaluator, "BatchArena", lambda *args: made.append(args))
-    config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", **changes})
-    policy = policy_of(1)
-    policy.network.compute = torch.bfloat16
-    made_by = Evaluator(policy, config, tmp_path)
-    assert made[0][4:] == (torch.bfloat16, *own)
+    config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", "precision": "bf16", **changes})
+    made_by = Evaluator(policy_of(1), config, tmp_path)
+    assert made[0][4:] == ("bf16", *own)
     made_by._arena(2, is_recorded=True)
     assert made[1][5] is False
 

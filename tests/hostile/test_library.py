@@ -295,7 +295,7 @@ def test_a_batch_is_a_number_of_battles(batch):
 
 def test_an_arena_refuses_devices_types_and_seeds():
     refusal(lambda: BatchArena(CONFIG, {}.__getitem__, torch.device("meta")), "device must be ")
-    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, CPU, compute=torch.int8), "compute must be one of")
+    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, CPU, precision="int8"), "precision must be one of")
     match = Match(*x_and_y(), CONFIG, 2, CPU)
     for seed in (-1, 1.5, 2**63, "1", None, [1], True):
         refusal(lambda seed=seed: match.play(seed), "seed must be ")

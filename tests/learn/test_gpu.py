@@ -103,7 +103,7 @@ def test_a_captured_match_is_the_match():
     known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
     battles = [Battle(*pair, seed) for seed in (1, 2) for pair in (("network", "heuristic"), ("heuristic", "network"))]
     called, captured = (
-        BatchArena(CONFIG, known.__getitem__, device, compute=torch.float32, cuda_graph=graph).play(battles).results
+        BatchArena(CONFIG, known.__getitem__, device, precision="fp32", cuda_graph=graph).play(battles).results
         for graph in (False, True)
     )
     assert called == captured

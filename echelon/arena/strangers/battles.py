@@ -12,7 +12,7 @@ from torch import nn
 from torchrl.envs import EnvBase
 
 from echelon.agents.tiers import STYLE
-from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision
 from echelon.arena.evaluate import evaluation_mode, provenance_of
 from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import TRAINED, resolve
@@ -31,8 +31,8 @@ from echelon.runtime.limits import path_text
 from echelon.runtime.shared_modes import kept_generators
 from echelon.scenarios.piece import find_piece
 
-Settings = tuple[torch.device, int, "torch.dtype | None", "bool | None", "bool | None"]
-"""Of a `BatchArena`: device, batch, dtype of products, whether it compiles and captures."""
+Settings = tuple[torch.device, int, Precision, "bool | None", "bool | None"]
+"""Of a `BatchArena`: device, batch, definite precision, whether it compiles and captures."""
 
 
 class Case(NamedTuple):
@@ -194,10 +194,10 @@ class ProtocolArena:
 
     def _play_piece(self, run: int, name: str, seeds: Sequence[int]) -> tuple[BattleResult, ...]:
         """The battles of a set piece on some of its seeds."""
-        device, batch, compute, compiled, cuda_graph = self.settings
+        device, batch, *options = self.settings
         piece = find_piece(name)
         policy = self.runs[run].build(piece.scenario.config, device)
-        result = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), compute, compiled, cuda_graph)
+        result = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), *options)
         if self.on_battles is not None:
             self.on_battles(len(seeds))
         return result.outcomes

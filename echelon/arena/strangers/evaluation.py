@@ -12,7 +12,7 @@ import torch
 from torchrl.envs import EnvBase
 
 from echelon.agents.populations import strangers
-from echelon.arena.batch_arena import Precision, compute_of, is_worth_compiling, precision_of
+from echelon.arena.batch_arena import Precision, definite_precision, is_worth_compiling
 from echelon.arena.evaluate import evaluation_mode, place_of, versions_of
 from echelon.arena.match import battle_seeds, outcomes_json
 from echelon.arena.resolve import resolve
@@ -118,7 +118,8 @@ def evaluate_strangers(
     listed = list(policy) if isinstance(policy, list | tuple) else [policy]
     require(1 <= len(listed) <= RUNS, "policy", f"one, or a list of 1..{RUNS}", len(listed))
     where = place_of(listed[0], device)
-    settings: Settings = (where, number_of_battles(batch, "batch"), compute_of(precision, where), compiled, cuda_graph)
+    batch, precision = number_of_battles(batch, "batch"), definite_precision(precision, where)
+    settings: Settings = (where, batch, precision, compiled, cuda_graph)
     with evaluation_mode(*listed):
         runs = [run_of(candidate, number, env, task.battle(split), where) for number, candidate in enumerate(listed)]
         names = [run.name for run in runs]
@@ -256,13 +257,12 @@ def met_in_training(record: Mapping[str, Any]) -> list[str]:
 
 def versions_of_settings(settings: Settings) -> dict[str, Any]:
     """Versions, precision and the kind of processor that battles were played with."""
-    device, batch, compute, compiled, _ = settings
-    assert compute is not None
+    device, batch, precision, compiled, _ = settings
     versions = versions_of(processor_name(device))
     capability = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else versions["device"]
     return {
         **versions,
-        "precision": precision_of(compute),
+        "precision": precision,
         "compiled": is_worth_compiling(device, batch) if compiled is None else compiled,
         "processor": f"{platform.machine()} {capability}",
     }

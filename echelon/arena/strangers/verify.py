@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torchrl.envs import EnvBase
 
-from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.evaluate import evaluation_mode, place_of
 from echelon.arena.match import SIDES, outcomes_json
 from echelon.arena.proof import OUTCOME, VERSIONS, read_claims, require_same, require_same_rules
@@ -162,7 +161,7 @@ def verify(
     task, name = task_of(task_claims, path.name), path.name
     candidates = policies_of(task_claims, policies, name)
     versions, where = task_claims["versions"], place_of(candidates[0], device)
-    settings = (where, number_of_battles(batch, "batch"), COMPUTE[versions["precision"]], versions["compiled"], None)
+    settings = (where, number_of_battles(batch, "batch"), versions["precision"], versions["compiled"], None)
     with evaluation_mode(*candidates):
         runs = [
             run_of(policy, number, env, task.battle(task_claims["split"]), where)
