@@ -62,7 +62,8 @@ def use(folder: Path) -> list[str]:
             claims.claim(battles, 2)
 
     uses = (
-        *(entry_rows, Store.standings, Store.payoff, Store.matches, Store.played, Store.changes, play),
+        *(entry_rows, Store.standings, Store.payoff, Store.matches, Store.changes, play),
+        lambda store: store.played(round_robin([entry.id for entry in store.active()], [5])),
         exploitabilities,
         lambda store: [store.role(role.value) for role in Role],
         lambda store: [store.history(entry) for entry in store.entries()],
@@ -304,7 +305,7 @@ ROWS = {
     ),
     "a role that judges nobody": (
         setting("role main", json.dumps({**ROLE, "judged": {"x": [1, 2]}})),
-        "a name of role main.judged must be a sha256",
+        "role main.judged must be a sha256",
     ),
     "a role that judges by text": (
         setting("role main", json.dumps({**ROLE, "judged": {"0" * 64: ["1", 2]}})),
