@@ -113,9 +113,7 @@ class Command(Settings, ChosenBattle):
         return self.clock or ("real" if self.kind == "human" else "step")
 
     def run(self) -> None:
-        for path in (self.replay, self.dataset):
-            if path is not None:
-                check_writable(path)
+        check_writable(self.replay, self.dataset)
         is_recorded = self.replay is not None or self.kind == "human"
         recorder = Recorder(range(min(self.battles, 16))) if is_recorded else None
         port = self.commanded(recorder)

@@ -147,8 +147,7 @@ class Pieces(Settings):
 
     def run(self) -> None:
         require_picture("--plot", self.plot)
-        if self.plot is not None:
-            check_writable(self.plot)
+        check_writable(self.plot)
         names = self.only or tuple(pieces())
         options = self.arena.keywords()
         with bar(len(names), "pieces", quiet=self.json) as progress:

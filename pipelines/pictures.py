@@ -84,8 +84,7 @@ class Watch(Settings):
         require_picture("--gif", self.gif, (".gif",))
         paths = [path.resolve() for path in (page, *pictures)]
         require(len({*paths, self.file.resolve()}) == 1 + len(paths), "outputs", "files of their own", paths)
-        for path in (page, *pictures):
-            check_writable(path)
+        check_writable(page, *pictures)
         replay = read(self.file)
         count = len(replay.battles)
         require(1 <= self.battle <= count, "--battle", f"1..{count}, the battles of {self.file.name}", self.battle)

@@ -94,8 +94,7 @@ class Play(SplitBattle):
 
     def recorder(self) -> Recorder | None:
         """Recorder of the first battles, or None. Checks that all output files are writable."""
-        if self.profile is not None:
-            check_writable(self.profile)
+        check_writable(self.profile)
         if self.replay is None:
             return None
         is_other_file = self.profile is None or self.profile.resolve() != self.replay.resolve()

@@ -47,9 +47,7 @@ class StrangersArgs:
 
     def evaluate(self, policy: str, task: str, split: Split | None, how: ArenaArgs, as_json: bool) -> None:
         """Judge, and print or write what was asked for."""
-        for path in (self.out, self.report):
-            if path is not None:
-                check_writable(path)
+        check_writable(self.out, self.report)
         task_used, policies, split_used = find_task(task), [policy, *self.runs], split or "test"
         total = 0
         if split_used != "train":

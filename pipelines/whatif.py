@@ -64,10 +64,8 @@ class WhatIfCommand(Settings):
 
     def run(self) -> None:
         device = use_device(resolve_device(self.device))
-        for path in (self.out, self.page):
-            if path is not None:
-                require(path != self.file, "outputs", "other files than the replay", str(path))
-                check_writable(path)
+        require(self.file not in (self.out, self.page), "outputs", "other files than the replay", str(self.file))
+        check_writable(self.out, self.page)
         replay = chosen_replay(self.file, self.battle)
         log = beside(self.file, f".{self.file.name}-{self.battle}.whatif")
         with bar(100, "% of the branches", quiet=self.json) as progress:

@@ -237,16 +237,17 @@ def open_to_append(path: Path) -> BinaryIO:
     return open(os.open(path, flags, 0o644), "ab", buffering=0)
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a path that no file could be written to, before the work that would be lost."""
-    with writing_to(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe = path.parent / f".{path.name}.{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    if path.is_dir():
-        raise FileError(f"{path}: expected the name of a file, got a folder")
-    check_no_database(path)
+def check_writable(*paths: Path | None) -> None:
+    """Refuse a path that no file could be written to, before the work that would be lost. None is no file."""
+    for path in filter(None, paths):
+        with writing_to(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            probe = path.parent / f".{path.name}.{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        if path.is_dir():
+            raise FileError(f"{path}: expected the name of a file, got a folder")
+        check_no_database(path)
 
 
 def check_no_database(path: Path) -> None:
