@@ -116,24 +116,24 @@ def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
     """
     ego, squad = team.get(("observation", "ego")), team.get(("observation", "squad"))
 
-    def own(name: str) -> Tensor:
+    def ego_column(name: str) -> Tensor:
         return column(ego, layout.EGO, name)
 
-    velocity = own("velocity")[..., :2] * SPEED_SCALE
+    velocity = ego_column("velocity")[..., :2] * SPEED_SCALE
     return View(
-        hull=own("hull"),
-        hp=own("hp"),
-        heat=own("heat"),
-        cooldown=own("cooldown"),
-        position=own("position")[..., :2] * size,
-        heading=own("yaw_sin_cos").flip(-1),
+        hull=ego_column("hull"),
+        hp=ego_column("hp"),
+        heat=ego_column("heat"),
+        cooldown=ego_column("cooldown"),
+        position=ego_column("position")[..., :2] * size,
+        heading=ego_column("yaw_sin_cos").flip(-1),
         velocity=velocity,
-        under_fire=own("under_fire") > 0,
-        jam=own("jam"),
-        path=own("path_direction"),
-        to_zone=own("zone_vector") * longest_vox,
-        zone_radius=own("zone_radius") * longest_vox,
-        in_zone=own("in_zone") > 0,
+        under_fire=ego_column("under_fire") > 0,
+        jam=ego_column("jam"),
+        path=ego_column("path_direction"),
+        to_zone=ego_column("zone_vector") * longest_vox,
+        zone_radius=ego_column("zone_radius") * longest_vox,
+        in_zone=ego_column("in_zone") > 0,
         local_map=team.get(("observation", "local_map")),
         comrades=column(squad, layout.SQUAD, "rel_pos")[..., :2] * longest_vox,
         comrade_hull=column(squad, layout.SQUAD, "hull") * column(squad, layout.SQUAD, "alive")[..., None],

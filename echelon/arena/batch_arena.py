@@ -345,17 +345,17 @@ class MatchBatch:
         self.env.set_seed(self.seeds)
         return self.env.reset()
 
-    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
-        """Write the actions of all teams into `now`."""
+    def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
+        """Write the actions of all teams into `td`."""
         if self.arena.orders is not None:
-            command_packs(self.env, self.arena.orders, now, decision)
+            command_packs(self.env, self.arena.orders, td, decision)
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
-        telemetry = now.get("telemetry")
+        telemetry = td.get("telemetry")
         masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)
         observation = BatchObservation(
-            streams={name: self._rows([now.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
-            mask=self._rows([now.get((group, "mask")) for group in GROUPS]),
+            streams={name: self._rows([td.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
+            mask=self._rows([td.get((group, "mask")) for group in GROUPS]),
             telemetry=torch.cat((telemetry, telemetry)),
             noise=self._rows(normals.split(self.sizes, 1)),
             action_mask=None if masks is None else self._rows(masks),
@@ -368,7 +368,7 @@ class MatchBatch:
             else:
                 action[slots.rows, slots.mechs] = decided[slots.teams, slots.mechs]
         for group, group_action, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
-            now.set((group, "action"), group_action[:, :mechs])
+            td.set((group, "action"), group_action[:, :mechs])
         if self.recorder is not None and self.estimates is not None:
             self.recorder.expect(self.estimates(observation))
 

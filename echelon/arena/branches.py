@@ -96,11 +96,11 @@ class WatchedBatch(MatchBatch):
     def graph_key(self) -> None:
         """What is kept between decisions is not captured."""
 
-    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+    def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
         if self.is_kept(int(decision)):
             blue, red = (memory_of(self, row) for row in (0, self.env.num_envs))
             self.moments.append(Moment(int(decision), self.env.get_state([0]), (blue, red)))
-        super()._decide(now, decision)
+        super()._decide(td, decision)
 
 
 class InterventionBatch(MatchBatch):
@@ -127,14 +127,14 @@ class InterventionBatch(MatchBatch):
         self.follows = follows.to(self.env.device) if bool(follows.any()) else None
         self.is_set, self.values = is_set.to(self.env.device), values.to(self.env.device)
 
-    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
-        super()._decide(now, decision)
-        action = torch.cat([now.get((group, "action")) for group in GROUPS], 1)
+    def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
+        super()._decide(td, decision)
+        action = torch.cat([td.get((group, "action")) for group in GROUPS], 1)
         action = torch.where(self.is_set, self.values, action)
         if self.follows is not None:
             action = walking(action, self.follows, self.env.state, self.env.game)
         for group, group_action in zip(GROUPS, action.split(self.sizes, 1), strict=True):
-            now.set((group, "action"), group_action)
+            td.set((group, "action"), group_action)
 
 
 def walking(action: Tensor, follows: Tensor, state: State, game: SimModel) -> Tensor:
@@ -183,8 +183,8 @@ class BranchBatch(InterventionBatch):
             decider.remember(torch.cat([self.branches[b].moment.memories[side] for side, b in sources]))
         return td
 
-    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
-        super()._decide(now, self.first + decision)
+    def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
+        super()._decide(td, self.first + decision)
 
 
 @dataclass(frozen=True)
@@ -216,10 +216,10 @@ class ForkedBatch(InterventionBatch):
         self.estimates = None
         self.choose([])
 
-    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
+    def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
         if decision == self.fork.decision:
-            now.update(self._intervene())
-        super()._decide(now, decision)
+            td.update(self._intervene())
+        super()._decide(td, decision)
 
     def _intervene(self) -> TensorDictBase:
         """Hand over to who commands from here on; returns what is observed."""

@@ -126,8 +126,8 @@ def decide_all(deciders: Sequence[Decider], observation: BatchObservation, threa
     return [decided[id(decider)] if id(decider) in decided else decider.decide(observation) for decider in deciders]
 
 
-def command_packs(env: EchelonEnv, orders: Tensor, now: TensorDictBase, decision: Tensor | int) -> None:
-    """Write what recorded commanders say before a decision into `now`.
+def command_packs(env: EchelonEnv, orders: Tensor, td: TensorDictBase, decision: Tensor | int) -> None:
+    """Write what recorded commanders say before a decision into `td`.
 
     Args:
         orders: `[K, P, D]`, as `BatchArena.orders`.
@@ -138,7 +138,7 @@ def command_packs(env: EchelonEnv, orders: Tensor, now: TensorDictBase, decision
     team_orders = torch.cat((orders, silence))[number.clamp_max(len(orders))]
     sizes = [len(packs) for packs in env.command_map.values()]
     for group, group_orders in zip(env.command_map, team_orders.split(sizes, 1), strict=True):
-        now.set((group, "action"), group_orders[..., : env.action_spec[group, "action"].shape[-1]])
+        td.set((group, "action"), group_orders[..., : env.action_spec[group, "action"].shape[-1]])
 
 
 def is_shareable(policy: TeamPolicy) -> bool:

@@ -22,7 +22,7 @@ DONE_CHECK_EVERY = 16
 
 def run_until_done(
     env: EchelonEnv,
-    now: TensorDictBase,
+    td: TensorDictBase,
     decide: Callable[[TensorDictBase, Tensor | int], object],
     count: int,
     played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
@@ -35,7 +35,7 @@ def run_until_done(
     Shapes are static, but for `narrow`: battles that have ended are reset and go on, and that is ignored.
 
     Args:
-        now: what is observed of the battles as they begin.
+        td: what is observed of the battles as they begin.
         decide: called with the current tensordict and the number of the decision, a tensor `[1]` where decisions are
             captured; writes the actions of all teams.
         count: number of battles that matter; the rest is padding.
@@ -49,9 +49,9 @@ def run_until_done(
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
     """
-    endings = Endings(now, count)
+    endings = Endings(td, count)
     reported, max_decisions = 0.0, env.config.rules.max_decisions
-    moved = (env, now, decide, endings)
+    moved = (env, td, decide, endings)
     decisions = called(*moved, played, narrow) if graph_key is None else captured(*moved, graph_key)
     for number, _ in zip(range(1, max_decisions + 1), decisions, strict=False):
         if number % DONE_CHECK_EVERY == 0:
@@ -71,17 +71,17 @@ class Endings:
     """What is kept of battles that end, in tensors that are written in place.
 
     Args:
-        now: what `EchelonEnv.reset` returned, `[B]`.
+        td: what `EchelonEnv.reset` returned, `[B]`.
     """
 
-    def __init__(self, now: TensorDictBase, count: int) -> None:
-        (battles,), device = now.batch_size, now.device
+    def __init__(self, td: TensorDictBase, count: int) -> None:
+        (battles,), device = td.batch_size, td.device
         self.running = torch.arange(battles, device=device) < count
         """`[B]` bool, which battles have not ended yet."""
         self.rows: slice | Tensor = slice(None)
         """Which of them are stepped."""
         self.hashes = torch.zeros((battles, 1), dtype=torch.int64, device=device)
-        self.outcome: TensorDictBase = now.get("outcome").clone()
+        self.outcome: TensorDictBase = td.get("outcome").clone()
 
     def note(self, after: TensorDictBase, hashes: Callable[[Tensor], Tensor]) -> None:
         """Keep outcome and state hash of the battles that a decision ended.
@@ -109,7 +109,7 @@ class Endings:
 
 def called(
     env: EchelonEnv,
-    now: TensorDictBase,
+    td: TensorDictBase,
     decide: Callable[[TensorDictBase, int], object],
     endings: Endings,
     played: Callable[[TensorDictBase, Tensor], object],
@@ -117,25 +117,25 @@ def called(
 ) -> Iterator[None]:
     """Decisions one after the other, without end; arguments as in `run_until_done`."""
     for decision in itertools.count():
-        decide(now, decision)
-        stepped = env.step(now)
+        decide(td, decision)
+        stepped = env.step(td)
         played(stepped, endings.running.clone())
         endings.note(stepped.get("next"), functools.partial(state_hashes, env.state))
         yield
-        now = env.maybe_reset(env.step_mdp(stepped))
+        td = env.maybe_reset(env.step_mdp(stepped))
         if narrow is not None and (decision + 1) % DONE_CHECK_EVERY == 0 and (left := endings.narrow()) is not None:
-            env, now = narrow(left)
+            env, td = narrow(left)
 
 
 def captured(
     env: EchelonEnv,
-    now: TensorDictBase,
+    td: TensorDictBase,
     decide: Callable[[TensorDictBase, Tensor], object],
     endings: Endings,
     graph_key: Callable[[], Hashable | None],
 ) -> Iterator[None]:
     """`called` as a CUDA graph, without an observer."""
-    battles, at_decision = StaticBattles(env, now), torch.zeros(1, dtype=torch.int64, device=env.device)
+    battles, at_decision = StaticBattles(env, td), torch.zeros(1, dtype=torch.int64, device=env.device)
 
     def decide_and_step() -> None:
         observation = battles.current.copy()

@@ -59,30 +59,30 @@ def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: 
     rules, roster, command = game.rules, game.roster, game.config.command
     own_team, enemy_team = ("red", "blue") if is_red else ("blue", "red")
     my_side, enemy_side = int(is_red), 1 - int(is_red)
-    now = {name: values[battle] for name, values in numbers.items()}
+    values = {name: values[battle] for name, values in numbers.items()}
     first, last = pack_span(game)[own_team]
     enemies = range(*roster.teams[enemy_team].indices(roster.num_mechs))
-    visible = [n for n in enemies if now["known"][my_side][n]]
+    visible = [n for n in enemies if values["known"][my_side][n]]
     return {
         "battle": battle,
         "team": own_team,
-        "time_s": round(now["tick"] * rules.dt_s, 1),
+        "time_s": round(values["tick"] * rules.dt_s, 1),
         "ends_s": rules.max_episode_s,
         "next_orders_s": round(command.period * rules.decision_s, 1),
         "map": [int(side) for side in game.config.world.size[:2]],
-        "zone": {"place": rounded(now["zone"]), "radius": round(now["radius"], 1)},
+        "zone": {"place": rounded(values["zone"]), "radius": round(values["radius"], 1)},
         "score_s": {
-            "own": round(now["score"][my_side], 1),
-            "enemy": round(now["score"][enemy_side], 1),
+            "own": round(values["score"][my_side], 1),
+            "enemy": round(values["score"][enemy_side], 1),
             "to_win": rules.zone_score_to_win_s,
         },
-        "control": {"own": now["control"][my_side] > 0, "enemy": now["control"][enemy_side] > 0},
-        "packs": [pack_report(pack - first, pack, now, game, names) for pack in range(first, last)],
-        "enemies": [{"name": names[n], "hull": roster.hulls[n], "place": rounded(now["pos"][n])} for n in visible],
+        "control": {"own": values["control"][my_side] > 0, "enemy": values["control"][enemy_side] > 0},
+        "packs": [pack_report(pack - first, pack, values, game, names) for pack in range(first, last)],
+        "enemies": [{"name": names[n], "hull": roster.hulls[n], "place": rounded(values["pos"][n])} for n in visible],
     }
 
 
-def pack_report(number: int, pack: int, now: Mapping[str, Any], game: SimModel, names: list[str]) -> Report:
+def pack_report(number: int, pack: int, values: Mapping[str, Any], game: SimModel, names: list[str]) -> Report:
     """One pack: where it is, what it was told, how its mechs fare."""
     roster = game.roster
     span = roster.packs[pack]
@@ -91,21 +91,21 @@ def pack_report(number: int, pack: int, now: Mapping[str, Any], game: SimModel, 
         {
             "name": names[n],
             "hull": roster.hulls[n],
-            "place": rounded(now["pos"][n]),
-            "hp": round(now["hp"][n], 2),
-            "heat": round(now["heat"][n], 2),
-            "under_fire": now["under_fire"][n] > 0,
-            "heard": now["heard"][n][OrderField.ISSUED] == now["sent"][pack][OrderField.ISSUED] >= 0,
+            "place": rounded(values["pos"][n]),
+            "hp": round(values["hp"][n], 2),
+            "heat": round(values["heat"][n], 2),
+            "under_fire": values["under_fire"][n] > 0,
+            "heard": values["heard"][n][OrderField.ISSUED] == values["sent"][pack][OrderField.ISSUED] >= 0,
         }
         for n in members
-        if now["hp"][n] > 0
+        if values["hp"][n] > 0
     ]
     return {
         "pack": number,
-        "place": rounded(now["middle"][pack]),
+        "place": rounded(values["middle"][pack]),
         "alive": len(mechs),
         "of": len(members),
-        "order": standing_order(now["sent"][pack], now["tick"], game, names),
+        "order": standing_order(values["sent"][pack], values["tick"], game, names),
         "mechs": mechs,
     }
 

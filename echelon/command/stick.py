@@ -72,11 +72,11 @@ class Stick:
         return (wrap_angle(yaw_error) / (game.roster.yaw_rate[mech] * game.rules.decision_s)).clamp(-1.0, 1.0)
 
 
-def read_stick(said: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]) -> Stick:
+def read_stick(drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]) -> Stick:
     """The stick that a line means.
 
     Args:
-        said: a mapping with `mech`, the name of one's own; further those of `FIELDS` that are not as `Stick` has them.
+        drive: a mapping with `mech`, the name of one's own; further those of `FIELDS` that are not as `Stick` has them.
         batch: how many battles there are.
         own, enemies: names of the mechs of the team and of the other.
         size: vox, the map along x and y.
@@ -85,15 +85,15 @@ def read_stick(said: Any, batch: int, own: Sequence[str], enemies: Sequence[str]
         ConfigError: one line that says what would be right.
     """
     example = 'an object such as {"mech": "blue_0", "ahead": 1}, or null to let go'
-    require(isinstance(said, Mapping), "drive", example, said)
-    unknown = [key for key in said if key not in FIELDS]
+    require(isinstance(drive, Mapping), "drive", example, drive)
+    unknown = [key for key in drive if key not in FIELDS]
     require(not unknown, "drive", f"of {', '.join(FIELDS)} only", unknown)
-    battle, mech = index_of(said.get("battle", 0), "drive.battle", batch), said.get("mech")
+    battle, mech = index_of(drive.get("battle", 0), "drive.battle", batch), drive.get("mech")
     require(isinstance(mech, str) and mech in own, "drive.mech", f"one of {', '.join(own)}", mech)
-    axes = {name: number_of(said.get(name, 0.0), f"drive.{name}", low, 1.0) for name, (_, low) in AXES.items()}
-    turn, face = number_of(said.get("turn", 0.0), "drive.turn", -1.0, 1.0), said.get("face")
+    axes = {name: number_of(drive.get(name, 0.0), f"drive.{name}", low, 1.0) for name, (_, low) in AXES.items()}
+    turn, face = number_of(drive.get("turn", 0.0), "drive.turn", -1.0, 1.0), drive.get("face")
     face = None if face is None else place_of(face, "drive.face", size)
-    fire, vent, target = said.get("fire", ()), said.get("vent", False), said.get("target")
+    fire, vent, target = drive.get("fire", ()), drive.get("vent", False), drive.get("target")
     are_triggers = isinstance(fire, list | tuple) and all(
         isinstance(name, str) and name in TRIGGER_NAMES for name in fire
     )

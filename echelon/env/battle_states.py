@@ -118,20 +118,20 @@ class BattleStatesEnv(PartialEnv):
         with ordinary_tensors():
             chosen, new = ByRow(index), saved.get(STATE).copy().set("map_id", self._find_maps(saved.get(MAP_SEED)))
             fields = {name: part_of(getattr(self.state, name), new.get(name)) for name in new.keys()}
-            shown = saved.get(SHOWN)
+            observed = saved.get(SHOWN)
             edited = rows_where(fingerprint(saved) != saved.get(FINGERPRINT))
             if len(edited):
                 state = State(**fields, batch_size=saved.shape)[edited]
                 check_edited(state, edited.tolist(), self.agent_names, self.game)
-                state, observation = look(state, shown[edited], self.game)
+                state, observation = look(state, observed[edited], self.game)
                 fields["focus_slots"] = fields["focus_slots"].index_copy(0, edited, state.focus_slots)
-                shown = shown.apply(lambda old, new: old.index_copy(0, edited, new), observation)
+                observed = observed.apply(lambda old, new: old.index_copy(0, edited, new), observation)
             chosen.restore(self.state.terrain, fields.pop("terrain"))
             self.state = self.state.replace(
                 **{name: chosen.replaced(getattr(self.state, name), leaves) for name, leaves in fields.items()}
             )
             self.next_seed = chosen.replaced(self.next_seed, saved.get(NEXT_SEED))
-            self._observed = self.observed().apply(chosen.replaced, shown)
+            self._observed = self.observed().apply(chosen.replaced, observed)
         return self.observed()
 
     def fork(self, row: int, times: int) -> BattleStatesEnv:

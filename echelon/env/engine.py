@@ -128,9 +128,9 @@ class Engine:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
         return {name: value for name, value in self.__dict__.items() if name not in COMPILED}
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         """See `__getstate__`."""
-        self.__dict__.update(kept)
+        self.__dict__.update(state)
         self._compile()
 
     def first_look(self, state: State) -> tuple[State, Observation]:

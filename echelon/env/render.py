@@ -62,32 +62,32 @@ def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarra
     return np.array(picture)
 
 
-def draw_field(now: State, ground: Maps, game: SimModel, side_px: int) -> Image.Image:
+def draw_field(state: State, ground: Maps, game: SimModel, side_px: int) -> Image.Image:
     """The battle `now []` on its map `ground []`, drawn larger and brought down so that edges are soft."""
     world = game.config.world
     canvas = Canvas(world.size_y, -(-side_px // world.longest_side))
-    materials = present_materials(ground, now.terrain).numpy()
+    materials = present_materials(ground, state.terrain).numpy()
     picture = canvas.enlarge(shade(materials, [material.name.lower() for material in Material]))
     pen = ImageDraw.Draw(picture, "RGBA")
-    mechs = list(mech_figures(now, game))
+    mechs = list(mech_figures(state, game))
     x, y = ground.zone_center.tolist()
-    draw_zone(canvas, pen, (x, y), float(ground.zone_radius), *(now.control > 0).tolist())
+    draw_zone(canvas, pen, (x, y), float(ground.zone_radius), *(state.control > 0).tolist())
     if ground.second_radius > 0:
         x, y = ground.second_center.tolist()
-        draw_zone(canvas, pen, (x, y), float(ground.second_radius), *(now.control > 0).tolist())
+        draw_zone(canvas, pen, (x, y), float(ground.second_radius), *(state.control > 0).tolist())
     for mech in mechs:
         draw_mech(canvas, pen, mech)
-    draw_shots(canvas, pen, now, game)
-    draw_clouds(canvas, picture, visible_clouds(now, game))
+    draw_shots(canvas, pen, state, game)
+    draw_clouds(canvas, picture, visible_clouds(state, game))
     for mech in mechs:
         draw_bar(canvas, pen, mech)
     wide, high = (round(side_px * vox / world.longest_side / 2) * 2 for vox in (world.size_x, world.size_y))
     return picture.resize((wide, high), Image.Resampling.HAMMING)
 
 
-def mech_figures(now: State, game: SimModel) -> Iterator[MechFigure]:
+def mech_figures(state: State, game: SimModel) -> Iterator[MechFigure]:
     """The living mechs of the battle `now []`."""
-    mechs, roster = now.mechs, game.roster
+    mechs, roster = state.mechs, game.roster
     heat_cap = roster.heat_cap.cpu()
     values = {
         "x": mechs.pos[:, 0],
@@ -106,9 +106,9 @@ def mech_figures(now: State, game: SimModel) -> Iterator[MechFigure]:
             yield MechFigure(**dict(zip(values, row, strict=True)))
 
 
-def draw_shots(canvas: Canvas, pen: ImageDraw.ImageDraw, now: State, game: SimModel) -> None:
+def draw_shots(canvas: Canvas, pen: ImageDraw.ImageDraw, state: State, game: SimModel) -> None:
     """The shots in flight of the battle `now []`."""
-    shots, dt_s = now.shots, game.rules.dt_s
+    shots, dt_s = state.shots, game.rules.dt_s
     kinds = game.roster.shots.weapon.argmax(-1).tolist()
     for kind, pos, vel, ttl in zip(kinds, shots.pos.tolist(), shots.vel.tolist(), shots.ttl.tolist(), strict=True):
         if ttl == 0:
@@ -128,17 +128,18 @@ def position_before(pos: list[float], vel: list[float], seconds: float) -> Point
     return pos[0] - vel[0] * seconds, pos[1] - vel[1] * seconds
 
 
-def visible_clouds(now: State, game: SimModel) -> list[Cloud]:
+def visible_clouds(state: State, game: SimModel) -> list[Cloud]:
     """Smoke of the battle `now []`, at the size it has grown to."""
     clouds = []
-    for (x, y, _), ttl in zip(now.clouds.pos.tolist(), now.clouds.ttl.tolist(), strict=True):
+    for (x, y, _), ttl in zip(state.clouds.pos.tolist(), state.clouds.ttl.tolist(), strict=True):
         age_s = game.catalog.cloud_s - ttl * game.rules.dt_s
         if ttl > 0:
             clouds.append(((x, y), game.catalog.cloud_vox * min(age_s / CLOUD_GROWTH_S, 1.0)))
     return clouds
 
 
-def team_captions(now: State, game: SimModel) -> list[TeamCaption]:
+def team_captions(state: State, game: SimModel) -> list[TeamCaption]:
     """The living and the score of blue and red."""
-    alive, spans = now.mechs.alive.tolist(), game.roster.teams.values()
-    return [TeamCaption(alive[span].count(True), score) for span, score in zip(spans, now.score.tolist(), strict=True)]
+    alive, spans = state.mechs.alive.tolist(), game.roster.teams.values()
+    scores = state.score.tolist()
+    return [TeamCaption(alive[span].count(True), score) for span, score in zip(spans, scores, strict=True)]

@@ -116,15 +116,15 @@ class Evolution:
                 rate_entry(self.arena, entry, self.seeds)
 
     def _conclude(
-        self, role: Role, now: Progress, verdict: Verdict, checkpoint: Path, points: dict[str, list[float]]
+        self, role: Role, progress: Progress, verdict: Verdict, checkpoint: Path, points: dict[str, list[float]]
     ) -> None:
         """Apply a verdict in one transaction, and rate the entry that it adds."""
         with self.store.writing():
-            entry = self.store.add(checkpoint, KIND[role], now.entry or None) if verdict.joins else None
-            last = entry.id if entry is not None else now.entry
+            entry = self.store.add(checkpoint, KIND[role], progress.entry or None) if verdict.joins else None
+            last = entry.id if entry is not None else progress.entry
             after = Progress(
-                generation=now.generation + verdict.resets,
-                turns=0 if verdict.joins or verdict.resets else now.turns + 1,
+                generation=progress.generation + verdict.resets,
+                turns=0 if verdict.joins or verdict.resets else progress.turns + 1,
                 # After a reset the next entry has no parent.
                 entry="" if verdict.resets else last,
                 judged={} if verdict.resets else points,
@@ -140,11 +140,11 @@ class Evolution:
         values = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
         log.write_event(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **values)
 
-    def opponent_shares(self, role: Role, now: Progress) -> Shares:
+    def opponent_shares(self, role: Role, progress: Progress) -> Shares:
         """Distribution of the opponents of a role in its next turn."""
-        me = next((entry for entry in self.store.entries() if entry.id == now.entry), None)
+        me = next((entry for entry in self.store.entries() if entry.id == progress.entry), None)
         fits = compatible_entries(self.config.model, self.store)
-        pool = [self._known(opponent, now) for opponent in opponent_pool(self.store, fits, me)]
+        pool = [self._known(opponent, progress) for opponent in opponent_pool(self.store, fits, me)]
         mains = {entry.id for entry in fits if entry.kind == "main"}
         if role is Role.LEAGUE_EXPLOITER:
             return league_exploiter_shares(pool, self.rules)
@@ -155,7 +155,7 @@ class Evolution:
         main_opponent = next((opponent for opponent in pool if opponent.id == newest_main), None)
         if main_opponent is not None:
             # The main agent adds an entry before each of these turns: take the last result against its predecessor.
-            games, score = (sum(column) for column in zip((0.0, 0.0), *now.judged.values(), strict=True))
+            games, score = (sum(column) for column in zip((0.0, 0.0), *progress.judged.values(), strict=True))
             main_opponent = main_opponent._replace(games=int(games), score=score)
         earlier = [opponent for opponent in pool if opponent.id in mains and opponent.id != newest_main]
         return main_exploiter_shares(main_opponent, earlier, self.rules)
@@ -165,11 +165,11 @@ class Evolution:
         newest = self.progress(Role.MAIN).entry
         return newest if any(entry.id == newest for entry in self.store.active()) else ""
 
-    def _known(self, other: Opponent, now: Progress) -> Opponent:
+    def _known(self, other: Opponent, progress: Progress) -> Opponent:
         """`other` with the results of the learner's last evaluation, if it was an opponent there."""
-        if other.id not in now.judged:
+        if other.id not in progress.judged:
             return other
-        games, score = now.judged[other.id]
+        games, score = progress.judged[other.id]
         return other._replace(games=int(games), score=score)
 
     def _evaluate(self, role: Role, digest: str) -> dict[str, list[float]]:

@@ -167,12 +167,12 @@ def unlike_first(
     if any(standing.id not in styles for standing in equal):
         return rest
     first = rest.index(equal[0])
-    kept_entries, ordered, last = [*others, *rest[:first]], list[Standing](), rest[first + len(equal) :]
+    chosen, ordered, last = [*others, *rest[:first]], list[Standing](), rest[first + len(equal) :]
     while equal:
-        near = [[styles[e.id].distance(styles[k.id]) for k in kept_entries if k.id in styles] for e in equal]
+        near = [[styles[e.id].distance(styles[k.id]) for k in chosen if k.id in styles] for e in equal]
         min_distances = [min(row, default=0.0) for row in near]
         ordered.append(equal.pop(min_distances.index(max(min_distances))))
-        kept_entries.append(ordered[-1])
+        chosen.append(ordered[-1])
     return [*rest[:first], *ordered, *last]
 
 

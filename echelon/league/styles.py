@@ -34,7 +34,7 @@ def styles_of(
     tiers = {entry.id: entry.name for entry in map(store.find, TIERS)}
     styles: dict[str, Style] = {}
     for entry in store.entries():
-        stored = kept_style(store, entry.id)
+        stored = stored_style(store, entry.id)
         expected = (arena.task.fingerprint, battles, {*tiers.values()})
         if stored is None or (stored.fingerprint, 2 * len(stored.seeds), stored.response.keys()) != expected:
             measured = style(entry.id, arena.task, list(tiers), battles, arena=arena.arena)
@@ -47,7 +47,7 @@ def styles_of(
     return styles
 
 
-def kept_style(store: Store, who: str) -> Style | None:
+def stored_style(store: Store, who: str) -> Style | None:
     """The style of an entry that the league keeps; None if there is none. It may be a stranger's."""
     row = store.get_setting(f"style {who}")
     if row is None:
@@ -59,7 +59,7 @@ def kept_style(store: Store, who: str) -> Style | None:
 def comparable_styles(store: Store) -> dict[str, Style]:
     """The kept styles by id of all entries that were measured in the same battles as the first of them."""
     styles = {
-        entry.id: entry_style for entry in store.entries() if (entry_style := kept_style(store, entry.id)) is not None
+        entry.id: entry_style for entry in store.entries() if (entry_style := stored_style(store, entry.id)) is not None
     }
     return {
         entry_id: entry_style

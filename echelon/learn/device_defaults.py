@@ -42,7 +42,7 @@ def resolve_settings(
     compiled.
     """
     if start is not None:
-        config = replace(config, **kept_settings(config, device, start.claims["settings"]))
+        config = replace(config, **stored_settings(config, device, start.claims["settings"]))
     changes: dict[str, Any] = {} if config.device != AUTO else {"device": str(device)}
     if config.precision == AUTO:
         reduced = resolve_precision(AUTO, device) == torch.bfloat16
@@ -65,7 +65,7 @@ def resolve_settings(
     return fitting_battles(config, free, lambda fewer: training_bytes(fewer, device))
 
 
-def kept_settings(config: TrainConfig, device: torch.device, stored: Mapping[str, Any]) -> dict[str, Any]:
+def stored_settings(config: TrainConfig, device: torch.device, stored: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a checkpoint for what a config leaves open.
 
     Args:

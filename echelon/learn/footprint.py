@@ -63,8 +63,8 @@ def _footprint_of(env: EnvConfig, model: ModelConfig, precision: str, length: in
     minibatch = minibatch_of(policy, env, length, mechs)
     memory = minibatch.get("memory")
     rows = bytes_of(leaves(minibatch.exclude("memory"))) // length
-    weights = bytes_of(policy.parameters())
-    return LearningFootprint(weights, rows, bytes_of(leaves(memory)) // length, kept_by(policy, minibatch) // length)
+    weights, activations = bytes_of(policy.parameters()), saved_bytes(policy, minibatch) // length
+    return LearningFootprint(weights, rows, bytes_of(leaves(memory)) // length, activations)
 
 
 def minibatch_of(policy: ActorCritic, env: EnvConfig, length: int, mechs: int) -> TensorDictBase:
@@ -98,7 +98,7 @@ def minibatch_of(policy: ActorCritic, env: EnvConfig, length: int, mechs: int) -
     return TensorDict(data, [1, length])
 
 
-def kept_by(policy: ActorCritic, minibatch: TensorDictBase) -> int:
+def saved_bytes(policy: ActorCritic, minibatch: TensorDictBase) -> int:
     """Bytes that the loss of a minibatch keeps for its backward pass, beside weights and the minibatch itself."""
     skipped = {leaf.untyped_storage().data_ptr() for leaf in (*policy.parameters(), *leaves(minibatch))}
     sizes: dict[int, int] = {}
@@ -118,7 +118,7 @@ def kept_by(policy: ActorCritic, minibatch: TensorDictBase) -> int:
     return sum(sizes.values())
 
 
-def kept_bytes(config: TrainConfig, device: torch.device) -> int:
+def resident_bytes(config: TrainConfig, device: torch.device) -> int:
     """Memory of what a run keeps between minibatches: battles and maps, one rollout, networks."""
     footprint, ppo = footprint_of_learning(config), config.ppo
     rollout = _teams(config) * (ppo.rollout_decisions * footprint.row + ppo.chunks * footprint.memory)
@@ -130,12 +130,12 @@ def kept_bytes(config: TrainConfig, device: torch.device) -> int:
 def training_bytes(config: TrainConfig, device: torch.device) -> int:
     """Memory of a run at the most; on CPUs small runs took half to seven tenths of it.
 
-    That is `kept_bytes`, the battles of an evaluation, a minibatch with its backward pass, and a decision of all teams:
-    the larger of these two, and their sum with CUDA graphs, each of which keeps its memory in a pool of its own. CUDA's
-    context and what torch.compile takes while it compiles are left out.
+    That is `resident_bytes`, the battles of an evaluation, a minibatch with its backward pass, and a decision of all
+    teams: the larger of these two, and their sum with CUDA graphs, each of which keeps its memory in a pool of its own.
+    CUDA's context and what torch.compile takes while it compiles are left out.
 
     Args:
-        config, device: as in `kept_bytes`.
+        config, device: as in `resident_bytes`.
     """
     footprint, ppo, teams = footprint_of_learning(config), config.ppo, _teams(config)
     minibatch = teams * ppo.rollout_decisions / ppo.minibatches
@@ -143,7 +143,7 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
     acting = (teams + config.past_slots * config.past_battles) * (footprint.row + footprint.activations)
     at_once = learning + acting if config.cuda_graphs == "on" else max(learning, acting)
     judged = config.evaluation.battles * (len(config.evaluation.tiers) + 1)
-    return kept_bytes(config, device) + needed_bytes(config.env, judged, device) + int(at_once)
+    return resident_bytes(config, device) + needed_bytes(config.env, judged, device) + int(at_once)
 
 
 def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.device) -> None:
@@ -153,7 +153,7 @@ def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.d
     require_memory(env, config.num_envs, device, rows=decisions)
     if device.type == "cpu":
         return
-    need, total = kept_bytes(replace(config, env=env), device), total_memory(device)
+    need, total = resident_bytes(replace(config, env=env), device), total_memory(device)
     message = f"{config.num_envs:,} battles of {env.title} and rollouts of {config.ppo.rollout_decisions:,} decisions"
     if need > total:
         raise ConfigError(f"{message} need about {amount(need)}, {device} has {amount(total)}: fewer num_envs")

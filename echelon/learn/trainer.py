@@ -263,7 +263,7 @@ class Trainer:
         ended = all_reduce_sums(self.collector.episode_stats, self.ranks)
         dead = self.ranks.mean(1 - mean_of_existing(batch.get("mask").float(), batch.get(EXISTS, None)))
         diagnostics = {**learnt, **ended, **self.advantage.diagnostics, "dead_share": dead, "longest": self.ppo.longest}
-        report = read({**diagnostics, **self.opponents.readers(self.collector.now)})
+        report = read({**diagnostics, **self.opponents.readers(self.collector.current)})
         times = watch.read()
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)

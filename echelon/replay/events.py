@@ -13,22 +13,22 @@ from echelon.sim.terrain import has_bit, now_made_of
 Arrays = dict[str, np.ndarray]
 
 
-def events_of(now: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
+def events_of(moments: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
     """The event tables of one battle, `Battle.voxels` apart.
 
     Args:
-        now: what was kept at each of T + 1 moments, `[T + 1, ...]`.
+        moments: what was kept at each of T + 1 moments, `[T + 1, ...]`.
         ticks: what was kept of each of K substeps, `[K, ...]`.
     """
     flights, waypoints = flown(ticks, game)
     return {
-        "beams": beams(now, ticks, game),
+        "beams": beams(moments, ticks, game),
         "flights": flights,
         "waypoints": waypoints,
         "harms": harms(ticks, game),
         "deaths": deaths(ticks),
         "conditions": conditions(ticks, game),
-        "clouds": clouds(now, game),
+        "clouds": clouds(moments, game),
     }
 
 
@@ -44,9 +44,9 @@ def place(pos: np.ndarray) -> np.ndarray:
     return np.rint(pos * POS_PER_VOX).astype(np.int32)
 
 
-def beams(now: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
+def beams(moments: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
     """Beams run from where their mechs stood as they fired: before the tick moved them."""
-    stood = place(np.concatenate((now["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
+    stood = place(np.concatenate((moments["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
     tables = []
     for weapon in game.roster.rays:
         target = ticks.get(f"beam_{weapon}")
@@ -133,15 +133,16 @@ def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, 
     return next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), Met.NOTHING), NOBODY, point
 
 
-def clouds(now: Arrays, game: SimModel) -> np.ndarray:
+def clouds(moments: Arrays, game: SimModel) -> np.ndarray:
     """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
     life = game.rules.substeps(game.catalog.cloud_s)
     owner = game.roster.launchers.cpu().numpy()
-    moment, cloud = np.nonzero(now["cloud_ttl"] > 0)
-    start = moment * game.rules.decision_repeat - 1 - (life - now["cloud_ttl"][moment, cloud])
+    moment, cloud = np.nonzero(moments["cloud_ttl"] > 0)
+    start = moment * game.rules.decision_repeat - 1 - (life - moments["cloud_ttl"][moment, cloud])
     _, first = np.unique(np.stack((start, cloud)), axis=1, return_index=True)
     moment, cloud, start = moment[first], cloud[first], start[first]
-    return table(start, start + life, owner[cloud // game.roster.clouds_each], place(now["cloud_pos"][moment, cloud]))
+    pos = moments["cloud_pos"][moment, cloud]
+    return table(start, start + life, owner[cloud // game.roster.clouds_each], place(pos))
 
 
 def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarray:

@@ -49,37 +49,37 @@ def wrapped(angle: np.ndarray) -> np.ndarray:
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
-def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarray]:
+def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarray]:
     """The arrays of `Battle` that hold a row for each moment, from the values `[T + 1, ...]` that were kept."""
     weights = 1 << np.arange(8)
-    packs = (now["paint"] > 0) * weights[: now["paint"].shape[-1]]  # [T + 1, N, P]
-    fact_bits = (now["contact_facts"] > 0) * weights[: now["contact_facts"].shape[-1]]
+    packs = (moments["paint"] > 0) * weights[: moments["paint"].shape[-1]]  # [T + 1, N, P]
+    fact_bits = (moments["contact_facts"] > 0) * weights[: moments["contact_facts"].shape[-1]]
     # A trigger needs the weapon axis last; a catalog has at most 16 weapons.
-    fire = np.moveaxis(now["fire"], 1, -1)  # [T + 1, N, W]
+    fire = np.moveaxis(moments["fire"], 1, -1)  # [T + 1, N, W]
     low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
     return {
-        "pos": whole(now["pos"], POS_PER_VOX, np.int16),
-        "yaw": whole(wrapped(now["yaw"]), YAW_PER_RAD, np.int16),
-        "hp": whole(now["hp"], POINTS, np.int16),
-        "leg_hp": whole(now["leg_hp"], POINTS, np.int16),
-        "heat": whole(now["heat"], POINTS, np.uint16),
-        "stability": whole(now["stability"], POINTS, np.int16),
-        "facts": facts(now, game),
+        "pos": whole(moments["pos"], POS_PER_VOX, np.int16),
+        "yaw": whole(wrapped(moments["yaw"]), YAW_PER_RAD, np.int16),
+        "hp": whole(moments["hp"], POINTS, np.int16),
+        "leg_hp": whole(moments["leg_hp"], POINTS, np.int16),
+        "heat": whole(moments["heat"], POINTS, np.uint16),
+        "stability": whole(moments["stability"], POINTS, np.int16),
+        "facts": facts(moments, game),
         "paint": packs.sum(-1).astype(np.uint8),
-        "focus": now["focus"].astype(np.int8),
-        "contacts": now["contacts"].astype(np.int8),
-        "contact_facts": (fact_bits.sum(-1) | ways_known(now, game)).astype(np.uint8),
-        "lines": np.packbits(now["lines"], axis=-1, bitorder="little"),
-        "ego": whole(((now["ego"] - low) / (high - low)).clip(0, 1), 255, np.uint8),
-        "messages": whole(now["messages"], 127, np.int8),
-        "moves": whole(now["moves"], 127, np.int8),
+        "focus": moments["focus"].astype(np.int8),
+        "contacts": moments["contacts"].astype(np.int8),
+        "contact_facts": (fact_bits.sum(-1) | ways_known(moments, game)).astype(np.uint8),
+        "lines": np.packbits(moments["lines"], axis=-1, bitorder="little"),
+        "ego": whole(((moments["ego"] - low) / (high - low)).clip(0, 1), 255, np.uint8),
+        "messages": whole(moments["messages"], 127, np.int8),
+        "moves": whole(moments["moves"], 127, np.int8),
         "triggers": (fire * (1 << np.arange(fire.shape[-1]))).sum(-1).astype(np.uint16),
-        "switches": switches(now),
-        "score": whole(now["score"], SCORE_PER_S, np.int32),
-        "control": whole(now["control"], 255, np.uint8),
-        **({"orders": quantised_orders(now["orders"])} if "orders" in now else {}),
+        "switches": switches(moments),
+        "score": whole(moments["score"], SCORE_PER_S, np.int32),
+        "control": whole(moments["control"], 255, np.uint8),
+        **({"orders": quantised_orders(moments["orders"])} if "orders" in moments else {}),
         "rewards": in_reward_units(
-            np.stack([now["reward"][:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
+            np.stack([moments["reward"][:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
         ),
     }
 
@@ -98,88 +98,88 @@ def in_reward_units(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(units), NO_VALUE, units).astype(np.int32)
 
 
-def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
-    alive = now["hp"] > 0
-    is_fallen = alive & (now["fallen"] > 0)
-    shut_down = alive & (now["heat"] > game.roster.heat_cap.cpu().numpy())
+def facts(moments: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
+    alive = moments["hp"] > 0
+    is_fallen = alive & (moments["fallen"] > 0)
+    shut_down = alive & (moments["heat"] > game.roster.heat_cap.cpu().numpy())
     bits = {
         Fact.ALIVE: alive,
         Fact.FALLEN: is_fallen,
         Fact.SHUT_DOWN: shut_down,
-        Fact.LEGGED: alive & (now["leg_hp"] <= 0),
-        Fact.SUPPRESSED: alive & (now["suppressed"] > 0),
-        Fact.VENTING: now["vent"] & alive & ~is_fallen & ~shut_down,
-        Fact.ECM: ego_feature(now, "ecm") > 0,
-        Fact.ECCM: ego_feature(now, "eccm") > 0,
-        Fact.IN_ZONE: ego_feature(now, "in_zone") > 0,
-        Fact.UNDER_FIRE: alive & (now["under_fire"] > 0),
+        Fact.LEGGED: alive & (moments["leg_hp"] <= 0),
+        Fact.SUPPRESSED: alive & (moments["suppressed"] > 0),
+        Fact.VENTING: moments["vent"] & alive & ~is_fallen & ~shut_down,
+        Fact.ECM: ego_feature(moments, "ecm") > 0,
+        Fact.ECCM: ego_feature(moments, "eccm") > 0,
+        Fact.IN_ZONE: ego_feature(moments, "in_zone") > 0,
+        Fact.UNDER_FIRE: alive & (moments["under_fire"] > 0),
     }
     return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in bits.items()]).astype(np.uint16)
 
 
-def switches(now: dict[str, np.ndarray]) -> np.ndarray:
-    flags = [(Switch[name.upper()], now[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
+def switches(moments: dict[str, np.ndarray]) -> np.ndarray:
+    flags = [(Switch[name.upper()], moments[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
     # In the order of `rules.actions`: closest, biggest, most damaged.
-    modes = [(Switch.SORT_BIGGEST, now["sort_mode"] == 1), (Switch.SORT_MOST_DAMAGED, now["sort_mode"] == 2)]
+    modes = [(Switch.SORT_BIGGEST, moments["sort_mode"] == 1), (Switch.SORT_MOST_DAMAGED, moments["sort_mode"] == 2)]
     return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in (*flags, *modes)]).astype(np.uint8)
 
 
 Arrays = dict[str, np.ndarray]
 
 
-def ways_known(now: Arrays, game: SimModel) -> np.ndarray:
+def ways_known(moments: Arrays, game: SimModel) -> np.ndarray:
     """`[T + 1, N, C]` int bits SIGHT, RADAR, PAINT and BLOOM of `Shown` for each contact slot; none for what packmates
     tell, and in the observation mode `full`, which shows everything.
 
     Args:
-        now: what was kept at each of T + 1 moments, `[T + 1, ...]`.
+        moments: what was kept at each of T + 1 moments, `[T + 1, ...]`.
     """
-    slots = now["contacts"]
+    slots = moments["contacts"]
     if game.config.observation_mode == "full":
         return np.zeros(slots.shape, np.int64)
-    quality = ego_feature(now, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
+    quality = ego_feature(moments, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
     sources = {
-        Shown.SIGHT: now["lines"],
-        Shown.RADAR: on_radar(now, quality, game),
-        Shown.PAINT: by_paint(now, quality, game),
-        Shown.BLOOM: by_bloom(now, game),
+        Shown.SIGHT: moments["lines"],
+        Shown.RADAR: on_radar(moments, quality, game),
+        Shown.PAINT: by_paint(moments, quality, game),
+        Shown.BLOOM: by_bloom(moments, game),
     }
     bits = np.bitwise_or.reduce([np.where(mask, int(source), 0) for source, mask in sources.items()])  # [T + 1, N, N]
     slot_bits = np.take_along_axis(bits, slots.clip(0).astype(np.int64), -1)
-    is_intel = now["contact_facts"][..., 1] > 0
+    is_intel = moments["contact_facts"][..., 1] > 0
     return np.where((slots >= 0) & ~is_intel, slot_bits, 0)
 
 
-def ego_feature(now: Arrays, name: str) -> np.ndarray:
+def ego_feature(moments: Arrays, name: str) -> np.ndarray:
     """`[T + 1, N]` a feature of the ego stream that has one column."""
-    return now["ego"][..., layout.columns(layout.EGO, name).start]
+    return moments["ego"][..., layout.columns(layout.EGO, name).start]
 
 
-def on_radar(now: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
+def on_radar(moments: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: within the range of the row's radar."""
-    offset = now["pos"][:, None] - now["pos"][:, :, None]
+    offset = moments["pos"][:, None] - moments["pos"][:, :, None]
     distance = np.sqrt((offset.astype(np.float32) ** 2).sum(-1))
     reach = game.config.radar_range_vox * quality * game.roster.cockpits.sensor_factor.cpu().numpy()
     return distance <= reach[..., None]
 
 
-def by_paint(now: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
+def by_paint(moments: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: painted by the pack of the row, whose sensors are good enough for it."""
     pack = game.roster.pack.cpu().numpy()
-    is_painted = np.moveaxis(now["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
+    is_painted = np.moveaxis(moments["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
     return is_painted & (quality >= game.catalog.lock_quality)[..., None]
 
 
-def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:
+def by_bloom(moments: Arrays, game: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: a hostile that is hot or jams, with no smoke between."""
     roster, pairs = game.roster, game.roster.everyone
-    hot = now["heat"] > game.rules.bloom_heat * roster.heat_cap.cpu().numpy()
-    glows = hot | (ego_feature(now, "ecm") > 0) | (ego_feature(now, "eccm") > 0)
+    hot = moments["heat"] > game.rules.bloom_heat * roster.heat_cap.cpu().numpy()
+    glows = hot | (ego_feature(moments, "ecm") > 0) | (ego_feature(moments, "eccm") > 0)
     glowing = glows[:, None] & roster.hostile.cpu().numpy()
-    if not game.config.features.smoke or now["cloud_pos"].shape[1] == 0:
+    if not game.config.features.smoke or moments["cloud_pos"].shape[1] == 0:
         return glowing
     first, second = pairs.first.cpu(), pairs.second.cpu()
-    pos, clouds, ttl = (torch.from_numpy(now[name]) for name in ("pos", "cloud_pos", "cloud_ttl"))
+    pos, clouds, ttl = (torch.from_numpy(moments[name]) for name in ("pos", "cloud_pos", "cloud_ttl"))
     query = torch.ones((len(pos), len(first)), dtype=torch.bool, device="cpu")
     smoky = crosses_smoke(pos, clouds, ttl > 0, first, second, game.catalog.cloud_vox, query).numpy()
     clear = np.ones(glowing.shape, bool)

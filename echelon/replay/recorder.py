@@ -159,7 +159,7 @@ class Recorder:
     def finish(self, blue: Sequence[str], red: Sequence[str]) -> Replay:
         """The replay of what was kept, read from the device."""
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
-        moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
+        all_moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
         commands, period = commands_of(self._commands), self.game.config.command.period
         maps = self.game.maps
@@ -167,9 +167,9 @@ class Recorder:
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
         battles = []
         for r, (seed, map_id) in enumerate(opening):
-            ended = np.flatnonzero(moments["winner"][:, r, 0] != int(Winner.RUNNING))
+            ended = np.flatnonzero(all_moments["winner"][:, r, 0] != int(Winner.RUNNING))
             decisions = int(ended[0]) if len(ended) else len(self._moments) - 1
-            now = {name: value[: decisions + 1, r] for name, value in moments.items()}
+            moments = {name: value[: decisions + 1, r] for name, value in all_moments.items()}
             ticks = {name: value[: decisions * self.game.rules.decision_repeat, r] for name, value in happened.items()}
             columns = {name: value[: decisions + 1, r] for name, value in ground.items()}
             about = {
@@ -178,13 +178,13 @@ class Recorder:
                 "seed": seed,
                 "map": grounds[map_id],
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
-                "outcome": verdict({name: value[-1] for name, value in now.items()}, stat_names(self.game.catalog)),
+                "outcome": verdict({name: value[-1] for name, value in moments.items()}, stat_names(self.game.catalog)),
             }
-            streams = {name: compact(now[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
-            events = {**events_of(now, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
+            streams = {name: compact(moments[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
+            events = {**events_of(moments, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
             values = None if expected is None else values_of(expected[:decisions, r])
             battle_commands = None if commands is None else commands[:decisions:period, r]
-            events |= quantised(now, self.game)
+            events |= quantised(moments, self.game)
             battles.append(Battle(about, **events, values=values, commands=battle_commands, observations=streams))
         return Replay(describe(self.game), battles)
 

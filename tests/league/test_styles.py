@@ -9,7 +9,7 @@ from leagues import checkpoint_of, fresh
 
 from echelon.arena.style import MEASURES, Style
 from echelon.league.league_arena import LeagueArena
-from echelon.league.styles import kept_style, plane, style_columns, styles_of
+from echelon.league.styles import plane, stored_style, style_columns, styles_of
 from echelon.runtime.files import FileError
 
 CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ def test_each_entry_is_measured_once_and_kept_by_its_hash(tmp_path, monkeypatch)
     found = styles_of(arena, 2, told.append)
     names = [one.name for one in store.entries()]
     assert list(found) == names == told and found[entry.name].policy == entry.name
-    assert list(found[entry.name].response) == names[1:5] and kept_style(store, entry.id) == found[entry.name]
+    assert list(found[entry.name].response) == names[1:5] and stored_style(store, entry.id) == found[entry.name]
     assert not store.matches(), "unrated"
     monkeypatch.setattr("echelon.league.styles.style", lambda *_, **__: 1 / 0)
     assert styles_of(arena, 2) == found
@@ -39,11 +39,11 @@ def test_each_entry_is_measured_once_and_kept_by_its_hash(tmp_path, monkeypatch)
 def test_what_a_stranger_kept_is_checked(tmp_path):
     store = fresh(tmp_path)
     who = store.entries()[0].id
-    assert kept_style(store, who) is None
+    assert stored_style(store, who) is None
     for change in ({"numbers": {"heat": "hot"}}, {"seeds": [-1]}, {"policy": 7}, {"more": 1}):
         store.set_setting(f"style {who}", {**made("a").as_json(), **change})
         with pytest.raises(FileError, match=f"style {who}"):
-            kept_style(store, who)
+            stored_style(store, who)
 
 
 def test_whom_each_is_most_like():

@@ -12,12 +12,12 @@ from echelon.learn import device_defaults
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import CPU_BATTLES, PPOConfig, TrainConfig
-from echelon.learn.device_defaults import describe_settings, fitting_battles, kept_settings, resolve_settings
+from echelon.learn.device_defaults import describe_settings, fitting_battles, resolve_settings, stored_settings
 from echelon.learn.footprint import (
     footprint_of_learning,
-    kept_bytes,
     memory_explained,
     require_training_memory,
+    resident_bytes,
     training_bytes,
 )
 from echelon.learn.models.lstm import LSTMConfig
@@ -128,7 +128,7 @@ def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
         for changes in ({}, {"opponent": "self"}, {"past_share": 0.5}, {"precision": "fp32"}):
             config = dataclasses.replace(STANDARD, **changes)
             chosen = fitting_battles(config, gib * GIB, lambda one: training_bytes(one, GPU))
-            assert kept_bytes(chosen, GPU) < training_bytes(chosen, GPU) < gib * GIB
+            assert resident_bytes(chosen, GPU) < training_bytes(chosen, GPU) < gib * GIB
             require_training_memory(chosen, chosen.env, GPU)
     huge = dataclasses.replace(STANDARD, num_envs=2**17)
     with pytest.raises(ConfigError, match=r"rollouts of 32 decisions need about .* GB, cuda:0 has 85.9 GB: fewer"):
@@ -188,16 +188,16 @@ def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):
 def test_a_run_that_moves_takes_its_battles_along_but_not_its_precision():
     stored = {"num_envs": 64, "precision": "bf16", "compile_policy": "all", "cuda_graphs": "off", "device": "cuda:1"}
     config = TrainConfig.standard()
-    assert kept_settings(config, GPU, stored) == {k: v for k, v in stored.items() if k != "device"}
-    assert kept_settings(config, CPU, stored) == {"num_envs": 64}
-    assert kept_settings(STANDARD, GPU, stored) == {"num_envs": 64}
+    assert stored_settings(config, GPU, stored) == {k: v for k, v in stored.items() if k != "device"}
+    assert stored_settings(config, CPU, stored) == {"num_envs": 64}
+    assert stored_settings(STANDARD, GPU, stored) == {"num_envs": 64}
     # Files of earlier versions do not say where they were written.
     old = {"num_envs": 4096, "precision": "auto", "compile_policy": "off", "device": "auto"}
-    assert kept_settings(config, GPU, old) == {"num_envs": 4096, "precision": "auto", "compile_policy": "off"}
-    assert kept_settings(config, GPU, {}) == {} and kept_settings(config, CPU, {**old, "num_envs": 8}) == {
+    assert stored_settings(config, GPU, old) == {"num_envs": 4096, "precision": "auto", "compile_policy": "off"}
+    assert stored_settings(config, GPU, {}) == {} and stored_settings(config, CPU, {**old, "num_envs": 8}) == {
         "num_envs": 8
     }
-    assert kept_settings(config, GPU, {**stored, "device": "cpu"}) == {"num_envs": 64}
+    assert stored_settings(config, GPU, {**stored, "device": "cpu"}) == {"num_envs": 64}
 
 
 def test_counting_bytes_draws_no_random_numbers():

@@ -196,11 +196,11 @@ class CommandersView(EnvInfo, PartialEnv):
             self.keeps(observed.update(actions).set("next", result))
         return result
 
-    def _gone_on(self, earlier: TensorDict, now: TensorDict, discount: float) -> TensorDict:
+    def _gone_on(self, earlier: TensorDict, later: TensorDict, discount: float) -> TensorDict:
         """What is shown of a step when one more decision was played: battles that had ended stay as they ended."""
         is_over = earlier.get("done")[:, 0]
-        reward = earlier.get((GROUP, "reward")) + discount * cleared(now.get((GROUP, "reward")), is_over)
-        merged = now.apply(lambda new, old: select(is_over, old, new), earlier)
+        reward = earlier.get((GROUP, "reward")) + discount * cleared(later.get((GROUP, "reward")), is_over)
+        merged = later.apply(lambda new, old: select(is_over, old, new), earlier)
         merged.set((GROUP, "reward"), reward)
         return merged
 

@@ -140,7 +140,7 @@ class EnvSnapshot:
             env.next_seed = tensors["next_seed"]
             collector.earned.copy_(tensors["earned"])
             for key in current_step(collector):
-                collector.now.set(tuple(key.split(".")), tensors[f"now.{key}"])
+                collector.current.set(tuple(key.split(".")), tensors[f"now.{key}"])
 
     def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
         """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""
@@ -170,7 +170,7 @@ def parts_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 
 def current_step(collector: TeamCollector) -> dict[str, Tensor]:
     """Inputs of the next decision, by dotted name: without action, reward terms and outcome of the previous one."""
-    flat = collector.now.flatten_keys(".")
+    flat = collector.current.flatten_keys(".")
     return {
         key: value
         for key, value in flat.items()

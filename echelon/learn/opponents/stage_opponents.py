@@ -94,11 +94,11 @@ class StageOpponents:
         if self.named is not None:
             self.named.set_opponent(stage.opponent, stage.weapon_use)
 
-    def readers(self, now: TensorDictBase) -> dict[str, Tensor]:
-        """`readers_NAME [K * S]`, the number of battles that use each slot of an opponent, as they are `now`."""
+    def readers(self, td: TensorDictBase) -> dict[str, Tensor]:
+        """`readers_NAME [K * S]`, the number of battles that use each slot of an opponent, as they are `td`."""
         counts = {}
         for name, opponent in self.slotted.items():
-            views = self.assignment.views(now, name)
+            views = self.assignment.views(td, name)
             slot_counts = [count_readers(view.get("memory"), opponent.blocks, opponent.num_slots) for view in views]
             counts[f"readers_{name}"] = torch.stack(slot_counts).sum(0)
         return counts

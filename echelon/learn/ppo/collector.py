@@ -113,7 +113,7 @@ class TeamCollector(BaseCollector):
         self.watch = Stopwatch(env.device)
         self.battles: CalledBattles | StaticBattles = CalledBattles(env, env.reset())
         stagger_episode_starts(env)
-        self.exists = assignment.exists(self.now)
+        self.exists = assignment.exists(self.current)
         """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
         self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
         teams = sum(battles.stop - battles.start for _, battles in assignment.teams[LEARNER])
@@ -125,7 +125,7 @@ class TeamCollector(BaseCollector):
         if self.cuda_graph != cuda_graph:
             logger.warning("collecting runs without a CUDA graph: the environment has an observer")
         self.total_frames = total_frames
-        self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.now)
+        self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.current)
         self._frames = 0
 
     def _make_counts(self, teams: int) -> None:
@@ -186,13 +186,14 @@ class TeamCollector(BaseCollector):
         """`collect`, on whatever threads."""
         self._begin_rollout()
         for t in range(self.decisions):
-            remembered = self.views.memory_of(self.assignment.memory_rows(self.now)) if t % self.chunk == 0 else None
+            begins_chunk = t % self.chunk == 0
+            memory = self.views.memory_of(self.assignment.memory_rows(self.current)) if begins_chunk else None
             if self.cuda_graph:
                 self._graphed(self.assignment.graph_key())
             else:
                 self._decide()
-            if remembered is not None:
-                self._memory_buffer[t // self.chunk] = remembered
+            if memory is not None:
+                self._memory_buffer[t // self.chunk] = memory
         assert self.buffer is not None
         self._bootstrap_values()
         self.watch.lap("collect" if self.cuda_graph else "act")
@@ -202,7 +203,7 @@ class TeamCollector(BaseCollector):
         return batch
 
     @property
-    def now(self) -> TensorDictBase:
+    def current(self) -> TensorDictBase:
         """What the next decision is made from, batch `[B]`."""
         return self.battles.current
 
@@ -218,30 +219,30 @@ class TeamCollector(BaseCollector):
         if self.final_views is not None:
             self.final_views.clear()
         if self.cuda_graph and not self.battles.are_in_place:
-            self.battles = StaticBattles(self.env, self.now)
+            self.battles = StaticBattles(self.env, self.current)
             self._graphed = GraphedFunction(self._decide, self.env.device, "collecting")
 
     def _decide(self) -> None:
         """One decision of all battles, written into the rollout as step `at`."""
-        now = self.now.copy()
+        td = self.current.copy()
         # Where battles stay in their places, next memories are written there once.
         remembered: list[NextMemory] | None = [] if self.cuda_graph else None
         with part("act"):
-            reduced = self.views.reduced(now) if self.cuda_graph and self.views.can_reduce else None
-            output = self.assignment.decide(now, remembered, reduced)
-            enemy = self.views.enemy(now)
+            reduced = self.views.reduced(td) if self.cuda_graph and self.views.can_reduce else None
+            output = self.assignment.decide(td, remembered, reduced)
+            enemy = self.views.enemy(td)
             values = self.views.values(output, enemy)
         # Writing casts, once buffers have their dtypes. What is shown now, a step may overwrite.
         view = self.views.of(output, enemy, casts=self.buffer is None)
         self._lap("act")
-        after = self.battles.step(now)
+        after = self.battles.step(td)
         self._lap("env")
         reward_terms = self._reward_terms(after)
-        self._write(view, now, output, values, self._reward(reward_terms), after)
+        self._write(view, td, output, values, self._reward(reward_terms), after)
         if self.final_views is not None:
             truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
             self.final_views.store(truncated, self.views.pieces(after, output))
-        self._count(now, after, reward_terms)
+        self._count(td, after, reward_terms)
         if self.on_decision is not None:
             self.on_decision(self.at, self.env.state, after)
         self.at += 1
@@ -268,7 +269,7 @@ class TeamCollector(BaseCollector):
     def _write(
         self,
         step: TensorDict,
-        now: TensorDictBase,
+        td: TensorDictBase,
         decided: TensorDictBase,
         values: TensorDict,
         reward: Tensor,
@@ -280,7 +281,7 @@ class TeamCollector(BaseCollector):
         step.update(
             {
                 "mask": decided.get("mask"),
-                "is_init": self.assignment.each_team(now.get("is_init")),
+                "is_init": self.assignment.each_team(td.get("is_init")),
                 "pre_tanh": decided.get("pre_tanh"),
                 "pre_tanh_log_prob": decided.get("pre_tanh_log_prob"),
                 **values,
@@ -300,7 +301,7 @@ class TeamCollector(BaseCollector):
         assert self.buffer is not None
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
-        following[-1] = self.views.value_now(self.now)
+        following[-1] = self.views.value_now(self.current)
         if self.final_views is None:
             return
         truncated = self.buffer.get(("next", "truncated"))
@@ -309,13 +310,13 @@ class TeamCollector(BaseCollector):
             is_stored = truncated & (index == slot)
             following.copy_(torch.where(is_stored[..., None], self.views.value_of(stored), following))
 
-    def _count(self, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
+    def _count(self, td: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
         """Add the battles that this decision ended to the sums."""
         by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
         earned = self.earned + torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
         done = self.assignment.each_team(after.get("done"))
         self.earned.copy_(torch.where(done, 0.0, earned))
-        self.ended.count(now, after, torch.where(done, earned, 0.0))
+        self.ended.count(td, after, torch.where(done, earned, 0.0))
         if self.levels is not None:
             self.levels.count(self.env.state.map_id, after)
 

@@ -54,8 +54,8 @@ class EpisodeStats:
         """Begin anew, in place."""
         torch._foreach_zero_(list(self.sums.values()))
 
-    def count(self, now: TensorDictBase, after: TensorDictBase, returns: Tensor) -> None:
-        """Add the battles that ended between `now` and `after`; `returns [G, K]` must be 0 for all others."""
+    def count(self, td: TensorDictBase, after: TensorDictBase, returns: Tensor) -> None:
+        """Add the battles that ended between `td` and `after`; `returns [G, K]` must be 0 for all others."""
         assignment, outcome = self.assignment, after.get("outcome")
         done = after.get("done")[:, 0].float()
         won, lost = assignment.won_and_lost(outcome.get("winner")[:, 0])
@@ -72,17 +72,17 @@ class EpisodeStats:
             self.sums[f"battles_as_{side}"] += (ended * is_side).sum()
             self.sums[f"won_as_{side}"] += (won * is_side).sum()
         for opponent, teams in assignment.opponent_rows.items():
-            counts = self.against_newest(opponent, now) * ended[teams]
+            counts = self.against_newest(opponent, td) * ended[teams]
             self.sums[f"battles_{opponent}"] += counts.sum()
             self.sums[f"won_{opponent}"] += (counts * won[teams]).sum()
 
-    def against_newest(self, opponent: str, now: TensorDictBase) -> Tensor:
+    def against_newest(self, opponent: str, td: TensorDictBase) -> Tensor:
         """`[]` or `[G']` 1 for teams that fought the opponent's newest version, else 0."""
         policy = self.assignment.policies.get(opponent)
         if not isinstance(policy, NamedOpponents):
-            return torch.ones((), dtype=torch.float32, device=now.device)
+            return torch.ones((), dtype=torch.float32, device=td.device)
         versions = [
-            now.get((group, "memory", opponent, SLOT))[battles, 0, 0]
+            td.get((group, "memory", opponent, SLOT))[battles, 0, 0]
             for group, battles in self.assignment.teams[opponent]
         ]
         return (torch.cat(versions) == policy.newest + 1).float()

@@ -34,11 +34,11 @@ def as_team_batch(
     """
     require(batch.shape[1] % chunk == 0, "chunk", f"a divisor of {batch.shape[1]} decisions", chunk)
     value, shape = policy.get_value_operator(group, normalizer), batch.shape
-    now, after = value(batch.copy()), value(batch.get("next").copy())
+    td, after = value(batch.copy()), value(batch.get("next").copy())
     following = {name: after.get(name) for name in ("done", "terminated", "truncated")}
     following |= {name: after.get((group, name)) for name in ("reward", "state_value")}
-    root = {name: now.get(name) for name in ("telemetry", "is_init")}
-    team = now.get(group).exclude("memory", "next").to_dict()
-    memory = now.get((group, "memory"))[:, ::chunk].to_dict() if policy.keys.memory else {}
+    root = {name: td.get(name) for name in ("telemetry", "is_init")}
+    team = td.get(group).exclude("memory", "next").to_dict()
+    memory = td.get((group, "memory"))[:, ::chunk].to_dict() if policy.keys.memory else {}
     rows = TensorDict({**team, **root, "next": following}, shape, names=[None, "time"])
     return rows, TensorDict(memory, [shape[0], shape[1] // chunk])

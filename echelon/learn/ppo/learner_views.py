@@ -69,9 +69,9 @@ class LearnerViews:
         is_same = vars(type(self.policy.network.encoder)).get("accepts_reduced_precision", False)
         return is_same and type(self.policy) is ActorCritic and not self.value_head.is_central and self.exists is None
 
-    def reduced(self, now: TensorDictBase) -> TensorDict:
+    def reduced(self, td: TensorDictBase) -> TensorDict:
         """What the learner decides from, batch `[G, A]`, put together in the dtype of the forward pass."""
-        teams = [self.assignment.part(now, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
+        teams = [self.assignment.part(td, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
         return reduced_view(teams, self.policy.keys.memory, self.policy.network.compute, self.concat_pieces)
 
     def pieces(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
@@ -100,10 +100,10 @@ class LearnerViews:
             data.set(keys.enemy, enemy)
         return self.value_head(data).select(*self.value_head.out_keys)
 
-    def value_now(self, now: TensorDictBase) -> Tensor:
+    def value_now(self, td: TensorDictBase) -> Tensor:
         """`[G, A, 1]` values of what is shown in real units, without a decision."""
-        view = self.assignment.view(now, LEARNER)
-        return self.value_of(self.of(view, self.enemy(now)).set("memory", self.memory_of(view.get("memory"))))
+        view = self.assignment.view(td, LEARNER)
+        return self.value_of(self.of(view, self.enemy(td)).set("memory", self.memory_of(view.get("memory"))))
 
     def value_of(self, view: TensorDictBase) -> Tensor:
         """`[G, A, 1]` values of a view with memory in real units, without side effects."""
