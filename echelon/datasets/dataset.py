@@ -34,7 +34,7 @@ from echelon.env.views.transforms import FlatObservation
 from echelon.env.views.view import ObservationForm
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime import version
-from echelon.runtime.errors import quoted, require
+from echelon.runtime.errors import require
 from echelon.runtime.files import (
     FileError,
     as_file_error,
@@ -45,6 +45,7 @@ from echelon.runtime.files import (
     replacing,
     writing_to,
 )
+from echelon.runtime.json_checks import OBJECT, check_schema
 from echelon.runtime.tensor_files import Header, read_header
 
 SCHEMA, VERSION = "echelon-dataset", 1
@@ -215,15 +216,12 @@ def open_dataset(path: Path | str) -> Dataset:
 def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
     """What a file says of its battles: their config, and the names of those who fought."""
     claims: Any = parse_json(name, text.encode())
-    claims = claims if isinstance(claims, dict) else {}
-    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
-        if claims.get(key) != expected:
-            raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: is this a dataset?")
+    check_schema(name, claims, SCHEMA, VERSION)
     env, commanders = claims.get("env"), claims.get("commanders")
     is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
     holds = is_list and all(isinstance(entry, str) and 0 < len(entry) <= LONGEST_NAME for entry in commanders)
     expect(holds, f"{name}: commanders", "different names", commanders)
-    expect(isinstance(env, dict), f"{name}: env", "an object", env)
+    OBJECT(f"{name}: env", env)
     with as_file_error(name):
         return env_from_json(env), tuple(commanders)
 

@@ -26,7 +26,10 @@ from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, as_file_error, expect, parse_json, write_whole
 from echelon.runtime.json_checks import (
     FLAG,
+    OBJECT,
+    SHA256,
     Check,
+    check_schema,
     exactly,
     integer,
     listed,
@@ -44,11 +47,6 @@ from echelon.world import recipe
 SCHEMA, VERSION = "echelon-replay", 1
 HASH = "claims_sha256"
 """The claim that is the sha256 of all others."""
-TYPES: dict[str, type] = {
-    **{"schema": str, "version": int, "written_by": str, "sha256": str, HASH: str},
-    **{"replay": dict, "battles": list},
-}
-"""Every claim, and its type."""
 MOST_BATTLES = 1024
 LONGEST_COMMANDER = 4096
 """Letters of a commander's name, which may be the path of a checkpoint."""
@@ -58,6 +56,14 @@ WORD, POINTS = text(64), number(1e-3, 1e6)
 def anything(where: str, value: Any) -> None:
     """What is checked elsewhere."""
 
+
+ENVELOPE = record(
+    {
+        **{"schema": exactly(SCHEMA), "version": exactly(VERSION), "written_by": WORD, "sha256": SHA256, HASH: SHA256},
+        **{"replay": OBJECT, "battles": listed(anything, 1, MOST_BATTLES)},
+    }
+)
+"""Every claim."""
 
 WEAPON = record(
     {
@@ -83,17 +89,15 @@ def claims_digest(claims: dict[str, Any]) -> str:
 
 def check_claims(name: str, claims: Any) -> EnvConfig:
     """Check all that a replay says, and return the settings of its battles."""
-    expect(isinstance(claims, dict), f"{name}: claims", "an object", claims)
-    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
-        if claims.get(key) != expected:
-            raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: is this a replay?")
-    replay = claims.get("replay")
-    expect(isinstance(replay, dict), f"{name}: replay", "an object", replay)
-    env = replay.get("env")
-    expect(isinstance(env, dict), f"{name}: replay.env", "an object", env)
+    check_schema(name, claims, SCHEMA, VERSION)
+    OBJECT(f"{name}: replay", claims.get("replay"))
+    env = claims["replay"].get("env")
+    OBJECT(f"{name}: replay.env", env)
     with as_file_error(name):
         stored_versions(env, "env")  # First, as all that follows may be otherwise in another version's file.
-        check_types(name, claims)
+        ENVELOPE(name, claims)
+        if claims[HASH] != claims_digest(claims):
+            raise FileError(f"{name}: {HASH} mismatch: expected {quoted(claims[HASH])}, got {claims_digest(claims)}")
         config = env_from_json(env)
         listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
     rules, world, count = config.rules, config.world, len(config.blue)
@@ -118,17 +122,6 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
         }
     )(f"{name}: replay", claims["replay"])
     return config
-
-
-def check_types(name: str, claims: dict[str, Any]) -> None:
-    """Check that all claims are there, each of its type, no others, and that they are as they were written."""
-    for key in claims.keys() - TYPES.keys():
-        raise FileError(f"{name}: {key} must be absent: this version of Echelon knows no such claim")
-    for key, kind in TYPES.items():
-        expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
-    if claims[HASH] != claims_digest(claims):
-        raise FileError(f"{name}: {HASH} mismatch: expected {quoted(claims[HASH])}, got {claims_digest(claims)}")
-    WORD(f"{name}: written_by", claims["written_by"])
 
 
 def mech_check(n: int, config: EnvConfig) -> Check:

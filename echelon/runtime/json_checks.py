@@ -122,3 +122,12 @@ def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None
             rules[name](f"{where}.{name}", entry)
 
     return check
+
+
+def check_schema(name: str, claims: Any, schema: str, version: int) -> None:
+    """Refuse what a file says unless it is a file of this schema and version: all else may be otherwise in others."""
+    OBJECT(f"{name}: claims", claims)
+    for key, expected in (("schema", schema), ("version", version)):
+        if claims.get(key) != expected:
+            hint = f"is this a {schema.removeprefix('echelon-')}?"
+            raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: {hint}")
