@@ -48,8 +48,8 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def typed(hint: Any, value: Any, where: str, over: Any = None, is_whole: bool = False) -> Any:
-    """A value as a type hint says: a number, a word, a dataclass, or several, listed or by
-    name; of rows by name those of `over` stay."""
+    """A value as a type hint says: a number, a word, a dataclass, or several, listed or by name; of rows by name those
+    of `over` stay."""
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if dataclasses.is_dataclass(kind):
         return from_json(kind, value, where, over, is_whole)

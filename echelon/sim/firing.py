@@ -81,7 +81,7 @@ def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
     mechs, guns = state.mechs, game.roster.guns
     can_fire = is_running(mechs, game) & ~vents
     idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
-    aim = take_aim(state, game)
+    aim = take_aim(state)
     line = enemy_lines(state, game, guns.line_vox)
     lock = materialize(locks(line, aim, state, orders, game)) if guns.any_lock else line
     aimed, target = designate(aim, line, lock, orders.focus, mechs.alive, guns)

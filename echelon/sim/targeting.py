@@ -31,7 +31,7 @@ class Aim:
         return self.bearing_cos[:, None] >= arc_cos * self.ground[:, None]
 
 
-def take_aim(state: State, game: SimModel) -> Aim:
+def take_aim(state: State) -> Aim:
     """Compute distances and bearings of all pairs, shared by all weapons of a phase."""
     mechs = state.mechs
     x, y, z = (materialize(u[:, None] - u[:, :, None]) for u in axes(mechs.pos))  # [B, N, N] each

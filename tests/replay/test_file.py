@@ -198,7 +198,7 @@ def test_what_is_said_is_hashed_too(path):
             file.read(path)
     without = {name: value for name, value in claims.items() if name != "claims_sha256"}
     path.write_bytes(forged(tensors, claims, json.dumps(without)))
-    with pytest.raises(FileError, match="kept.echelon.claims_sha256 is missing"):
+    with pytest.raises(FileError, match=r"kept\.echelon\.claims_sha256 is missing"):
         file.read(path)
 
 

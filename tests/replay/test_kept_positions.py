@@ -57,7 +57,7 @@ CHANGES = [
     (lambda battle, env: battle["map"].update(seed=1), r"map.seed must be absent"),
     (lambda battle, env: battle.update(map={}), r"map.position is missing"),
     (lambda battle, env: env.update(positions=[]), r"battles\[0\].map"),
-    (lambda battle, env: env.update(positions=[{}] * 1001), r"EnvConfig.positions must be at most 1000 entries"),
+    (lambda battle, env: env.update(positions=[{"units": []}] * 1001), r"EnvConfig.positions must be at most 1000"),
     (lambda battle, env: env["positions"][0].update(MANY), r"Position.boxes must be at most 1000 entries"),
     (lambda battle, env: env["positions"][0]["boxes"][0].update(HUGE), r"Box.high must be 0..500 vox"),
     (lambda battle, env: env["positions"][0]["boxes"][0].update(material="os"), r"Box.material must be one of air"),

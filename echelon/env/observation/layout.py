@@ -312,18 +312,6 @@ def describe(comm_dim: int) -> dict[str, list[list[object]]]:
     return {name: [list(feature[:4]) for feature in features] for name, features in streams(comm_dim).items()}
 
 
-SHAPES = {
-    "action": "[B, A, D] in (group, 'action')",
-    "contacts": "[B, A, C, F] and contacts_mask [B, A, C]",
-    "squad": "[B, A, S, F] and squad_mask [B, A, S]",
-    "ego": "[B, A, F]",
-    "comms": "[B, A, 5, comm_dim], a row for each of the pack",
-    "local_map": "[B, A, 11, 11], rows ahead, columns to the left",
-    "telemetry": "[B, 16, 16], at the root, once a battle",
-}
-"""How each of `streams` is shaped, in words."""
-
-
 def layout_hash(comm_dim: int) -> str:
     """sha256 of `describe`: equal layouts, equal hashes."""
     return hashlib.sha256(json.dumps(describe(comm_dim), sort_keys=True).encode()).hexdigest()

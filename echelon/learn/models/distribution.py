@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import Independent, Normal
-from torch.nn import functional as F
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import ECCM_TRIGGER
@@ -53,10 +52,6 @@ class SquashedNormal(Independent):
     def log_prob(self, value: Tensor) -> Tensor:
         """`[...]` sum of `log_probs`."""
         return self.log_probs(value).sum(-1)
-
-    def squashed_log_prob(self, value: Tensor) -> Tensor:
-        """`[...]` log density of the action tanh(value): log N(u) - sum log(1 - tanh²u)."""
-        return self.base_dist.log_prob(value).sum(-1) - log_slope(value).sum(-1)
 
     def entropies(self) -> Tensor:
         """`[..., D]` entropy of tanh(u) for each dimension.
@@ -144,8 +139,3 @@ class ExpectedSlope(torch.autograd.Function):
         """Gradient with respect to loc and scale."""
         by_loc, by_scale = ctx.saved_tensors
         return grad * by_loc, grad * by_scale
-
-
-def log_slope(u: Tensor) -> Tensor:
-    """log(d tanh(u) / du) = 2 (log 2 - u - softplus(-2u)), exact for large |u| too."""
-    return 2 * (math.log(2) - u - F.softplus(-2 * u))
