@@ -13,22 +13,19 @@ from torchrl.envs import EnvBase
 
 from echelon.agents.tiers import STYLE
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision
-from echelon.arena.evaluate import evaluation_mode, provenance_of
+from echelon.arena.evaluate import provenance_of, tried_policy
 from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import TRAINED, resolve
 from echelon.arena.skills import SEED as PIECES_SEED
 from echelon.arena.skills import play_piece
 from echelon.arena.stacked_policies import SharedTeam
-from echelon.arena.user_policy import check_decision
-from echelon.arena.view_policy import check_policy, team_policy_of
+from echelon.arena.view_policy import team_policy_of
 from echelon.env.tasks.strangers import Population, shares_of
 from echelon.env.tasks.task import Task
 from echelon.env.views.group_policy import TeamPolicy, draws_actions
 from echelon.learn.checkpoint.provenance import UNKNOWN, Provenance, weight_hash
-from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig, Split
 from echelon.runtime.limits import path_text
-from echelon.runtime.shared_modes import kept_generators
 from echelon.scenarios.piece import find_piece
 
 Settings = tuple[torch.device, int, Precision, "bool | None", "bool | None"]
@@ -86,11 +83,7 @@ def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, dev
     if isinstance(policy, str):
         commander = resolve(policy)
         return Run(policy, commander.id, policy, provenance_of(policy), commander.factory is None or ships(policy))
-    check_policy(policy)
-    team = team_policy_of(policy, env, config, device)
-    if not isinstance(policy, ActorCritic):
-        with evaluation_mode(policy), kept_generators(device):
-            check_decision("policy", team, config, device)
+    team = tried_policy("policy", policy, env, config, device)
     weights = policy.state_dict() if isinstance(policy, nn.Module) else {}
     name = f"policy {number}"
     digest = weight_hash(weights) if weights else name
