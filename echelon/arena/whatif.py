@@ -235,9 +235,9 @@ def count_wins(
     )
 
 
-def interventions_at(moment: Moment, asked: Sequence[Intervention]) -> tuple[Intervention, ...]:
-    """Those of `asked` that can make a difference from a moment on: none follows an order where none has one."""
-    return tuple(name for name in asked if name != "follow_order" or has_order(moment))
+def interventions_at(moment: Moment, requested: Sequence[Intervention]) -> tuple[Intervention, ...]:
+    """Those of `requested` that can make a difference from a moment on: none follows an order where none has one."""
+    return tuple(name for name in requested if name != "follow_order" or has_order(moment))
 
 
 def play_turns(

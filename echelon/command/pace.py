@@ -35,15 +35,15 @@ class Pace:
         """A message of type `pace`: how the battles go on."""
         return {"type": "pace", "paused": self.is_paused, "speed": self.speed}
 
-    def set(self, said: Mapping[str, Any]) -> None:
+    def set(self, settings: Mapping[str, Any]) -> None:
         """Take what a line says: `pause`, a bool; `speed`; `step`, pause and play on for so many reports.
 
         Raises:
             ConfigError: one line that says what would be right; then nothing is taken.
         """
-        pause, step = said.get("pause", self.is_paused), said.get("step", 0)
+        pause, step = settings.get("pause", self.is_paused), settings.get("step", 0)
         require(isinstance(pause, bool), "pause", "true or false", pause)
-        speed = number_of(said.get("speed", self.speed), "speed", *SPEEDS)
+        speed = number_of(settings.get("speed", self.speed), "speed", *SPEEDS)
         require(type(step) is int and 0 <= step <= MOST_STEPS, "step", f"0..{MOST_STEPS}", step)
         self.speed = speed
         if step:

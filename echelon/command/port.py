@@ -92,25 +92,25 @@ class CommandPort:
                 self.action[battle, pack] = row
         return refused
 
-    def drive(self, said: Any) -> None:
-        """Drive one mech until this is called again: its actions are what is said, those of all others their policy's.
+    def drive(self, drive: Any) -> None:
+        """Drive one mech until this is called again; the actions of all others stay those of their policy.
 
         Args:
-            said: as `echelon.command.stick.read_stick` reads it; None lets go.
+            drive: as `echelon.command.stick.read_stick` reads it; None lets go.
 
         Raises:
             ConfigError: one line that says what would be right; then nothing changes.
         """
-        if said is None:
+        if drive is None:
             self.stick = None
             return
-        stick = read_stick(said, self.view.num_envs, *self._teams_of(said), self.view.config.world.size[:2])
+        stick = read_stick(drive, self.view.num_envs, *self._teams_of(drive), self.view.config.world.size[:2])
         require(self._lives(stick), "drive.mech", "one that lives", stick.mech)
         self.stick = stick
 
-    def _teams_of(self, said: Any) -> tuple[list[str], list[str]]:
+    def _teams_of(self, drive: Any) -> tuple[list[str], list[str]]:
         """Names of the mechs of the commander and of its enemy, in the battle that is named, else in the first."""
-        battle = said.get("battle", 0) if isinstance(said, dict) else 0
+        battle = drive.get("battle", 0) if isinstance(drive, dict) else 0
         is_battle = type(battle) is int and 0 <= battle < self.view.num_envs
         own_group, enemy_group = GROUPS[::-1] if self.is_red[battle if is_battle else 0] else GROUPS
         return self.view.env.group_map[own_group], self.view.env.group_map[enemy_group]

@@ -88,7 +88,7 @@ class MechVectorEnv(VectorEnv):
         self.single_action_space = space_of(view.full_action_spec[0, 0]["action"])
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._shown: TensorDictBase | None = None
+        self._td: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         require(seed is None or isinstance(seed, int), "seed", "one number, from which each battle's follows", seed)
@@ -98,23 +98,23 @@ class MechVectorEnv(VectorEnv):
         super().reset(seed=seed)
         if seed is not None:
             self.view.set_seed(seed)
-        self._shown = self.view.reset()
-        return self._observation(self._shown), self._infos(self._shown)
+        self._td = self.view.reset()
+        return self._observation(self._td), self._infos(self._td)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        if self._shown is None:
+        if self._td is None:
             raise ConfigError("step must be after reset, got it before")
         shape = self.action_space.shape
         require(np.shape(actions) == shape, "actions", f"of shape {shape}", np.shape(actions))
         action = torch.as_tensor(actions, device=self.view.device).view(self.view.full_action_spec["action"].shape)
-        stepped, self._shown = self.view.step_and_maybe_reset(self._shown.set("action", action))
+        stepped, self._td = self.view.step_and_maybe_reset(self._td.set("action", action))
         next_td = stepped["next"]
-        infos = self._infos(self._shown)
+        infos = self._infos(self._td)
         ended = self._flat(next_td["done"])
         if ended.any():
             infos.update(self._final(next_td, ended))
         rewards, terminated, truncated = (self._flat(next_td[key]) for key in ("reward", "terminated", "truncated"))
-        return self._observation(self._shown), rewards.astype(np.float64), terminated, truncated, infos
+        return self._observation(self._td), rewards.astype(np.float64), terminated, truncated, infos
 
     def _final(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
         """What of battles that ended would be lost by their restart."""

@@ -210,14 +210,14 @@ def taken_bits(x: Tensor, y: Tensor, state: State, game: SimModel) -> Tensor:
 def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor:
     """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` occupied by mechs that are `alive [B, N]`."""
     low_x, low_y, high_x, high_y = boxes.x[..., :1], boxes.y[..., :1], boxes.x[..., -1:], boxes.y[..., -1:]
-    stands_there = (
+    overlaps = (
         alive[..., None]
         & (x[:, None] >= low_x)
         & (x[:, None] <= high_x)
         & (y[:, None] >= low_y)
         & (y[:, None] <= high_y)
     )  # [B, N, R]
-    return any_bit(torch.where(stands_there, boxes.tall[..., None], 0))
+    return any_bit(torch.where(overlaps, boxes.tall[..., None], 0))
 
 
 def any_bit(columns: Tensor) -> Tensor:

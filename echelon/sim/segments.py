@@ -94,7 +94,7 @@ def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
 
 
 def first_hit(
-    columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool, asked: Tensor | None = None
+    columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool, mask: Tensor | None = None
 ) -> Tensor:
     """Fraction of each segment at which it enters the first blocking voxel, over all crossings of all at once.
 
@@ -103,10 +103,10 @@ def first_hit(
         start, end: `[B, ..., 3]` float32 vox, which broadcast.
         reach_vox: maximum extent of segments along any axis; the rest of longer ones is ignored.
         past_end: whether the cell of `end` may block too. The cell of `start` never does.
-        asked: `[B, ...]` bool, segments to compute; all by default.
+        mask: `[B, ...]` bool, segments to compute; all by default.
 
     Returns:
-        `[B, ...]` float32 in 0..1; infinity if nothing blocks, and for segments not in `asked`.
+        `[B, ...]` float32 in 0..1; infinity if nothing blocks, and for segments not in `mask`.
     """
     size = map_size(columns)
     planes = [min(int(reach_vox) + 1, cells - 1) for cells in size]
@@ -131,9 +131,9 @@ def first_hit(
             hit = torch.where(blocks, t, torch.inf)
             hits.append(hit if is_sequential else hit.amin(-1))
     first = materialize(functools.reduce(torch.minimum, hits))
-    return first if asked is None else torch.where(asked, first, torch.inf)
+    return first if mask is None else torch.where(mask, first, torch.inf)
 
 
-def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, asked: Tensor) -> Tensor:
-    """bool: a voxel blocks strictly between the cells of `start` and `end`; false for segments not in `asked`."""
-    return first_hit(columns, start, end, reach_vox, False, asked).isfinite()
+def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, mask: Tensor) -> Tensor:
+    """bool: a voxel blocks strictly between the cells of `start` and `end`; false for segments not in `mask`."""
+    return first_hit(columns, start, end, reach_vox, False, mask).isfinite()

@@ -123,7 +123,7 @@ def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
     reached = sphere_entry(shots.pos, end, mechs.pos, roster.radius)  # [B, S, N]
     can_meet = flies[..., None] & roster.hostile[roster.shots.shooter] & mechs.alive[:, None]
     mech_at, target = torch.where(can_meet, reached, torch.inf).min(-1)
-    voxel_at = first_hit(state.terrain.solid, shots.pos, end, game.reach_vox, past_end=True, asked=flies)
+    voxel_at = first_hit(state.terrain.solid, shots.pos, end, game.reach_vox, past_end=True, mask=flies)
     x_at, y_at, z_at = map_exit(shots.pos, delta, end, game)  # [B, S] each
     out_at = x_at.minimum(y_at).minimum(z_at)
     floor_at = torch.where((end[..., 2] < 0) & (z_at == out_at), z_at, torch.inf)

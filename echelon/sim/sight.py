@@ -24,16 +24,16 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
     return in_range & ~is_blocked(state.terrain.opaque, start, end, range_vox, in_range)
 
 
-def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: SimModel) -> Tensor:
-    """`[B, P]` bool: smoke lies between two mechs. Computed only for pairs in `asked`, `[B, P]` bool; else false."""
+def smoke_between(state: State, pairs: Pairs, mask: Tensor, game: SimModel) -> Tensor:
+    """`[B, P]` bool: smoke lies between two mechs. Computed only for pairs in `mask`, `[B, P]` bool; else false."""
     clouds, radius = state.clouds, game.catalog.cloud_vox
     if not game.config.features.smoke:
-        return torch.zeros_like(asked)
-    return crosses_smoke(state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, radius, asked)
+        return torch.zeros_like(mask)
+    return crosses_smoke(state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, radius, mask)
 
 
 def crosses_smoke(
-    pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
+    pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, mask: Tensor
 ) -> Tensor:
     """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
 
@@ -43,7 +43,7 @@ def crosses_smoke(
         hangs: `[B, C]` bool, active clouds.
         first, second: `[P]` int64, the mechs of each pair.
         radius: of every cloud, vox.
-        asked: `[B, P]` bool, pairs to compute; the result is false for the others.
+        mask: `[B, P]` bool, pairs to compute; the result is false for the others.
     """
     separation_sq = length_sq(pos[:, second] - pos[:, first])[..., None]  # [B, P, 1]
     to_cloud = length_sq(clouds[:, None] - pos[:, :, None])  # [B, N, C]
@@ -51,7 +51,7 @@ def crosses_smoke(
     wrapped = (to_cloud < radius**2).any(-1)  # [B, N]
     from_first, from_second = to_cloud[:, first], to_cloud[:, second]  # [B, P, C]
     crosses = formulas.projects_between(from_first, from_second, separation_sq, radius**2, 0.5)
-    return asked & (crosses.any(-1) | wrapped[:, first] | wrapped[:, second])
+    return mask & (crosses.any(-1) | wrapped[:, first] | wrapped[:, second])
 
 
 def enemy_lines(state: State, game: SimModel, range_vox: float) -> Tensor:

@@ -78,16 +78,16 @@ def present_materials(ground: Maps, terrain: Terrain) -> Tensor:
     return now_made_of(ground.material, initial, current, has_bit(terrain.rubble, z))
 
 
-def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor], filled: Tensor) -> Tensor:
+def now_made_of(made_of: Tensor, before: tuple[Tensor, Tensor], after: tuple[Tensor, Tensor], filled: Tensor) -> Tensor:
     """Current uint8 `Material` of voxels.
 
     Args:
         made_of: original material.
-        was: whether they were solid and opaque originally.
-        now: whether they are solid and opaque now.
+        before: whether they were solid and opaque originally.
+        after: whether they are solid and opaque now.
         filled: whether a wreck fills them.
     """
-    (was_solid, was_opaque), (solid, opaque) = was, now
+    (was_solid, was_opaque), (solid, opaque) = before, after
     is_removed = (was_solid & ~solid) | (was_opaque & ~opaque)
     rubble = torch.where(solid, int(Material.SOLID_DEBRIS), int(Material.DEBRIS_FIELD))
     return torch.where(filled, rubble, torch.where(is_removed, int(Material.AIR), made_of)).to(torch.uint8)

@@ -222,7 +222,7 @@ def test_whether_and_where_agree_and_nobody_else_is_answered(maps):
     asked = torch.rand(BATTLES, SEGMENTS, generator=torch.Generator().manual_seed(1)) < 0.5
     everywhere = first_hit(maps.opaque, start, end, 100.0, past_end=False)
     assert torch.equal(is_blocked(maps.opaque, start, end, 100.0, asked), everywhere.isfinite() & asked)
-    some = first_hit(maps.opaque, start, end, 100.0, past_end=False, asked=asked)
+    some = first_hit(maps.opaque, start, end, 100.0, past_end=False, mask=asked)
     assert torch.equal(some, torch.where(asked, everywhere, torch.inf))
 
 

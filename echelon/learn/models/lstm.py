@@ -89,18 +89,18 @@ class LSTMUnroll(torch.autograd.Function):
         """
         ctx.in_loops = uses_loops(gates, c, keep)
         step = loops.advance if ctx.in_loops else advance
-        weight_there = weight.to(gates.dtype)
+        recurrent = weight.to(gates.dtype)
         following = torch.cat((keep[1:], torch.ones_like(keep[:1])))
         before_h, before_c = (h * keep[0]).to(gates.dtype), c * keep[0]
         outputs, entered, saved = [], [], []
         for gates_t, keep_t in zip(gates.unbind(0), following.unbind(0), strict=True):
             entered.append(before_h)
-            total = torch.addmm(gates_t, before_h, weight_there.t())
+            total = torch.addmm(gates_t, before_h, recurrent.t())
             saved += [total, before_c]
             h, before_h, before_c = step(total, before_c, keep_t)
             outputs.append(h)
         ctx.weight_dtype = weight.dtype
-        ctx.save_for_backward(weight_there, following, torch.stack(entered), *saved)
+        ctx.save_for_backward(recurrent, following, torch.stack(entered), *saved)
         return torch.stack(outputs)
 
     @staticmethod
