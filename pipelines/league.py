@@ -56,7 +56,11 @@ class Tournament:
         store, progress = Store(self.league), partial(with_progress, quiet=self.json)
         with self.cluster.connected() as tasks:
             arena = self.arena.build(store, tasks)
-            period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
+            try:
+                period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
+            except KeyboardInterrupt as interrupt:
+                # It says nothing where it came between two batches.
+                raise KeyboardInterrupt(str(interrupt) or "the same command goes on") from None
         show_standings(store, self.json, f"after period {period}")
 
 
