@@ -118,8 +118,10 @@ def test_a_beginning_is_one_graph():
     found, wanted = graph(*there), begin_by_mask(*there)
     assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)
     assert not torch.equal(found.state.mechs.pos, env.state.mechs.pos)
-    streams = look(wanted.fresh, env.game)[1]
-    assert all(torch.equal(streams[name], own) for name, own in first_look(wanted.fresh, env.game)[1].items())
+    streams, expected = look(wanted.fresh, env.game)[1], first_look(wanted.fresh, env.game)[1]
+    # A traced graph that torch's own operations run takes their square root, which a last bit may differ in.
+    assert streams.keys() == expected.keys()
+    assert all(torch.allclose(streams[name], values, rtol=0, atol=1e-6) for name, values in expected.items())
 
 
 def test_a_file_holds_areas(tmp_path):
