@@ -18,6 +18,7 @@ ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), n
 
 if HAS_LOOPS:
     import numba
+    import numba.extending
 
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
@@ -36,6 +37,28 @@ def called(function: Any) -> Any:
     inlines it into; numba's own inlining took longer to compile and made nothing faster."""
     options = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
     return numba.njit(**options)(function) if HAS_LOOPS else function
+
+
+def _prefetch(context: Any, values: Any, octet: Any) -> Any:
+    """`prefetch`, as numba makes it of an instruction of LLVM."""
+    from llvmlite import ir
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        memory = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        at = builder.gep(builder.bitcast(memory, pointer), [arguments[1]])
+        # To read, into the second cache and those behind it, of data.
+        builder.call(fetch, [at, number(0), number(2), number(1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(values, numba.types.intp), emit
+
+
+prefetch: Any = numba.extending.intrinsic(_prefetch) if HAS_LOOPS else None
+"""`prefetch(values, octet)` in a loop has a CPU fetch the line of a contiguous array that holds its byte `octet` into a
+cache. Nothing waits for it, and no number changes."""
 
 
 def whole_vectors(count: int) -> int:

@@ -11,6 +11,7 @@ from echelon.env.loops.zone import score
 from echelon.runtime.jit import ZERO, called, compiled
 from echelon.sim.loops.arithmetic import update_heading
 from echelon.sim.loops.decision import decide
+from echelon.sim.loops.fetching import fetch_ground
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.packing import picking, read, write
@@ -148,6 +149,7 @@ def play_one(
     arrays, field, streams = one_battle(rest, b), one_map(maps, battle.map_id), one_shown(shown, b)
     terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
     ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
+    fetch_ground(mechs, hulls, ground, field, rules, lane)
     show_nothing(streams, lane)
     decode(actions[b], arrays.focus_slots, scratch.orders, tally, hulls, at, rules, lane)
     wait(lane)
@@ -158,7 +160,8 @@ def play_one(
             score(battle, mechs, tally, hulls, field, view)
             score_goals(battle, mechs, tally, hulls, field)
         wait(lane)
-    observe(arrays, ground, field, scratch, tables, views, streams, lane)
+    following = one_battle(rest, min(b + 1, len(actions) - 1))
+    observe(arrays, ground, field, following, scratch, tables, views, streams, lane)
     wait(lane)
     write(b, records, after, lane)
 

@@ -7,6 +7,7 @@ from typing import Any
 from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, pitch, settings, threats, zone
 from echelon.env.loops.perception import contact_slots, find_missile_targets, perceive, prepare_viewers, sense_pairs
 from echelon.runtime.jit import ZERO, called
+from echelon.sim.loops.fetching import fetch_share
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 
 
@@ -38,9 +39,18 @@ def listen(n: int, cockpit: Any, messages: Any, comms: Any) -> None:
 
 @called
 def observe(
-    arrays: Any, ground: Any, field: Any, scratch: Any, tables: Any, views: Any, streams: Any, lane: Any
+    arrays: Any,
+    ground: Any,
+    field: Any,
+    following: Any,
+    scratch: Any,
+    tables: Any,
+    views: Any,
+    streams: Any,
+    lane: Any,
 ) -> None:
-    """Fill the streams of all cockpits of one battle, which are empty before, and `arrays.focus_slots`."""
+    """Fill the streams of all cockpits of one battle, which are empty before, and `arrays.focus_slots`; the ground of
+    the battle that follows, as `arrays`, is fetched meanwhile."""
     rules, hulls, view, at, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.columns[0], views.cockpits
     mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, arrays.focus_slots
     for n in range(first(lane), mechs.shape[0], stride(lane)):
@@ -58,6 +68,8 @@ def observe(
     columns = ground.solid.reshape(ground.solid.size)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull, row = mechs[n], hulls[n], streams.ego[n]
+        fetch_share(following.solid, n, mechs.shape[0], lane)
+        fetch_share(following.opaque, n, mechs.shape[0], lane)
         clock(scratch.records.battles[0], hull, row, at.ego, view)
         for other in range(mechs.shape[0]):
             streams.clear_lines[n, other] = scratch.sights.line[n, other]

@@ -51,11 +51,18 @@ def material_at(x: int, y: int, z: int, ground: Any, rules: Any) -> Any:
 
 
 @called
-def find_ground(mech: Any, hull: Any, ground: Any, rules: Any) -> None:
-    """`terrain.standing_on` of one mech, looked up if it stands in another voxel than before or the ground changed."""
+def voxel_below(mech: Any, hull: Any, rules: Any) -> Any:
+    """x, y and z of the voxel that a mech stands in."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
     z = clamped(int(np.floor(mech.pos[2] - hull.half_size[2])), rules.size[2] - 1)
+    return x, y, z
+
+
+@called
+def find_ground(mech: Any, hull: Any, ground: Any, rules: Any) -> None:
+    """`terrain.standing_on` of one mech, looked up if it stands in another voxel than before or the ground changed."""
+    x, y, z = voxel_below(mech, hull, rules)
     voxel = 1 + (z * rules.size[1] + y) * rules.size[0] + x
     if voxel != mech.stands_in:
         mech.stands_in, mech.stands_on = voxel, material_at(x, y, z, ground, rules)

@@ -1,0 +1,35 @@
+"""Memory that a CPU fetches into its caches before loops ask for it: the ground of most battles lies outside of them.
+
+Nothing waits for what is fetched, and nothing is different for it. A GPU has other warps to go on with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echelon.runtime.jit import called, prefetch
+from echelon.sim.loops.upkeep import voxel_below
+
+
+@called
+def fetch_share(values: Any, k: int, shares: int, lane: Any) -> None:
+    """Fetch share k of so many of an array."""
+    if lane is None:
+        octets = values.size * values.itemsize
+        for octet in range(k * octets // shares, (k + 1) * octets // shares, 64):
+            prefetch(values, octet)
+
+
+@called
+def fetch_ground(mechs: Any, hulls: Any, ground: Any, field: Any, rules: Any, lane: Any) -> None:
+    """Fetch what all mechs are to know of the voxel that they stand in, but for `solid` and `opaque`."""
+    if lane is None:
+        for n in range(mechs.shape[0]):
+            x, y, z = voxel_below(mechs[n], hulls[n], rules)
+            column = y * rules.size[0] + x
+            prefetch(ground.material, (z * rules.size[1] + y) * rules.size[0] + x)
+            prefetch(ground.rubble, 4 * column)
+            prefetch(ground.was_solid, 4 * column)
+            prefetch(ground.was_opaque, 4 * column)
+            prefetch(field.path_length, 4 * column)
+            prefetch(field.path_direction, 8 * column)
