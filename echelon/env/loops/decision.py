@@ -14,7 +14,7 @@ from echelon.sim.loops.decision import decide
 from echelon.sim.loops.fetching import fetch_ground
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import LogArrays
-from echelon.sim.loops.packing import picking, read, write
+from echelon.sim.loops.packing import fetch, picking, read, write
 from echelon.sim.loops.records import Ground
 
 
@@ -64,6 +64,8 @@ class Scratch(NamedTuple):
     """[N, N] PAIR."""
     lines: Any
     """[N * N] int8: whether a mech and a later one have a clear line in this substep, -1 where nobody has asked yet."""
+    hanging: Any
+    """[C] int32: the clouds that hang, `num_hanging` of them."""
     boxes: Any
     """`movement.Boxes`."""
     pulls: Any
@@ -160,8 +162,10 @@ def play_one(
             score(battle, mechs, tally, hulls, field, view)
             score_goals(battle, mechs, tally, hulls, field)
         wait(lane)
-    following = one_battle(rest, min(b + 1, len(actions) - 1))
-    observe(arrays, ground, field, following, scratch, tables, views, streams, lane)
+    following = min(b + 1, len(actions) - 1)
+    fetch(following, before, lane)
+    fetch(b, after, lane)
+    observe(arrays, ground, field, one_battle(rest, following), scratch, tables, views, streams, lane)
     wait(lane)
     write(b, records, after, lane)
 

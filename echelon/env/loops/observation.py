@@ -15,7 +15,7 @@ from echelon.sim.loops.lanes import first, is_first, stride, wait
 def show_others(n: int, focus_slots: Any, scratch: Any, tables: Any, views: Any, streams: Any) -> None:
     """Fill the contacts and the comrades of one living mech."""
     at, squads, slots = views.columns[0], views.squads, streams.contact_mechs[n]
-    count = contact_slots(n, scratch, tables, views, slots, focus_slots)
+    count = contact_slots(n, scratch, views.cockpits[n], views.numbers[0], slots, focus_slots)
     for slot in range(count):
         streams.contacts_mask[n, slot] = True
         contact(n, slots[slot], slot, scratch, tables, views, streams.contacts[n, slot], at.contact)

@@ -51,6 +51,7 @@ def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
         scratch.orders[b],
         scratch.pairs[b],
         scratch.lines[b],
+        scratch.hanging[b],
         Boxes(*places, boxes.near[row], boxes.neighbours[b]),
         scratch.pulls[b],
         scratch.impacts[b],

@@ -12,7 +12,7 @@ from echelon.runtime.exact import log_64
 from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import length_3, on_grid
-from echelon.sim.loops.firing import is_smoky, jamming
+from echelon.sim.loops.firing import find_clouds, is_smoky, jamming
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
@@ -44,6 +44,9 @@ class MechArrays(NamedTuple):
     y: Any
     z: Any
     noise: Any
+    lightness: Any
+    """What contacts may be sorted by, in place of distance: the heaviest first, or who has the smallest share of its hp."""
+    health: Any
     alive: Any
     is_red: Any
     glows: Any
@@ -66,11 +69,10 @@ class Sights(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Scratch memory for what a cockpit lists, `[R]`, in the order of indices."""
+    """Scratch memory for what a cockpit shows, `[R]`."""
 
-    mech: Any
     key: Any
-    away: Any
+    """What each mech is ordered by, +inf for whom it does not list."""
     rise: Any
     """How much higher than the cockpit one aims at a contact, and how far away on the ground."""
     reach: Any
@@ -85,7 +87,6 @@ TYPES: dict[str, Any] = {
     **dict.fromkeys(("alive", "is_red", "glows", "missile_target", "painted"), np.bool_),
     **dict.fromkeys(("open", "smoky", "line", "sees", "intel"), np.bool_),
     **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
-    "mech": np.int64,
 }
 """Of fields of the three above that are not float32."""
 
@@ -116,6 +117,7 @@ def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: A
         emits = (order.ecm or order.eccm) and is_running(mech, hull)
         by_mech.glows[n] = mech.heat > view.bloom_heat * hull.heat_cap or emits
         by_mech.alive[n], by_mech.is_red[n] = mech.hp > ZERO, hull.is_red
+        by_mech.lightness[n], by_mech.health[n] = ONE - hull.tonnage / view.heaviest, mech.hp / hull.hp
         by_mech.x[n], by_mech.y[n], by_mech.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
         for pack in range(paint.shape[1]):
             by_mech.painted[pack, n] = paint[n, pack].left > 0
@@ -146,16 +148,20 @@ def smoke_between(one: int, other: int, scratch: Any, rules: Any, view: Any) -> 
     by_mech, sights, mechs = scratch.by_mech, scratch.sights, scratch.records.mechs
     is_near = sights.open[one, other] and sights.distance[one, other] <= view.sight_range_vox
     hot = (by_mech.glows[one] or by_mech.glows[other]) and by_mech.is_red[one] != by_mech.is_red[other]
-    return (is_near or hot) and is_smoky(mechs[one], mechs[other], scratch.records.clouds, rules)
+    return (is_near or hot) and is_smoky(mechs[one], mechs[other], scratch, rules)
 
 
 @called
 def sense_pairs(opaque: Any, scratch: Any, rules: Any, view: Any, lane: Any) -> None:
     """Fill what is between any two mechs."""
-    clouds, by_mech, sights, count = scratch.records.clouds, scratch.by_mech, scratch.sights, scratch.viewers.shape[0]
-    smoke, flat = False, opaque.reshape(opaque.size)
-    for slot in range(clouds.shape[0]):
-        smoke = smoke or (rules.smokes and clouds[slot].ttl > 0)
+    by_mech, sights, count, flat = (
+        scratch.by_mech,
+        scratch.sights,
+        scratch.viewers.shape[0],
+        opaque.reshape(opaque.size),
+    )
+    find_clouds(scratch, rules)
+    smoke = scratch.records.battles[0].num_hanging > 0
     for n in range(first(lane), count, stride(lane)):
         fill_distances(n, by_mech, sights.distance[n])
     wait(lane)
@@ -225,66 +231,58 @@ def perceive(by_mech: Any, viewers: Any, sights: Any, hulls: Any, cockpits: Any,
 
 
 @called
-def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view: Any) -> Any:
-    """What a mech that is sensed is ordered by."""
-    if not hostile:
-        return view.friends
-    if order.sort_mode == 1:
-        return ONE - hulls[other].tonnage / view.heaviest
-    if order.sort_mode == 2:
-        return mechs[other].hp / hulls[other].hp
-    return ZERO
-
-
-@called
-def list_others(n: int, scratch: Any, hulls: Any, view: Any) -> Any:
-    """Fill `ranking` with whom a cockpit may show; returns how many are sensed and how many are in all."""
-    mechs, order, sees, intel = (
-        scratch.records.mechs,
-        scratch.orders[n],
+def list_others(n: int, scratch: Any, hostile_only: Any, sort_mode: Any, view: Any) -> Any:
+    """Fill the keys by which a cockpit orders whom it may show, +inf for the others; returns how many are sensed and
+    how many are listed in all."""
+    by_mech, keys, sees, intel, red = (
+        scratch.by_mech,
+        scratch.ranking.key,
         scratch.sights.sees[n],
         scratch.sights.intel[n],
+        scratch.by_mech.is_red[n],
     )
-    ranking, by_mech, count, visual = scratch.ranking, scratch.by_mech, 0, 0
-    for other in range(mechs.shape[0]):
-        hostile = by_mech.is_red[other] != by_mech.is_red[n]
-        is_shown = sees[other] & (hostile | (not order.hostile_only))
-        ranking.mech[count] = other
-        ranking.key[count] = sort_key(other, hostile, mechs, hulls, order, view) if is_shown else view.intel
-        ranking.away[count] = scratch.sights.distance[n, other]
-        visual += is_shown
-        count += is_shown | intel[other]
-    for index in range(count, padded(count)):
-        ranking.key[index] = INFINITY
+    friends, of_reports, by_weight, by_health = view.friends, view.intel, sort_mode == 1, sort_mode == 2
+    visual, count = np.int32(0), np.int32(0)
+    for other in range(padded(keys.shape[0])):
+        hostile = by_mech.is_red[other] != red
+        is_shown = sees[other] & (hostile | (not hostile_only))
+        own = by_mech.lightness[other] if by_weight else by_mech.health[other] if by_health else ZERO
+        unseen = of_reports if intel[other] else INFINITY
+        keys[other] = (own if hostile else friends) if is_shown else unseen
+        visual = np.int32(visual + np.int32(is_shown))
+        count = np.int32(count + np.int32(is_shown | intel[other]))
     return visual, count
 
 
 @called
-def rank(index: int, count: int, ranking: Any) -> Any:
+def rank(index: int, keys: Any, distance: Any) -> Any:
     """How many of those listed come before one of them, by key, then distance, then index."""
-    key, away, before = ranking.key[index], ranking.away[index], np.int32(0)
-    for other in range(padded(count)):
-        nearer = (ranking.away[other] < away) | ((ranking.away[other] == away) & (np.int32(other) < np.int32(index)))
-        before += np.int32((ranking.key[other] < key) | ((ranking.key[other] == key) & nearer))
+    key, away, before = keys[index], distance[index], np.int32(0)
+    for other in range(padded(keys.shape[0])):
+        nearer = (distance[other] < away) | ((distance[other] == away) & (np.int32(other) < np.int32(index)))
+        before = np.int32(before + np.int32((keys[other] < key) | ((keys[other] == key) & nearer)))
     return before
 
 
 @called
-def contact_slots(n: int, scratch: Any, tables: Any, views: Any, slots: Any, focus_slots: Any) -> Any:
+def contact_slots(n: int, scratch: Any, cockpit: Any, view: Any, slots: Any, focus_slots: Any) -> Any:
     """`contacts.contact_slots` of one cockpit: fills `slots [C]` and `focus_slots`; returns how many are shown."""
-    ranking, by_mech, cockpit = scratch.ranking, scratch.by_mech, views.cockpits[n]
-    visual, count = list_others(n, scratch, tables.hulls, views.numbers[0])
+    keys, distance = scratch.ranking.key, scratch.sights.distance[n]
+    order, is_red = scratch.orders[n], scratch.by_mech.is_red
+    visual, count = list_others(n, scratch, order.hostile_only, order.sort_mode, view)
     num_visual = min(visual, cockpit.visual_slots)
     shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
-    for index in range(count):
-        slot, other = rank(index, count, ranking), ranking.mech[index]
+    for other in range(scratch.viewers.shape[0]):
+        if keys[other] == INFINITY:
+            continue
+        slot = rank(other, keys, distance)
         if slot >= visual:
             slot += num_visual - visual
         elif slot >= num_visual:
             continue
         if slot < shown:
             slots[slot] = other
-            if slot < focus_slots.shape[0] and by_mech.is_red[other] != by_mech.is_red[n]:
+            if slot < focus_slots.shape[0] and is_red[other] != is_red[n]:
                 focus_slots[slot] = other
     return shown
 

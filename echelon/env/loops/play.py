@@ -154,6 +154,7 @@ class Loops:
         roster = self.game.roster
         return {
             "lines": np.zeros(roster.num_mechs**2, np.int8),
+            "hanging": np.zeros(max(len(roster.launchers) * roster.clouds_each, 1), np.int32),
             "boxes": boxes_scratch(roster.num_mechs),
             **perception_scratch(roster.num_mechs, roster.num_packs),
             "line": line_scratch(self.game.config.world.longest_side),

@@ -26,21 +26,32 @@ def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
 
 
 @called
-def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
+def find_clouds(scratch: Any, rules: Any) -> None:
+    """List the clouds that hang, for `is_smoky`; by every lane, which all write the same."""
+    clouds, battle, count = scratch.records.clouds, scratch.records.battles[0], 0
+    if rules.smokes:
+        for slot in range(clouds.shape[0]):
+            scratch.hanging[count] = slot
+            count += 1 if clouds[slot].ttl > 0 else 0
+    battle.num_hanging = count
+
+
+@called
+def is_smoky(one: Any, two: Any, scratch: Any, rules: Any) -> Any:
     """`crosses_smoke` of one pair of mechs."""
     separation_sq = distance_sq(two.pos, one.pos)
-    for slot in range(clouds.shape[0]):
-        cloud = clouds[slot]
-        if cloud.ttl > 0:
-            a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
-            if is_in_smoke(a, b, separation_sq, rules.cloud_vox_sq):
-                return True
+    for index in range(scratch.records.battles[0].num_hanging):
+        cloud = scratch.records.clouds[scratch.hanging[index]]
+        a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
+        if is_in_smoke(a, b, separation_sq, rules.cloud_vox_sq):
+            return True
     return False
 
 
 @called
-def has_line(one: int, other: int, mechs: Any, clouds: Any, opaque: Any, lines: Any, rules: Any) -> Any:
+def has_line(one: int, other: int, scratch: Any, opaque: Any, rules: Any) -> Any:
     """`sight.enemy_lines` of one pair of living mechs; remembered in `lines`."""
+    mechs, lines = scratch.records.mechs, scratch.lines
     low, high = min(one, other), max(one, other)
     pair = low * mechs.shape[0] + high
     if lines[pair] < 0:
@@ -49,8 +60,8 @@ def has_line(one: int, other: int, mechs: Any, clouds: Any, opaque: Any, lines: 
         if clear:
             x, y, z, planes = start[0], start[1], start[2], rules.sight_planes
             clear = first_on_segment(opaque, x, y, z, end[0], end[1], end[2], planes, False, True) == INFINITY
-        if clear and rules.smokes:
-            clear = not is_smoky(mechs[low], mechs[high], clouds, rules)
+        if clear:
+            clear = not is_smoky(mechs[low], mechs[high], scratch, rules)
         lines[pair] = 1 if clear else 0
     return lines[pair] == 1
 
@@ -80,19 +91,19 @@ def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
 @called
 def has_lock(shooter: int, target: int, away: Any, scratch: Any, opaque: Any, hulls: Any, rules: Any) -> Any:
     """`firing.locks` of one pair, `away` vox apart."""
-    mechs, paint, clouds = scratch.records.mechs, scratch.records.paint, scratch.records.clouds
+    mechs, paint = scratch.records.mechs, scratch.records.paint
     mech = mechs[shooter]
     if paint[target, hulls[shooter].pack].left > 0 and mech.quality < ZERO:
         mech.quality, _ = jamming(shooter, mechs, hulls, scratch.orders, rules)
     by_paint = paint[target, hulls[shooter].pack].left > 0 and mech.quality >= rules.lock_quality
     is_near = away <= rules.sight_lock_vox
-    return by_paint or (is_near and has_line(shooter, target, mechs, clouds, opaque, scratch.lines, rules))
+    return by_paint or (is_near and has_line(shooter, target, scratch, opaque, rules))
 
 
 @called
 def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rules: Any) -> Any:
     """`designate` of one weapon of one mech: the index of its target, -1 for none."""
-    mechs, clouds, lines = scratch.records.mechs, scratch.records.clouds, scratch.lines
+    mechs = scratch.records.mechs
     mech, focus = mechs[shooter], scratch.orders[shooter].focus
     best, target = INFINITY, -1
     for other in range(mechs.shape[0]):
@@ -107,7 +118,7 @@ def designate(shooter: int, gun: Any, scratch: Any, opaque: Any, hulls: Any, rul
         arc_cos = gun.focus_arc_cos if other == focus else gun.arc_cos
         if x * mech.facing[0] + y * mech.facing[1] < arc_cos * length_2(x, y):
             continue
-        if gun.needs_line and not has_line(shooter, other, mechs, clouds, opaque, lines, rules):
+        if gun.needs_line and not has_line(shooter, other, scratch, opaque, rules):
             continue
         if gun.needs_lock and not has_lock(shooter, other, distance, scratch, opaque, hulls, rules):
             continue
@@ -123,6 +134,7 @@ def find_targets(scratch: Any, opaque: Any, tables: Any, lane: Any) -> None:
     hulls, weapons, rules = tables.hulls, tables.weapons, tables.rules[0]
     for pair in range(first(lane), lines.shape[0], stride(lane)):
         lines[pair] = -1
+    find_clouds(scratch, rules)
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
