@@ -56,13 +56,13 @@ def contact(n: int, other: int, slot: int, scratch: Any, tables: Any, views: Any
     """Fill the columns of one contact, `row [F]` of zeros; see `contacts.others` and `contacts.motion`."""
     mechs, paint, hulls, rules = scratch.records.mechs, scratch.records.paint, tables.hulls, tables.rules[0]
     cockpit, view, sights, ranking = views.cockpits[n], views.numbers[0], scratch.sights, scratch.ranking
-    own, mech, hull = mechs[n], mechs[other], hulls[other]
+    own, mech, hull, by_mech = mechs[n], mechs[other], hulls[other], scratch.by_mech
     hostile = hull.is_red != hulls[n].is_red
-    if sights.line[n, other] and sights.distance[n, other] <= view.sight_range_vox * cockpit.fidelity:
-        row[at.hp] = mech.hp / hull.hp
-        row[at.heat] = mech.heat / hull.heat_cap
-        row[at.stability] = mech.stability / rules.stability_cap
-        row[at.detail] = ONE
+    detailed = sights.line[n, other] & (sights.distance[n, other] <= view.sight_range_vox * cockpit.fidelity)
+    row[at.hp] = by_mech.health[other] if detailed else ZERO
+    row[at.heat] = by_mech.heat[other] if detailed else ZERO
+    row[at.stability] = by_mech.stability[other] if detailed else ZERO
+    row[at.detail] = ONE if detailed else ZERO
     row[at.fallen] = ONE if mech.fallen > 0 else ZERO
     row[at.legged] = ONE if mech.leg_hp <= ZERO else ZERO
     row[at.friendly] = ZERO if hostile else ONE
@@ -98,7 +98,7 @@ def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
 @called
 def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, at: Any) -> None:
     """Fill the columns of one comrade, `row [F]` of zeros; see `squad.squad`."""
-    mechs, rules, cockpits, view = scratch.records.mechs, tables.rules[0], views.cockpits, views.numbers[0]
+    mechs, by_mech, cockpits, view = scratch.records.mechs, scratch.by_mech, views.cockpits, views.numbers[0]
     own, mech, hull, cockpit = mechs[n], mechs[mate], tables.hulls[mate], cockpits[n]
     alive = mech.hp > ZERO
     ahead, left = body_frame(mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], own)
@@ -108,10 +108,10 @@ def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, 
     if alive:
         row[at.alive] = ONE
         if cockpit.squad_detail >= 1:
-            row[at.hp] = mech.hp / hull.hp
-            row[at.heat] = mech.heat / hull.heat_cap
+            row[at.hp] = by_mech.health[mate]
+            row[at.heat] = by_mech.heat[mate]
         if cockpit.squad_detail >= 2:
-            row[at.stability] = mech.stability / rules.stability_cap
+            row[at.stability] = by_mech.stability[mate]
             row[at.readiness] = readiness(mech, hull, cockpits[mate].carries, tables.weapons)
     target = scratch.orders[mate].focus
     if alive and target >= 0 and mechs[max(target, 0)].hp > ZERO and cockpit.sees_engaged:

@@ -61,7 +61,7 @@ def observe(
     if is_first(lane):
         find_missile_targets(scratch.records.shots, tables.slots, tables.weapons, scratch.by_mech.missile_target)
     wait(lane)
-    sense_pairs(ground.opaque, scratch, rules, view, lane)
+    sense_pairs(ground.opaque, scratch, rules, lane)
     wait(lane)
     perceive(scratch.by_mech, viewers, scratch.sights, hulls, cockpits, view, lane)
     wait(lane)

@@ -11,8 +11,8 @@ from echelon.runtime import geometry
 from echelon.runtime.exact import log_64
 from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
-from echelon.sim.loops.arithmetic import length_3, on_grid
-from echelon.sim.loops.firing import find_clouds, is_smoky, jamming
+from echelon.sim.loops.arithmetic import distance_sq, length_3, on_grid
+from echelon.sim.loops.firing import find_clouds, is_in_smoke, jamming
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
@@ -45,8 +45,11 @@ class MechArrays(NamedTuple):
     z: Any
     noise: Any
     lightness: Any
-    """What contacts may be sorted by, in place of distance: the heaviest first, or who has the smallest share of its hp."""
+    """Small for heavy mechs."""
     health: Any
+    """Shares of what it may have."""
+    heat: Any
+    stability: Any
     alive: Any
     is_red: Any
     glows: Any
@@ -55,6 +58,8 @@ class MechArrays(NamedTuple):
     """Missiles fly at it."""
     painted: Any
     """[P, R], by which pack."""
+    cloud_sq: Any
+    """[C, R], how far away each cloud is that hangs, squared."""
 
 
 class Sights(NamedTuple):
@@ -73,6 +78,9 @@ class Ranking(NamedTuple):
 
     key: Any
     """What each mech is ordered by, +inf for whom it does not list."""
+    listed: Any
+    """Those whom it lists, and in which order."""
+    ranked: Any
     rise: Any
     """How much higher than the cockpit one aims at a contact, and how far away on the ground."""
     reach: Any
@@ -87,18 +95,20 @@ TYPES: dict[str, Any] = {
     **dict.fromkeys(("alive", "is_red", "glows", "missile_target", "painted"), np.bool_),
     **dict.fromkeys(("open", "smoky", "line", "sees", "intel"), np.bool_),
     **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
+    **dict.fromkeys(("listed", "ranked"), np.int32),
 }
 """Of fields of the three above that are not float32."""
 
 
-def perception_scratch(count: int, packs: int) -> dict[str, Any]:
-    """`by_mech`, `sights` and `ranking` for so many mechs and packs."""
+def perception_scratch(count: int, packs: int, clouds: int) -> dict[str, Any]:
+    """`by_mech`, `sights` and `ranking` for so many mechs, packs and clouds."""
     room = whole_vectors(count)
 
     def zeros(kind: Any, *shape: int) -> Any:
         return kind(*(np.zeros(shape, TYPES.get(name, np.float32)) for name in kind._fields))
 
-    by_mech = zeros(MechArrays, room)._replace(painted=np.zeros((packs, room), np.bool_))
+    wide = {"painted": np.zeros((packs, room), np.bool_), "cloud_sq": np.zeros((clouds, room), np.float32)}
+    by_mech = zeros(MechArrays, room)._replace(**wide)
     return {"by_mech": by_mech, "sights": zeros(Sights, count, room), "ranking": zeros(Ranking, room)}
 
 
@@ -118,6 +128,7 @@ def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: A
         by_mech.glows[n] = mech.heat > view.bloom_heat * hull.heat_cap or emits
         by_mech.alive[n], by_mech.is_red[n] = mech.hp > ZERO, hull.is_red
         by_mech.lightness[n], by_mech.health[n] = ONE - hull.tonnage / view.heaviest, mech.hp / hull.hp
+        by_mech.heat[n], by_mech.stability[n] = mech.heat / hull.heat_cap, mech.stability / rules.stability_cap
         by_mech.x[n], by_mech.y[n], by_mech.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
         for pack in range(paint.shape[1]):
             by_mech.painted[pack, n] = paint[n, pack].left > 0
@@ -143,39 +154,45 @@ def fill_distances(n: int, by_mech: Any, distance: Any) -> None:
 
 
 @called
-def smoke_between(one: int, other: int, scratch: Any, rules: Any, view: Any) -> Any:
-    """Whether a cloud lies between two living mechs, if somebody asks."""
-    by_mech, sights, mechs = scratch.by_mech, scratch.sights, scratch.records.mechs
-    is_near = sights.open[one, other] and sights.distance[one, other] <= view.sight_range_vox
-    hot = (by_mech.glows[one] or by_mech.glows[other]) and by_mech.is_red[one] != by_mech.is_red[other]
-    return (is_near or hot) and is_smoky(mechs[one], mechs[other], scratch, rules)
+def fill_smoke(n: int, scratch: Any, rules: Any) -> None:
+    """Fill between whom and a mech a cloud lies; of those of whom nobody asks, too."""
+    by_mech, smoky = scratch.by_mech, scratch.sights.smoky[n]
+    x, y, z, radius_sq = by_mech.x[n], by_mech.y[n], by_mech.z[n], rules.cloud_vox_sq
+    for other in range(padded(smoky.shape[0])):
+        smoky[other] = False
+    for index in range(scratch.records.battles[0].num_hanging):
+        away_sq, own_sq = by_mech.cloud_sq[index], by_mech.cloud_sq[index, n]
+        for other in range(padded(smoky.shape[0])):
+            to_x, to_y, to_z = by_mech.x[other] - x, by_mech.y[other] - y, by_mech.z[other] - z
+            apart_sq = to_x * to_x + to_y * to_y + to_z * to_z
+            # From the one that comes first, whoever asks.
+            is_first = np.int32(n) < np.int32(other)
+            a, b = own_sq if is_first else away_sq[other], away_sq[other] if is_first else own_sq
+            smoky[other] |= is_in_smoke(a, b, apart_sq, radius_sq)
 
 
 @called
-def sense_pairs(opaque: Any, scratch: Any, rules: Any, view: Any, lane: Any) -> None:
+def sense_pairs(opaque: Any, scratch: Any, rules: Any, lane: Any) -> None:
     """Fill what is between any two mechs."""
-    by_mech, sights, count, flat = (
-        scratch.by_mech,
-        scratch.sights,
-        scratch.viewers.shape[0],
-        opaque.reshape(opaque.size),
-    )
+    records, by_mech, sights, count = scratch.records, scratch.by_mech, scratch.sights, scratch.viewers.shape[0]
+    flat = opaque.reshape(opaque.size)
     find_clouds(scratch, rules)
-    smoke = scratch.records.battles[0].num_hanging > 0
     for n in range(first(lane), count, stride(lane)):
         fill_distances(n, by_mech, sights.distance[n])
+        for index in range(records.battles[0].num_hanging):
+            cloud = records.clouds[scratch.hanging[index]]
+            by_mech.cloud_sq[index, n] = distance_sq(cloud.pos, records.mechs[n].pos)
     wait(lane)
+    for n in range(first(lane), count, stride(lane)):
+        fill_smoke(n, scratch, rules)
     for n in range(count):
         for other in range(n + 1 + first(lane), count, stride(lane)):
-            clear, smoky = False, False
+            clear = False
             if by_mech.alive[n] and by_mech.alive[other]:
                 x, y, z = by_mech.x[n], by_mech.y[n], by_mech.z[n]
                 to_x, to_y, to_z = by_mech.x[other], by_mech.y[other], by_mech.z[other]
                 clear = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, scratch.line)
             sights.open[n, other], sights.open[other, n] = clear, clear
-            if smoke and by_mech.alive[n] and by_mech.alive[other]:
-                smoky = smoke_between(n, other, scratch, rules, view)
-            sights.smoky[n, other], sights.smoky[other, n] = smoky, smoky
 
 
 @called
@@ -242,7 +259,7 @@ def list_others(n: int, scratch: Any, hostile_only: Any, sort_mode: Any, view: A
         scratch.by_mech.is_red[n],
     )
     friends, of_reports, by_weight, by_health = view.friends, view.intel, sort_mode == 1, sort_mode == 2
-    visual, count = np.int32(0), np.int32(0)
+    visual, count = np.int32(0), 0
     for other in range(padded(keys.shape[0])):
         hostile = by_mech.is_red[other] != red
         is_shown = sees[other] & (hostile | (not hostile_only))
@@ -250,7 +267,9 @@ def list_others(n: int, scratch: Any, hostile_only: Any, sort_mode: Any, view: A
         unseen = of_reports if intel[other] else INFINITY
         keys[other] = (own if hostile else friends) if is_shown else unseen
         visual = np.int32(visual + np.int32(is_shown))
-        count = np.int32(count + np.int32(is_shown | intel[other]))
+    for other in range(scratch.viewers.shape[0]):
+        scratch.ranking.listed[count] = other
+        count += 1 if keys[other] < INFINITY else 0
     return visual, count
 
 
@@ -267,23 +286,18 @@ def rank(index: int, keys: Any, distance: Any) -> Any:
 @called
 def contact_slots(n: int, scratch: Any, cockpit: Any, view: Any, slots: Any, focus_slots: Any) -> Any:
     """`contacts.contact_slots` of one cockpit: fills `slots [C]` and `focus_slots`; returns how many are shown."""
-    keys, distance = scratch.ranking.key, scratch.sights.distance[n]
+    ranking, distance = scratch.ranking, scratch.sights.distance[n]
     order, is_red = scratch.orders[n], scratch.by_mech.is_red
     visual, count = list_others(n, scratch, order.hostile_only, order.sort_mode, view)
     num_visual = min(visual, cockpit.visual_slots)
     shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
-    for other in range(scratch.viewers.shape[0]):
-        if keys[other] == INFINITY:
-            continue
-        slot = rank(other, keys, distance)
-        if slot >= visual:
-            slot += num_visual - visual
-        elif slot >= num_visual:
-            continue
-        if slot < shown:
-            slots[slot] = other
-            if slot < focus_slots.shape[0] and is_red[other] != is_red[n]:
-                focus_slots[slot] = other
+    for index in range(count):
+        other = ranking.listed[index]
+        ranking.ranked[rank(other, ranking.key, distance)] = other
+    for slot in range(shown):
+        slots[slot] = ranking.ranked[slot if slot < num_visual else slot - num_visual + visual]
+    for slot in range(min(shown, focus_slots.shape[0])):
+        focus_slots[slot] = slots[slot] if is_red[slots[slot]] != is_red[n] else -1
     return shown
 
 

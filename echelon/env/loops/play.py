@@ -152,11 +152,12 @@ class Loops:
     def _scratch_arrays(self) -> dict[str, Any]:
         """What else is in `Scratch`: arrays, and named tuples of them."""
         roster = self.game.roster
+        clouds = max(len(roster.launchers) * roster.clouds_each, 1)
         return {
             "lines": np.zeros(roster.num_mechs**2, np.int8),
-            "hanging": np.zeros(max(len(roster.launchers) * roster.clouds_each, 1), np.int32),
+            "hanging": np.zeros(clouds, np.int32),
             "boxes": boxes_scratch(roster.num_mechs),
-            **perception_scratch(roster.num_mechs, roster.num_packs),
+            **perception_scratch(roster.num_mechs, roster.num_packs, clouds),
             "line": line_scratch(self.game.config.world.longest_side),
             "around": surroundings(layout.LOCAL_MAP_CELLS),
         }

@@ -22,7 +22,7 @@ sensor_quality, projects_between = called(formulas.sensor_quality), called(formu
 @called
 def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
     """Whether a cloud lies between two points; `a`, `b` and `apart` are squared distances as in `crosses_smoke`."""
-    return a < radius_sq or b < radius_sq or projects_between(a, b, apart, radius_sq, HALF)
+    return (a < radius_sq) | (b < radius_sq) | projects_between(a, b, apart, radius_sq, HALF)
 
 
 @called
@@ -139,11 +139,11 @@ def find_targets(scratch: Any, opaque: Any, tables: Any, lane: Any) -> None:
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         mech.quality, mech.fires = -ONE, False
+        may_fire = is_running(mech, hulls[n]) and not mech.vents
         for weapon in range(weapons.shape[0]):
             gun = weapons[weapon]
             mech.aims[weapon] = -2
-            can_fire = orders[n].fire[weapon] != 0 and mech.cooldown[gun.timer] == 0 and not mech.vents
-            if can_fire and is_running(mech, hulls[n]):
+            if may_fire & (orders[n].fire[weapon] != 0) & (mech.cooldown[gun.timer] == 0):
                 target = designate(n, gun, scratch, opaque, hulls, rules)
                 if target >= 0 or not gun.needs_target:
                     mech.aims[weapon], mech.fires = target, True

@@ -70,21 +70,28 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
 
 
 @called
-def meets_terrain(mech: Any, columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
+def meets_terrain(mech: Any, columns: Any, at_x: Any, at_y: Any, at_z: Any, half: Any) -> Any:
     """`hits_terrain` of a mech with a hull of half size `half [3]` at a position, in `columns [Y, X]`.
 
     Most steps end above the same columns as the one before.
     """
     top_y, top_x = columns.shape[0] - 1, columns.shape[1] - 1
-    first, last = clamped(int(np.floor(z - half[2])), 30), clamped(int(np.ceil(z + half[2])) - 1, 30)
-    first_x, last_x = clamped(int(np.floor(x - half[0])), top_x), clamped(int(np.ceil(x + half[0])) - 1, top_x)
-    first_y, last_y = clamped(int(np.floor(y - half[1])), top_y), clamped(int(np.ceil(y + half[1])) - 1, top_y)
+    first, last = clamped(int(np.floor(at_z - half[2])), 30), clamped(int(np.ceil(at_z + half[2])) - 1, 30)
+    first_x, last_x = clamped(int(np.floor(at_x - half[0])), top_x), clamped(int(np.ceil(at_x + half[0])) - 1, top_x)
+    first_y, last_y = clamped(int(np.floor(at_y - half[1])), top_y), clamped(int(np.ceil(at_y + half[1])) - 1, top_y)
     where = 1 + ((first_x * columns.shape[1] + last_x) * columns.shape[0] + first_y) * columns.shape[0] + last_y
     if where != mech.columns:
         bits = np.int32(0)
-        for row in range(first_y, last_y + 1):
-            for column in range(first_x, last_x + 1):
-                bits |= columns[row, column]
+        if max(last_x - first_x, last_y - first_y) < 3:
+            # Of most hulls: the first, the next and the last of each axis are all there are.
+            x, y = min(first_x + 1, last_x), min(first_y + 1, last_y)
+            bits |= columns[first_y, first_x] | columns[first_y, x] | columns[first_y, last_x]
+            bits |= columns[y, first_x] | columns[y, x] | columns[y, last_x]
+            bits |= columns[last_y, first_x] | columns[last_y, x] | columns[last_y, last_x]
+        else:
+            for row in range(first_y, last_y + 1):
+                for column in range(first_x, last_x + 1):
+                    bits |= columns[row, column]
         mech.columns, mech.column_bits = where, bits
     return mech.column_bits & ((1 << (last + 1)) - (1 << first)) != 0
 
@@ -151,37 +158,35 @@ def fill_neighbours(n: int, count: int, mech: Any, boxes: Any, neighbours: Any) 
         near_z = abs(boxes.z[other] - z) <= boxes.reach_z[other] + reach_z
         boxes.near[other] = near_x & near_y & near_z
     boxes.near[n] = False
-    mech.neighbours = 0
+    found = 0
+    # Without a branch, which no processor could predict.
     for other in range(count):
-        if boxes.near[other]:
-            neighbours[mech.neighbours] = other
-            mech.neighbours += 1
+        neighbours[found] = other
+        found += 1 if boxes.near[other] else 0
+    mech.neighbours = found
 
 
 @called
 def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
     """Whether the boxes of two hulls at two positions, of half sizes `half` and `other_half`, overlap; `[3]` each."""
     return (
-        abs(one[0] - other[0]) < half[0] + other_half[0]
-        and abs(one[1] - other[1]) < half[1] + other_half[1]
-        and abs(one[2] - other[2]) < half[2] + other_half[2]
+        (abs(one[0] - other[0]) < half[0] + other_half[0])
+        & (abs(one[1] - other[1]) < half[1] + other_half[1])
+        & (abs(one[2] - other[2]) < half[2] + other_half[2])
     )
 
 
 @called
 def yields(n: int, mechs: Any, neighbours: Any, hulls: Any) -> Any:
     """`hits_hull` of one mech."""
-    mech = mechs[n]
+    mech, half, hits = mechs[n], hulls[n].half_size, False
     for index in range(mech.neighbours):
         other = neighbours[n, index]
-        rival = mechs[other]
-        if overlaps(mech.next_pos, rival.pos, hulls[n].half_size, hulls[other].half_size):
-            return True
-        if overlaps(mech.next_pos, rival.next_pos, hulls[n].half_size, hulls[other].half_size) and (
-            rival.priority > mech.priority or (rival.priority == mech.priority and other < n)
-        ):
-            return True
-    return False
+        rival, rival_half = mechs[other], hulls[other].half_size
+        goes_first = (rival.priority > mech.priority) | ((rival.priority == mech.priority) & (other < n))
+        hits |= overlaps(mech.next_pos, rival.pos, half, rival_half)
+        hits |= overlaps(mech.next_pos, rival.next_pos, half, rival_half) & goes_first
+    return hits
 
 
 @called
