@@ -21,7 +21,7 @@ from echelon.env.loops import observation, orders, perception, zone
 from echelon.env.loops.decision import BattleArrays, MapArrays, one_battle, one_map, one_shown
 from echelon.runtime.jit import OPTIONS, array
 from echelon.sim.loops import damage, decision, flight
-from echelon.sim.loops.arithmetic import update_heading
+from echelon.sim.loops.movement import update_headings
 from echelon.sim.loops.packing import fields_of, read
 from echelon.sim.loops.records import Ground
 from echelon.state import Terrain
@@ -54,8 +54,7 @@ def run(actions, before, rest, maps, tables, views, scratch, shown):
     battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
     for b in range(actions.shape[0]):
         read(b, before, records, None)
-        for n in range(mechs.shape[0]):
-            update_heading(mechs[n])
+        update_headings(mechs, scratch.boxes, None)
         action, arrays = actions[b], one_battle(rest, b)
         field, streams = one_map(maps, battle.map_id), one_shown(shown, b)
         now = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
@@ -69,7 +68,7 @@ def compiled_alone(call: str) -> Callable[..., None]:
     modules: tuple[Any, ...] = (damage, decision, flight, observation, orders, perception, zone)
     names = {name: value for module in modules for name, value in vars(module).items()}
     names |= {"Ground": Ground, "one_battle": one_battle, "one_map": one_map, "one_shown": one_shown, "read": read}
-    names |= {"update_heading": update_heading}
+    names |= {"update_headings": update_headings}
     exec(LOOP.format(call=call), names)
     loop: Callable[..., None] = numba.njit(**OPTIONS)(names["run"])
     return loop

@@ -9,11 +9,11 @@ from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
 from echelon.runtime.jit import ZERO, called, compiled
-from echelon.sim.loops.arithmetic import update_heading
 from echelon.sim.loops.decision import decide
 from echelon.sim.loops.fetching import fetch_ground
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import LogArrays
+from echelon.sim.loops.movement import update_headings
 from echelon.sim.loops.packing import fetch, picking, read, write
 from echelon.sim.loops.records import Ground
 
@@ -145,8 +145,7 @@ def play_one(
     records = scratch.records
     battle, mechs, tally = records.battles[0], records.mechs, records.tally
     read(b, before, records, lane)
-    for n in range(first(lane), mechs.shape[0], stride(lane)):
-        update_heading(mechs[n])
+    update_headings(mechs, scratch.boxes, lane)
     wait(lane)
     arrays, field, streams = one_battle(rest, b), one_map(maps, battle.map_id), one_shown(shown, b)
     terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage

@@ -23,9 +23,9 @@ def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
     best, target = ZERO, -1
     for slot in range(at.num_preferences):
         preference = clipped(action[at.first_preference + slot])
-        if focus_slots[slot] >= 0 and preference > best:
-            best = preference
-            target = focus_slots[slot]
+        # Without a branch, which no processor could predict.
+        is_better = (focus_slots[slot] >= 0) & (preference > best)
+        best, target = preference if is_better else best, focus_slots[slot] if is_better else target
     return target
 
 
@@ -35,9 +35,7 @@ def sort_mode(action: Any, at: Any) -> Any:
     best, best_mode = clipped(action[at.first_sort_mode]), 0
     for mode in range(1, at.num_sort_modes):
         preference = clipped(action[at.first_sort_mode + mode])
-        if preference > best:
-            best = preference
-            best_mode = mode
+        best, best_mode = max(preference, best), mode if preference > best else best_mode
     return best_mode
 
 

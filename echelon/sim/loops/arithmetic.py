@@ -65,13 +65,6 @@ def wrap_angle(angle_rad: Any) -> Any:
 
 
 @called
-def update_heading(mech: Any) -> None:
-    """Fill the heading of a mech from its yaw."""
-    mech.facing[0] = sine(float(mech.yaw), 0.5)
-    mech.facing[1] = sine(float(mech.yaw), 0.0)
-
-
-@called
 def stream_key(battle: Any, stream: int) -> Any:
     """What the numbers of one stream of a battle are drawn with at its present tick."""
     seed = mix(battle.seed ^ mix(battle.seed >> 32))  # `noise.mix_seed`

@@ -11,7 +11,7 @@ from echelon.sim.loops.firing import beam, find_targets, free_slot, launch, mark
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import keep
-from echelon.sim.loops.movement import find_neighbours, go, steer
+from echelon.sim.loops.movement import find_neighbours, go, steer, turn
 from echelon.sim.loops.upkeep import burn, cool, count_down, find_ground, invalidate_ground, is_shut_down, stand
 from echelon.sim.loops.wrecks import lay_one, next_wreck
 
@@ -79,6 +79,7 @@ def fire(scratch: Any, tables: Any) -> Any:
 @called
 def move(mechs: Any, tally: Any, boxes: Any, orders: Any, hulls: Any, ground: Any, rules: Any, lane: Any) -> None:
     """`movement.move` and `heat.count_shutdowns`."""
+    turn(mechs, boxes, orders, hulls, rules, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         find_ground(mechs[n], hulls[n], ground, rules)
         steer(mechs[n], hulls[n], orders[n], mechs[n].stands_on == rules.water, rules)

@@ -9,7 +9,7 @@ import numpy as np
 from echelon.runtime import geometry
 from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
-from echelon.sim.loops.arithmetic import clamped, update_heading, wrap_angle
+from echelon.sim.loops.arithmetic import clamped, sine, wrap_angle
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
@@ -30,6 +30,10 @@ class Boxes(NamedTuple):
     reach_z: Any
     near: Any
     """bool."""
+    yaw: Any
+    """The heading of a mech, and its cosine and sine."""
+    cos: Any
+    sin: Any
     neighbours: Any
     """[N, N] int32, the indices of a mech's `neighbours` first in its row."""
 
@@ -37,18 +41,36 @@ class Boxes(NamedTuple):
 def boxes_scratch(count: int) -> Boxes:
     """For so many mechs."""
     room = whole_vectors(count)
-    places = [np.zeros(room, np.float32) for _ in range(6)]
-    return Boxes._make([*places, np.zeros(room, np.bool_), np.zeros((count, count), np.int32)])
+    floats = {name: np.zeros(room, np.float32) for name in Boxes._fields}
+    others = {"near": np.zeros(room, np.bool_), "neighbours": np.zeros((count, count), np.int32)}
+    return Boxes(**{**floats, **others})
+
+
+@called
+def update_headings(mechs: Any, boxes: Any, lane: Any) -> None:
+    """Fill the headings of all mechs from their yaws, by vector instructions."""
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
+        boxes.yaw[n] = mechs[n].yaw
+    for n in range(first(lane), padded(boxes.yaw.shape[0]), stride(lane)):
+        boxes.cos[n], boxes.sin[n] = sine(float(boxes.yaw[n]), 0.5), sine(float(boxes.yaw[n]), 0.0)
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
+        mechs[n].facing[0], mechs[n].facing[1] = boxes.cos[n], boxes.sin[n]
+
+
+@called
+def turn(mechs: Any, boxes: Any, orders: Any, hulls: Any, rules: Any, lane: Any) -> None:
+    """The turns of all mechs, as in `movement.steer`."""
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
+        if is_running(mechs[n], hulls[n]):
+            mechs[n].yaw = wrap_angle(turned(mechs[n].yaw, orders[n].turn, hulls[n].yaw_rate, rules.dt_s))
+    update_headings(mechs, boxes, lane)
 
 
 @called
 def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
-    """`movement.steer` of one mech; `wades`: it stands in water."""
+    """`movement.steer` of one mech that has turned; `wades`: it stands in water."""
     runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
     thrust = order.thrust if runs else ZERO
-    if runs:
-        mech.yaw = wrap_angle(turned(mech.yaw, order.turn, hull.yaw_rate, rules.dt_s))
-        update_heading(mech)
     if mech.hp <= ZERO:
         mech.vel[0] = ZERO
         mech.vel[1] = ZERO
