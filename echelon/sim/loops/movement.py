@@ -148,16 +148,17 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
 def find_neighbours(mechs: Any, boxes: Any, hulls: Any, rules: Any, lane: Any) -> None:
     """Fill whom each mech may meet in this substep: the hulls that are alive and near it, in order.
 
-    What two mechs may close in along an axis is bounded by their speeds and the two steps up, of `go` along x and along
-    y, of the lower one; the vox more is for rounding.
+    What two mechs may close in along an axis is bounded by their speeds, and along z by the two steps up as well, of
+    `go` along x and along y, of the lower one; the vox more is for rounding.
     """
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mech, half, slack = mechs[n], hulls[n].half_size, rules.step_up_vox + HALF
+        mech, half = mechs[n], hulls[n].half_size
         alive = mech.hp > ZERO
         boxes.x[n], boxes.y[n], boxes.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
-        boxes.reach_x[n] = half[0] + abs(mech.vel[0]) * rules.dt_s + slack if alive else -INFINITY
-        boxes.reach_y[n] = half[1] + abs(mech.vel[1]) * rules.dt_s + slack if alive else -INFINITY
-        boxes.reach_z[n] = half[2] + abs(mech.vel[2]) * rules.dt_s + slack if alive else -INFINITY
+        boxes.reach_x[n] = half[0] + abs(mech.vel[0]) * rules.dt_s + HALF if alive else -INFINITY
+        boxes.reach_y[n] = half[1] + abs(mech.vel[1]) * rules.dt_s + HALF if alive else -INFINITY
+        rise = rules.step_up_vox + HALF
+        boxes.reach_z[n] = half[2] + abs(mech.vel[2]) * rules.dt_s + rise if alive else -INFINITY
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         fill_neighbours(n, mechs.shape[0], mechs[n], boxes, boxes.neighbours[n])

@@ -88,10 +88,11 @@ def empty_records(fields: Parts) -> Records:
 
 @called
 def fetch_row(values: Any, row: int) -> None:
-    """Fetch what the rows of an array before `row` share no line of a cache with."""
+    """Fetch a row of an array of which the rows before were read: the first line of a cache that is not theirs, and the
+    last; a CPU fetches what lies between by itself."""
     octets = values.strides[0]
-    for octet in range(row * octets + 63, (row + 1) * octets + 63, 64):
-        prefetch(values, octet)
+    prefetch(values, row * octets + 63)
+    prefetch(values, (row + 1) * octets - 1)
 
 
 def copying(part: str, reads: bool) -> Callable[..., None]:
