@@ -49,8 +49,7 @@ def observe(
     streams: Any,
     lane: Any,
 ) -> None:
-    """Fill the streams of all cockpits of one battle, which are empty before, and `arrays.focus_slots`; the ground of
-    the battle that follows, as `arrays`, is fetched meanwhile."""
+    """Fill the streams of a battle, empty before, and `arrays.focus_slots`; fetch the ground `following`."""
     rules, hulls, view, at, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.columns[0], views.cockpits
     mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, arrays.focus_slots
     for n in range(first(lane), mechs.shape[0], stride(lane)):

@@ -31,9 +31,9 @@ class Boxes(NamedTuple):
     near: Any
     """bool."""
     yaw: Any
-    """The heading of a mech, and its cosine and sine."""
-    cos: Any
-    sin: Any
+    """The yaw of a mech, and where it faces."""
+    facing_x: Any
+    facing_y: Any
     neighbours: Any
     """[N, N] int32, the indices of a mech's `neighbours` first in its row."""
 
@@ -52,9 +52,9 @@ def update_headings(mechs: Any, boxes: Any, lane: Any) -> None:
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         boxes.yaw[n] = mechs[n].yaw
     for n in range(first(lane), padded(boxes.yaw.shape[0]), stride(lane)):
-        boxes.cos[n], boxes.sin[n] = sine(float(boxes.yaw[n]), 0.5), sine(float(boxes.yaw[n]), 0.0)
+        boxes.facing_x[n], boxes.facing_y[n] = sine(float(boxes.yaw[n]), 0.5), sine(float(boxes.yaw[n]), 0.0)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mechs[n].facing[0], mechs[n].facing[1] = boxes.cos[n], boxes.sin[n]
+        mechs[n].facing[0], mechs[n].facing[1] = boxes.facing_x[n], boxes.facing_y[n]
 
 
 @called
