@@ -14,7 +14,7 @@ from echelon.sim.loops.fetching import fetch_ground
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.movement import update_headings
-from echelon.sim.loops.packing import fetch, picking, read, write
+from echelon.sim.loops.packing import picking, read, write
 from echelon.sim.loops.records import Ground
 
 
@@ -162,8 +162,6 @@ def play_one(
             score_goals(battle, mechs, tally, hulls, field)
         wait(lane)
     following = min(b + 1, len(actions) - 1)
-    fetch(following, before, lane)
-    fetch(b, after, lane)
     observe(arrays, ground, field, one_battle(rest, following), scratch, tables, views, streams, lane)
     wait(lane)
     write(b, records, after, lane)

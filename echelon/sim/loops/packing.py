@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from echelon.runtime.jit import array, called, prefetch, tensor
+from echelon.runtime.jit import array, called, tensor
 from echelon.sim.loops.lanes import first, stride
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
@@ -86,15 +86,6 @@ def empty_records(fields: Parts) -> Records:
     return Records(*records)
 
 
-@called
-def fetch_row(values: Any, row: int) -> None:
-    """Fetch a row of an array of which the rows before were read: the first line of a cache that is not theirs, and the
-    last; a CPU fetches what lies between by itself."""
-    octets = values.strides[0]
-    prefetch(values, row * octets + 63)
-    prefetch(values, (row + 1) * octets - 1)
-
-
 def copying(part: str, reads: bool) -> Callable[..., None]:
     """A loop `copy(b, fields, records, lane)` from the fields of battle b to records, or back.
 
@@ -116,14 +107,6 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
     return called(names["copy"])
 
 
-def fetching(part: str) -> Callable[..., None]:
-    """A loop `fetch(b, fields)` that has a CPU fetch the fields of battle b, if those of the one before are there."""
-    lines = [f" fetch_row(fields[{index}], b)" for index in range(len(FIELDS[part]))]
-    names: dict[str, Any] = {"__name__": __name__, "fetch_row": fetch_row}
-    exec("\n".join(["def fetch(b, fields):", *lines]), names)
-    return called(names["fetch"])
-
-
 def picking(kind: Any) -> Callable[..., Any]:
     """A loop `pick(fields, row)` that makes of the arrays in a `kind`, a NamedTuple, one of a row of each."""
     names: dict[str, Any] = {"__name__": __name__, "kind": kind}
@@ -135,21 +118,6 @@ read_battles, read_mechs, read_tally, read_paint, read_shots, read_clouds = (cop
 write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds = (
     copying(part, False) for part in PARTS
 )
-
-
-fetch_battles, fetch_mechs, fetch_tally, fetch_paint, fetch_shots, fetch_clouds = (fetching(part) for part in PARTS)
-
-
-@called
-def fetch(b: int, fields: Any, lane: Any) -> None:
-    """Fetch the fields of battle b, of which those of the battle before are in a cache."""
-    if lane is None:
-        fetch_battles(b, fields[0])
-        fetch_mechs(b, fields[1])
-        fetch_tally(b, fields[2])
-        fetch_paint(b, fields[3])
-        fetch_shots(b, fields[4])
-        fetch_clouds(b, fields[5])
 
 
 @called
