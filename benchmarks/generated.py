@@ -232,11 +232,11 @@ def accesses(node: Any, steps: Any) -> dict[str, int]:
             dep for step in steps for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name
         ]
         if num_lookups and all(is_looked_up(dep) for dep in deps):
-            counts[told(name, "looked up")] = counts.get(told(name, "looked up"), 0) + min(
+            counts[label(name, "looked up")] = counts.get(label(name, "looked up"), 0) + min(
                 num_bytes, num_lookups * SECTOR
             )
         else:
-            counts[told(name, "")] = counts.get(told(name, ""), 0) + num_bytes
+            counts[label(name, "")] = counts.get(label(name, ""), 0) + num_bytes
     return counts
 
 
@@ -280,7 +280,7 @@ def lookups(step: Any, name: str) -> int:
     return count * sum(is_looked_up(dep) for dep in deps)
 
 
-def told(name: str, how: str) -> str:
+def label(name: str, how: str) -> str:
     """A buffer's shape and dtype, and how it is used."""
     from torch._inductor.virtualized import V
 

@@ -165,7 +165,7 @@ def loops_count(config: EnvConfig, num_envs: int) -> Count:
     return Count(LAUNCHES_OF_LOOPS, moved / 1e9, whole / 1e9)
 
 
-class Absent:
+class NoOpPolicy:
     """A commander that costs nothing."""
 
     def __init__(self, launches: Launches, width: int) -> None:
@@ -201,7 +201,7 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
     """A decision of the collector without the functions of the environment: acting for one team, values, writing."""
     launches, policy = Launches(), learner(config)
     policy.network.compute = torch.bfloat16
-    absent = Absent(launches, layout.action_width(config.comm_dim))
+    absent = NoOpPolicy(launches, layout.action_width(config.comm_dim))
     assignment = PolicyAssignment(policy, [OpponentGroup("absent", absent, PLAYED)])
     env = EchelonEnv(
         dataclasses.replace(config, map_pool=8), PLAYED, "cpu", seed=1, backend="eager", memory=assignment.memory
@@ -270,17 +270,17 @@ def main(args: Args) -> None:
     names: set[str] = set()
     total = Count(0, 0.0, 0.0)
     for name, times, launch_count, graphs in counts(args):
-        tell(name, times, launch_count, sizes)
+        print_line(name, times, launch_count, sizes)
         kernels = [kernel for graph in graphs for kernel in graph.kernels]
         for kernel in sorted(kernels, key=lambda kernel: -kernel.moved)[: args.kernels]:
             buffers = {name: round(num_bytes / 1e6) for name, num_bytes in list(kernel.buffers.items())[:4]}
             print(f"{kernel.moved / 1e6:8.1f} MB  {kernel.operations:3} operations  {kernel.name[:40]:40} {buffers}")
         total, names = total + launch_count * times, names | {name}
     if frozenset(names) in TOTALS:
-        tell(TOTALS[frozenset(names)], 1, total, sizes)
+        print_line(TOTALS[frozenset(names)], 1, total, sizes)
 
 
-def tell(name: str, times: int, counted: Count, sizes: dict[str, Any]) -> None:
+def print_line(name: str, times: int, counted: Count, sizes: dict[str, Any]) -> None:
     """One JSON line."""
     numbers = {"kernels": counted.launches, "GB": round(counted.moved, 3), "whole_GB": round(counted.whole, 3)}
     report("launches", torch.device("cpu"), function=name, times=times, **numbers, **sizes)

@@ -268,13 +268,13 @@ def commanders_of(
             ids[name] = commander.id if is_same else name
             policies[ids[name]] = policy
         else:
-            policy = tried_policy(name, value, env if name == evaluated[0] else None, config, device)
+            policy = checked_policy(name, value, env if name == evaluated[0] else None, config, device)
             ids[name], policies[name] = name, policy
     return policies, ids
 
 
-def tried_policy(name: str, policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
-    """`team_policy_of`; one of the user's own is asked for a decision, so that a mistake is told before any battle."""
+def checked_policy(name: str, policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
+    """`team_policy_of`; one of the user's own is asked for a decision, to raise what is wrong before any battle."""
     team = team_policy_of(policy, env, config, device)
     if not isinstance(policy, ActorCritic):
         with evaluation_mode(policy), kept_generators(device):

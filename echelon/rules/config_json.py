@@ -15,29 +15,29 @@ from echelon.runtime.limits import hints_of
 UNIONS = (Union, UnionType)
 
 
-def from_json(kind: Any, values: Any, where: str, over: Any = None, is_whole: bool = True) -> Any:
+def from_json(kind: Any, values: Any, where: str, over: Any = None, strict: bool = True) -> Any:
     """A dataclass, with those that it holds, from what `as_json` made of it, or from what somebody wrote.
 
     Args:
         where: what errors name first: the file, or the place in it.
         over: what it is where `values` leave a field out.
-        is_whole: whether `values` hold every field where there is no `over`, but those of `versions.ADDED`; else one
+        strict: whether `values` hold every field where there is no `over`, but those of `versions.ADDED`; else one
             that is left out has its default, as in an entry of a list always.
 
     Raises:
         ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
     """
     require(isinstance(values, dict), where, "an object", values)
-    is_whole = is_whole and over is None
+    strict = strict and over is None
     fields, hints = {field.name: field for field in dataclasses.fields(kind)}, hints_of(kind)
     result = {} if over is None else {name: getattr(over, name) for name in fields}
-    limit = "absent: this version of Echelon has no such setting" if is_whole else f"one of {', '.join(fields)}"
-    for name, value in (completed(kind, values) if is_whole else values).items():
-        require(name in fields, f"{where}.{name}", limit, value if is_whole else name)
+    limit = "absent: this version of Echelon has no such setting" if strict else f"one of {', '.join(fields)}"
+    for name, value in (completed(kind, values) if strict else values).items():
+        require(name in fields, f"{where}.{name}", limit, value if strict else name)
         if value is None and fields[name].default == math.inf:
             value = math.inf  # JSON has no infinity.
-        result[name] = typed(hints[name], value, f"{where}.{name}", result.get(name), is_whole)
-    needed = [name for name, field in fields.items() if is_whole or not has_default(field)]
+        result[name] = typed(hints[name], value, f"{where}.{name}", result.get(name), strict)
+    needed = [name for name, field in fields.items() if strict or not has_default(field)]
     missing = [name for name in needed if name not in result]
     require(not missing, where, f"whole: this {kind.__name__} lacks {', '.join(missing)}", values)
     return kind(**result)
@@ -47,12 +47,12 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def typed(hint: Any, value: Any, where: str, over: Any = None, is_whole: bool = False) -> Any:
+def typed(hint: Any, value: Any, where: str, over: Any = None, strict: bool = False) -> Any:
     """A value as a type hint says: a number, a word, a dataclass, or several, listed or by name; of rows by name those
     of `over` stay."""
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if dataclasses.is_dataclass(kind):
-        return from_json(kind, value, where, over, is_whole)
+        return from_json(kind, value, where, over, strict)
     if kind is tuple:
         require(isinstance(value, list), where, "a list", value)
         return tuple(listed(arguments[0], entry, where, i) for i, entry in enumerate(value))
@@ -61,7 +61,7 @@ def typed(hint: Any, value: Any, where: str, over: Any = None, is_whole: bool = 
         words = "rows" if is_table else "words" if arguments[1] is str else "numbers"
         require(isinstance(value, dict), where, f"an object of {words} by name", value)
         rows = dict(over or {}) if is_table else {}
-        given = {name: typed(arguments[1], v, f"{where}.{name}", rows.get(name), is_whole) for name, v in value.items()}
+        given = {name: typed(arguments[1], v, f"{where}.{name}", rows.get(name), strict) for name, v in value.items()}
         return rows | given
     if kind is float and type(value) is int and abs(value) <= 2**53:
         value = float(value)

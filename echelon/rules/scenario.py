@@ -182,7 +182,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     lists |= dict.fromkeys(SIZES, tuple[int, ...])
     parts = {key: typed(hint, rest.pop(key, []), f"{where}.{key}") for key, hint in lists.items()}
     parts["boxes"] = boxes_from_json(rest.pop("layers", []), rest.pop("legend", {}), where) + parts["boxes"]
-    objective = from_json(Objective, rest.pop("objective", {}), f"{where}.objective", is_whole=False)
+    objective = from_json(Objective, rest.pop("objective", {}), f"{where}.objective", strict=False)
     return Scenario(**parts, objective=objective, settings=from_json(EnvConfig, rest, where, ENV_PRESETS[name]()))
 
 

@@ -109,6 +109,7 @@ def stored_versions(values: Mapping[str, Any], where: str) -> Versions:
     Args:
         where: the name of `values` in error messages.
     """
+    require(isinstance(values, Mapping), where, "an object", values)
     rules = values.get(RULES)
     if rules is None or (type(rules) is int and 1 <= rules < FIRST_RULES):
         hint = "files from before the first release are not read, make it anew with this Echelon"

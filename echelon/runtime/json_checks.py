@@ -128,6 +128,6 @@ def check_schema(name: str, claims: Any, schema: str, version: int) -> None:
     """Refuse what a file says unless it is a file of this schema and version: all else may be otherwise in others."""
     OBJECT(f"{name}: claims", claims)
     for key, expected in (("schema", schema), ("version", version)):
-        if claims.get(key) != expected:
+        if not exactly(expected).holds(claims.get(key)):
             hint = f"is this a {schema.removeprefix('echelon-')}?"
             raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: {hint}")

@@ -50,6 +50,13 @@ def test_what_is_no_version_of_ours_is_refused_by_name(name, value, says):
         assert str(error.value) == says
 
 
+@pytest.mark.parametrize("values", [[], None, 3, "x"], ids=str)
+def test_what_is_no_object_is_refused_by_name(values):
+    for read in (env_from_json, env_under_current_rules):
+        with pytest.raises(ConfigError, match=r"^env must be an object"):
+            read(values)
+
+
 def test_defaults_of_earlier_rules_are_played_as_those_of_today(monkeypatch):
     custom = dataclasses.replace(SMALL, rules=RulesConfig(step_up_vox=1.3, max_episode_s=30.0))
     files = [as_file(SMALL), as_file(custom)]

@@ -95,7 +95,8 @@ def test_a_config_holds_how_its_battles_begin():
     ("change", "said"),
     [
         ({"positions": 3}, "env.positions must be a list, got 3"),
-        ({"positions": [{"boxes": []}]}, "Scenario.units of blue must be 1..20, got 0"),
+        ({"positions": [{"boxes": []}]}, "env.positions[0] must be whole: this Position lacks units"),
+        ({"positions": [{"units": []}]}, "Scenario.units of blue must be 1..20, got 0"),
         ({"positions": [{"weight": 1e9}]}, "env.positions[0].weight must be a int, got 1000000000.0"),
         (
             {"positions": [{"units": [], "import": "os"}]},

@@ -13,7 +13,7 @@ from torchrl.envs import EnvBase
 
 from echelon.agents.tiers import STYLE
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision
-from echelon.arena.evaluate import provenance_of, tried_policy
+from echelon.arena.evaluate import checked_policy, provenance_of
 from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import TRAINED, resolve
 from echelon.arena.skills import SEED as PIECES_SEED
@@ -83,7 +83,7 @@ def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, dev
     if isinstance(policy, str):
         commander = resolve(policy)
         return Run(policy, commander.id, policy, provenance_of(policy), commander.factory is None or ships(policy))
-    team = tried_policy("policy", policy, env, config, device)
+    team = checked_policy("policy", policy, env, config, device)
     weights = policy.state_dict() if isinstance(policy, nn.Module) else {}
     name = f"policy {number}"
     digest = weight_hash(weights) if weights else name

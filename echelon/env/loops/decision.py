@@ -64,8 +64,8 @@ class Scratch(NamedTuple):
     """[N, N] PAIR."""
     lines: Any
     """[N * N] int8: whether a mech and a later one have a clear line in this substep, -1 where nobody has asked yet."""
-    hanging: Any
-    """[C] int32: the clouds that hang, `num_hanging` of them."""
+    active_clouds: Any
+    """[C] int32: the clouds that hang, `num_active_clouds` of them."""
     boxes: Any
     """`movement.Boxes`."""
     pulls: Any

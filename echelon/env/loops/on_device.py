@@ -51,7 +51,7 @@ def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
         scratch.orders[b],
         scratch.pairs[b],
         scratch.lines[b],
-        scratch.hanging[b],
+        scratch.active_clouds[b],
         Boxes(*places, boxes.near[row], boxes.yaw[b], boxes.facing_x[b], boxes.facing_y[b], boxes.neighbours[b]),
         scratch.pulls[b],
         scratch.impacts[b],

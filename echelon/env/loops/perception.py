@@ -160,7 +160,7 @@ def fill_smoke(n: int, scratch: Any, rules: Any) -> None:
     x, y, z, radius_sq = by_mech.x[n], by_mech.y[n], by_mech.z[n], rules.cloud_vox_sq
     for other in range(padded(smoky.shape[0])):
         smoky[other] = False
-    for index in range(scratch.records.battles[0].num_hanging):
+    for index in range(scratch.records.battles[0].num_active_clouds):
         away_sq, own_sq = by_mech.cloud_sq[index], by_mech.cloud_sq[index, n]
         for other in range(padded(smoky.shape[0])):
             to_x, to_y, to_z = by_mech.x[other] - x, by_mech.y[other] - y, by_mech.z[other] - z
@@ -179,8 +179,8 @@ def sense_pairs(opaque: Any, scratch: Any, rules: Any, lane: Any) -> None:
     find_clouds(scratch, rules)
     for n in range(first(lane), count, stride(lane)):
         fill_distances(n, by_mech, sights.distance[n])
-        for index in range(records.battles[0].num_hanging):
-            cloud = records.clouds[scratch.hanging[index]]
+        for index in range(records.battles[0].num_active_clouds):
+            cloud = records.clouds[scratch.active_clouds[index]]
             by_mech.cloud_sq[index, n] = distance_sq(cloud.pos, records.mechs[n].pos)
     wait(lane)
     for n in range(first(lane), count, stride(lane)):

@@ -155,7 +155,7 @@ class Loops:
         clouds = max(len(roster.launchers) * roster.clouds_each, 1)
         return {
             "lines": np.zeros(roster.num_mechs**2, np.int8),
-            "hanging": np.zeros(clouds, np.int32),
+            "active_clouds": np.zeros(clouds, np.int32),
             "boxes": boxes_scratch(roster.num_mechs),
             **perception_scratch(roster.num_mechs, roster.num_packs, clouds),
             "line": line_scratch(self.game.config.world.longest_side),

@@ -165,9 +165,8 @@ class Checkpoint:
         expect(self.claims["memory"] == memory, f"{CLAIMS}: memory", f"{memory}", self.claims["memory"])
         expected, stored = shell.state_dict(), self.tensors(POLICY)
         # Policies that ship may keep their critics in half the bytes.
-        tensors = {
-            name: values.float() if values.dtype == torch.bfloat16 else values for name, values in stored.items()
-        }
+        halved = {name for name, values in stored.items() if values.dtype == torch.bfloat16}
+        tensors = stored | {name: stored[name].float() for name in halved if name.startswith("critic.")}
         check_tensors(POLICY, tensors, expected)
         policy = self.model.build(PolicySpecs(self.claims["comm_dim"]))
         policy.load_state_dict(tensors)

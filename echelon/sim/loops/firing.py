@@ -31,17 +31,18 @@ def find_clouds(scratch: Any, rules: Any) -> None:
     clouds, battle, count = scratch.records.clouds, scratch.records.battles[0], 0
     if rules.smokes:
         for slot in range(clouds.shape[0]):
-            scratch.hanging[count] = slot
-            count += 1 if clouds[slot].ttl > 0 else 0
-    battle.num_hanging = count
+            if clouds[slot].ttl > 0:
+                scratch.active_clouds[count] = slot
+                count += 1
+    battle.num_active_clouds = count
 
 
 @called
 def is_smoky(one: Any, two: Any, scratch: Any, rules: Any) -> Any:
     """`crosses_smoke` of one pair of mechs."""
     separation_sq = distance_sq(two.pos, one.pos)
-    for index in range(scratch.records.battles[0].num_hanging):
-        cloud = scratch.records.clouds[scratch.hanging[index]]
+    for index in range(scratch.records.battles[0].num_active_clouds):
+        cloud = scratch.records.clouds[scratch.active_clouds[index]]
         a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
         if is_in_smoke(a, b, separation_sq, rules.cloud_vox_sq):
             return True

@@ -65,8 +65,8 @@ TALLY = record(
 ORDER = record(
     floats="throttle:2 thrust turn", longs="focus sort_mode", octets=f"fire:{W}", flags="vent ecm eccm hostile_only"
 )
-BATTLE = record(floats="score:2 control:2", ints="num_hanging", longs="seed tick map_id")
-"""The numbers of a battle that are neither a mech's nor a shot's; `num_hanging` clouds hang."""
+BATTLE = record(floats="score:2 control:2", ints="num_active_clouds", longs="seed tick map_id")
+"""The numbers of a battle that are neither a mech's nor a shot's; `num_active_clouds` clouds hang."""
 IMPACT = record(
     floats="start:3 point:3 direction:3", ints="slot shooter weapon target", flags="ends on_mech on_voxel on_floor"
 )

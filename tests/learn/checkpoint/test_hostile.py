@@ -218,6 +218,19 @@ def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
     assert case == "facts" or not inspect_checkpoint(saved).is_valid
 
 
+def test_only_a_critic_may_have_half_the_bytes(saved):
+    tensors = safetensors.torch.load_file(saved / POLICY)
+    put(saved, safetensors.torch.save(tensors | {"critic.value.weight": tensors["critic.value.weight"].bfloat16()}))
+    assert open_checkpoint(saved).policy().critic.value.weight.dtype == torch.float32
+    put(saved, safetensors.torch.save(tensors | {"network.head.loc.weight": tensors["network.head.loc.weight"].half()}))
+    with pytest.raises(FileError, match=r"network.head.loc.weight: expected torch.float32 .* got torch.float16"):
+        open_checkpoint(saved).policy()
+    actor = tensors["network.head.loc.weight"].bfloat16()
+    put(saved, safetensors.torch.save(tensors | {"network.head.loc.weight": actor}))
+    with pytest.raises(FileError, match=r"network.head.loc.weight: expected torch.float32 .* got torch.bfloat16"):
+        open_checkpoint(saved).policy()
+
+
 def test_what_the_table_starts_from_holds(saved):
     said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
     assert said == "" and inspect_checkpoint(saved).is_valid
