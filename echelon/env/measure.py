@@ -78,11 +78,11 @@ def plays_equally(config: EnvConfig, device: torch.device) -> bool:
 
 def has_same_bits(value: Any, expected: Any) -> bool:
     """Whether the tensors of one are those of another, which may be on another device."""
-    one, other = ({name: octets(leaf) for name, leaf in leaves(values)} for values in (value, expected))
+    one, other = ({name: as_bytes(leaf) for name, leaf in leaves(values)} for values in (value, expected))
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def octets(tensor: Tensor) -> Tensor:
+def as_bytes(tensor: Tensor) -> Tensor:
     """The bytes of a tensor, on a CPU."""
     return tensor.to(CPU).contiguous().view(torch.uint8)
 

@@ -282,7 +282,7 @@ def open_database(path: Path) -> Database:
     # A database opened for writing may be changed by that alone: a journal that was left there is played back.
     database = Database(path, "immutable" if not is_writable and is_closed else "ro")
     try:
-        check_schema(database)
+        check_tables(database)
         check_pages(database)
         if is_writable:
             with closing(database):
@@ -296,7 +296,7 @@ def open_database(path: Path) -> Database:
     return database
 
 
-def check_schema(database: Database) -> None:
+def check_tables(database: Database) -> None:
     """Refuse a database that is none of a league, or has more or other tables, indices, views or triggers."""
     mark, version = value_of(database, "application_id"), value_of(database, "user_version")
     label = f"{database.path}: not the file of a league"

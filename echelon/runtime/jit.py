@@ -39,7 +39,7 @@ def called(function: Any) -> Any:
     return numba.njit(**options)(function) if HAS_LOOPS else function
 
 
-def _prefetch(context: Any, values: Any, octet: Any) -> Any:
+def _prefetch(context: Any, values: Any, offset: Any) -> Any:
     """`prefetch`, as numba makes it of an instruction of LLVM."""
     from llvmlite import ir
 
@@ -57,8 +57,8 @@ def _prefetch(context: Any, values: Any, octet: Any) -> Any:
 
 
 prefetch: Any = numba.extending.intrinsic(_prefetch) if HAS_LOOPS else None
-"""`prefetch(values, octet)` in a loop has a CPU fetch the line of a contiguous array that holds its byte `octet` into a
-cache. Nothing waits for it, and no number changes."""
+"""`prefetch(values, offset)` in a loop has a CPU fetch the line of a contiguous array that holds its byte `offset` into
+a cache. Nothing waits for it, and no number changes."""
 
 
 def whole_vectors(count: int) -> int:

@@ -164,7 +164,7 @@ def play_one(
     following = min(b + 1, len(actions) - 1)
     observe(arrays, ground, field, one_battle(rest, following), scratch, tables, views, streams, lane)
     wait(lane)
-    write(b, records, after, lane)
+    write(b, after, records, lane)
 
 
 @compiled

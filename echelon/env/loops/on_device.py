@@ -43,7 +43,7 @@ one_set, one_by_mech, one_sights, one_ranking = (picking(kind) for kind in (Reco
 
 @called
 def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
-    """The scratch memory of battle b, and what each lane has of its own from a row of all lanes."""
+    """The scratch memory of block b, and what each lane has of its own from a row of all lanes."""
     boxes, line, around = scratch.boxes, scratch.line, scratch.around
     places = boxes.x[b], boxes.y[b], boxes.z[b], boxes.reach_x[b], boxes.reach_y[b], boxes.reach_z[b]
     return Scratch(
@@ -80,8 +80,8 @@ def decision_kernel(
     `scratch [blocks, ...]` of its own."""
     block, lane = cuda.blockIdx.x, cuda.threadIdx.x
     for b in range(block, len(actions), cuda.gridDim.x):  # type: ignore[call-overload]
-        own = scratch_of(block, block * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
-        play_one(b, plays, actions, before, after, rest, maps, tables, views, own, shown, None, lane)
+        of_block = scratch_of(block, block * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
+        play_one(b, plays, actions, before, after, rest, maps, tables, views, of_block, shown, None, lane)
         lanes.wait(lane)
 
 

@@ -263,9 +263,9 @@ def list_others(n: int, scratch: Any, hostile_only: Any, sort_mode: Any, view: A
     for other in range(padded(keys.shape[0])):
         hostile = by_mech.is_red[other] != red
         is_shown = sees[other] & (hostile | (not hostile_only))
-        own = by_mech.lightness[other] if by_weight else by_mech.health[other] if by_health else ZERO
+        of_enemy = by_mech.lightness[other] if by_weight else by_mech.health[other] if by_health else ZERO
         unseen = of_reports if intel[other] else INFINITY
-        keys[other] = (own if hostile else friends) if is_shown else unseen
+        keys[other] = (of_enemy if hostile else friends) if is_shown else unseen
         visual = np.int32(visual + np.int32(is_shown))
     for other in range(scratch.viewers.shape[0]):
         scratch.ranking.listed[count] = other

@@ -165,8 +165,10 @@ class Checkpoint:
         expect(self.claims["memory"] == memory, f"{CLAIMS}: memory", f"{memory}", self.claims["memory"])
         expected, stored = shell.state_dict(), self.tensors(POLICY)
         # Policies that ship may keep their critics in half the bytes.
-        halved = {name for name, values in stored.items() if values.dtype == torch.bfloat16}
-        tensors = stored | {name: stored[name].float() for name in halved if name.startswith("critic.")}
+        tensors = {
+            name: values.float() if name.startswith("critic.") and values.dtype == torch.bfloat16 else values
+            for name, values in stored.items()
+        }
         check_tensors(POLICY, tensors, expected)
         policy = self.model.build(PolicySpecs(self.claims["comm_dim"]))
         policy.load_state_dict(tensors)

@@ -15,9 +15,9 @@ from echelon.sim.loops.upkeep import voxel_below
 def fetch_share(values: Any, k: int, shares: int, lane: Any) -> None:
     """Fetch share k of so many of an array."""
     if lane is None:
-        octets = values.size * values.itemsize
-        for octet in range(k * octets // shares, (k + 1) * octets // shares, 64):
-            prefetch(values, octet)
+        num_bytes = values.size * values.itemsize
+        for offset in range(k * num_bytes // shares, (k + 1) * num_bytes // shares, 64):
+            prefetch(values, offset)
 
 
 @called

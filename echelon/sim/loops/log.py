@@ -53,7 +53,7 @@ def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
 def keep(row: int, flew: int, fired: int, scratch: Any, weapons: Any, log: LogArrays) -> None:
     """Write a substep of a battle that is over down in a row: `flew` impacts, `fired` pulls."""
     records, impacts, pairs, pulls = scratch.records, scratch.impacts, scratch.pairs, scratch.pulls
-    write(row, records, log.states, None)
+    write(row, log.states, records, None)
     for k in range(flew):
         impact, record = impacts[k], log.impacts[row, impacts[k].slot]
         log.flew[row, impact.slot] = True

@@ -114,29 +114,23 @@ def picking(kind: Any) -> Callable[..., Any]:
     return called(names["pick"])
 
 
-read_battles, read_mechs, read_tally, read_paint, read_shots, read_clouds = (copying(part, True) for part in PARTS)
-write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds = (
-    copying(part, False) for part in PARTS
-)
+def moving(reads: bool) -> Callable[..., Any]:
+    """A loop `move(b, fields, records, lane)` that moves all parts of battle b as `copying` does one. `fields`,
+    `records`: as in `Records`."""
+    # Each by a name of its own, which numba takes for a constant.
+    battles, mechs, tally, paint, shots, clouds = (copying(part, reads) for part in PARTS)
+
+    @called
+    def move(b: int, fields: Any, records: Any, lane: Any) -> None:
+        battles(b, fields[0], records.battles, lane)
+        mechs(b, fields[1], records.mechs, lane)
+        tally(b, fields[2], records.tally, lane)
+        paint(b, fields[3], records.paint.reshape(records.paint.size), lane)
+        shots(b, fields[4], records.shots, lane)
+        clouds(b, fields[5], records.clouds, lane)
+
+    return move  # type: ignore[no-any-return]
 
 
-@called
-def read(b: int, fields: Any, records: Any, lane: Any) -> None:
-    """Set the records of a battle to what the fields of battle b are. `fields`, `records`: as in `Records`."""
-    read_battles(b, fields[0], records.battles, lane)
-    read_mechs(b, fields[1], records.mechs, lane)
-    read_tally(b, fields[2], records.tally, lane)
-    read_paint(b, fields[3], records.paint.reshape(records.paint.size), lane)
-    read_shots(b, fields[4], records.shots, lane)
-    read_clouds(b, fields[5], records.clouds, lane)
-
-
-@called
-def write(b: int, records: Any, fields: Any, lane: Any) -> None:
-    """Set the fields of battle b to what its records are."""
-    write_battles(b, fields[0], records.battles, lane)
-    write_mechs(b, fields[1], records.mechs, lane)
-    write_tally(b, fields[2], records.tally, lane)
-    write_paint(b, fields[3], records.paint.reshape(records.paint.size), lane)
-    write_shots(b, fields[4], records.shots, lane)
-    write_clouds(b, fields[5], records.clouds, lane)
+read, write = moving(True), moving(False)
+"""Set the records of a battle to what the fields of battle b are, and its fields to what the records are."""
