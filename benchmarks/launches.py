@@ -69,8 +69,6 @@ TOTALS = {
 """What all of some functions make together."""
 BLOCKS_AT_ONCE = 132 * 8
 """Of the kernel of loops, on an H100 or H200."""
-LAUNCHES_OF_LOOPS = 3
-"""The kernel, and copies of messages and contact slots, which it then changes in place."""
 
 
 @dataclass(frozen=True)
@@ -136,15 +134,13 @@ class Measured(Loops):
         # Not where there are no loops.
         from echelon.env.loops.on_device import OF_LANES
 
-        actions, before, after, rest, *_ = arguments
+        actions, focus_slots, before, after, rest, *_ = arguments
         scratch = self._scratch(before)
         self.of_block = num_bytes(scratch)
         for name, fields in OF_LANES.items():
             of_lane = sum(num_bytes(getattr(getattr(scratch, name), field)) for field in fields)
             self.of_block += of_lane * (lanes.LANES - 1)
-        # Copied first, then read and written.
-        changed = 4 * num_bytes((rest.messages, rest.focus_slots))
-        self.streamed = num_bytes((actions, before, after, streams)) + changed
+        self.streamed = num_bytes((actions, focus_slots, before, after, rest.messages, rest.focus_slots, streams))
         self.columns = num_bytes((rest.solid, rest.opaque, rest.rubble))
         self.ground = self.columns + num_bytes(rest.damage)
 
@@ -156,13 +152,22 @@ def num_bytes(values: Any) -> int:
 
 def loops_count(config: EnvConfig, num_envs: int) -> Count:
     """A decision in loops of an H100 or H200. Maps, which battles share, do not count."""
+    # Not where there are no loops.
+    from echelon.env.loops.on_device import DeviceLoops
+
     env = EchelonEnv(config, PLAYED, device="cpu", seed=1, backend="eager")
+    action = torch.zeros(PLAYED, config.num_mechs, layout.action_width(config.comm_dim))
     measured = Measured(env.game, Blocks(PLAYED, env.device))
-    measured.play(env.state, torch.zeros(PLAYED, config.num_mechs, layout.action_width(config.comm_dim)))
+    measured.play(env.state, action)
+    loops, launches = DeviceLoops(env.game, env.engine.blocks, env.device), Launches()
+    with without_a_driver(), FakeTensorMode() as mode:
+        loops, state, action = Fakes(mode)((loops, env.state, action))
+        with launches:
+            loops.play(state, action)
     scratch = 2 * measured.of_block * BLOCKS_AT_ONCE
     moved = scratch + (measured.streamed + measured.columns) * num_envs / PLAYED
     whole = scratch + (measured.streamed + 2 * measured.ground) * num_envs / PLAYED
-    return Count(LAUNCHES_OF_LOOPS, moved / 1e9, whole / 1e9)
+    return Count(launches.launches.total(), moved / 1e9, whole / 1e9)
 
 
 class NoOpPolicy:

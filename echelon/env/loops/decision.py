@@ -22,7 +22,7 @@ class BattleArrays(NamedTuple):
     """Tensors of a state that no record holds, of all battles or of one; all are written to."""
 
     messages: Any
-    """[B, N, comm_dim]."""
+    """[B, N, comm_dim], written to where a decision is played."""
     focus_slots: Any
     """[B, N, PREFERENCES] int64."""
     solid: Any
@@ -129,6 +129,7 @@ def play_one(
     b: int,
     plays: bool,
     actions: Any,
+    focus_slots: Any,
     before: Any,
     after: Any,
     rest: BattleArrays,
@@ -152,7 +153,7 @@ def play_one(
     ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
     fetch_ground(mechs, hulls, ground, field, rules, lane)
     show_nothing(streams, lane)
-    decode(actions[b], arrays.focus_slots, scratch.orders, tally, hulls, at, rules, lane)
+    decode(actions[b], focus_slots[b], scratch.orders, tally, hulls, at, rules, lane)
     wait(lane)
     if plays:
         decide(b, len(actions), scratch, ground, tables, log, lane)
@@ -172,6 +173,7 @@ def decision_loop(
     plays: bool,
     battles: tuple[int, int],
     actions: Any,
+    focus_slots: Any,
     before: Any,
     after: Any,
     rest: BattleArrays,
@@ -188,6 +190,7 @@ def decision_loop(
         plays: whether anything is played.
         battles: the first of them, and the one after the last.
         actions: `[B, N, D]` float32; what they tell of emissions and of sorting counts though nothing is played.
+        focus_slots: those of the state before.
         before, after: fields of the state, as `packing.Parts`, that are read and written.
         rest: the rest of the state.
         maps: M maps.
@@ -197,4 +200,4 @@ def decision_loop(
         log: what happens in each substep is written down there, if it has room.
     """
     for b in range(battles[0], battles[1]):
-        play_one(b, plays, actions, before, after, rest, maps, tables, views, scratch, shown, log, None)
+        play_one(b, plays, actions, focus_slots, before, after, rest, maps, tables, views, scratch, shown, log, None)

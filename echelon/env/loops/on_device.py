@@ -67,6 +67,7 @@ def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
 def decision_kernel(
     plays: int,
     actions: Any,
+    focus_slots: Any,
     before: Any,
     after: Any,
     rest: Any,
@@ -81,7 +82,7 @@ def decision_kernel(
     block, lane = cuda.blockIdx.x, cuda.threadIdx.x
     for b in range(block, len(actions), cuda.gridDim.x):  # type: ignore[call-overload]
         of_block = scratch_of(block, block * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
-        play_one(b, plays, actions, before, after, rest, maps, tables, views, of_block, shown, None, lane)
+        play_one(b, plays, actions, focus_slots, before, after, rest, maps, tables, views, of_block, shown, None, lane)
         lanes.wait(lane)
 
 
@@ -117,14 +118,14 @@ class DeviceLoops(Loops):
         return None
 
     def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
-        actions, before, after, ground, maps, *_ = arguments
-        read = [actions, *itertools.chain(*before), *maps]
+        actions, focus_slots, before, after, ground, maps, *_ = arguments
+        read = [actions, focus_slots, *itertools.chain(*before), *maps]
         run_loops(self.number, plays, read, [*itertools.chain(*after), *ground, *streams])
 
     def launch(self, plays: bool, read: list[Tensor], written: list[Tensor]) -> None:
         """Run the kernel on the tensors of `run_loops`."""
         reads, writes = iter(read), iter(written)
-        actions = next(reads)
+        actions, focus_slots = next(reads), next(reads)
         before, after = (
             tuple(tuple(itertools.islice(tensors, len(FIELDS[part]))) for part in PARTS) for tensors in (reads, writes)
         )
@@ -132,7 +133,8 @@ class DeviceLoops(Loops):
         blocks = min(len(actions), BLOCKS * processors(self.device))
         if blocks not in self.scratch:
             self.scratch[blocks] = self._scratches(blocks, before)
-        arguments = actions, before, after, ground, maps, self.tables, self.views, self.scratch[blocks], streams
+        constants = self.tables, self.views, self.scratch[blocks]
+        arguments = actions, focus_slots, before, after, ground, maps, *constants, streams
         launch(decision_kernel, blocks, lanes.LANES, self.device, int(plays), *arguments)
 
     def _scratches(self, blocks: int, before: Parts) -> Scratch:
@@ -172,7 +174,7 @@ def run_loops(number: int, plays: bool, read: list[Tensor], written: list[Tensor
     Args:
         number: of the `DeviceLoops`.
         plays: as in `decision_loop`.
-        read: actions, the fields of the state before, and those of maps.
+        read: actions, contact slots and the fields of the state before, and those of maps.
         written: the fields of the state behind, `BattleArrays` and `Streams`.
     """
     INSTANCES[number].launch(plays, read, written)

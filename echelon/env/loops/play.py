@@ -73,21 +73,22 @@ class Loops:
     def _run(
         self, state: State, actions: Any, maps: Maps, spans: list[slice], log: Any, plays: bool
     ) -> tuple[State, Observation]:
-        before = fields_of(state)
+        def empty_like(name: str, values: Any) -> Any:
+            return self.empty(name, tuple(values.shape), values.dtype)
+
+        before, messages, focus_slots = fields_of(state), array(state.messages), array(state.focus_slots)
         after = tuple(
-            tuple(self.empty(f"{kind}.{i}", tuple(values.shape), values.dtype) for i, values in enumerate(arrays))
+            tuple(empty_like(f"{kind}.{i}", values) for i, values in enumerate(arrays))
             for kind, arrays in zip(PARTS, before, strict=True)
         )
-        streams, updated = self._streams(*state.messages.shape), {}
-        for name in ("messages", "focus_slots"):
-            values = array(getattr(state, name))
-            updated[name] = self.empty(name, tuple(values.shape), values.dtype)
-            updated[name][...] = values
+        streams, updated = self._streams(*messages.shape), {"focus_slots": empty_like("focus_slots", focus_slots)}
+        # Nobody says anything while nothing is played.
+        updated["messages"] = empty_like("messages", messages) if plays else messages
         # Written to, so never a copy.
         ground = {name: shared(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
         rest = BattleArrays(**updated, **ground)
-        arguments = actions, before, after, rest, fields, self.tables, self.views
+        arguments = actions, focus_slots, before, after, rest, fields, self.tables, self.views
         self._loop(plays, arguments, streams, spans, log)
         tensors = {name: tensor(values) for name, values in streams._asdict().items()}
         side = layout.LOCAL_MAP_CELLS
@@ -97,7 +98,7 @@ class Loops:
 
     def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
         """`decision_loop` of the battles of some spans, under its `arguments` from `actions` to `views`."""
-        actions, before, *_ = arguments
+        actions, _, before, *_ = arguments
 
         def run(span: slice) -> None:
             ends = span.start, min(span.stop, len(actions))
