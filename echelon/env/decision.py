@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon.env import outcome, reward
 from echelon.env.objectives import goals, zone
 from echelon.env.observation.build import Observation, observe
-from echelon.env.outcome import Ending, Winner
+from echelon.env.outcome import Ending
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm
 from echelon.rules.actions import Orders
 from echelon.sim.model import SimModel
@@ -73,10 +73,9 @@ def verdict(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """`Played.flags` and `Played.outcome` of battles that were judged."""
     done = ending.done[:, None]
-    winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
     decisions = after.tick[:, None] // game.rules.decision_repeat
     result = {
-        "winner": winner,
+        "winner": ending.winner[:, None],
         "reason": ending.reason[:, None],
         "score": after.score * done,
         "decisions": decisions * done,

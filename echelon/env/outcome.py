@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Catalog, Hull
-from echelon.runtime import exact
 from echelon.sim.model import SimModel
-from echelon.state import State
+from echelon.state import State, Tally
 
 SCORE_TIE_S = 1e-3
 """Scores closer than this are equal when time is up."""
@@ -36,8 +35,10 @@ class Reason(IntEnum):
     OBJECTIVE = 4
 
 
-OWN = ("damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "vent_s", "zone_s", "bad_actions")
-"""Fields of `Tally` that count for one's own team."""
+FOUGHT = ("damage", "kills", "team_kills", "assists", "intercepts")
+FARED = ("shutdowns", "vent_s", "zone_s", "bad_actions")
+OWN = (*FOUGHT, *FARED)
+"""Fields of `Tally` that count for one's own team: what its mechs did to others, and what they did beside."""
 OF_THE_TEAM = ("deaths", "knockdowns", "leggings", "paints")
 """What else a team's statistics count, in their order."""
 BY_WEAPON = ("shots", "hits", "damage", "kills")
@@ -80,48 +81,43 @@ class Ending:
         return self.terminated | self.truncated
 
 
-def favour(per_team: Tensor, tie: float = 0.0) -> Tensor:
-    """`[B]` int8 `Winner`: the side whose value in `[B, 2]` is higher by more than `tie`."""
-    lead = per_team[:, 0] - per_team[:, 1]
-    winner = torch.where(lead > tie, int(Winner.BLUE), int(Winner.DRAW))
-    return torch.where(lead < -tie, int(Winner.RED), winner).to(torch.int8)
-
-
 def judge(state: State, game: SimModel) -> Ending:
     """Elimination, then the score, then the clock."""
     rules = game.rules
-    living = game.roster.by_team(state.mechs.alive.float())
+    living = game.roster.by_team(state.mechs.alive)
     eliminated = (living == 0).any(1)
     scored = (state.score >= rules.zone_score_to_win_s).any(1) & ~eliminated
     max_ticks = rules.max_decisions * rules.decision_repeat
     time_up = (state.tick >= max_ticks) & ~eliminated & ~scored
+    terminated = eliminated | scored
 
-    by_score = favour(state.score)
-    late_score = favour(state.score, SCORE_TIE_S)
-    by_hp = favour(game.roster.by_team(state.mechs.hp))
-    on_time = torch.where(late_score == int(Winner.DRAW), by_hp, late_score)
+    # By how much blue is ahead in what decides.
+    in_living, in_score, in_hp = (lead(each) for each in (living, state.score, game.roster.by_team(state.mechs.hp)))
+    ahead = torch.where(time_up & (in_score.abs() <= SCORE_TIE_S), in_hp, in_score)
+    ahead = torch.where(eliminated, in_living, ahead)
+    winner = (ahead > 0) * int(Winner.BLUE) + (ahead < 0) * int(Winner.RED)
 
     leads = state.score >= state.score.flip(1)
     by_zone = (leads & (game.maps.control_rate[state.map_id] > 0)).any(1)
     why_scored = torch.where(by_zone, int(Reason.ZONE), int(Reason.OBJECTIVE))
-
-    def verdict(elimination: Tensor | int, score: Tensor, time: Tensor | int, running: int) -> Tensor:
-        value = torch.where(time_up, time, torch.full_like(by_score, running))
-        value = torch.where(scored, score, value)
-        return torch.where(eliminated, elimination, value).to(torch.int8)
-
-    ends_by_clock = time_up if rules.time_up_terminates else torch.zeros_like(time_up)
+    # At most one of the three is true.
+    reason = eliminated * int(Reason.ELIMINATION) + scored * why_scored + time_up * int(Reason.TIME_UP)
     return Ending(
-        terminated=eliminated | scored | ends_by_clock,
-        truncated=time_up & ~ends_by_clock,
-        winner=verdict(favour(living), by_score, on_time, int(Winner.RUNNING)),
-        reason=verdict(int(Reason.ELIMINATION), why_scored, int(Reason.TIME_UP), int(Reason.RUNNING)),
+        terminated=terminated | time_up if rules.time_up_terminates else terminated,
+        truncated=torch.zeros_like(time_up) if rules.time_up_terminates else time_up,
+        winner=torch.where(terminated | time_up, winner, int(Winner.RUNNING)).to(torch.int8),
+        reason=reason.to(torch.int8),
     )
+
+
+def lead(per_team: Tensor) -> Tensor:
+    """`[B]` what blue has more than red of values `[B, 2]`."""
+    return per_team[:, 0] - per_team[:, 1]
 
 
 def note_events(before: State, after: State, game: SimModel) -> State:
     """Remember when a team last did damage or scored, but for what the clock alone gives."""
-    damaged = (after.tally.damage != before.tally.damage).any(1)
+    damaged = (game.roster.by_team(after.tally.damage != before.tally.damage) > 0).any(1)
     by_deed = game.maps.clock_rate[after.map_id] == 0
     scored = ((after.score != before.score) & by_deed).any(1)
     return after.replace(last_event=torch.where(damaged | scored, after.tick, before.last_event))
@@ -132,22 +128,25 @@ def idle_s(state: State, game: SimModel) -> Tensor:
     return (state.tick - state.last_event).float() * game.rules.dt_s
 
 
-def statistics(state: State, game: SimModel) -> Tensor:
-    """`[B, 2, K]` `stat_names`: what each team did since its battle began."""
-    tally, roster = state.tally, game.roster
-    died = (~state.mechs.alive & (game.maps.spawn_hp[state.map_id] > 0)).float()
-    by_mech = torch.stack([*(getattr(tally, name) for name in BY_HULL), died], -1)  # [B, N, 6]
-    by_hull = by_mech[..., None] * roster.hull_one_hot[:, None]  # [B, N, 6, hulls]
-    own = torch.stack([*(getattr(tally, name) for name in OWN), died], -1)
-    # Only enemies shake a mech's stability or hit its legs, so what one team suffered the other one did.
-    suffered = torch.stack((tally.falls, tally.legs_lost), -1)
-    per_mech = (own, tally.shots, tally.hits, by_hull.flatten(2), suffered, tally.taken, tally.killed_by)
+def statistics(state: State, game: SimModel, rows: slice | Tensor = slice(None)) -> Tensor:
+    """`[B, 2, K]` `stat_names`: what each team did since its battle began; of the battles `rows`, by default of all."""
+    roster, spawn_hp = game.roster, game.maps.spawn_hp[state.map_id[rows]]
+    tally = {name: getattr(state.tally, name)[rows] for name in Tally.__dataclass_fields__}
+    tally["deaths"] = ((state.mechs.hp[rows] <= 0) & (spawn_hp > 0)).float()
+
+    def columns(*names: str) -> Tensor:
+        return torch.stack([tally[name] for name in names], -1)
+
+    by_hull = columns(*BY_HULL, "deaths")[..., None] * roster.hull_one_hot[:, None]  # [B, N, 6, hulls]
+    by_mech = columns(*FOUGHT), columns(*FARED, "deaths"), columns("falls", "legs_lost"), by_hull.flatten(2)
     # One sum of all, which a GPU works out in few launches.
-    sums = roster.by_team(torch.cat(per_mech, -1)).split([each.shape[-1] for each in per_mech], -1)
-    team_sums, shots, hits, of_hulls = sums[:4]
-    inflicted, damage, kills = (each.flip(1) for each in sums[4:])
-    paints = exact.sum(torch.where(roster.paints, hits, 0.0), -1, keepdim=True)
-    return torch.cat((team_sums, inflicted, paints, shots, hits, damage, kills, of_hulls), -1)
+    sums = roster.by_team(torch.cat((*by_mech, *(tally[name] for name in ("taken", "killed_by", "shots", "hits"))), -1))
+    weapons = len(roster.weapons)
+    sizes = [len(OWN) + 1, 2, by_mech[-1].shape[-1], 2 * weapons, 2 * weapons]
+    own, suffered, of_hulls, by_enemies, by_weapon = sums.split(sizes, -1)
+    paints = sum((sums[..., painter - weapons] for painter in roster.painters), torch.zeros_like(sums[..., 0]))
+    # Only enemies shake a mech's stability or hit its legs, so what one team suffered the other one did.
+    return torch.cat((own, suffered.flip(1), paints[..., None], by_weapon, by_enemies.flip(1), of_hulls), -1)
 
 
 def final_statistics(state: State, done: Tensor, game: SimModel) -> Tensor:

@@ -65,25 +65,23 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     Returns:
         `[B, N]` by name of `TERMS`, a field of `RewardConfig` each.
     """
-    cfg, roster = game.config.reward, game.roster
+    cfg, roster, was, now = game.config.reward, game.roster, before.tally, after.tally
     alive = after.mechs.alive
     # Judged as the decision began: the fight that empties the zone was still a contest.
     contested = (before.control > 0).all(1, keepdim=True) & is_inside(before, game)
     offence = either(contested, cfg.contested_offence, 1.0)
     died = before.mechs.alive & ~alive
 
-    side = torch.where(roster.is_red, int(Winner.RED), int(Winner.BLUE))
-    won = ending.winner[:, None] == side
-    lost = (ending.winner[:, None] > 0) & ~won
-    is_terminated = ending.terminated[:, None]
+    lead = (ending.winner == int(Winner.BLUE)).float() - (ending.winner == int(Winner.RED)).float()
+    won_or_lost = (ending.terminated * lead)[:, None] * torch.where(roster.is_red, -1.0, 1.0)
     return {
         "approach": alive * (path_length(before, game) - cfg.gamma * path_length(after, game)),
-        "zone": is_inside(after, game) * roster.of_own_team(after.control),
-        "damage": offence * (after.tally.damage - before.tally.damage),
-        "kill": offence * (after.tally.kills - before.tally.kills),
-        "assist": offence * (after.tally.assists - before.tally.assists),
+        "zone": (now.zone_s > was.zone_s) * roster.of_own_team(after.control),
+        "damage": offence * (now.damage - was.damage),
+        "kill": offence * (now.kills - was.kills),
+        "assist": offence * (now.assists - was.assists),
         "death": died * either(contested, cfg.contested_death, 1.0),
-        "terminal": is_terminated * (won.float() - lost.float()),
+        "terminal": won_or_lost,
     }
 
 
@@ -118,6 +116,8 @@ def weighted(
 
     Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`.
     """
-    individual = torch.stack([weight * named[name] for name, weight in term_weights(cfg, extra).items()], -1)
-    team = game.roster.of_own_team(game.roster.team_mean(individual))
-    return cfg.team_mix_alpha * individual + (1 - cfg.team_mix_alpha) * team
+    paid = torch.stack([weight * named[name] for name, weight in term_weights(cfg, extra).items()])
+    # In two steps, which takes a CPU half as long as to stack them so.
+    individual = paid.permute(1, 2, 0).contiguous()
+    team = (1 - cfg.team_mix_alpha) * game.roster.team_mean(individual)
+    return cfg.team_mix_alpha * individual + game.roster.of_own_team(team)

@@ -93,6 +93,8 @@ class Roster:
     """[N] bool."""
     hostile: Tensor
     """[N, N] bool."""
+    team_size: Tensor
+    """[2]."""
     pack: Tensor
     """[N] int64: packs are numbered through both teams, blue's first."""
     pack_slot: Tensor
@@ -148,8 +150,6 @@ class Roster:
     """The other weapons, in the order of the shot slots: those that an AMS destroys or that splash come first."""
     painters: tuple[int, ...]
     """Beams that paint."""
-    paints: Tensor
-    """[W] bool, by weapon: one of `painters`."""
     splashing: slice
     """Where `bursts` stand among the shot slots."""
     interceptable: slice
@@ -192,21 +192,25 @@ class Roster:
         """Where each team sits on the mech axis."""
         return {"blue": slice(0, self.num_blue), "red": slice(self.num_blue, self.num_mechs)}
 
+    @property
+    def team_sizes(self) -> list[int]:
+        return [self.num_blue, self.num_mechs - self.num_blue]
+
     def by_team(self, per_mech: Tensor) -> Tensor:
         """Sum `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
-        return torch.stack([exact.sum(per_mech[:, span], 1) for span in self.teams.values()], 1)
+        return exact.sum_parts(per_mech, 1, self.team_sizes)
 
     def team_mean(self, per_mech: Tensor) -> Tensor:
         """Mean of `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
-        return torch.stack([exact.mean(per_mech[:, span], 1) for span in self.teams.values()], 1)
+        return self.by_team(per_mech) / self.team_size.view(-1, *[1] * (per_mech.dim() - 2))
 
     def of_own_team(self, per_team: Tensor) -> Tensor:
         """`[B, 2, ...]` seen by every mech as its own team's: `[B, N, ...]`."""
-        return per_team[:, self.is_red.long()]
+        return per_team.index_select(1, self.is_red.long())
 
     def of_enemy_team(self, per_team: Tensor) -> Tensor:
         """`[B, 2, ...]` seen by every mech as the other team's: `[B, N, ...]`."""
-        return per_team[:, (~self.is_red).long()]
+        return per_team.index_select(1, (~self.is_red).long())
 
 
 @dataclass(frozen=True)
@@ -284,6 +288,7 @@ def team_tables(
     return {
         "is_red": red,
         "hostile": hostile,
+        "team_size": floats([count - sum(formation.is_red), sum(formation.is_red)], device),
         "pack": pack,
         "order_net": issues & ((pack[:, None] == pack) | (to_team & ~hostile)),
         "pack_slot": integers([padded(mates, len(PACK), count) for mates in formation.packmates], device),

@@ -54,7 +54,6 @@ def weapon_tables(hulls: tuple[str, ...], hostile: Tensor, config: EnvConfig, de
         "launching": launching,
         "launchers": integers([n for _, n in shots[launching]], device),
         "clouds_each": max(clouds_hanging(spec, config.catalog, config.rules) for spec in specs),
-        "paints": flags([spec.effect == "paint" for spec in specs], device),
         "leaves_cloud": flags([spec.effect == "cloud" for spec in specs], device),
         "homing": flags([spec.guidance == "homing" for spec in rows], device),
         "ballistic": flags([spec.guidance == "ballistic" for spec in rows], device),

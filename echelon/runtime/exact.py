@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -255,6 +256,13 @@ def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
         total = _sum_in_loops(values, dim)
         return total.unsqueeze(dim) if keepdim else total
     return ((values.double() + TO_GRID) - TO_GRID).sum(dim, keepdim).float()
+
+
+def sum_parts(values: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """`sum` of each of some consecutive parts of `dim`, which becomes as long as there are parts."""
+    if len(set(sizes)) == 1:
+        return sum(values.unflatten(dim, (len(sizes), sizes[0])), dim + 1 if dim >= 0 else dim)
+    return torch.stack([sum(part, dim) for part in values.split(sizes, dim)], dim)
 
 
 def divide(values: Tensor, number: float | Tensor) -> Tensor:

@@ -26,7 +26,8 @@ def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """
     size_y, size_x = field.shape[1:3]
     cell = y.clamp(0, size_y - 1) * size_x + x.clamp(0, size_x - 1)
-    return field.flatten(0, 2)[(map_id * (size_y * size_x)).view(-1, *[1] * (x.dim() - 1)) + cell]
+    cell = (map_id * (size_y * size_x)).view(-1, *[1] * (x.dim() - 1)) + cell
+    return field.flatten(0, 2).index_select(0, cell.flatten()).view(*cell.shape, *field.shape[3:])
 
 
 def columns_at(columns: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -75,6 +75,7 @@ def test_the_dead_approach_nothing():
 def test_zone_pays_the_tick_of_the_team_to_those_inside():
     s, before = field()
     s.place(0, 20, 20).place(2, 24, 20)
+    s.state = zone.score(s.state, s.game)
     s.state.control[:] = torch.tensor([[0.6, 0.25]])
     assert terms(s, before)["zone"] == pytest.approx([0.6, 0, 0.25, 0])
 

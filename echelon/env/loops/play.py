@@ -168,7 +168,7 @@ class Loops:
         result = torch.zeros((done.shape[0], 2, len(stat_names(game.catalog))), dtype=torch.float32, device="cpu")
         rows = rows_where(done)
         if len(rows):
-            result[rows] = statistics(state[rows], game)
+            result[rows] = statistics(state, game, rows)
         return result
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime import exact
-from echelon.runtime.geometry import length
+from echelon.runtime.geometry import dot, length
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import at_cells
 from echelon.state import State
@@ -19,19 +19,22 @@ def zones(state: State, game: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Te
     return (maps.zone_center[map_id], maps.zone_radius[map_id]), second
 
 
-def is_within(state: State, center: Tensor, radius: Tensor, game: SimModel) -> Tensor:
-    """`[B, N]` bool: alive, within a circle of each battle, and not holding it from the air."""
-    mechs = state.mechs
-    distance = length(mechs.pos[..., :2] - center[:, None])
-    underside = mechs.pos[..., 2] - game.roster.half_size[:, 2]
-    within = distance < radius[:, None]
-    return mechs.alive & within & (underside < game.rules.zone_ceiling_vox)
+def in_each(state: State, game: SimModel) -> list[Tensor]:
+    """`[B, N]` bool for each zone: alive, within its circle, and not holding it from the air."""
+    x, y, z = state.mechs.pos.unbind(-1)
+    may_hold = state.mechs.alive & (z - game.roster.half_size[:, 2] < game.rules.zone_ceiling_vox)
+
+    def is_within(center: Tensor, radius: Tensor) -> Tensor:
+        offset = x - center[:, :1], y - center[:, 1:]
+        return exact.sqrt(dot(offset, offset)) < radius[:, None]
+
+    return [may_hold & is_within(*zone) for zone in zones(state, game)]
 
 
 def is_inside(state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: in a zone."""
-    first, second = zones(state, game)
-    return is_within(state, *first, game) | is_within(state, *second, game)
+    in_first, in_second = in_each(state, game)
+    return in_first | in_second
 
 
 def nearer(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
@@ -46,8 +49,9 @@ def nearer(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
 
 def path_length(state: State, game: SimModel) -> Tensor:
     """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
-    cell = state.mechs.pos.floor().long()
-    vox = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1])
+    # Rounded down, but for what lies outside anyway.
+    x, y, _ = state.mechs.pos.unbind(-1)
+    vox = at_cells(game.maps.path_length, state.map_id, x.long(), y.long())
     return exact.divide(vox, game.config.world.longest_side)
 
 
@@ -65,10 +69,10 @@ def control(inside: Tensor, game: SimModel) -> Tensor:
 def score(state: State, game: SimModel) -> State:
     """Add one decision of control to each team's score: of two zones each counts half. Where control is worth nothing
     nobody has it."""
-    first, second = zones(state, game)
-    in_first, in_second = is_within(state, *first, game), is_within(state, *second, game)
+    in_first, in_second = in_each(state, game)
     inside, tick = in_first | in_second, control(in_first, game)
-    tick = torch.where(second[1][:, None] > 0, (tick + control(in_second, game)) * 0.5, tick)
+    second_radius = game.maps.second_radius[state.map_id]
+    tick = torch.where(second_radius[:, None] > 0, (tick + control(in_second, game)) * 0.5, tick)
     rate, seconds = game.maps.control_rate[state.map_id], game.rules.decision_s
     tick = torch.where((rate > 0).any(1, keepdim=True), tick, 0.0)
     return state.replace(
