@@ -342,22 +342,22 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def _tell(self, played: Played, tensordict: TensorDictBase) -> TensorDict:
         """A decision as TorchRL has it, memories passed on."""
-        state, rewards = played.state, played.paid
+        state, paid, rewards = played.state, played.paid, exact.sum(played.paid, -1, keepdim=True)
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             mask = state.mechs.alive[:, span]
             obs = {name: played.streams[name][:, span] for name in (*STREAMS, ORDER_STREAM) if name in played.streams}
             observation = TensorDict(obs, mask.shape, device=self.device)
             team = TensorDict({"observation": observation, "mask": mask}, mask.shape, device=self.device)
-            team.set("reward", exact.sum(rewards[:, span], -1, keepdim=True))
+            team.set("reward", rewards[:, span])
             if self.info:
-                team.set("reward_terms", rewards[:, span])
+                team.set("reward_terms", paid[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):
                 next_memory = tensordict.get(("next", *leaf), None)
                 out.set(leaf, self._remembered(tensordict, leaf) if next_memory is None else next_memory)
         if self.command_map:
-            out.update(commander_groups(self.engine.command_view(state, self.game), exact.sum(rewards, -1), self.game))
+            out.update(commander_groups(self.engine.command_view(state, self.game), rewards.squeeze(-1), self.game))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         if self.info:

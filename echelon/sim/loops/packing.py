@@ -46,11 +46,11 @@ class Records(NamedTuple):
 
 def fields_of(state: State) -> Parts:
     """The fields of a state that records hold, as arrays."""
-    mechs, tally, shots, clouds = (
-        [getattr(getattr(state, part), name) for name in FIELDS[part]] for part in ("mechs", "tally", "shots", "clouds")
-    )
+    # Asked for one by one, each would take a microsecond.
+    leaves = {part: dict(getattr(state, part).items()) for part in ("mechs", "tally", "shots", "clouds")}
+    mechs, tally, shots, clouds = ([leaves[part][name] for name in FIELDS[part]] for part in leaves)
     battles = [getattr(state, name).unsqueeze(1) for name in FIELDS["battles"]]
-    paint = [state.mechs.paint.flatten(1), state.mechs.painter.flatten(1)]
+    paint = [leaves["mechs"][name].flatten(1) for name in ("paint", "painter")]
     return tuple(tuple(array(values) for values in part) for part in (battles, mechs, tally, paint, shots, clouds))
 
 
