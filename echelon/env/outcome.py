@@ -87,18 +87,18 @@ def judge(state: State, game: SimModel) -> Ending:
     living = game.roster.by_team(state.mechs.alive)
     eliminated = (living == 0).any(1)
     scored = (state.score >= rules.zone_score_to_win_s).any(1) & ~eliminated
-    max_ticks = rules.max_decisions * rules.decision_repeat
-    time_up = (state.tick >= max_ticks) & ~eliminated & ~scored
     terminated = eliminated | scored
+    time_up = (state.tick >= rules.max_decisions * rules.decision_repeat) & ~terminated
 
     # By how much blue is ahead in what decides.
-    in_living, in_score, in_hp = (lead(each) for each in (living, state.score, game.roster.by_team(state.mechs.hp)))
+    per_team = living, state.score, game.roster.by_team(state.mechs.hp)
+    in_living, in_score, in_hp = (blue - red for blue, red in (each.unbind(1) for each in per_team))
     ahead = torch.where(time_up & (in_score.abs() <= SCORE_TIE_S), in_hp, in_score)
     ahead = torch.where(eliminated, in_living, ahead)
     winner = (ahead > 0) * int(Winner.BLUE) + (ahead < 0) * int(Winner.RED)
 
-    leads = state.score >= state.score.flip(1)
-    by_zone = (leads & (game.maps.control_rate[state.map_id] > 0)).any(1)
+    is_first = state.score >= state.score.flip(1)
+    by_zone = (is_first & (game.maps.control_rate[state.map_id] > 0)).any(1)
     why_scored = torch.where(by_zone, int(Reason.ZONE), int(Reason.OBJECTIVE))
     # At most one of the three is true.
     reason = eliminated * int(Reason.ELIMINATION) + scored * why_scored + time_up * int(Reason.TIME_UP)
@@ -108,11 +108,6 @@ def judge(state: State, game: SimModel) -> Ending:
         winner=torch.where(terminated | time_up, winner, int(Winner.RUNNING)).to(torch.int8),
         reason=reason.to(torch.int8),
     )
-
-
-def lead(per_team: Tensor) -> Tensor:
-    """`[B]` what blue has more than red of values `[B, 2]`."""
-    return per_team[:, 0] - per_team[:, 1]
 
 
 def note_events(before: State, after: State, game: SimModel) -> State:

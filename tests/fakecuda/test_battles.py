@@ -24,6 +24,7 @@ from echelon.learn.models.registry import PolicySpecs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime import cuda_graphs
+from echelon.runtime.device_loops import has_device_loops
 from fakecuda.fakes import CUDA, Fakes, left_on_the_host
 from fakecuda.watch import Watch
 
@@ -151,13 +152,30 @@ def test_what_is_counted_is_what_kernels_move():
     assert all(found.endswith(" right") for found in told.values()), done.stdout
 
 
-def test_a_restart_moves_little_where_no_battle_is_done():
-    """By the code that Inductor writes for it."""
+@pytest.fixture(scope="module")
+def counted():
+    """What `benchmarks/launches.py` counts of functions, by name: by the code that Inductor writes for them."""
     root = Path(__file__).parents[2]
-    command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", "restart"]
+    names = ["judge", "restart", *(["loops"] if has_device_loops() else [])]
+    command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", *names]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["num_envs"] == 16384 and told["preset"] == "standard"
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(line["num_envs"] == 16384 and line["preset"] == "standard" for line in lines)
+    return {line["function"]: line for line in lines}
+
+
+def test_a_restart_moves_little_where_no_battle_is_done(counted):
+    told = counted["restart"]
     assert 2 * 0.335 < told["GB"] < 1.2, "at least all memories of both teams once in and out"
     assert told["kernels"] <= 5
+
+
+def test_judging_and_rewards_are_few_launches(counted):
+    assert 0 < counted["judge"]["kernels"] <= 7
+
+
+@pytest.mark.skipif(not has_device_loops(), reason="numba-cuda is not here: the extra gpu")
+def test_an_environment_in_loops_is_few_launches(counted):
+    assert counted["loops"]["kernels"] == 1, "nothing is copied beside the kernel"
+    assert counted["environment in loops"]["kernels"] <= 12

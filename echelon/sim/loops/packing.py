@@ -50,7 +50,7 @@ def fields_of(state: State) -> Parts:
     leaves = {part: dict(getattr(state, part).items()) for part in ("mechs", "tally", "shots", "clouds")}
     mechs, tally, shots, clouds = ([leaves[part][name] for name in FIELDS[part]] for part in leaves)
     battles = [getattr(state, name).unsqueeze(1) for name in FIELDS["battles"]]
-    paint = [leaves["mechs"][name].flatten(1) for name in ("paint", "painter")]
+    paint = [state.mechs.paint.flatten(1), state.mechs.painter.flatten(1)]
     return tuple(tuple(array(values) for values in part) for part in (battles, mechs, tally, paint, shots, clouds))
 
 
