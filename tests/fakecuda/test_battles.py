@@ -23,8 +23,7 @@ from echelon.learn.models.lstm import LSTMUnroll
 from echelon.learn.models.registry import PolicySpecs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
-from echelon.runtime import cuda_graphs
-from echelon.runtime.device_loops import has_device_loops
+from echelon.runtime import cuda_graphs, jit
 from fakecuda.fakes import CUDA, Fakes, left_on_the_host
 from fakecuda.watch import Watch
 
@@ -156,7 +155,7 @@ def test_what_is_counted_is_what_kernels_move():
 def counted():
     """What `benchmarks/launches.py` counts of functions, by name: by the code that Inductor writes for them."""
     root = Path(__file__).parents[2]
-    names = ["judge", "restart", *(["loops"] if has_device_loops() else [])]
+    names = ["judge", "restart", *(["loops"] if jit.HAS_LOOPS else [])]
     command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", *names]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
@@ -175,7 +174,7 @@ def test_judging_and_rewards_are_few_launches(counted):
     assert 0 < counted["judge"]["kernels"] <= 7
 
 
-@pytest.mark.skipif(not has_device_loops(), reason="numba-cuda is not here: the extra gpu")
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_an_environment_in_loops_is_few_launches(counted):
     assert counted["loops"]["kernels"] == 1, "nothing is copied beside the kernel"
     assert counted["environment in loops"]["kernels"] <= 12
