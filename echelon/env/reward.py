@@ -73,7 +73,6 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     died = before.mechs.alive & ~alive
 
     lead = (ending.winner == int(Winner.BLUE)).float() - (ending.winner == int(Winner.RED)).float()
-    won_or_lost = (ending.terminated * lead)[:, None] * torch.where(roster.is_red, -1.0, 1.0)
     return {
         "approach": alive * (path_length(before, game) - cfg.gamma * path_length(after, game)),
         "zone": (now.zone_s > was.zone_s) * roster.of_own_team(after.control),
@@ -81,7 +80,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
         "kill": offence * (now.kills - was.kills),
         "assist": offence * (now.assists - was.assists),
         "death": died * either(contested, cfg.contested_death, 1.0),
-        "terminal": won_or_lost,
+        "terminal": (ending.terminated * lead)[:, None] * torch.where(roster.is_red, -1.0, 1.0),
     }
 
 

@@ -192,13 +192,9 @@ class Roster:
         """Where each team sits on the mech axis."""
         return {"blue": slice(0, self.num_blue), "red": slice(self.num_blue, self.num_mechs)}
 
-    @property
-    def team_sizes(self) -> list[int]:
-        return [self.num_blue, self.num_mechs - self.num_blue]
-
     def by_team(self, per_mech: Tensor) -> Tensor:
         """Sum `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
-        return exact.sum_parts(per_mech, 1, self.team_sizes)
+        return exact.sum_parts(per_mech, 1, [self.num_blue, self.num_mechs - self.num_blue])
 
     def team_mean(self, per_mech: Tensor) -> Tensor:
         """Mean of `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""

@@ -22,6 +22,8 @@ FORMS = {
     "log1p": lambda x: exact.log1p(x.abs()),
     "sum of rows": lambda x: exact.sum(x.view(-1, 50, 8), 1),
     "sum of items": lambda x: exact.sum(x.view(-1, 25), -1, keepdim=True),
+    "sum of parts": lambda x: exact.sum_parts(x.view(-1, 50, 8), 1, [20, 30]),
+    "sum of equal parts": lambda x: exact.sum_parts(x.view(-1, 50), -1, [25, 25]),
     "mean": lambda x: exact.mean(x.view(40, -1), 0),
     "divide": lambda x: exact.divide(x, 0.05),
 }

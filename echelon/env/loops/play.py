@@ -208,7 +208,3 @@ class Recycled:
         fresh = np.empty(shape, dtype)
         self._kept[name] = [fresh, *arrays[: KEPT - 1]]
         return fresh
-
-    def empty_like(self, name: str, values: np.ndarray) -> np.ndarray:
-        """The same of the shape and type of others."""
-        return self.empty(name, values.shape, values.dtype)

@@ -71,8 +71,7 @@ def score(state: State, game: SimModel) -> State:
     nobody has it."""
     in_first, in_second = in_each(state, game)
     inside, tick = in_first | in_second, control(in_first, game)
-    second_radius = game.maps.second_radius[state.map_id]
-    tick = torch.where(second_radius[:, None] > 0, (tick + control(in_second, game)) * 0.5, tick)
+    tick = torch.where(game.maps.second_radius[state.map_id, None] > 0, (tick + control(in_second, game)) * 0.5, tick)
     rate, seconds = game.maps.control_rate[state.map_id], game.rules.decision_s
     tick = torch.where((rate > 0).any(1, keepdim=True), tick, 0.0)
     return state.replace(
