@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, pitch, settings, threats, zone
 from echelon.env.loops.perception import contact_slots, find_missile_targets, perceive, prepare_viewers, sense_pairs
 from echelon.runtime.jit import ZERO, called
@@ -18,10 +20,10 @@ def show_others(n: int, focus_slots: Any, scratch: Any, tables: Any, views: Any,
     count = contact_slots(n, scratch, views.cockpits[n], views.numbers[0], slots, focus_slots)
     for slot in range(count):
         streams.contacts_mask[n, slot] = True
-        contact(n, slots[slot], slot, scratch, tables, views, streams.contacts[n, slot], at.contact)
+        contact(n, np.uint32(slots[slot]), slot, scratch, tables, views, streams.contacts[n, slot], at.contact)
     pitch(count, scratch.ranking, streams.contacts[n], at.contact, views.numbers[0])
     for seat in range(squads.shape[1]):
-        mate = squads[n, seat]
+        mate = np.uint32(squads[n, seat])
         if mate < scratch.records.mechs.shape[0]:
             streams.squad_mask[n, seat] = True
             comrade(n, mate, scratch, tables, views, streams.squad[n, seat], at.squad)

@@ -142,7 +142,7 @@ def find_missile_targets(shots: Any, slots: Any, weapons: Any, missile_target: A
     for slot in range(shots.shape[0]):
         shot = shots[slot]
         if shot.ttl > 0 and shot.target >= 0 and weapons[slots[slot].weapon].is_homing:
-            missile_target[shot.target] = True
+            missile_target[np.uint32(shot.target)] = True
 
 
 @called
@@ -180,7 +180,7 @@ def sense_pairs(opaque: Any, scratch: Any, rules: Any, lane: Any) -> None:
     for n in range(first(lane), count, stride(lane)):
         fill_distances(n, by_mech, sights.distance[n])
         for index in range(records.battles[0].num_active_clouds):
-            cloud = records.clouds[scratch.active_clouds[index]]
+            cloud = records.clouds[np.uint32(scratch.active_clouds[index])]
             by_mech.cloud_sq[index, n] = distance_sq(cloud.pos, records.mechs[n].pos)
     wait(lane)
     for n in range(first(lane), count, stride(lane)):
@@ -292,7 +292,7 @@ def contact_slots(n: int, scratch: Any, cockpit: Any, view: Any, slots: Any, foc
     num_visual = min(visual, cockpit.visual_slots)
     shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
     for index in range(count):
-        other = ranking.listed[index]
+        other = np.uint32(ranking.listed[index])
         ranking.ranked[rank(other, ranking.key, distance)] = other
     for slot in range(shown):
         slots[slot] = ranking.ranked[slot if slot < num_visual else slot - num_visual + visual]

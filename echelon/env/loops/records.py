@@ -26,22 +26,22 @@ VIEW = record(
 """Numbers of observation that belong to no mech."""
 COCKPIT = record(
     floats=f"sensor_factor fidelity leg_hp slug_speed descriptor:{SUITE_DESCRIPTOR}",
-    ints=f"visual_slots intel_slots squad_detail pack_slot:{layout.PACK_SIZE}"
-    f" shown_timer:{layout.COOLDOWNS} longest_cooldown:{MAX_TIMERS}",
+    ints=f"visual_slots intel_slots squad_detail longest_cooldown:{MAX_TIMERS}",
+    indices=f"pack_slot:{layout.PACK_SIZE} shown_timer:{layout.COOLDOWNS}",
     octets=f"carries:{MAX_WEAPONS}",
     flags="sees_engaged",
 )
 """What a mech's suite shows, and what of its hull is told by observation only."""
 STREAMS = {"contact": layout.CONTACT, "squad": layout.SQUAD, "ego": layout.EGO}
 COLUMNS = np.dtype(
-    [(name, record(ints=" ".join(feature.name for feature in stream))) for name, stream in STREAMS.items()], align=True
+    [(name, record(indices=" ".join(feature.name for feature in stream))) for name, stream in STREAMS.items()], align=True
 )
 """Where each feature of a stream begins."""
 
 
 ACTION = record(
-    ints="forward strafe vertical yaw_rate vent secondary first_preference num_preferences first_sort_mode"
-    " num_sort_modes hostile_only num_controls"
+    ints="num_preferences num_sort_modes num_controls",
+    indices="forward strafe vertical yaw_rate vent secondary first_preference first_sort_mode hostile_only",
 )
 """Where each part of an action stands; see `actions.Act`."""
 

@@ -42,7 +42,7 @@ def is_smoky(one: Any, two: Any, scratch: Any, rules: Any) -> Any:
     """`crosses_smoke` of one pair of mechs."""
     separation_sq = distance_sq(two.pos, one.pos)
     for index in range(scratch.records.battles[0].num_active_clouds):
-        cloud = scratch.records.clouds[scratch.active_clouds[index]]
+        cloud = scratch.records.clouds[np.uint32(scratch.active_clouds[index])]
         a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
         if is_in_smoke(a, b, separation_sq, rules.cloud_vox_sq):
             return True

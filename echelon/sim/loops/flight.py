@@ -21,8 +21,8 @@ homed = called(formulas.homed)
 @called
 def guide(shot: Any, gun: Any, mechs: Any, rules: Any) -> None:
     """`shots.guide` of one shot in flight."""
-    if gun.is_homing and shot.target >= 0 and mechs[shot.target].hp > ZERO:
-        target = mechs[shot.target]
+    if gun.is_homing and shot.target >= 0 and mechs[np.uint32(shot.target)].hp > ZERO:
+        target = mechs[np.uint32(shot.target)]
         x, y, z = unit_3(target.pos[0] - shot.pos[0], target.pos[1] - shot.pos[1], target.pos[2] - shot.pos[2])
         x, y, z = unit_3(
             homed(shot.vel[0], x * gun.speed, rules.keep, rules.turn),

@@ -204,7 +204,7 @@ def yields(n: int, mechs: Any, neighbours: Any, hulls: Any) -> Any:
     """`hits_hull` of one mech."""
     mech, half, hits = mechs[n], hulls[n].half_size, False
     for index in range(mech.neighbours):
-        other = neighbours[n, index]
+        other = np.uint32(neighbours[n, index])
         rival, rival_half = mechs[other], hulls[other].half_size
         goes_first = (rival.priority > mech.priority) | ((rival.priority == mech.priority) & (other < n))
         hits |= overlaps(mech.next_pos, rival.pos, half, rival_half)

@@ -21,11 +21,21 @@ W, T = MAX_WEAPONS, MAX_TIMERS
 
 
 def record(
-    floats: str = "", doubles: str = "", ints: str = "", longs: str = "", octets: str = "", flags: str = ""
+    floats: str = "",
+    doubles: str = "",
+    ints: str = "",
+    indices: str = "",
+    longs: str = "",
+    octets: str = "",
+    flags: str = "",
 ) -> np.dtype:
-    """A record of fields by type, each a name, or `name:n` for n numbers; numba has no field of several flags."""
+    """A record of fields by type, each a name, or `name:n` for n numbers; numba has no field of several flags.
+
+    Indices are unsigned: wherever a signed one is used, numba asks whether it counts from the end.
+    """
     wide: dict[Any, str] = {np.float64: doubles, np.int64: longs}
-    kinds: dict[Any, str] = {**wide, np.float32: floats, np.int32: ints, np.uint8: octets, np.bool_: flags}
+    narrow: dict[Any, str] = {np.float32: floats, np.int32: ints, np.uint32: indices}
+    kinds = {**wide, **narrow, np.uint8: octets, np.bool_: flags}
     fields: list[Any] = []
     for kind, names in kinds.items():
         for name in names.split():
@@ -68,16 +78,17 @@ ORDER = record(
 BATTLE = record(floats="score:2 control:2", ints="num_active_clouds", longs="seed tick map_id")
 """The numbers of a battle that are neither a mech's nor a shot's; `num_active_clouds` clouds hang."""
 IMPACT = record(
-    floats="start:3 point:3 direction:3", ints="slot shooter weapon target", flags="ends on_mech on_voxel on_floor"
+    floats="start:3 point:3 direction:3", indices="slot shooter weapon target", flags="ends on_mech on_voxel on_floor"
 )
 """The flight of one shot in a substep; see `shots.Impacts`."""
-PULL = record(ints="weapon shooter target", flags="aimed")
+PULL = record(indices="weapon shooter target", flags="aimed")
 """A weapon that fires; see `firing.Pulls`."""
 
 HULL = record(
     floats="half_size:3 radius muzzle_z max_speed yaw_rate jet hp heat_cap heat_sink_per_s wreck_chance"
     " tonnage noise_factor",
-    ints=f"pack hull first_slot:{W} trigger_column:{W}",
+    ints=f"trigger_column:{W}",
+    indices=f"pack hull first_slot:{W}",
     flags="is_red has_ams has_ewar",
 )
 """What a roster tells of a mech; `first_slot` of each weapon's shots, and the column of an action that fires it, -1 for
@@ -85,21 +96,23 @@ none."""
 WEAPON = record(
     floats="self_heat damage stability target_heat suppress splash_damage splash_vox arc_cos focus_arc_cos"
     " range_vox speed lifetime_s",
-    ints="timer cooldown lifetime slots",
+    ints="cooldown lifetime slots",
+    indices="timer",
     flags="needs_target needs_line needs_lock focus_only is_beam paints is_homing is_ballistic leaves_cloud",
 )
 """A weapon of the catalog; `slots` are those of its shots a mech."""
-SLOT = record(ints="shooter weapon planes")
+SLOT = record(ints="planes", indices="shooter weapon")
 """A shot slot; `planes` is the maximum number of grid planes of an axis that its shot crosses in a substep."""
 RULES = record(
     floats=f"{' '.join(name for kind in (RulesConfig, Catalog) for name, t in hints_of(kind).items() if t is float)}"
     " gravity half_gravity fall debris_heat debris_damage knee cloud_vox_sq line_vox"
     f" beam_spread missile_loft missile_rack_vox turn keep skin_vox eccm_trigger material_hp:{len(Material)}",
-    ints="fall_substeps alarm_substeps paint_substeps cloud_substeps ams_substeps ams_timer clouds_each"
+    ints="fall_substeps alarm_substeps paint_substeps cloud_substeps ams_substeps clouds_each"
     " shot_planes sight_planes burst_planes size:3 decision_repeat num_timers num_weapons"
     " first_interceptable last_interceptable first_splashing last_splashing first_launching"
     " last_launching air lava water debris_field solid_debris beam_height_stream priority_stream"
     " ams_stream wreck_stream",
+    indices="ams_timer",
     flags="destroys smokes tears ewar comms target_preference observation_control",
 )
 """Numbers of the rules and of the catalog that belong to no row of it: every float, and what follows from them."""
