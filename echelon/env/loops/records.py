@@ -34,7 +34,7 @@ COCKPIT = record(
 """What a mech's suite shows, and what of its hull is told by observation only."""
 STREAMS = {"contact": layout.CONTACT, "squad": layout.SQUAD, "ego": layout.EGO}
 COLUMNS = np.dtype(
-    [(name, record(indices=" ".join(feature.name for feature in stream))) for name, stream in STREAMS.items()], align=True
+    [(name, record(indices=" ".join(part.name for part in stream))) for name, stream in STREAMS.items()], align=True
 )
 """Where each feature of a stream begins."""
 

@@ -84,6 +84,18 @@ def clamped(at: Any, top: Any) -> Any:
 
 
 @called
+def spanned(at: Any, half: Any, top: Any) -> Any:
+    """The first and the last cell of an axis that a hull of half size `half` spans there, of cells up to `top`."""
+    return clamped(int(np.floor(at - half)), top), clamped(int(np.ceil(at + half)) - 1, top)
+
+
+@called
+def bits_between(first: int, last: int) -> Any:
+    """A bit column with the bits from one to another set."""
+    return np.int32((1 << (last + 1)) - (1 << first))
+
+
+@called
 def positive(value: Any) -> Any:
     """`value`, or 0 if that is more."""
     return max(value, ZERO)

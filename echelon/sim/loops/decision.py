@@ -11,17 +11,18 @@ from echelon.sim.loops.firing import beam, find_targets, free_slot, launch, mark
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 from echelon.sim.loops.log import keep
-from echelon.sim.loops.movement import find_neighbours, go, steer, turn
+from echelon.sim.loops.movement import find_cells, find_neighbours, go, steer, turn
 from echelon.sim.loops.upkeep import burn, cool, count_down, find_ground, invalidate_ground, is_shut_down, stand
 from echelon.sim.loops.wrecks import lay_one, next_wreck
 
 
 @called
-def begin(mechs: Any, lane: Any) -> None:
+def begin(mechs: Any, hulls: Any, rules: Any, lane: Any) -> None:
     """Work out what a substep takes for known, of records that hold another battle's."""
     invalidate_ground(mechs, lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
+        find_cells(mech, hulls[n].half_size, rules)
         mech.is_hit, mech.is_harmed = False, False
         mech.damage_done = 0.0
         mech.assist_hp = 0.0
@@ -134,7 +135,7 @@ def decide(b: int, battles: int, scratch: Any, ground: Any, tables: Any, log: An
     records, orders, pairs, impacts = scratch.records, scratch.orders, scratch.pairs, scratch.impacts
     mechs, rules, hulls, weapons, slots = records.mechs, tables.rules[0], tables.hulls, tables.weapons, tables.slots
     fired = 0
-    begin(mechs, lane)
+    begin(mechs, hulls, rules, lane)
     for k in range(rules.decision_repeat):
         update_mechs(records, orders, hulls, ground, rules, lane)
         wait(lane)

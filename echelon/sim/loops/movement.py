@@ -9,7 +9,7 @@ import numpy as np
 from echelon.runtime import geometry
 from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
-from echelon.sim.loops.arithmetic import clamped, sine, wrap_angle
+from echelon.sim.loops.arithmetic import bits_between, sine, spanned, wrap_angle
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
@@ -92,15 +92,24 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
 
 
 @called
-def meets_terrain(mech: Any, columns: Any, at_x: Any, at_y: Any, at_z: Any, half: Any) -> Any:
-    """`hits_terrain` of a mech with a hull of half size `half [3]` at a position, in `columns [Y, X]`.
+def top_cell(axis: int, rules: Any) -> int:
+    """The last cell of an axis that a column of bits holds, or a map."""
+    return 30 if axis == 2 else int(rules.size[axis] - 1)
+
+
+@called
+def find_cells(mech: Any, half: Any, rules: Any) -> None:
+    """Fill the cells that a hull of half size `half [3]` spans along each axis."""
+    for axis in range(3):
+        mech.first_cell[axis], mech.last_cell[axis] = spanned(mech.pos[axis], half[axis], top_cell(axis, rules))
+
+
+@called
+def bits_under(mech: Any, columns: Any, first_x: int, last_x: int, first_y: int, last_y: int) -> Any:
+    """The bits that are set in any of the `columns [Y, X]` under a hull.
 
     Most steps end above the same columns as the one before.
     """
-    top_y, top_x = columns.shape[0] - 1, columns.shape[1] - 1
-    first, last = clamped(int(np.floor(at_z - half[2])), 30), clamped(int(np.ceil(at_z + half[2])) - 1, 30)
-    first_x, last_x = clamped(int(np.floor(at_x - half[0])), top_x), clamped(int(np.ceil(at_x + half[0])) - 1, top_x)
-    first_y, last_y = clamped(int(np.floor(at_y - half[1])), top_y), clamped(int(np.ceil(at_y + half[1])) - 1, top_y)
     where = 1 + ((first_x * columns.shape[1] + last_x) * columns.shape[0] + first_y) * columns.shape[0] + last_y
     if where != mech.columns:
         bits = np.int32(0)
@@ -115,13 +124,16 @@ def meets_terrain(mech: Any, columns: Any, at_x: Any, at_y: Any, at_z: Any, half
                 for column in range(first_x, last_x + 1):
                     bits |= columns[row, column]
         mech.columns, mech.column_bits = where, bits
-    return mech.column_bits & ((1 << (last + 1)) - (1 << first)) != 0
+    return mech.column_bits
 
 
 @called
 def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
-    """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it."""
-    half, size = hull.half_size[axis], np.float32(rules.size[axis])
+    """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it.
+
+    The cells that it spans are those of where it would go; along two axes they are those of where it is.
+    """
+    half, size, cells, last_cells = hull.half_size[axis], np.float32(rules.size[axis]), mech.first_cell, mech.last_cell
     moved = mech.pos[axis] + mech.vel[axis] * rules.dt_s
     inside = min(max(moved, half), size - half)
     mech.stopped = inside != moved
@@ -129,19 +141,24 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     mech.next_pos[1] = mech.pos[1]
     mech.next_pos[2] = mech.pos[2]
     mech.next_pos[axis] = inside
-    if meets_terrain(mech, solid, mech.next_pos[0], mech.next_pos[1], mech.next_pos[2], hull.half_size):
+    first, last = spanned(inside, half, top_cell(axis, rules))
+    first_x, last_x = (first, last) if axis == 0 else (int(cells[0]), int(last_cells[0]))
+    first_y, last_y = (first, last) if axis == 1 else (int(cells[1]), int(last_cells[1]))
+    bits = bits_under(mech, solid, first_x, last_x, first_y, last_y)
+    first_z, last_z = (first, last) if axis == 2 else (int(cells[2]), int(last_cells[2]))
+    if bits & bits_between(first_z, last_z):
         raised = mech.pos[2] + rules.step_up_vox
         fits = raised + hull.half_size[2] <= np.float32(rules.size[2])
-        climbs = False
-        if axis < 2 and abs(mech.vel[2]) < ONE and fits:
-            climbs = not meets_terrain(mech, solid, mech.next_pos[0], mech.next_pos[1], raised, hull.half_size)
-        if climbs:
-            mech.next_pos[2] = raised
+        lowest, highest = spanned(raised, hull.half_size[2], 30)
+        if axis < 2 and abs(mech.vel[2]) < ONE and fits and not bits & bits_between(lowest, highest):
+            mech.next_pos[2], cells[2], last_cells[2] = raised, lowest, highest
             # Only terrain stops a climber, not the border.
             mech.stopped = False
         else:
             mech.next_pos[axis] = mech.pos[axis]
             mech.stopped = True
+            return
+    cells[axis], last_cells[axis] = first, last
 
 
 @called
@@ -225,7 +242,9 @@ def go(axis: int, mechs: Any, neighbours: Any, hulls: Any, solid: Any, rules: An
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]
         if mech.hp > ZERO:
-            if not mech.stays:
+            if mech.stays:
+                find_cells(mech, hulls[n].half_size, rules)
+            else:
                 mech.pos[0] = mech.next_pos[0]
                 mech.pos[1] = mech.next_pos[1]
                 mech.pos[2] = mech.next_pos[2]

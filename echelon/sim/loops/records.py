@@ -47,7 +47,8 @@ def record(
 MECH = record(
     floats="pos:3 vel:3 yaw hp leg_hp heat stability hit_from:2 facing:2 priority next_pos:3 quality"
     f" spent_heat suppress dealt_by:{W}",
-    ints=f"fallen suppressed under_fire neighbours stands_in stands_on column_bits cooldown:{T} aims:{W}",
+    ints="fallen suppressed under_fire neighbours stands_in stands_on column_bits first_cell:3 last_cell:3"
+    f" cooldown:{T} aims:{W}",
     longs="columns",
     flags="wrecked vents fires was_shut_down stopped stays is_hit is_harmed",
     doubles="hit_stability hit_heat from_x from_y splash_x splash_y damage_done assist_hp paint_damage"
@@ -58,7 +59,7 @@ MECH = record(
 (`direct_by`, `splash_by`). `dealt_by` is `damage.Dealt.by_weapon`; `damage_done`, `assist_hp` and `paint_damage` are
 what it is credited with. What it knows of the ground, until that changes: the voxel that it stands in, counted from 1,
 and what that is made of (`stands_in`, `stands_on`), the `columns` that its hull was last looked up in, a number from 1
-on, and the bits that are set in any of them."""
+on, and the bits that are set in any of them; `first_cell` and `last_cell` are what its hull spans along each axis."""
 PAINT = record(ints="left weapon", longs="by marker")
 """A mech and a pack: substeps that paint is left, and by whom; within a substep, by whom when damage was dealt, -1
 for nobody, and the weapon that painted last."""

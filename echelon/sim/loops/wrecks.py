@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.jit import ONE, ZERO, called
-from echelon.sim.loops.arithmetic import clamped
+from echelon.sim.loops.arithmetic import bits_between, clamped, spanned
 
 
 @called
 def height_bits(z: Any, hull: Any) -> Any:
     """`terrain.height_bits` of one hull at a height."""
-    first = clamped(int(np.floor(z - hull.half_size[2])), 30)
-    last = clamped(int(np.ceil(z + hull.half_size[2])) - 1, 30)
-    return np.int32((1 << (last + 1)) - (1 << first))
+    first, last = spanned(z, hull.half_size[2], 30)
+    return bits_between(first, last)
 
 
 @called
