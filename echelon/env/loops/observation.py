@@ -64,7 +64,7 @@ def observe(
     wait(lane)
     sense_pairs(ground.opaque, scratch, rules, lane)
     wait(lane)
-    perceive(scratch.by_mech, viewers, scratch.sights, hulls, cockpits, view, lane)
+    perceive(scratch.by_mech, viewers, scratch.sights, hulls, view, lane)
     wait(lane)
     columns = ground.solid.reshape(ground.solid.size)
     for n in range(first(lane), mechs.shape[0], stride(lane)):

@@ -58,6 +58,8 @@ class MechArrays(NamedTuple):
     """Missiles fly at it."""
     painted: Any
     """[P, R], by which pack."""
+    known: Any
+    """[P, R], to which pack: it painted them, or one of it senses them."""
     cloud_sq: Any
     """[C, R], how far away each cloud is that hangs, squared."""
 
@@ -92,7 +94,7 @@ class Ranking(NamedTuple):
 
 
 TYPES: dict[str, Any] = {
-    **dict.fromkeys(("alive", "is_red", "glows", "missile_target", "painted"), np.bool_),
+    **dict.fromkeys(("alive", "is_red", "glows", "missile_target", "painted", "known"), np.bool_),
     **dict.fromkeys(("open", "smoky", "line", "sees", "intel"), np.bool_),
     **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
     **dict.fromkeys(("listed", "ranked"), np.int32),
@@ -107,8 +109,8 @@ def perception_scratch(count: int, packs: int, clouds: int) -> dict[str, Any]:
     def zeros(kind: Any, *shape: int) -> Any:
         return kind(*(np.zeros(shape, TYPES.get(name, np.float32)) for name in kind._fields))
 
-    wide = {"painted": np.zeros((packs, room), np.bool_), "cloud_sq": np.zeros((clouds, room), np.float32)}
-    by_mech = zeros(MechArrays, room)._replace(**wide)
+    by_pack = {name: np.zeros((packs, room), np.bool_) for name in ("painted", "known")}
+    by_mech = zeros(MechArrays, room)._replace(**by_pack, cloud_sq=np.zeros((clouds, room), np.float32))
     return {"by_mech": by_mech, "sights": zeros(Sights, count, room), "ranking": zeros(Ranking, room)}
 
 
@@ -217,34 +219,39 @@ def sense_directly(n: int, pack: int, by_mech: Any, viewer: Any, sights: Any, vi
 
 
 @called
-def receive_reports(n: int, pack: int, mates: Any, by_mech: Any, sights: Any) -> None:
-    """Fill of whom packmates tell one mech."""
-    sees, intel, painted, red, alive = (
-        sights.sees[n],
-        sights.intel[n],
-        by_mech.painted[pack],
-        by_mech.is_red[n],
-        by_mech.alive[n],
-    )
-    for other in range(padded(intel.shape[0])):
-        intel[other] = painted[other]
-    for seat in range(mates.shape[0]):
-        if mates[seat] < sights.sees.shape[0]:
-            reported = sights.sees[mates[seat]]
-            for other in range(padded(intel.shape[0])):
-                intel[other] |= reported[other]
-    for other in range(padded(intel.shape[0])):
-        intel[other] &= alive & by_mech.alive[other] & (by_mech.is_red[other] != red) & (not sees[other])
+def pool_reports(pack: int, by_mech: Any, sights: Any, hulls: Any) -> None:
+    """Fill of whom a pack knows: whom it painted, and whom one of it senses."""
+    known, painted = by_mech.known[pack], by_mech.painted[pack]
+    for other in range(padded(known.shape[0])):
+        known[other] = painted[other]
+    for mate in range(sights.sees.shape[0]):
+        if hulls[mate].pack == pack:
+            seen = sights.sees[mate]
+            for other in range(padded(known.shape[0])):
+                known[other] |= seen[other]
 
 
 @called
-def perceive(by_mech: Any, viewers: Any, sights: Any, hulls: Any, cockpits: Any, view: Any, lane: Any) -> None:
+def receive_reports(n: int, pack: int, by_mech: Any, sights: Any) -> None:
+    """Fill of whom packmates tell one mech."""
+    sees, intel, known = sights.sees[n], sights.intel[n], by_mech.known[pack]
+    red, alive = by_mech.is_red[n], by_mech.alive[n]
+    for other in range(padded(intel.shape[0])):
+        is_enemy = by_mech.alive[other] & (by_mech.is_red[other] != red)
+        intel[other] = known[other] & is_enemy & alive & (not sees[other])
+
+
+@called
+def perceive(by_mech: Any, viewers: Any, sights: Any, hulls: Any, view: Any, lane: Any) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     for n in range(first(lane), viewers.shape[0], stride(lane)):
         sense_directly(n, hulls[n].pack, by_mech, viewers[n], sights, view)
     wait(lane)
+    for pack in range(first(lane), by_mech.known.shape[0], stride(lane)):
+        pool_reports(pack, by_mech, sights, hulls)
+    wait(lane)
     for n in range(first(lane), viewers.shape[0], stride(lane)):
-        receive_reports(n, hulls[n].pack, cockpits[n].pack_slot, by_mech, sights)
+        receive_reports(n, hulls[n].pack, by_mech, sights)
 
 
 @called
