@@ -28,6 +28,10 @@ def line_scratch(longest_side: int) -> Line:
     return Line(np.arange(1, room + 1, dtype=np.float32), np.zeros(room, np.int32), np.zeros(room, np.int32))
 
 
+NO_BIT = np.float32(31)
+"""Of a column: no voxel sets it."""
+
+
 @called
 def is_blocked_on_axis(
     columns: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any, line: Any
@@ -45,14 +49,15 @@ def is_blocked_on_axis(
         line: scratch memory.
     """
     length, steps = max(along[1], SMALL), int(along[4])
+    # All whole numbers that a float32 holds.
+    origin, step, step_across = along[2] * stride + across[2] * other_stride, along[3] * stride, across[3] * other_stride
     for k in range(padded(steps)):
         count = line.counts[k]
         t = min((count - along[0]) / length, ONE)
         cell = max(min(np.floor(across[0] + t * across[1]), across[4]), ZERO)
         above = max(min(np.floor(up[0] + t * up[1]), up[4]), ZERO)
-        index, across_index = np.int32(along[2] + along[3] * count), np.int32(across[2] + across[3] * cell)
-        line.columns[k] = index * stride + across_index * other_stride
-        line.bits[k] = np.int32(up[2] + up[3] * above) if count + cell + above != total else np.int32(31)
+        line.columns[k] = np.int32(origin + step * count + step_across * cell)
+        line.bits[k] = np.int32(up[2] + up[3] * above if count + cell + above != total else NO_BIT)
     clear = 0
     while clear < steps and not (columns[np.uint32(line.columns[clear])] >> line.bits[clear]) & 1:
         clear += 1
@@ -71,9 +76,9 @@ def is_clear(columns: Any, flat: Any, x: Any, y: Any, z: Any, to_x: Any, to_y: A
     a = segment_axis(x, to_x, np.float32(width - 1))
     b = segment_axis(y, to_y, np.float32(height - 1))
     c = segment_axis(z, to_z, TOP_Z)
-    total, row = a[4] + b[4] + c[4], np.int32(width)
-    if is_blocked_on_axis(flat, a, b, c, np.int32(1), row, total, line):
+    total, row = a[4] + b[4] + c[4], np.float32(width)
+    if is_blocked_on_axis(flat, a, b, c, ONE, row, total, line):
         return False
-    if is_blocked_on_axis(flat, b, a, c, row, np.int32(1), total, line):
+    if is_blocked_on_axis(flat, b, a, c, row, ONE, total, line):
         return False
     return first_on_axis(2, columns, c, a, b, int(c[4]), False, INFINITY) == INFINITY
