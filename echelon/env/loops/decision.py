@@ -31,6 +31,8 @@ class BattleArrays(NamedTuple):
     rubble: Any
     damage: Any
     """[B, Z, Y, X] uint8."""
+    blocked_at: Any
+    """[B, N, N] int16 of any values, no part of a state: `sight.is_clear` of a pair begins there."""
 
 
 class MapArrays(NamedTuple):

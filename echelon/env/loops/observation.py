@@ -62,7 +62,7 @@ def observe(
     if is_first(lane):
         find_missile_targets(scratch.records.shots, tables.slots, tables.weapons, scratch.by_mech.missile_target)
     wait(lane)
-    sense_pairs(ground.opaque, scratch, rules, lane)
+    sense_pairs(ground.opaque, arrays.blocked_at, scratch, rules, lane)
     wait(lane)
     perceive(scratch.by_mech, viewers, scratch.sights, hulls, view, lane)
     wait(lane)

@@ -14,6 +14,7 @@ from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import distance_sq, length_3, on_grid
 from echelon.sim.loops.firing import find_clouds, is_in_smoke, jamming
 from echelon.sim.loops.lanes import first, stride, wait
+from echelon.sim.loops.segments import TOP_Z, cell_at
 from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
 
@@ -43,6 +44,8 @@ class MechArrays(NamedTuple):
     x: Any
     y: Any
     z: Any
+    cells: Any
+    """[3, R], the cell along each axis that it is in."""
     noise: Any
     lightness: Any
     """Small for heavy mechs."""
@@ -110,7 +113,9 @@ def perception_scratch(count: int, packs: int, clouds: int) -> dict[str, Any]:
         return kind(*(np.zeros(shape, TYPES.get(name, np.float32)) for name in kind._fields))
 
     by_pack = {name: np.zeros((packs, room), np.bool_) for name in ("painted", "known")}
-    by_mech = zeros(MechArrays, room)._replace(**by_pack, cloud_sq=np.zeros((clouds, room), np.float32))
+    by_mech = zeros(MechArrays, room)._replace(
+        **by_pack, cells=np.zeros((3, room), np.float32), cloud_sq=np.zeros((clouds, room), np.float32)
+    )
     return {"by_mech": by_mech, "sights": zeros(Sights, count, room), "ranking": zeros(Ranking, room)}
 
 
@@ -132,6 +137,9 @@ def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: A
         by_mech.lightness[n], by_mech.health[n] = ONE - hull.tonnage / view.heaviest, mech.hp / hull.hp
         by_mech.heat[n], by_mech.stability[n] = mech.heat / hull.heat_cap, mech.stability / rules.stability_cap
         by_mech.x[n], by_mech.y[n], by_mech.z[n] = mech.pos[0], mech.pos[1], mech.pos[2]
+        for axis in range(2):
+            by_mech.cells[axis, n] = cell_at(mech.pos[axis], np.float32(rules.size[axis] - 1))
+        by_mech.cells[2, n] = cell_at(mech.pos[2], TOP_Z)
         for pack in range(paint.shape[1]):
             by_mech.painted[pack, n] = paint[n, pack].left > 0
 
@@ -174,7 +182,7 @@ def fill_smoke(n: int, scratch: Any, rules: Any) -> None:
 
 
 @called
-def sense_pairs(opaque: Any, scratch: Any, rules: Any, lane: Any) -> None:
+def sense_pairs(opaque: Any, blocked_at: Any, scratch: Any, rules: Any, lane: Any) -> None:
     """Fill what is between any two mechs."""
     records, by_mech, sights, count = scratch.records, scratch.by_mech, scratch.sights, scratch.viewers.shape[0]
     flat = opaque.reshape(opaque.size)
@@ -191,9 +199,7 @@ def sense_pairs(opaque: Any, scratch: Any, rules: Any, lane: Any) -> None:
         for other in range(n + 1 + first(lane), count, stride(lane)):
             clear = False
             if by_mech.alive[n] and by_mech.alive[other]:
-                x, y, z = by_mech.x[n], by_mech.y[n], by_mech.z[n]
-                to_x, to_y, to_z = by_mech.x[other], by_mech.y[other], by_mech.z[other]
-                clear = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, scratch.line)
+                clear = is_clear(n, other, opaque, flat, by_mech, blocked_at, scratch.line)
             sights.open[n, other], sights.open[other, n] = clear, clear
 
 

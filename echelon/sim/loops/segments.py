@@ -13,13 +13,23 @@ TOP_Z = np.float32(30)
 
 
 @called
-def segment_axis(at: Any, to: Any, top: Any) -> Any:
-    """`segments` for one axis of one segment: begin, length, cell, sign, steps; `top` is the last cell of the axis."""
-    first = min(max(np.floor(at), ZERO), top)
-    steps = abs(min(max(np.floor(to), ZERO), top) - first)
+def cell_at(at: Any, top: Any) -> Any:
+    """The cell of a coordinate, as a float32; `top` is the last cell of the axis."""
+    return min(max(np.floor(at), ZERO), top)
+
+
+@called
+def axis_between(at: Any, to: Any, first: Any, last: Any) -> Any:
+    """`segments` for one axis of one segment from cell to cell: begin, length, cell, sign, steps."""
     # Two choices of a number each, for a branch of this kind is predicted half of the time.
     begin, sign = (first + ONE - at if to < at else at - first), (-ONE if to < at else ONE)
-    return begin, abs(to - at), first, sign, steps
+    return begin, abs(to - at), first, sign, abs(last - first)
+
+
+@called
+def segment_axis(at: Any, to: Any, top: Any) -> Any:
+    """The same where `top` is the last cell of the axis."""
+    return axis_between(at, to, cell_at(at, top), cell_at(to, top))
 
 
 @called
