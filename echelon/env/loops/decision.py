@@ -8,10 +8,10 @@ from echelon.env.loops.goals import score_goals
 from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
-from echelon.runtime.jit import ZERO, called, compiled
+from echelon.runtime.jit import called, compiled
 from echelon.sim.loops.decision import decide
 from echelon.sim.loops.fetching import fetch_ground
-from echelon.sim.loops.lanes import first, is_first, stride, wait
+from echelon.sim.loops.lanes import is_first, wait
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.movement import update_headings
 from echelon.sim.loops.packing import picking, read, write
@@ -103,26 +103,6 @@ class Streams(NamedTuple):
     clear_lines: Any
 
 
-@called
-def fill(values: Any, number: Any, lane: Any) -> None:
-    """Set all `values` to a number."""
-    flat = values.reshape(values.size)
-    for i in range(first(lane), values.size, stride(lane)):
-        flat[i] = number
-
-
-@called
-def show_nothing(streams: Any, lane: Any) -> None:
-    """Empty the streams of one battle."""
-    fill(streams.contacts, ZERO, lane)
-    fill(streams.contacts_mask, False, lane)
-    fill(streams.squad, ZERO, lane)
-    fill(streams.squad_mask, False, lane)
-    fill(streams.ego, ZERO, lane)
-    fill(streams.comms, ZERO, lane)
-    fill(streams.contact_mechs, -1, lane)
-
-
 one_battle, one_map, one_shown = picking(BattleArrays), picking(MapArrays), picking(Streams)
 
 
@@ -154,7 +134,6 @@ def play_one(
     terrain = arrays.solid, arrays.opaque, arrays.rubble, arrays.damage
     ground = Ground(*terrain, field.material, field.solid, field.opaque, field.hazard)
     fetch_ground(mechs, hulls, ground, field, rules, lane)
-    show_nothing(streams, lane)
     decode(actions[b], focus_slots[b], scratch.orders, tally, hulls, at, rules, lane)
     wait(lane)
     if plays:

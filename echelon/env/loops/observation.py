@@ -14,6 +14,26 @@ from echelon.sim.loops.lanes import first, is_first, stride, wait
 
 
 @called
+def fill(values: Any, number: Any, lane: Any) -> None:
+    """Set all `values` to a number."""
+    flat = values.reshape(values.size)
+    for i in range(first(lane), values.size, stride(lane)):
+        flat[i] = number
+
+
+@called
+def show_nothing(streams: Any, lane: Any) -> None:
+    """Empty the streams of one battle."""
+    fill(streams.contacts, ZERO, lane)
+    fill(streams.contacts_mask, False, lane)
+    fill(streams.squad, ZERO, lane)
+    fill(streams.squad_mask, False, lane)
+    fill(streams.ego, ZERO, lane)
+    fill(streams.comms, ZERO, lane)
+    fill(streams.contact_mechs, -1, lane)
+
+
+@called
 def show_others(n: int, focus_slots: Any, scratch: Any, tables: Any, views: Any, streams: Any) -> None:
     """Fill the contacts and the comrades of one living mech."""
     at, squads, slots = views.columns[0], views.squads, streams.contact_mechs[n]
@@ -51,7 +71,7 @@ def observe(
     streams: Any,
     lane: Any,
 ) -> None:
-    """Fill the streams of a battle, empty before, and `arrays.focus_slots`; fetch the ground `following`."""
+    """Fill the streams of a battle and `arrays.focus_slots`; fetch the ground `following`."""
     rules, hulls, view, at, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.columns[0], views.cockpits
     mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, arrays.focus_slots
     for n in range(first(lane), mechs.shape[0], stride(lane)):
@@ -62,7 +82,8 @@ def observe(
     if is_first(lane):
         find_missile_targets(scratch.records.shots, tables.slots, tables.weapons, scratch.by_mech.missile_target)
     wait(lane)
-    sense_pairs(ground.opaque, arrays.blocked_at, scratch, rules, lane)
+    sense_pairs(ground.opaque, arrays.blocked_at, scratch, streams, rules, lane)
+    show_nothing(streams, lane)
     wait(lane)
     perceive(scratch.by_mech, viewers, scratch.sights, hulls, view, lane)
     wait(lane)

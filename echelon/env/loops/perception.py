@@ -12,6 +12,7 @@ from echelon.runtime.exact import log_64
 from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import distance_sq, length_3, on_grid
+from echelon.sim.loops.fetching import fetch_lines, lines_each
 from echelon.sim.loops.firing import find_clouds, is_in_smoke, jamming
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import TOP_Z, cell_at
@@ -182,8 +183,8 @@ def fill_smoke(n: int, scratch: Any, rules: Any) -> None:
 
 
 @called
-def sense_pairs(opaque: Any, blocked_at: Any, scratch: Any, rules: Any, lane: Any) -> None:
-    """Fill what is between any two mechs."""
+def sense_pairs(opaque: Any, blocked_at: Any, scratch: Any, streams: Any, rules: Any, lane: Any) -> None:
+    """Fill what is between any two mechs; meanwhile fetch the streams that are to be filled."""
     records, by_mech, sights, count = scratch.records, scratch.by_mech, scratch.sights, scratch.viewers.shape[0]
     flat = opaque.reshape(opaque.size)
     find_clouds(scratch, rules)
@@ -195,8 +196,15 @@ def sense_pairs(opaque: Any, blocked_at: Any, scratch: Any, rules: Any, lane: An
     wait(lane)
     for n in range(first(lane), count, stride(lane)):
         fill_smoke(n, scratch, rules)
+    contacts, local_map, ego = streams.contacts, streams.local_map, streams.ego
+    pair, pairs = 0, max(count * (count - 1) // 2, 1)
+    of_contacts, of_maps, of_ego = lines_each(contacts, pairs), lines_each(local_map, pairs), lines_each(ego, pairs)
     for n in range(count):
         for other in range(n + 1 + first(lane), count, stride(lane)):
+            fetch_lines(contacts, pair, of_contacts, lane)
+            fetch_lines(local_map, pair, of_maps, lane)
+            fetch_lines(ego, pair, of_ego, lane)
+            pair += 1
             clear = False
             if by_mech.alive[n] and by_mech.alive[other]:
                 clear = is_clear(n, other, opaque, flat, by_mech, blocked_at, scratch.line)

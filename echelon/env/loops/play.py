@@ -87,7 +87,7 @@ class Loops:
         # Written to, so never a copy.
         ground = {name: shared(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
-        blocked_at = self.empty("blocked_at", (*focus_slots.shape[:2], focus_slots.shape[1]), np.int16)
+        blocked_at = self.empty("blocked_at", (*messages.shape[:2], messages.shape[1]), np.int16)
         rest = BattleArrays(**updated, **ground, blocked_at=blocked_at)
         arguments = actions, focus_slots, before, after, rest, fields, self.tables, self.views
         self._loop(plays, arguments, streams, spans, log)

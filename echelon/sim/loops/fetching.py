@@ -1,4 +1,5 @@
-"""Memory that a CPU fetches into its caches before loops ask for it: the ground of most battles lies outside of them.
+"""Memory that a CPU fetches into its caches before loops ask for it: the ground of most battles lies outside of them,
+and so does what they are to be shown. A few lines at a time, for a processor waits where it has asked for many.
 
 Nothing waits for what is fetched, and nothing is different for it. A GPU has other warps to go on with.
 """
@@ -18,6 +19,20 @@ def fetch_share(values: Any, k: int, shares: int, lane: Any) -> None:
         num_bytes = values.size * values.itemsize
         for offset in range(k * num_bytes // shares, (k + 1) * num_bytes // shares, 64):
             prefetch(values, offset)
+
+
+@called
+def lines_each(values: Any, shares: int) -> int:
+    """How many lines of an array a share of so many takes."""
+    return (values.size * values.itemsize + 64 * shares - 1) // (64 * shares)
+
+
+@called
+def fetch_lines(values: Any, k: int, each: int, lane: Any) -> None:
+    """Fetch share k of an array, of so many lines each."""
+    if lane is None:
+        for line in range(k * each, (k + 1) * each):
+            prefetch(values, 64 * line)
 
 
 @called
