@@ -68,6 +68,8 @@ class Scratch(NamedTuple):
     """[N * N] int8: whether a mech and a later one have a clear line in this substep, -1 where nobody has asked yet."""
     active_clouds: Any
     """[C] int32: the clouds that hang, `num_active_clouds` of them."""
+    emitters: Any
+    """[N] int32: the mechs that emit, `num_emitters` of them."""
     boxes: Any
     """`movement.Boxes`."""
     pulls: Any

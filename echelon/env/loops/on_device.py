@@ -52,6 +52,7 @@ def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
         scratch.pairs[b],
         scratch.lines[b],
         scratch.active_clouds[b],
+        scratch.emitters[b],
         Boxes(*places, boxes.near[row], boxes.yaw[b], boxes.facing_x[b], boxes.facing_y[b], boxes.neighbours[b]),
         scratch.pulls[b],
         scratch.impacts[b],

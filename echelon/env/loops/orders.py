@@ -44,11 +44,10 @@ def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, 
     """`actions.decode` of one battle, but for the messages; counts what is not finite in `tally`. `at`: an `ACTION`."""
     for n in range(first(lane), orders.shape[0], stride(lane)):
         action, order, hull = actions[n], orders[n], hulls[n]
-        num_bad = ZERO
+        num_bad = 0
         for column in range(action.shape[0]):
-            if not np.isfinite(action[column]):
-                num_bad += ONE
-        tally[n].bad_actions += num_bad
+            num_bad += 0 if np.isfinite(action[column]) else 1
+        tally[n].bad_actions += np.float32(num_bad)
         ahead, left = clipped(action[at.forward]), clipped(action[at.strafe])
         speed = max(length_2(ahead, left), ONE)
         order.throttle[0], order.throttle[1] = ahead / speed, left / speed

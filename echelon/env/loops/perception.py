@@ -13,11 +13,11 @@ from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded, whole_vecto
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import distance_sq, length_3, on_grid
 from echelon.sim.loops.fetching import fetch_lines, lines_each
-from echelon.sim.loops.firing import find_clouds, is_in_smoke, jamming
+from echelon.sim.loops.firing import find_clouds, find_emitters, is_in_smoke, jamming
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import TOP_Z, cell_at
 from echelon.sim.loops.sight import is_clear
-from echelon.sim.loops.upkeep import is_running
+from echelon.sim.loops.upkeep import is_emitting
 
 log, into_frame = called(log_64), called(geometry.into_frame)
 loudness = called(formulas.loudness)
@@ -125,15 +125,15 @@ def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: A
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
     mechs, paint, viewers, orders = scratch.records.mechs, scratch.records.paint, scratch.viewers, scratch.orders
     by_mech = scratch.by_mech
+    find_emitters(scratch, hulls)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
-        viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
+        viewer.quality, viewer.jam = jamming(n, scratch, hulls, rules)
         loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
         by_mech.noise[n] = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hull.noise_factor * loud
         viewer.radar_vox = view.radar_range_vox * viewer.quality * cockpits[n].sensor_factor
         viewer.finds_painted = viewer.quality >= rules.lock_quality
-        emits = (order.ecm or order.eccm) and is_running(mech, hull)
-        by_mech.glows[n] = mech.heat > view.bloom_heat * hull.heat_cap or emits
+        by_mech.glows[n] = mech.heat > view.bloom_heat * hull.heat_cap or is_emitting(mech, hull, order)
         by_mech.alive[n], by_mech.is_red[n] = mech.hp > ZERO, hull.is_red
         by_mech.lightness[n], by_mech.health[n] = ONE - hull.tonnage / view.heaviest, mech.hp / hull.hp
         by_mech.heat[n], by_mech.stability[n] = mech.heat / hull.heat_cap, mech.stability / rules.stability_cap

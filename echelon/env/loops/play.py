@@ -158,6 +158,7 @@ class Loops:
         return {
             "lines": np.zeros(roster.num_mechs**2, np.int8),
             "active_clouds": np.zeros(clouds, np.int32),
+            "emitters": np.zeros(roster.num_mechs, np.int32),
             "boxes": boxes_scratch(roster.num_mechs),
             **perception_scratch(roster.num_mechs, roster.num_packs, clouds),
             "line": line_scratch(self.game.config.world.longest_side),

@@ -13,7 +13,7 @@ from echelon.sim.loops.arithmetic import distance_sq, length_2, length_3, positi
 from echelon.sim.loops.damage import harm
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import first_on_segment
-from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+from echelon.sim.loops.upkeep import bounded, is_emitting, is_running, is_shut_down
 
 drop, beam_height = called(formulas.drop), called(formulas.beam_height)
 sensor_quality, projects_between = called(formulas.sensor_quality), called(formulas.projects_between)
@@ -68,16 +68,28 @@ def has_line(one: int, other: int, scratch: Any, opaque: Any, rules: Any) -> Any
 
 
 @called
-def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
+def find_emitters(scratch: Any, hulls: Any) -> None:
+    """List the mechs that emit, for `jamming`; by every lane, which all write the same."""
+    mechs, orders, count = scratch.records.mechs, scratch.orders, 0
+    for n in range(mechs.shape[0]):
+        scratch.emitters[count] = n
+        count += 1 if is_emitting(mechs[n], hulls[n], orders[n]) else 0
+    scratch.records.battles[0].num_emitters = count
+
+
+@called
+def jamming(n: int, scratch: Any, hulls: Any, rules: Any) -> Any:
     """`ewar.sense` of one mech: its sensors' quality, and the jamming that it suffers."""
+    mechs, orders = scratch.records.mechs, scratch.orders
     mech = mechs[n]
     blind = mech.hp <= ZERO or is_shut_down(mech, hulls[n])
     jam, clear = ZERO, ZERO
-    for other in range(mechs.shape[0]):
-        peer, hull, order = mechs[other], hulls[other], orders[other]
-        if other == n or not hull.has_ewar or not (order.ecm or order.eccm) or not is_running(peer, hull):
+    for index in range(scratch.records.battles[0].num_emitters):
+        other = np.uint32(scratch.emitters[index])
+        hull, order = hulls[other], orders[other]
+        if other == n:
             continue
-        distance = math.sqrt(distance_sq(peer.pos, mech.pos))
+        distance = math.sqrt(distance_sq(mechs[other].pos, mech.pos))
         falloff = positive(ONE - distance / rules.ewar_vox)
         if hull.is_red != hulls[n].is_red and order.ecm:
             jam = max(jam, falloff)
@@ -95,7 +107,7 @@ def has_lock(shooter: int, target: int, away: Any, scratch: Any, opaque: Any, hu
     mechs, paint = scratch.records.mechs, scratch.records.paint
     mech = mechs[shooter]
     if paint[target, hulls[shooter].pack].left > 0 and mech.quality < ZERO:
-        mech.quality, _ = jamming(shooter, mechs, hulls, scratch.orders, rules)
+        mech.quality, _ = jamming(shooter, scratch, hulls, rules)
     by_paint = paint[target, hulls[shooter].pack].left > 0 and mech.quality >= rules.lock_quality
     is_near = away <= rules.sight_lock_vox
     return by_paint or (is_near and has_line(shooter, target, scratch, opaque, rules))
@@ -136,6 +148,7 @@ def find_targets(scratch: Any, opaque: Any, tables: Any, lane: Any) -> None:
     for pair in range(first(lane), lines.shape[0], stride(lane)):
         lines[pair] = -1
     find_clouds(scratch, rules)
+    find_emitters(scratch, hulls)
     wait(lane)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         mech = mechs[n]

@@ -76,8 +76,9 @@ TALLY = record(
 ORDER = record(
     floats="throttle:2 thrust turn", longs="focus sort_mode", octets=f"fire:{W}", flags="vent ecm eccm hostile_only"
 )
-BATTLE = record(floats="score:2 control:2", ints="num_active_clouds", longs="seed tick map_id")
-"""The numbers of a battle that are neither a mech's nor a shot's; `num_active_clouds` clouds hang."""
+BATTLE = record(floats="score:2 control:2", ints="num_active_clouds num_emitters", longs="seed tick map_id")
+"""The numbers of a battle that are neither a mech's nor a shot's; `num_active_clouds` clouds hang,
+`num_emitters` mechs emit."""
 IMPACT = record(
     floats="start:3 point:3 direction:3", indices="slot shooter weapon target", flags="ends on_mech on_voxel on_floor"
 )

@@ -29,6 +29,12 @@ def is_running(mech: Any, hull: Any) -> Any:
 
 
 @called
+def is_emitting(mech: Any, hull: Any, order: Any) -> Any:
+    """Whether a mech jams or counters it; who has no suite for it is never ordered to."""
+    return (order.ecm or order.eccm) and is_running(mech, hull)
+
+
+@called
 def bounded(heat: Any, hull: Any, rules: Any) -> Any:
     """`heat.bounded` of one mech."""
     return min(positive(heat), hull.heat_cap * rules.heat_ceiling)
