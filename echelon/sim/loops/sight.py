@@ -8,7 +8,7 @@ import numpy as np
 
 from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded
 from echelon.sim.loops.arithmetic import SMALL
-from echelon.sim.loops.segments import axis_between, first_on_axis
+from echelon.sim.loops.segments import TOP_Z, axis_between, first_on_axis
 
 
 class Line(NamedTuple):
@@ -28,15 +28,11 @@ def line_scratch(longest_side: int) -> Line:
     return Line(np.arange(1, room + 1, dtype=np.float32), np.zeros(room, np.int32), np.zeros(room, np.int32))
 
 
-NO_BIT = np.float32(31)
-"""Of a column: no voxel sets it."""
-
-
 @called
 def entered(count: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any) -> Any:
     """The column and the bit of the cell that a segment enters by its crossing `count` of a horizontal axis.
 
-    The bit of its last cell is `NO_BIT`.
+    Of its last cell the bit is 31, which no voxel sets.
 
     Args:
         along, across, up: the `axis_between` of this axis, of the other horizontal one and of z.
@@ -48,7 +44,7 @@ def entered(count: Any, along: Any, across: Any, up: Any, stride: Any, other_str
     above = max(min(np.floor(up[0] + t * up[1]), up[4]), ZERO)
     # All whole numbers that a float32 holds.
     column = along[2] * stride + across[2] * other_stride + along[3] * stride * count + across[3] * other_stride * cell
-    return np.int32(column), np.int32(up[2] + up[3] * above if count + cell + above != total else NO_BIT)
+    return np.int32(column), np.int32(up[2] + up[3] * above if count + cell + above != total else TOP_Z + ONE)
 
 
 @called
