@@ -60,6 +60,29 @@ def listen(n: int, cockpit: Any, messages: Any, comms: Any) -> None:
 
 
 @called
+def show_mech(
+    n: int, arrays: Any, columns: Any, field: Any, scratch: Any, tables: Any, views: Any, streams: Any
+) -> None:
+    """Fill the streams of one mech, empty before; `columns [Y * X]` are the solid ones."""
+    rules, hull, view, at = tables.rules[0], tables.hulls[n], views.numbers[0], views.columns[0].ego
+    mech, viewer, cockpit, row = scratch.records.mechs[n], scratch.viewers[n], views.cockpits[n], streams.ego[n]
+    clock(scratch.records.battles[0], hull, row, at, view)
+    for other in range(scratch.records.mechs.shape[0]):
+        streams.clear_lines[n, other] = scratch.sights.line[n, other]
+    if mech.hp > ZERO:
+        show_others(n, arrays.focus_slots[n], scratch, tables, views, streams)
+        listen(n, cockpit, arrays.messages, streams.comms[n])
+        body(mech, hull, cockpit, row, at, rules, view)
+        threats(n, scratch, tables, row, at, view)
+        zone(mech, hull, viewer, field, row, at, rules, view)
+        settings(mech, hull, viewer, cockpit, scratch.orders[n], row, at, rules)
+        local_map(mech, hull, columns, streams.local_map[n], scratch.around, rules)
+    else:
+        for cell in range(streams.local_map.shape[1]):
+            streams.local_map[n, cell] = ZERO
+
+
+@called
 def observe(
     arrays: Any,
     ground: Any,
@@ -72,8 +95,8 @@ def observe(
     lane: Any,
 ) -> None:
     """Fill the streams of a battle and `arrays.focus_slots`; fetch the ground `following`."""
-    rules, hulls, view, at, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.columns[0], views.cockpits
-    mechs, viewers, orders, focus_slots = scratch.records.mechs, scratch.viewers, scratch.orders, arrays.focus_slots
+    rules, hulls, view, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.cockpits
+    mechs, viewers, focus_slots = scratch.records.mechs, scratch.viewers, arrays.focus_slots
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         for slot in range(focus_slots.shape[1]):
             focus_slots[n, slot] = -1
@@ -89,20 +112,6 @@ def observe(
     wait(lane)
     columns = ground.solid.reshape(ground.solid.size)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        mech, hull, row = mechs[n], hulls[n], streams.ego[n]
         fetch_share(following.solid, n, mechs.shape[0], lane)
         fetch_share(following.opaque, n, mechs.shape[0], lane)
-        clock(scratch.records.battles[0], hull, row, at.ego, view)
-        for other in range(mechs.shape[0]):
-            streams.clear_lines[n, other] = scratch.sights.line[n, other]
-        if mech.hp > ZERO:
-            show_others(n, focus_slots[n], scratch, tables, views, streams)
-            listen(n, cockpits[n], arrays.messages, streams.comms[n])
-            body(mech, hull, cockpits[n], row, at.ego, rules, view)
-            threats(n, scratch, tables, row, at.ego, view)
-            zone(mech, hull, viewers[n], field, row, at.ego, rules, view)
-            settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
-            local_map(mech, hull, columns, streams.local_map[n], scratch.around, rules)
-        else:
-            for cell in range(streams.local_map.shape[1]):
-                streams.local_map[n, cell] = ZERO
+        show_mech(n, arrays, columns, field, scratch, tables, views, streams)
