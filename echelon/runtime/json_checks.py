@@ -102,11 +102,12 @@ def table(entry: Check, most: int, name: Check) -> Check:
     return check
 
 
-def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None) -> Check:
-    """An object of these fields and no others, each of which holds.
+def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None, is_open: bool = False) -> Check:
+    """An object of these fields, each of which holds, and no others.
 
     Args:
         later: fields that files of earlier versions lack.
+        is_open: whether there may be others, of which nothing is asked.
     """
     rules = {**fields, **(later or {})}
 
@@ -116,10 +117,10 @@ def record(fields: Mapping[str, Check], later: Mapping[str, Check] | None = None
             if name not in value:
                 raise FileError(f"{where}.{name} is missing")
         for name in value:
-            if name not in rules:
+            if name not in rules and not is_open:
                 raise FileError(f"{where}.{name} must be absent: this version of Echelon knows no such entry")
-        for name, entry in value.items():
-            rules[name](f"{where}.{name}", entry)
+        for name in filter(rules.__contains__, value):
+            rules[name](f"{where}.{name}", value[name])
 
     return check
 
@@ -129,5 +130,6 @@ def check_schema(name: str, claims: Any, schema: str, version: int) -> None:
     OBJECT(f"{name}: claims", claims)
     for key, expected in (("schema", schema), ("version", version)):
         if not exactly(expected).holds(claims.get(key)):
-            hint = f"is this a {schema.removeprefix('echelon-')}?"
+            kind = schema.removeprefix("echelon-")
+            hint = f"is this a {kind}?" if key == "schema" else f"a {kind} of another version is not read"
             raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: {hint}")

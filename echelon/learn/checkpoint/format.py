@@ -43,7 +43,7 @@ from echelon.runtime.files import (
     parse_json,
     read_file,
 )
-from echelon.runtime.json_checks import SHA256
+from echelon.runtime.json_checks import OBJECT, SHA256, check_schema, integer, listed, number, record, table, text
 from echelon.runtime.limits import Limits, Settings, check_text
 from echelon.runtime.state_dict import StateDict, unpack
 from echelon.runtime.tensor_files import check_tensors, read_tensors
@@ -55,27 +55,19 @@ SAVED_AT = "saved_at"
 MAX_PROCESSES = 1024
 MOST_VALUE = 1e30
 """Largest number of a value normaliser, whose buffers are float32."""
-FIELDS: dict[str, type] = {
-    "schema": str,
-    "version": int,
-    "model": dict,
-    "comm_dim": int,
-    "layout": dict,
-    "layout_hash": str,
-    "group_sizes": dict,
-    "memory": dict,
-    "value_norm": dict,
-    "env": dict,
-    "counters": dict,
-    "curriculum": dict,
-    "settings": dict,
-    "battles": dict,
-    "processes": int,
-    "files": dict,
-}
-"""Required fields of `checkpoint.json` and their types."""
-ONLY = {"schema": SCHEMA, "version": VERSION}
-"""Fields with a single valid value."""
+COUNT, VALUE = integer(0, MOST_BATTLES), number(-MOST_VALUE, MOST_VALUE)
+CHECK = record(
+    {
+        **dict.fromkeys(("model", "layout", "group_sizes", "env", "counters", "curriculum", "battles"), OBJECT),
+        "files": OBJECT,
+        **{"comm_dim": integer(0, MOST_COMMS), "processes": integer(0, MAX_PROCESSES), "layout_hash": text()},
+        "memory": table(listed(COUNT, 0, 8), 1000, text()),
+        "value_norm": record({name: VALUE for name, _ in ValueNorm().named_buffers()}, is_open=True),
+        "settings": record({}, dict.fromkeys(("past_kept", "past_blocks", "num_envs"), COUNT), is_open=True),
+    },
+    is_open=True,
+)
+"""Required fields of `checkpoint.json`, beside those of `check_schema`."""
 logger = logging.getLogger(__name__)
 
 
@@ -205,12 +197,9 @@ class Checkpoint:
         return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name)))
 
     def value_norm(self) -> ValueNorm:
-        norm, claimed = ValueNorm(), self.claims["value_norm"]
+        norm = ValueNorm()
         for name, buffer in norm.named_buffers():
-            value = claimed.get(name)
-            is_valid = type(value) in (float, int) and abs(value) <= MOST_VALUE
-            expect(is_valid, f"{CLAIMS}: value_norm.{name}", f"a number within {MOST_VALUE:g}", value)
-            buffer.fill_(value)
+            buffer.fill_(self.claims["value_norm"][name])
         return norm
 
     def tensors(self, name: str) -> dict[str, Tensor]:
@@ -225,21 +214,10 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     if not os.path.lexists(path / CLAIMS):
         raise FileError(f"{path}: expected a checkpoint folder holding {CLAIMS}, found none")
     claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
-    if not isinstance(claims, dict):
-        raise FileError(f"{CLAIMS}: expected an object, got {type(claims).__name__}")
-    for name, kind in FIELDS.items():
-        if name not in claims:
-            raise FileError(f"{CLAIMS}: {name} is missing, expected a {kind.__name__}")
-        if type(claims[name]) is not kind:
-            raise FileError(f"{CLAIMS}: {name} must be a {kind.__name__}, got {type(claims[name]).__name__}")
-        # Checked before the other fields, which depend on the version.
-        if name in ONLY and claims[name] != ONLY[name]:
-            hint = ": only checkpoints of this version are read" if name == "version" else ""
-            raise FileError(f"{CLAIMS}: {name} must be {ONLY[name]!r}, got {claims[name]!r:.80}{hint}")
-    checkpoint = Checkpoint(path, claims)
+    check_schema(CLAIMS, claims, SCHEMA, VERSION)
+    checkpoint = Checkpoint(path, {"env": None, **claims})
     _ = checkpoint.versions  # Refused first: what another version of Echelon wrote may differ in all that follows.
-    # Before anything is allocated from it.
-    expect(0 <= claims["comm_dim"] <= MOST_COMMS, f"{CLAIMS}: comm_dim", f"0..{MOST_COMMS}", claims["comm_dim"])
+    CHECK(CLAIMS, claims)  # Before anything is allocated from it.
     require_files(claims["files"], claims["processes"])
     _ = checkpoint.provenance
     expected = layout.layout_hash(claims["comm_dim"])
@@ -259,7 +237,6 @@ def tell_rules(name: str, rules: int) -> None:
 
 def require_files(files: dict[str, Any], processes: int) -> None:
     """Check that `files` has exactly the files of a checkpoint, each with a sha256; rules out path traversal."""
-    expect(0 <= processes <= MAX_PROCESSES, f"{CLAIMS}: processes", f"0..{MAX_PROCESSES}", processes)
     expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
     for name in sorted(files.keys() ^ expected):
         raise FileError(f"{CLAIMS}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
@@ -288,26 +265,12 @@ about four times as much as is written."""
 
 def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
     """Bytes of the resume state of one process: its battles, the policies that it meets, and what callbacks keep."""
-    memory = sum(math.prod(claimed_shape(name, shape)) for name, shape in claims["memory"].items())
+    memory = sum(map(math.prod, claims["memory"].values()))
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
     terrain = COLUMN_BYTES * env.world.size_x * env.world.size_y
     battle = env.num_mechs * (mech + MECH_PAIR_BYTES * env.num_mechs) + terrain
     maps = 64 * sum((env.num_maps, *(position.weight for position in env.positions)))
-    policies = count(claims, "past_kept") + POLICIES_A_BLOCK * (count(claims, "past_blocks") + 1)
-    total = MAX_HEADER_BYTES + OTHERS_BYTES + count(claims, "num_envs") * battle + maps + policies * weights
-    return min(total, MAX_RUN_BYTES)
-
-
-def count(claims: Mapping[str, Any], name: str) -> int:
-    """A number among the settings of a run; 0 where it names none."""
-    value = claims["settings"].get(name, 0)
-    is_valid = type(value) is int and 0 <= value <= MOST_BATTLES
-    expect(is_valid, f"{CLAIMS}: settings.{name}", f"0..{MOST_BATTLES}", value)
-    return int(value)
-
-
-def claimed_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """The shape of a part of a policy's memory."""
-    fits = isinstance(shape, list) and len(shape) <= 8 and all(type(n) is int and 0 <= n <= MOST_BATTLES for n in shape)
-    expect(fits, f"{CLAIMS}: memory.{name}", "a shape", shape)
-    return tuple(shape)
+    kept, blocks, battles = (claims["settings"].get(name, 0) for name in ("past_kept", "past_blocks", "num_envs"))
+    policies = kept + POLICIES_A_BLOCK * (blocks + 1)
+    total = MAX_HEADER_BYTES + OTHERS_BYTES + battles * battle + maps + policies * weights
+    return int(min(total, MAX_RUN_BYTES))

@@ -155,7 +155,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a name with ..": (lambda p: renamed(p, "../../etc/shadow"), r"files\['../../etc/shadow'\] must be absent"),
     "an absolute name": (lambda p: renamed(p, "/etc/shadow"), r"files\['/etc/shadow'\] must be absent"),
     "no hash": (lambda p: claim(p, files={**claims_of(p)["files"], POLICY: 7}), "policy.safetensors must be a sha256"),
-    "a million processes": (lambda p: claim(p, processes=10**6), "processes must be 0..1024, got 1000000"),
+    "a million processes": (lambda p: claim(p, processes=10**6), "processes must be an integer 0..1024, got 1000000"),
     "a network too wide": (
         lambda p: claim(p, model={**claims_of(p)["model"], "hidden": 8192}),
         r"memory must be .*8192.*, got .*16",
