@@ -25,6 +25,7 @@ from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import require
+from echelon.runtime.json_checks import integer, number
 from echelon.runtime.state_dict import StateDict
 
 BEST = "best"
@@ -169,9 +170,9 @@ class Evaluator:
     def load_state_dict(self, state_dict: StateDict) -> None:
         state_dict.check(self.best.state_dict())
         self.best.load_state_dict(state_dict.tensors)
-        self.best_rate = state_dict.number("best_rate", -1.0, 1.0)
-        self.last_iteration = state_dict.whole("judged", -1, MAX_ITERATION)
-        self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
+        self.best_rate = float(state_dict.fact("best_rate", number(-1, 1)))
+        self.last_iteration = state_dict.fact("judged", integer(-1, MAX_ITERATION))
+        self.best_iteration = state_dict.fact("best_iteration", integer(0, MAX_ITERATION))
 
     def evaluate_final(self) -> list[Score]:
         """Play `EvalConfig.final_battles` battles against every opponent of the panel; in batches of one size where

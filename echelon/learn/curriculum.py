@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 from echelon.agents.heuristic import full_name, is_scripted
 from echelon.learn.config import CURRICULUM, FROM_ZERO, PAST, SELF, CurriculumConfig, TrainConfig
@@ -15,7 +15,6 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Settings
 
-V = TypeVar("V")
 SCRIPTED = "heuristic"
 SCHEDULES = {
     "approach": "approach",
@@ -122,24 +121,9 @@ def stages_of(config: TrainConfig) -> list[Stage]:
     curriculum, opponents = config.curriculum, [full_name(name) for name in config.curriculum.opponents]
     if config.opponent not in (CURRICULUM, SELF, PAST) and not config.league:
         opponents = [full_name(config.opponent)]
-    lists: tuple[Sequence[object], ...] = (
-        opponents,
-        curriculum.weapon_use,
-        curriculum.difficulty,
-        curriculum.team_size,
-        curriculum.enemies,
-    )
-    stages = [
-        Stage(
-            number=i,
-            opponent=opponents[min(i, len(opponents) - 1)],
-            weapon_use=curriculum.weapon_use[min(i, len(curriculum.weapon_use) - 1)],
-            difficulty=entry(curriculum.difficulty, i),
-            team_size=entry(curriculum.team_size, i),
-            enemies=entry(curriculum.enemies, i),
-        )
-        for i in range(max(len(values) for values in lists))
-    ]
+    settings = ("weapon_use", "difficulty", "team_size", "enemies")
+    lists: list[Sequence[Any]] = [opponents, *(getattr(curriculum, name) for name in settings)]
+    stages = [Stage(i, *(entry(values, i) for values in lists)) for i in range(max(map(len, lists)))]
     for stage in stages:
         limit = f"1 in a stage against {stage.opponent}, which is no scripted commander"
         is_valid = is_scripted(stage.opponent) or stage.weapon_use == 1
@@ -153,6 +137,6 @@ def opponents_named(config: TrainConfig) -> list[str]:
     return list(dict.fromkeys([*names, *map(full_name, config.evaluation.tiers)]))
 
 
-def entry(values: Sequence[V], stage: int) -> V | None:
+def entry(values: Sequence[Any], stage: int) -> Any:
     """Entry for a stage, the last one for all later stages; None for an empty list."""
     return values[min(stage, len(values) - 1)] if values else None

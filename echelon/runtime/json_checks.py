@@ -62,6 +62,11 @@ def exactly(expected: Any) -> Rule:
     return Rule(quoted(expected), lambda value: value == expected and type(value) in (type(expected), int))
 
 
+def of_type(kind: type) -> Rule:
+    """A JSON value that Python reads as one of this type itself."""
+    return Rule(f"a {kind.__name__}", lambda value: type(value) is kind)
+
+
 FLAG = Rule("true or false", lambda value: type(value) is bool)
 OBJECT = Rule("an object", lambda value: isinstance(value, dict))
 SHA256 = matching("[0-9a-f]{64}", "a sha256")

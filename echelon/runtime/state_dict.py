@@ -12,6 +12,7 @@ from torch import Tensor
 
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, expect, parse_json
+from echelon.runtime.json_checks import Check, listed, of_type
 from echelon.runtime.tensor_files import check_tensors
 
 FACTS = "facts"
@@ -28,31 +29,15 @@ class StateDict:
     name: str = "state"
     """Name of the component, for error messages."""
 
-    def fact(self, key: str, kind: type) -> Any:
-        """The JSON value at `key`."""
-        value = self.facts.get(key)
-        expect(type(value) is kind, f"{self.name}.{key}", f"a {kind.__name__}", value)
+    def fact(self, key: str, what: type | Check) -> Any:
+        """The JSON value at `key`, of a type or such that a check of `json_checks` holds."""
+        value, check = self.facts.get(key), of_type(what) if isinstance(what, type) else what
+        check(f"{self.name}.{key}", value)
         return value
 
-    def whole(self, key: str, low: int, high: int) -> int:
-        """The integer at `key`."""
-        value = self.fact(key, int)
-        expect(low <= value <= high, f"{self.name}.{key}", f"{low}..{high}", value)
-        return int(value)
-
-    def number(self, key: str, low: float, high: float) -> float:
-        """The number at `key`, which JSON tells from an integer."""
-        value = self.fact(key, float)
-        expect(low <= value <= high, f"{self.name}.{key}", f"{low:g}..{high:g}", value)
-        return float(value)
-
-    def row(self, key: str, kind: type, length: int | None = None) -> list[Any]:
-        """The list at `key`, with entries of type `kind`."""
-        values = self.fact(key, list)
-        is_valid = length in (None, len(values)) and all(type(value) is kind for value in values)
-        count = "" if length is None else f"{length} "
-        expect(is_valid, f"{self.name}.{key}", f"a list of {count}{kind.__name__}", values)
-        return list(values)
+    def row(self, key: str, entry: Check, length: int) -> list[Any]:
+        """The list of so many entries at `key`."""
+        return list(self.fact(key, listed(entry, length, length)))
 
     def check(self, expected: Mapping[str, Tensor]) -> None:
         """Check names, shapes and dtypes of the tensors against `expected`, and that they are finite."""

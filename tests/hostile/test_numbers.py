@@ -16,6 +16,7 @@ from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, from_json
+from echelon.runtime import json_checks
 from echelon.runtime.files import parse_json
 from echelon.runtime.state_dict import StateDict
 
@@ -158,5 +159,5 @@ def test_no_claim_of_a_checkpoint_is_huge(path, number, whole, tmp_path):
 @pytest.mark.parametrize("number", [*HUGE.values(), True, "1", None, [1]], ids=repr)
 def test_no_fact_of_a_state_is_huge(number):
     state = StateDict({}, {"count": number}, "part")
-    refusal(lambda: state.whole("count", 0, 2**53), "part.count")
-    refusal(lambda: state.number("count", -1.0, 1.0), "part.count")
+    refusal(lambda: state.fact("count", json_checks.integer(0, 2**53)), "part.count")
+    refusal(lambda: state.fact("count", json_checks.number(-1, 1)), "part.count")

@@ -20,6 +20,7 @@ from echelon.rules.config_json import first_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.runtime.json_checks import integer, of_type
 from echelon.runtime.state_dict import StateDict
 from echelon.runtime.tensor_files import check_tensors
 from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
@@ -145,16 +146,17 @@ class EnvSnapshot:
     def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
         """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""
         map_pool, levels = self.collector.env.map_pool, self.collector.levels
-        active = stored.row("drawn", int, len(map_pool.active))
-        spares = stored.row("spares", int, len(map_pool.spares))
+        active = stored.row("drawn", of_type(int), len(map_pool.active))
+        spares = stored.row("spares", of_type(int), len(map_pool.spares))
         expected = sorted(map_pool.active.tolist() + map_pool.spares)
         if sorted(active + spares) != expected:
             often = f"{len(expected)} maps once" if len(set(expected)) == len(expected) else "position by its weight"
             raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {active}, {spares}")
-        renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(active) - 1)
+        renewals = stored.fact("renewals", integer(0, MAX_TICK))
+        oldest = stored.fact("oldest", integer(0, len(active) - 1))
         # Weights that scores made are gone with the scores.
         is_weighted = "weighted" in stored.facts and (levels is not None or not scored)
-        weighted = stored.row("weighted", int, len(map_pool.drawn)) if is_weighted else None
+        weighted = stored.row("weighted", of_type(int), len(map_pool.drawn)) if is_weighted else None
         if not set(weighted or active) <= set(active):
             raise FileError(f"{stored.name}.weighted must name maps of {active}, got {sorted(set(weighted or ()))}")
         map_pool.restore(stored.tensors["map_seeds"], active, spares, renewals, oldest, weighted)

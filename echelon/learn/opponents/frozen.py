@@ -17,9 +17,10 @@ from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.opponents.assignment import SLOT, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
 from echelon.runtime.compile import fused
-from echelon.runtime.files import FileError, expect
+from echelon.runtime.json_checks import integer, number, of_type, table
 from echelon.runtime.state_dict import StateDict
 
+MOST_SHARES = 1 << 20
 NOBODY = -1
 """In place of a slot's number: the block has no such slot."""
 
@@ -142,23 +143,16 @@ class FrozenOpponents:
     @torch.no_grad()
     def load_state_dict(self, state_dict: StateDict) -> None:
         state_dict.check(self.weights)
-        names, newest = state_dict.row("names", str, self.num_slots * self.blocks), self._slots(state_dict, "newest", 0)
-        retiring, shares = self._slots(state_dict, "retiring", NOBODY), state_dict.fact("shares", dict)
-        draws = state_dict.whole("draws", 0, 2**62)
-        are_shares = all(type(share) is float and 0 <= share <= 1 for share in shares.values())
-        expect(are_shares, f"{state_dict.name}.shares", "numbers 0..1", shares)
+        names = state_dict.row("names", of_type(str), self.num_slots * self.blocks)
+        newest = state_dict.row("newest", integer(0, self.num_slots - 1), self.blocks)
+        retiring = state_dict.row("retiring", integer(NOBODY, self.num_slots - 1), self.blocks)
+        shares = state_dict.fact("shares", table(number(0, 1), MOST_SHARES, of_type(str)))
+        draws = state_dict.fact("draws", integer(0))
         for name, stack in self.weights.items():
             stack.copy_(state_dict.tensors[name])
         self.names = [names[start : start + self.num_slots] for start in range(0, len(names), self.num_slots)]
         self.newest, self.retiring, self.shares, self.draws = newest, retiring, dict(shares), draws
         self._update_edges()
-
-    def _slots(self, state_dict: StateDict, key: str, lowest: int) -> list[int]:
-        """A slot of each block, from a checkpoint."""
-        slots = state_dict.row(key, int, self.blocks)
-        if not set(slots) <= set(range(lowest, self.num_slots)):
-            raise FileError(f"{state_dict.name}.{key} must hold {lowest}..{self.num_slots - 1}, got {slots}")
-        return slots
 
     @torch.no_grad()
     def __call__(self, team: TensorDictBase) -> TensorDictBase:

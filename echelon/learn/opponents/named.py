@@ -20,7 +20,8 @@ from echelon.learn.opponents.assignment import SLOT, current_slot
 from echelon.rules.config import EnvConfig
 from echelon.runtime.compile import fused
 from echelon.runtime.errors import require
-from echelon.runtime.files import FileError
+from echelon.runtime.files import expect
+from echelon.runtime.json_checks import integer, number, of_type
 from echelon.runtime.state_dict import StateDict
 
 OpponentOf = Callable[[str, EnvConfig, torch.device], TeamPolicy]
@@ -150,19 +151,15 @@ class NamedOpponents:
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restore the state from a checkpoint. Its names are looked up among those of the run, and never imported."""
-        stored = [*state_dict.row("tiers", str, NUM_SLOTS), state_dict.fact("next_tier", str)]
+        stored = [*state_dict.row("tiers", of_type(str), NUM_SLOTS), state_dict.fact("next_tier", str)]
         names = [full_name(name) for name in stored]
-        shares = [state_dict.fact(key, float) for key in ("weapon_use", "next_weapon_use")]
+        shares = [float(state_dict.fact(key, number(0, 1))) for key in ("weapon_use", "next_weapon_use")]
         known = set(self.names)
         if any(map(is_scripted, known)):
             known |= set(map(full_name, TIERS))
-        if not set(names) <= known or not all(0 <= share <= 1 for share in shares):
-            raise FileError(f"{state_dict.name} must name {sorted(known)} and shares 0..1, got {stored} and {shares}")
-        self.slots = names[:NUM_SLOTS]
-        self.newest, self.old_is_read = (
-            state_dict.whole("newest", 0, NUM_SLOTS - 1),
-            state_dict.fact("old_is_read", bool),
-        )
+        expect(set(names) <= known, f"{state_dict.name}.tiers", f"of {', '.join(sorted(known))}", stored)
+        self.slots, self.newest = names[:NUM_SLOTS], state_dict.fact("newest", integer(0, NUM_SLOTS - 1))
+        self.old_is_read = state_dict.fact("old_is_read", bool)
         self.weapon_use, self.requested = shares[0], (names[NUM_SLOTS], shares[1])
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from echelon.learn.checkpoint.provenance import SELF, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.runtime.files import FileError
-from echelon.runtime.json_checks import SHA256
+from echelon.runtime.json_checks import SHA256, listed, of_type
 from echelon.runtime.state_dict import StateDict
 
+MOST_SNAPSHOTS = 1 << 20
 ROUNDING = 1e-6
 """Largest part of the shares that counts as an error of rounding."""
 Weights = Mapping[str, Tensor]
@@ -70,9 +70,8 @@ class SnapshotPool:
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes."""
-        names, reference = state_dict.row("names", str), list(self.snapshots.values())[-1]
-        if not names:
-            raise FileError(f"{state_dict.name}.names must name at least one, got none")
+        names = state_dict.fact("names", listed(of_type(str), 1, MOST_SNAPSHOTS))
+        reference = list(self.snapshots.values())[-1]
         state_dict.check({key: value.expand(len(names), *value.shape) for key, value in reference.items()})
         stacks = {key: stack.to(reference[key].device) for key, stack in state_dict.tensors.items()}
         self.snapshots = {name: {k: stack[i] for k, stack in stacks.items()} for i, name in enumerate(names)}

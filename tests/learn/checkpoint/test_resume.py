@@ -169,10 +169,10 @@ HOSTILE = {
         r"changes of solid: expected|solid.index: expected 0",
     ),
     "maps": ("battles", "drawn", [0, 1, 1], r"must name each of 5 maps once"),
-    "tier": ("heuristic", "tiers", ["trivial", "godlike"], r"heuristic must name .*godlike"),
-    "slot": ("frozen", "newest", [0, 7], r"frozen.newest must hold 0..1, got \[0, 7\]"),
-    "draws": ("frozen", "draws", "many", r"frozen.draws must be a int, got 'many'"),
-    "nobody": ("past", "names", [], r"past.names must name at least one"),
+    "tier": ("heuristic", "tiers", ["trivial", "godlike"], r"heuristic.tiers must be of .*godlike"),
+    "slot": ("frozen", "newest", [0, 7], r"frozen.newest\[1\] must be an integer 0..1, got 7"),
+    "draws": ("frozen", "draws", "many", r"frozen.draws must be an integer 0.*, got 'many'"),
+    "nobody": ("past", "names", [], r"past.names must be a list of 1.*, got \[\]"),
 }
 
 

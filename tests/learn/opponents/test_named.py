@@ -125,7 +125,7 @@ def test_a_state_names_only_what_the_run_names(name):
     rivals = opponents("heuristic:trivial", "my:idle")
     kept = rivals.state_dict()
     for facts in ({"tiers": [name, "my:idle"]}, {"next_tier": name}):
-        with pytest.raises(FileError, match=rf"must name \[.*'my:idle'\] and shares 0..1, got \[.*{name}"):
+        with pytest.raises(FileError, match=rf"tiers must be of .*, my:idle, got \[.*{name}"):
             rivals.load_state_dict(dataclasses.replace(kept, facts={**kept.facts, **facts}))
 
 
