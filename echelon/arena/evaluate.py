@@ -80,18 +80,13 @@ class Evaluation:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values: everything, with outcome and state hash of every battle."""
+        names = ("task", "fingerprint", "policy", "by_protocol", "split", "met", "win_rate", "versions")
+        opponents = {name: result.as_json() for name, result in self.results.items()}
         return {
-            "task": self.task,
-            "fingerprint": self.fingerprint,
-            "policy": self.policy,
-            "by_protocol": self.by_protocol,
-            "split": self.split,
-            "met": dict(self.met),
+            **{name: getattr(self, name) for name in names},
             "actions": "sampled",
-            "win_rate": self.win_rate,
-            "versions": dict(self.versions),
             "seeds": list(self.seeds),
-            "opponents": {name: result.as_json() for name, result in self.results.items()},
+            "opponents": opponents,
         }
 
     def __str__(self) -> str:

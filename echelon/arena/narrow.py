@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.arena.deciders import Decider, is_shareable
+from echelon.arena.deciders import is_shareable
 from echelon.arena.stacked_policies import StackedPolicies
 from echelon.env.blocks import one_thread
 from echelon.env.env import EchelonEnv
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 def can_narrow(batch: MatchBatch) -> bool:
     """Whether shapes may change, and all that commanders go on from is in their memories."""
     is_free = loops_on(batch.arena.device) and not batch.arena.compiled and batch.recorder is None
-    return is_free and all(map(is_narrowable, batch.deciders))
-
-
-def is_narrowable(decider: Decider) -> bool:
-    """Whether a decider commands whole teams, and keeps nothing beside its memories."""
-    return decider.part is None and (isinstance(decider, StackedPolicies) or is_shareable(decider.policy))
+    return is_free and all(
+        decider.part is None and (isinstance(decider, StackedPolicies) or is_shareable(decider.policy))
+        for decider in batch.deciders
+    )
 
 
 def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:

@@ -46,24 +46,15 @@ class RayArena(BatchArena):
     Args:
         policies: maps a name to its policy on the CPU, which Ray copies to the workers: its class is in a module that
             they can import, or in the program itself.
-        precision: of the networks' matrix products on the workers.
+        options: `precision`, `compiled` and `cuda_graph` of a `BatchArena`, on the workers.
     """
 
-    def __init__(
-        self,
-        env: EnvConfig,
-        policies: Policies,
-        tasks: RayTasks,
-        batch: int = 256,
-        precision: Precision = "auto",
-        compiled: bool | None = None,
-        cuda_graph: bool | None = None,
-    ) -> None:
+    def __init__(self, env: EnvConfig, policies: Policies, tasks: RayTasks, batch: int = 256, *options: Any) -> None:
         self.tasks = tasks
-        recipe = Recipe(env, str(tasks.args.device), batch, precision, compiled, cuda_graph, allowed_modules())
+        recipe = Recipe(env, (str(tasks.args.device), batch, *options), allowed_modules())
         self.recipe = (uuid.uuid4().hex, tasks.share(recipe))
-        [(_, (*options, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
-        super().__init__(env, policies, torch.device("cpu"), batch, *options)
+        [(_, (*definite, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
+        super().__init__(env, policies, torch.device("cpu"), batch, *definite)
         self.processor = processor
         self.shared: dict[str, Any] = {}
         """What Ray calls the policies that workers were given, by name."""
@@ -120,20 +111,14 @@ class Recipe:
     """How a worker makes its arena: arguments of `BatchArena`, and modules of the user's to import."""
 
     env: EnvConfig
-    device: str
-    batch: int
-    precision: Precision
-    compiled: bool | None
-    cuda_graph: bool | None
+    options: tuple[Any, ...]
     modules: tuple[str, ...]
 
     def build(self) -> BatchArena:
         for module in self.modules:
             allow_module(module)
             import_module(module, f"--allow-module {module}")
-        device = torch.device(self.device)
-        options = (device, self.batch, self.precision, self.compiled, self.cuda_graph)
-        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *options)
+        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *self.options)
 
 
 _arenas: dict[str, BatchArena] = {}
@@ -179,16 +164,7 @@ def play_on_worker(
 
 
 def make_arena(
-    env: EnvConfig,
-    policies: Policies,
-    device: torch.device,
-    tasks: RayTasks | None,
-    batch: int,
-    precision: Precision,
-    compiled: bool | None,
-    cuda_graph: bool | None,
+    env: EnvConfig, policies: Policies, device: torch.device, tasks: RayTasks | None, *options: Any
 ) -> BatchArena:
     """A `RayArena` where there are `tasks`, whose policies are then on the CPU, else one that plays on a device."""
-    if tasks is not None:
-        return RayArena(env, policies, tasks, batch, precision, compiled, cuda_graph)
-    return BatchArena(env, policies, device, batch, precision, compiled, cuda_graph)
+    return BatchArena(env, policies, device, *options) if tasks is None else RayArena(env, policies, tasks, *options)

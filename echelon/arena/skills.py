@@ -154,24 +154,15 @@ def piece_names(names: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(map(os.fspath, names)))
 
 
-def play_piece(
-    piece: Piece,
-    policy: Any,
-    seeds: Sequence[int],
-    device: torch.device,
-    batch: int,
-    precision: Precision = "auto",
-    compiled: bool | None = None,
-    cuda_graph: bool | None = None,
-) -> PieceResult:
-    """Let a policy, or the commander of a name, play a piece on each of `seeds`."""
+def play_piece(piece: Piece, policy: Any, seeds: Sequence[int], device: torch.device, *options: Any) -> PieceResult:
+    """Let a policy, or the commander of a name, play a piece on each of `seeds`; `options` as of `BatchArena`."""
     config = piece.scenario.config
     if isinstance(policy, str):
         learner = resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
     else:
         learner = team_policy_of(policy, None, config, device)
     policies = {POLICY: learner, OTHER: resolve(piece.opponent).policy(config, device)}
-    arena = BatchArena(config, policies.__getitem__, device, batch, precision, compiled, cuda_graph)
+    arena = BatchArena(config, policies.__getitem__, device, *options)
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
     outcomes = [
         result for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for result in batch.results

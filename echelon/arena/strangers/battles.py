@@ -187,11 +187,10 @@ class ProtocolArena:
 
     def _play_piece(self, run: int, name: str, seeds: Sequence[int]) -> tuple[BattleResult, ...]:
         """The battles of a set piece on some of its seeds."""
-        device, batch, precision, compiled, cuda_graph = self.settings
+        device, batch, *options = self.settings
         piece = find_piece(name)
         policy = self.runs[run].build(piece.scenario.config, device)
-        batch = min(batch, len(seeds))
-        result = play_piece(piece, policy, seeds, device, batch, precision, compiled, cuda_graph)
+        result = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), *options)
         if self.on_battles is not None:
             self.on_battles(len(seeds))
         return result.outcomes
