@@ -27,20 +27,7 @@ from echelon.pipelines.edit_server import Edit
 from echelon.pipelines.evaluate import Evaluate, Pieces
 from echelon.pipelines.exploit import Exploit
 from echelon.pipelines.export import Trained
-from echelon.pipelines.league import (
-    Add,
-    Evolve,
-    Export,
-    History,
-    Import,
-    Init,
-    List,
-    Payoff,
-    Ratings,
-    Retire,
-    Standings,
-    Tournament,
-)
+from echelon.pipelines.league import COMMANDS as LEAGUE_COMMANDS
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
 from echelon.pipelines.strangers import Leaderboard
@@ -53,8 +40,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "fork": ForkCommand,
     "maps": DrawMaps,
     "dataset": WriteDataset,
-    "init": Init,
-    "add": Add,
     "evaluate": Evaluate,
     "exploit": Exploit,
     "pieces": Pieces,
@@ -62,16 +47,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "trained": Trained,
     "command": Command,
     "edit": Edit,
-    "tournament": Tournament,
-    "evolve": Evolve,
-    "retire": Retire,
-    "list": List,
-    "standings": Standings,
-    "payoff": Payoff,
-    "ratings": Ratings,
-    "history": History,
-    "export": Export,
-    "import": Import,
+    **LEAGUE_COMMANDS,
 }
 """What each command does, in the order of the help."""
 

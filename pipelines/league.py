@@ -18,11 +18,12 @@ from echelon.league.roles import Role
 from echelon.league.store import FILE, Store
 from echelon.league.styles import plane, style_columns, styles_of
 from echelon.league.unrecorded import is_unrecorded, record_file
+from echelon.learn.callbacks.progress import Each
 from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs, ChosenBattle
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside, require_picture
-from echelon.pipelines.progress_bar import bar, count_iterations, reading, with_progress
+from echelon.pipelines.progress_bar import bar, reading, with_progress
 from echelon.pipelines.result_tables import show, show_standings
 from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
 from echelon.runtime.errors import require
@@ -88,8 +89,9 @@ class Evolve(Settings):
     def run(self) -> None:
         store, console = Store(self.league), terminal()
         options = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
-        with count_iterations(self.turns * len(Role) * self.iterations) as callbacks:
-            for turn, role, verdict in commands.evolve(self.arena.build(store), *options, callbacks):
+        with bar(self.turns * len(Role) * self.iterations, "iterations") as progress:
+            each = [Each(progress.advance)]
+            for turn, role, verdict in commands.evolve(self.arena.build(store), *options, each):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")
 
@@ -187,23 +189,35 @@ class List:
 
 
 @dataclass(frozen=True)
-class Standings:
-    """Print Glicko-2 ratings, best first, with a Bradley-Terry refit of all games and the Nash mixture."""
+class Picture:
+    """Base of the commands that draw a league."""
 
     league: Path
+    out: Path | None = None
+    """The picture, a PDF, SVG or PNG; by default a PNG in the folder of the league, or here if nothing can be written
+    there."""
+
+    def store_and_file(self, name: str, draws: bool = True) -> tuple[Store, Path]:
+        """The league, and the file of the picture, by default of this name."""
+        path = self.out or beside(self.league / FILE, name)
+        require_picture("--out", path)
+        store = Store(self.league)
+        check_writable(path if draws else None)
+        return store, path
+
+
+@dataclass(frozen=True)
+class Standings(Picture):
+    """Print Glicko-2 ratings, best first, with a Bradley-Terry refit of all games and the Nash mixture."""
+
     json: bool = False
     style: bool = False
     """Also tell how unlike each other the entries fight, and draw it. Those that were not measured yet play for that,
     unrated (`docs/LEAGUE.md`)."""
-    out: Path | None = None
-    """The picture of styles, a PDF, SVG or PNG; by default styles.png in the folder of the league, or here if nothing
-    can be written there."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:
-        path = self.out or beside(self.league / FILE, "styles.png")
-        require_picture("--out", path)
-        store = Store(self.league)
+        store, path = self.store_and_file("styles.png", self.style)
         style_rows = self.styles(store, path) if self.style else None
         show_standings(store, self.json, f"after period {store.period - 1}", style_rows)
         if self.style and not self.json:
@@ -211,7 +225,6 @@ class Standings:
 
     def styles(self, store: Store, path: Path) -> dict[str, dict[str, Any]]:
         """Measure and draw the styles of all entries; columns of the standings by name."""
-        check_writable(path)
         with bar(len(store.entries()), "styles", quiet=self.json) as progress:
             styles = styles_of(self.arena.build(store), on_entry=lambda name: progress.advance())
         points, shares = plane(list(styles.values()))
@@ -220,21 +233,14 @@ class Standings:
 
 
 @dataclass(frozen=True)
-class Payoff:
+class Payoff(Picture):
     """Draw the payoff matrix as a heatmap with the number of games of each pair, and print the Nash mixture, its
     exploitability, and the share of the payoff that no rating explains."""
 
-    league: Path
-    out: Path | None = None
-    """The picture, a PDF, SVG or PNG; by default payoff.png in the folder of the league, or here if nothing can be
-    written there."""
     json: bool = False
 
     def run(self) -> None:
-        path = self.out or beside(self.league / FILE, "payoff.png")
-        require_picture("--out", path)
-        store = Store(self.league)
-        check_writable(path)
+        store, path = self.store_and_file("payoff.png")
         payoff = compute_payoff(store)
         save(payoff_figure(payoff.names, payoff.share, payoff.games), path)
         if self.json:
@@ -248,19 +254,11 @@ class Payoff:
 
 
 @dataclass(frozen=True)
-class Ratings:
+class Ratings(Picture):
     """Draw the ratings of all entries over the rating periods."""
 
-    league: Path
-    out: Path | None = None
-    """The picture, a PDF, SVG or PNG; by default ratings.png in the folder of the league, or here if nothing can be
-    written there."""
-
     def run(self) -> None:
-        path = self.out or beside(self.league / FILE, "ratings.png")
-        require_picture("--out", path)
-        store = Store(self.league)
-        check_writable(path)
+        store, path = self.store_and_file("ratings.png")
         histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
         require(any(histories.values()), "--league", "one with a rating period that has ended", str(self.league))
         save(ratings_figure(histories), path)
@@ -286,3 +284,20 @@ class History:
             return
         show(rows, False, entry.name)
         show(changes, False, "what happened")
+
+
+COMMANDS = {
+    "init": Init,
+    "add": Add,
+    "tournament": Tournament,
+    "evolve": Evolve,
+    "retire": Retire,
+    "list": List,
+    "standings": Standings,
+    "payoff": Payoff,
+    "ratings": Ratings,
+    "history": History,
+    "export": Export,
+    "import": Import,
+}
+"""Commands of `arena.py`, in the order of the help."""

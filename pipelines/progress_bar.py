@@ -21,8 +21,6 @@ from rich.progress import (
 
 from echelon.arena.batch_arena import BatchArena
 from echelon.league.commands import B
-from echelon.learn.callbacks.base import Callback
-from echelon.learn.callbacks.progress import Each
 from echelon.pipelines.console import terminal
 
 T = TypeVar("T")
@@ -97,13 +95,6 @@ def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
         for item in items:
             yield item
             progress.advance()
-
-
-@contextlib.contextmanager
-def count_iterations(total: int) -> Iterator[list[Callback]]:
-    """Context manager that yields the callbacks which move a bar with each of so many training iterations."""
-    with bar(total, "iterations") as progress:
-        yield [Each(progress.advance)]
 
 
 def with_progress(batches: Iterable[B], total: int, arena: BatchArena, quiet: bool) -> list[B]:
