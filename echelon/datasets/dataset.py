@@ -135,11 +135,6 @@ class Dataset:
         """R, the number of rows."""
         return len(self.rows)
 
-    @property
-    def commanding(self) -> list[str]:
-        """Groups of commanders that there are."""
-        return [group for group in COMMAND.values() if group in self.rows.keys()]
-
     def transitions(self, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
         """Copies of all rows, `size` at a time, with what was observed after them, ready for `ReplayBuffer.extend`.
 
@@ -155,7 +150,7 @@ class Dataset:
             after = torch.arange(start + 1, stop + 1, device="cpu").clamp(max=len(self) - 1)
             battle, done = batch["battle"], batch["next", "done"][:, 0]
             batch["telemetry"] = self.battles["telemetry"][battle]
-            for group in (*GROUPS, *self.commanding):
+            for group in filter(self.rows.keys().__contains__, (*GROUPS, *COMMAND.values())):
                 following = self.rows[group].select("observation", "mask")[after]
                 following[done] = self.battles["last", group][battle[done]]
                 batch["next", group].update(following)

@@ -13,7 +13,7 @@ from torchrl.data import Composite
 
 from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
-from echelon.rules.position import MOST_PLACES, have_areas
+from echelon.rules.position import MOST_PLACES
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import ConfigError
@@ -80,7 +80,8 @@ def empty_map(config: EnvConfig) -> Maps:
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device="cpu")
 
-    areas = {"spawn_places": zeros(1, mechs, MOST_PLACES, 3)} if have_areas(config.positions) else {}
+    has_areas = any(unit.area for position in config.positions for unit in position.units)
+    areas = {"spawn_places": zeros(1, mechs, MOST_PLACES, 3)} if has_areas else {}
     return Maps(
         seed=zeros(1, dtype=torch.int64),
         material=zeros(1, world.size_z, *plane[1:], dtype=torch.uint8),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,21 +69,16 @@ def plays_equally(config: EnvConfig, device: torch.device) -> bool:
     for action in random_actions(dense):
         after, td = loops.step_and_maybe_reset(with_actions(td, loops, action.to(device)))
         expected_after, expected_td = dense.step_and_maybe_reset(with_actions(expected_td, dense, action))
-        pairs = (after.get("next"), expected_after.get("next")), (loops.state, dense.state)
-        if not all(has_same_bits(*pair) for pair in pairs):
-            return False
+        for pair in ((after.get("next"), expected_after.get("next")), (loops.state, dense.state)):
+            values, expected = ({name: bytes_of(leaf) for name, leaf in leaves(value)} for value in pair)
+            if values != expected:
+                return False
     return True
 
 
-def has_same_bits(value: Any, expected: Any) -> bool:
-    """Whether the tensors of one are those of another, which may be on another device."""
-    one, other = ({name: as_bytes(leaf) for name, leaf in leaves(values)} for values in (value, expected))
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
-def as_bytes(tensor: Tensor) -> Tensor:
-    """The bytes of a tensor, on a CPU."""
-    return tensor.to(CPU).contiguous().view(torch.uint8)
+def bytes_of(tensor: Tensor) -> bytes:
+    """The bytes of a tensor on any device."""
+    return tensor.to(CPU).contiguous().view(torch.uint8).numpy().tobytes()
 
 
 def timed_rollout(env: EchelonEnv) -> Callable[[], float]:

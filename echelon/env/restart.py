@@ -112,7 +112,7 @@ def begin(
     """
     seeds = chosen.of(next_seed)
     fresh = open_on_map(seeds, game, drawn, openings, chosen.ground(state.terrain))
-    following = chosen.replaced(next_seed, following_seed(fresh.seed))
+    following = chosen.replaced(next_seed, noise.bits(fresh.seed, 0, Stream.EPISODE, 1)[:, 0])
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     state = state.replace(**{name: chosen.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
     first = first_shown(fresh, game, openings, leaves.keys())
@@ -238,11 +238,6 @@ def open_on_map(
     map_id = draw_map(seed, drawn)
     state = draw_places(open_battle(seed, map_id, game.maps, game.roster, game.config, terrain), game)
     return state.replace(focus_slots=openings["focus_slots"][map_id])
-
-
-def following_seed(seed: Tensor) -> Tensor:
-    """`[B]` int64 seeds of the battles that follow those of `seed [B]`."""
-    return noise.bits(seed, 0, Stream.EPISODE, 1)[:, 0]
 
 
 def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:

@@ -247,13 +247,9 @@ class Database:
 
     def _most_steps(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return FEWEST_STEPS + STEPS_PER_BYTE * sum(allocated_bytes(file) for file in files if file.exists())
-
-
-def allocated_bytes(path: Path) -> int:
-    """Bytes that a file takes on the disk: one with holes is shorter than it says."""
-    stats = path.stat()
-    return min(stats.st_size, 512 * stats.st_blocks)
+        # Of what a file takes on the disk: one with holes is shorter than it says.
+        sizes = [(file.stat().st_size, 512 * file.stat().st_blocks) for file in files if file.exists()]
+        return FEWEST_STEPS + STEPS_PER_BYTE * sum(min(size, blocks) for size, blocks in sizes)
 
 
 def is_locked(error: Exception) -> bool:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import torch
 
 from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.checkpoint.provenance import NOTHING, Provenance
-from echelon.learn.checkpoint.resume import check_init, check_start
+from echelon.learn.checkpoint.resume import check_start, require_same
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.models.registry import PolicySpecs, model_to_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.runtime.errors import require
-
-
-class Beginning(NamedTuple):
-    """What a run begins with."""
-
-    policy: ActorCritic
-    norm: ValueNorm
-    """That of a trained policy comes with its weights: its critic predicts in the units of that normaliser."""
-    met: Provenance
-    """What the weights were trained against."""
 
 
 def begin(
@@ -33,8 +22,11 @@ def begin(
     device: torch.device,
     start: Checkpoint | None,
     init: Checkpoint | None,
-) -> Beginning:
+) -> tuple[ActorCritic, ValueNorm, Provenance]:
     """Make what a run begins with; its optimiser has no state yet.
+
+    The normaliser of a trained policy comes with its weights, whose critic predicts in its units, and so does what they
+    were trained against.
 
     Args:
         extra_rewards: weight of each reward term of the user's own, by name.
@@ -49,9 +41,11 @@ def begin(
     source = init if start is None else start
     if source is None:
         require(config.init == "", "init", f"the checkpoint of {config.init}, which TrainConfig.init names", None)
-        return Beginning(policy.to(device), ValueNorm().to(device), NOTHING)
+        return policy.to(device), ValueNorm().to(device), NOTHING
     if start is None:
-        check_init(config, source)
+        # Its battles may be others.
+        require_same("--init", "comm_dim", config.env.comm_dim, source.claims["comm_dim"])
+        require_same("--init", "model", model_to_json(config.model), model_to_json(source.model))
     else:
         check_start(config, extra_rewards, source)
-    return Beginning(source.policy(device).train(), source.value_norm().to(device), source.provenance)
+    return source.policy(device).train(), source.value_norm().to(device), source.provenance

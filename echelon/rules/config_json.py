@@ -37,14 +37,10 @@ def from_json(kind: Any, values: Any, where: str, over: Any = None, strict: bool
         if value is None and fields[name].default == math.inf:
             value = math.inf  # JSON has no infinity.
         result[name] = typed(hints[name], value, f"{where}.{name}", result.get(name), strict)
-    needed = [name for name, field in fields.items() if strict or not has_default(field)]
+    needed = [name for name, f in fields.items() if strict or (f.default is f.default_factory is dataclasses.MISSING)]
     missing = [name for name in needed if name not in result]
     require(not missing, where, f"whole: this {kind.__name__} lacks {', '.join(missing)}", values)
     return kind(**result)
-
-
-def has_default(field: dataclasses.Field[Any]) -> bool:
-    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def typed(hint: Any, value: Any, where: str, over: Any = None, strict: bool = False) -> Any:

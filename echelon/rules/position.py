@@ -188,11 +188,6 @@ def check_cooldowns(name: str, unit: Unit, catalog: Catalog) -> None:
         require(is_valid, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
 
 
-def have_areas(positions: tuple[Position, ...]) -> bool:
-    """Whether a mech of some position begins in an area."""
-    return any(unit.area for position in positions for unit in position.units)
-
-
 def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
     """Indices of positions, each as many times as battles draw it among so many."""
     divisor = gcd(*(position.weight for position in positions))

@@ -41,12 +41,6 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
     require_same("--resume", "model", model_to_json(config.model), model_to_json(start.model))
 
 
-def check_init(config: TrainConfig, init: Checkpoint) -> None:
-    """Check that a run's network is that of the weights which it begins with; its battles may be others."""
-    require_same("--init", "comm_dim", config.env.comm_dim, init.claims["comm_dim"])
-    require_same("--init", "model", model_to_json(config.model), model_to_json(init.model))
-
-
 def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:
     """Refuse a checkpoint, which a flag names, where JSON values of the run and of it differ."""
     difference = first_difference(ours, theirs, name)
