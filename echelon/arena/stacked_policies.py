@@ -343,41 +343,30 @@ class ValueEstimates:
         sizes: tuple[int, int],
         count: int,
     ) -> None:
-        self.count = count
+        self.battles, self.sizes, self.count = battles, sizes, count
         self.followed: list[tuple[StackedPolicies, list[Followed]]] = []
         for decider, policies in stacked:
             teams = [
                 followed
                 for policy, positions in zip(policies, decider.places, strict=True)
                 for side in (0, 1)
-                if (followed := self._teams_of(policy, decider, positions, side, battles, sizes)) is not None
+                if (followed := self._teams_of(policy, decider, positions, side)) is not None
             ]
             decider.keeps_embed = len(teams) > 0
             if teams:
                 self.followed.append((decider, teams))
 
-    def _teams_of(
-        self,
-        policy: ActorCritic,
-        decider: StackedPolicies,
-        places: range,
-        side: int,
-        battles: Collection[int],
-        sizes: tuple[int, int],
-    ) -> Followed | None:
+    def _teams_of(self, policy: ActorCritic, decider: StackedPolicies, places: range, side: int) -> Followed | None:
         rows = {position: decider.commanded[position] for position in places}
-        positions = [
-            position for position, row in rows.items() if row // self.count == side and row % self.count in battles
-        ]
+        own_rows = {row for row in rows.values() if row // self.count == side and row % self.count in self.battles}
+        positions = [position for position, row in rows.items() if row in own_rows]
         if not positions:
             return None
         device = decider.rows.device
         team_rows = torch.tensor([rows[position] for position in positions], device=device)
         enemy_rows = (team_rows + self.count) % (2 * self.count)
-        critic = copy.deepcopy(policy.critic).to(device)
-        return Followed(
-            critic, torch.tensor(positions, device=device), team_rows, enemy_rows, (sizes[side], sizes[1 - side])
-        )
+        critic, sizes = copy.deepcopy(policy.critic).to(device), (self.sizes[side], self.sizes[1 - side])
+        return Followed(critic, torch.tensor(positions, device=device), team_rows, enemy_rows, sizes)
 
     def __call__(self, observation: BatchObservation) -> Tensor:
         """`[B, 2]` mean value over the living mechs of blue and of red, once the policies have decided; NaN of teams

@@ -107,24 +107,19 @@ class Trainer:
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
         self.extra_weights = {name: term.weight for name, term in self.extra_rewards.items()}
         check_run(config, self.extra_rewards, self.device, opponent_of)
+        self.opponent_of = opponent_of
+        self.callbacks = CallbackList([*callbacks, *usual_callbacks(config, callbacks)], COMPONENTS)
         with self._process():
-            self._set_up(start, opponent_pool, opponent_of, callbacks, init)
+            self._set_up(start, init, opponent_pool)
 
-    def _set_up(
-        self,
-        start: Checkpoint | None,
-        opponent_pool: OpponentPool | None,
-        opponent_of: OpponentOf,
-        callbacks: Sequence[Callback],
-        init: Checkpoint | None,
-    ) -> None:
+    def _set_up(self, start: Checkpoint | None, init: Checkpoint | None, pool: OpponentPool | None) -> None:
         """Make all that the run consists of; arguments as of the class."""
         config = self.config
         torch.manual_seed(config.seed)
         self._make_learner(start, init)
         self.past = SnapshotPool(config.past_kept)
         self.past.add(f"iteration {self.counters.iterations}", self.policy)
-        self.pool, self.opponent_of = MixedPool(opponent_pool, self.past), opponent_of
+        self.pool = MixedPool(pool, self.past)
         self.requests = Requests()
         self.stopped = False
         """Whether the processes have agreed to end the run, because a callback of one asked for it."""
@@ -138,7 +133,6 @@ class Trainer:
         """Iteration of the best checkpoint, which is never pruned."""
         self.resume_note = ""
         """One line about what differs from the checkpoint; empty for an exact resume."""
-        self.callbacks = CallbackList([*callbacks, *usual_callbacks(config, callbacks)], COMPONENTS)
         self._enter_stage()
         if start is not None:
             self._resume(start)

@@ -19,7 +19,7 @@ from echelon.learn.ppo.collector import TeamCollector
 from echelon.rules.config_json import first_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError
+from echelon.runtime.files import FileError, expect
 from echelon.runtime.json_checks import integer, of_type
 from echelon.runtime.state_dict import StateDict
 from echelon.runtime.tensor_files import check_tensors
@@ -192,8 +192,7 @@ def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
 def apply_terrain_diff(ground: Terrain, entries: dict[str, Tensor], name: str) -> Terrain:
     """Apply the result of `terrain_diff` to `ground` in place, and return it."""
     expected = {f"{field}.{suffix}" for field in ground.keys() for suffix in ("index", "value")}
-    if entries.keys() != expected:
-        raise FileError(f"{name}: terrain must have {sorted(expected)}, got {sorted(entries)}")
+    expect(entries.keys() == expected, f"{name}: terrain", f"of {sorted(expected)}", sorted(entries))
     for field, value in ground.items():
         index, difference = entries[f"{field}.index"], entries[f"{field}.value"]
         is_list = index.dim() == 1 and index.shape == difference.shape

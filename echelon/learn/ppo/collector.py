@@ -301,7 +301,9 @@ class TeamCollector(BaseCollector):
         assert self.buffer is not None
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
-        following[-1] = self.views.value_now(self.current)
+        views, last = self.views, self.assignment.view(self.current, LEARNER)
+        view = views.of(last, views.enemy(self.current)).set("memory", views.memory_of(last.get("memory")))
+        following[-1] = views.value_of(view)
         if self.final_views is None:
             return
         truncated = self.buffer.get(("next", "truncated"))

@@ -100,11 +100,6 @@ class LearnerViews:
             data.set(keys.enemy, enemy)
         return self.value_head(data).select(*self.value_head.out_keys)
 
-    def value_now(self, td: TensorDictBase) -> Tensor:
-        """`[G, A, 1]` values of what is shown in real units, without a decision."""
-        view = self.assignment.view(td, LEARNER)
-        return self.value_of(self.of(view, self.enemy(td)).set("memory", self.memory_of(view.get("memory"))))
-
     def value_of(self, view: TensorDictBase) -> Tensor:
         """`[G, A, 1]` values of a view with memory in real units, without side effects."""
         keys = self.policy.keys
