@@ -118,7 +118,8 @@ class Heuristic(TensorDictModuleBase):
         if self.tier.finds_ways:
             direction = self.ways(view, direction)
         sidesteps = stuck_s > STUCK_AFTER_S
-        return torch.where(sidesteps[..., None], to_the_left(direction), direction), stuck_s
+        to_the_left = torch.stack((-direction[..., 1], direction[..., 0]), -1)
+        return torch.where(sidesteps[..., None], to_the_left, direction), stuck_s
 
     def count_stuck(self, view: View, direction: Tensor, stuck_s: Tensor) -> Tensor:
         """`[B, A]` seconds without headway; starts over after a sidestep."""
@@ -162,11 +163,6 @@ class Heuristic(TensorDictModuleBase):
             action[..., Act.SECONDARY] = torch.where(view.of_hull(self.emits) > 0, emits, action[..., Act.SECONDARY])
         if self.tier.talks:
             action[..., CONTROLS:] = self.radio.say(target, target_at)
-
-
-def to_the_left(direction: Tensor) -> Tensor:
-    """`[..., 2]` a quarter turn on."""
-    return torch.stack((-direction[..., 1], direction[..., 0]), -1)
 
 
 def is_scripted(name: str) -> bool:

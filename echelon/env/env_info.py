@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torchrl.data import Composite
 
-from echelon.env.describe.columns import describe_env
+from echelon.env.describe.columns import SPECS, describe_specs
 from echelon.env.describe.description import Description
 from echelon.env.outcome import stat_names
 from echelon.env.reward import TERMS, RewardTerm, term_weights
@@ -67,7 +67,8 @@ class EnvInfo:
             its last axis: name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
         """
         weights = term_weights(self.config.reward, self.extra_rewards)
-        return describe_env(self, (*self.group_map, *self.command_map), self.config, weights)
+        specs = {kind: getattr(self, f"full_{kind}_spec") for kind in SPECS}
+        return describe_specs(specs, (*self.group_map, *self.command_map), self.config, weights)
 
     @property
     def n_agents(self) -> int:

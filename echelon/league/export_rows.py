@@ -180,8 +180,7 @@ class Staging:
         for field in ("schema", "version", "env", "rules"):
             check_setting(self.name, field, self.settings.get(field))
         for table in COLUMNS:
-            if table not in self.tables:
-                raise FileError(f"{self.name}: {table} must be a list, got NoneType")
+            expect(table in self.tables, f"{self.name}: {table}", "a list", None)
         for table in self.unresolved:
             for number, row in enumerate(stored_rows(self.store, table)):
                 self._check_references(f"{self.name}: {table}[{number}]", table, row)

@@ -29,8 +29,7 @@ class WeightStore:
 
     def path(self, digest: str) -> Path:
         """Folder of the weights with this sha256, which may not exist."""
-        if not SHA256.holds(digest):
-            raise FileError(f"{FOLDER}: expected a sha256 in hexadecimal, got {digest!r}")
+        SHA256(FOLDER, digest)
         return self.folder / digest
 
     def add(self, checkpoint: Checkpoint) -> str:

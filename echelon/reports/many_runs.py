@@ -14,7 +14,7 @@ from echelon.arena.match import bootstrap_interval
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import POLICY, open_checkpoint
 from echelon.reports.data import as_text, duration
-from echelon.reports.plots import SHARES, Curve, title_of
+from echelon.reports.plots import SHARES, title_of
 from echelon.reports.run_groups import Run, Statistic, grouped, interquartile_mean, middle
 from echelon.runtime.errors import one_line
 
@@ -72,18 +72,16 @@ def chart_of(
 ) -> dict[str, Any]:
     """A panel with a curve and a band for each group."""
     curves = {label: middle(members, name, statistic) for label, members in groups.items()}
-    lines = [line_of(label, name, curve, axes) for label, curve in curves.items() if curve is not None]
+    lines = []
+    for label, curve in ((label, curve) for label, curve in curves.items() if curve is not None):
+        axis = f"{label} {name}"
+        axes[axis] = curve.x.tolist()
+        values = {key: [float(f"{value:.5g}") for value in getattr(curve, key)] for key in ("y", "low", "high")}
+        lines.append({"name": one_line(label), "axis": axis, **values})
     is_share = is_rival or name in SHARES
     title = f"win rate against {name}" if is_rival else title_of(name)
     extra = {"range": [0, 1]} if is_share else {}
     return {"title": one_line(title), "lines": lines, "percent": is_share, "bands": True, **extra}
-
-
-def line_of(label: str, name: str, curve: Curve, axes: dict[str, list[float | None]]) -> dict[str, Any]:
-    axis = f"{label} {name}"
-    values = {key: [float(f"{value:.5g}") for value in getattr(curve, key)] for key in ("y", "low", "high")}
-    axes[axis] = curve.x.tolist()
-    return {"name": one_line(label), "axis": axis, **values}
 
 
 def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], statistic: Statistic) -> dict[str, Any]:

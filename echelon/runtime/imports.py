@@ -72,12 +72,9 @@ def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iter
     except passed:
         raise
     except (Exception, SystemExit) as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+        # Of the user's own files: neither in this package, nor in an installed one.
+        names = ((frame, frame.filename) for frame in traceback.extract_tb(error.__traceback__))
+        frames = [f for f, name in names if PACKAGE not in Path(name).parents and "site-packages" not in name]
         line = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         message = " ".join(str(error).split())
         raise ConfigError(f"{expected}, got {type(error).__name__}: {message:.300}{line}") from error
-
-
-def is_users(filename: str) -> bool:
-    """Whether a frame of a traceback lies in the user's own file: not in this package, nor in an installed one."""
-    return PACKAGE not in Path(filename).parents and "site-packages" not in filename

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import torch
 from torchrl.data import Composite, TensorSpec
-from torchrl.envs import EnvBase
 
 from echelon.env.describe.description import Column, Description, Kind, Leaf
 from echelon.env.observation import layout
@@ -202,11 +201,6 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
     index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS")
     leaf_columns = (index,) if is_index else columns.of(name, spec.shape[-1])
     return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), leaf_columns)
-
-
-def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]) -> Description:
-    """The columns of all that an environment or a view takes and gives; see `describe_specs`."""
-    return describe_specs({kind: getattr(env, f"full_{kind}_spec") for kind in SPECS}, groups, config, weights)
 
 
 def describe_battle(config: EnvConfig) -> Description:
