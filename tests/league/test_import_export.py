@@ -76,7 +76,7 @@ SPOILED = {
     "true for one": (put("matches", 0, "winner", True), r"matches\[0\].winner must be an integer"),
     "a field more": (put("matches", 0, "cheat", 1), r"matches\[0\].cheat must be absent"),
     "not a row": (lambda d: d["ratings"].append(5), r"ratings\[7\] must be an object, got 5"),
-    "no table": (lambda d: d.pop("matches"), "matches must be a list, got NoneType"),
+    "no table": (lambda d: d.pop("matches"), "matches must be a list, got None$"),
     "another version": (lambda d: d.update(version=99), "version must be 1, got 99"),
     "another schema": (lambda d: d.update(schema="x"), "schema must be 'echelon-league', got 'x'"),
     "bad battle": (lambda d: d["env"].update(comm_dim="eight"), "env.comm_dim must be a int, got 'eight'"),
