@@ -46,6 +46,9 @@ class Loops:
         self.game, self.blocks = game, blocks
         self.tables, self.views = build_tables(game), build_view_tables(game)
         self.recycled = Recycled()
+        self.scratches: list[Scratch] = []
+        """What no thread works with at the moment."""
+        self.no_log: Any = None
 
     def play(
         self, state: State, action: Tensor, watch: Callable[[State, Log], None] | None = None
@@ -103,13 +106,22 @@ class Loops:
 
         def run(span: slice) -> None:
             ends = span.start, min(span.stop, len(actions))
-            decision_loop(plays, ends, *arguments, self._scratch(before), streams, log)
+            try:
+                scratch = self.scratches.pop()
+            except IndexError:
+                scratch = self._scratch(before)
+            decision_loop(plays, ends, *arguments, scratch, streams, log)
+            self.scratches.append(scratch)
 
         self.blocks.play(run, spans)
 
     def _log(self, state: State, rows: int) -> Any:
         """Room for what happens in so many substeps of a battle."""
-        return empty_log(fields_of(state), len(self.game.roster.weapons), rows)
+        if rows:
+            return empty_log(fields_of(state), len(self.game.roster.weapons), rows)
+        if self.no_log is None:
+            self.no_log = empty_log(fields_of(state), len(self.game.roster.weapons), 0)
+        return self.no_log
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Memory for a loop to write to, of arbitrary values."""
