@@ -120,9 +120,11 @@ def bits_under(mech: Any, columns: Any, first_x: int, last_x: int, first_y: int,
             bits |= columns[y, first_x] | columns[y, x] | columns[y, last_x]
             bits |= columns[last_y, first_x] | columns[last_y, x] | columns[last_y, last_x]
         else:
-            for row in range(first_y, last_y + 1):
-                for column in range(first_x, last_x + 1):
-                    bits |= columns[row, column]
+            # And of all hulls, none of which is longer than 4 vox, these.
+            for row in range(5):
+                y = np.uint32(min(first_y + row, last_y))
+                for column in range(5):
+                    bits |= columns[y, np.uint32(min(first_x + column, last_x))]
         mech.columns, mech.column_bits = where, bits
     return mech.column_bits
 
