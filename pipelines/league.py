@@ -194,8 +194,8 @@ class Picture:
 
     league: Path
     out: Path | None = None
-    """The picture, a PDF, SVG or PNG; by default a PNG in the folder of the league, or here if nothing can be written
-    there."""
+    """The picture, a PDF, SVG or PNG; by default styles.png, payoff.png or ratings.png in the folder of the league, or
+    here if nothing can be written there. Standings draw one with --style only."""
 
     def store_and_file(self, name: str, draws: bool = True) -> tuple[Store, Path]:
         """The league, and the file of the picture, by default of this name."""

@@ -46,12 +46,14 @@ class RayArena(BatchArena):
     Args:
         policies: maps a name to its policy on the CPU, which Ray copies to the workers: its class is in a module that
             they can import, or in the program itself.
-        options: `precision`, `compiled` and `cuda_graph` of a `BatchArena`, on the workers.
+        options, named: `precision`, `compiled` and `cuda_graph` of a `BatchArena`, on the workers.
     """
 
-    def __init__(self, env: EnvConfig, policies: Policies, tasks: RayTasks, batch: int = 256, *options: Any) -> None:
+    def __init__(
+        self, env: EnvConfig, policies: Policies, tasks: RayTasks, batch: int = 256, *options: Any, **named: Any
+    ) -> None:
         self.tasks = tasks
-        recipe = Recipe(env, (str(tasks.args.device), batch, *options), allowed_modules())
+        recipe = Recipe(env, (str(tasks.args.device), batch, *options), named, allowed_modules())
         self.recipe = (uuid.uuid4().hex, tasks.share(recipe))
         [(_, (*definite, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
         super().__init__(env, policies, torch.device("cpu"), batch, *definite)
@@ -112,13 +114,14 @@ class Recipe:
 
     env: EnvConfig
     options: tuple[Any, ...]
+    named: dict[str, Any]
     modules: tuple[str, ...]
 
     def build(self) -> BatchArena:
         for module in self.modules:
             allow_module(module)
             import_module(module, f"--allow-module {module}")
-        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *self.options)
+        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *self.options, **self.named)
 
 
 _arenas: dict[str, BatchArena] = {}

@@ -154,15 +154,17 @@ def piece_names(names: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(map(os.fspath, names)))
 
 
-def play_piece(piece: Piece, policy: Any, seeds: Sequence[int], device: torch.device, *options: Any) -> PieceResult:
-    """Let a policy, or the commander of a name, play a piece on each of `seeds`; `options` as of `BatchArena`."""
+def play_piece(
+    piece: Piece, policy: Any, seeds: Sequence[int], device: torch.device, *options: Any, **named: Any
+) -> PieceResult:
+    """Let a policy, or the commander of a name, play a piece on each of `seeds`; the rest as of `BatchArena`."""
     config = piece.scenario.config
     if isinstance(policy, str):
         learner = resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
     else:
         learner = team_policy_of(policy, None, config, device)
     policies = {POLICY: learner, OTHER: resolve(piece.opponent).policy(config, device)}
-    arena = BatchArena(config, policies.__getitem__, device, *options)
+    arena = BatchArena(config, policies.__getitem__, device, *options, **named)
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
     outcomes = [
         result for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for result in batch.results

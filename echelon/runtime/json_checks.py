@@ -136,5 +136,6 @@ def check_schema(name: str, claims: Any, schema: str, version: int) -> None:
     for key, expected in (("schema", schema), ("version", version)):
         if not exactly(expected).holds(claims.get(key)):
             kind = schema.removeprefix("echelon-")
-            hint = f"is this a {kind}?" if key == "schema" else f"a {kind} of another version is not read"
+            is_other = key == "version" and type(claims.get(key)) is int
+            hint = f"a {kind} of another version is not read" if is_other else f"is this a {kind}?"
             raise FileError(f"{name}: {key} must be {expected!r}, got {quoted(claims.get(key))}: {hint}")

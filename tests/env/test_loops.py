@@ -1,6 +1,8 @@
 """Battles in loops are the battles of dense operations, bit for bit, and so is all that is shown and paid in them."""
 
+import copy
 import dataclasses
+import pickle
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,20 @@ def test_an_observer_sees_the_substeps_of_the_same_battles():
             other[group, "action"] = one[group, "action"].clone()
         (_, one), (_, other) = plain.step_and_maybe_reset(one), watched.step_and_maybe_reset(other)
     assert same(plain.state.to_tensordict(), watched.state.to_tensordict())
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda loops: pickle.loads(pickle.dumps(loops))])  # noqa: S301
+def test_a_copy_of_loops_begins_with_no_memory_and_plays_the_same(copy_of):
+    """Memory that another process is handed may be read-only, and two that share some would write over each other."""
+    env = EchelonEnv(SMALL, 2, "cpu", 1, backend="loops")
+    env.rollout(2, break_when_any_done=False)
+    loops, state = env.engine.loops, env.state.clone()
+    copied = copy_of(loops)
+    assert loops.scratches and not copied.scratches and copied.no_log is None and not copied.recycled._kept
+    action = torch.zeros(2, SMALL.num_mechs, env.action_spec["blue", "action"].shape[-1])
+    (after, shown), (expected, also_shown) = copied.play(state.clone(), action), loops.play(state, action)
+    assert same(after.to_tensordict(), expected.to_tensordict())
+    assert all(torch.equal(shown[name], also_shown[name]) for name in shown)
 
 
 def test_both_forms_mix_the_high_word_of_a_seed():

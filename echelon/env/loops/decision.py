@@ -19,7 +19,7 @@ from echelon.sim.loops.records import Ground
 
 
 class BattleArrays(NamedTuple):
-    """Tensors of a state that no record holds, of all battles or of one; all are written to."""
+    """Tensors of a state that no record holds, of all battles or of one; written to."""
 
     messages: Any
     """[B, N, comm_dim], written to where a decision is played."""

@@ -107,7 +107,7 @@ class DeviceLoops(Loops):
         INSTANCES[self.number] = self
 
     def __reduce__(self) -> tuple[type[DeviceLoops], tuple[Any, ...]]:
-        """For copies and other processes, each with memory and a number of its own."""
+        """As of `Loops`, with a number of its own too."""
         return DeviceLoops, (self.game, self.blocks, self.device)
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:

@@ -50,6 +50,10 @@ class Loops:
         """What no thread works with at the moment."""
         self.no_log: Any = None
 
+    def __reduce__(self) -> tuple[type[Loops], tuple[Any, ...]]:
+        """For copies and other processes, each with memory of its own."""
+        return Loops, (self.game, self.blocks)
+
     def play(
         self, state: State, action: Tensor, watch: Callable[[State, Log], None] | None = None
     ) -> tuple[State, Observation]:
@@ -202,16 +206,10 @@ UNUSED = references([np.empty(0)])[0]
 class Recycled:
     """Hands out arrays, the same again where nobody refers to one any more, be it by a tensor or a view of it: fresh
     memory costs a page fault every 4 KiB.
-
-    Copies, in other processes too, begin empty.
     """
 
     def __init__(self) -> None:
         self._kept: dict[str, list[np.ndarray]] = {}
-
-    def __reduce__(self) -> tuple[type[Recycled], tuple[()]]:
-        """See the class."""
-        return Recycled, ()
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array with arbitrary values. Those of one name are expected to have one shape and type at a time."""

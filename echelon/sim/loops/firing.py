@@ -72,8 +72,10 @@ def find_emitters(scratch: Any, hulls: Any) -> None:
     """List the mechs that emit, for `jamming`; by every lane, which all write the same."""
     mechs, orders, count = scratch.records.mechs, scratch.orders, 0
     for n in range(mechs.shape[0]):
-        scratch.emitters[count] = n
-        count += 1 if is_emitting(mechs[n], hulls[n], orders[n]) else 0
+        # Nothing is written that another lane would not: some may be ahead.
+        if is_emitting(mechs[n], hulls[n], orders[n]):
+            scratch.emitters[count] = n
+            count += 1
     scratch.records.battles[0].num_emitters = count
 
 

@@ -85,7 +85,8 @@ def is_blocked_at(
 def is_clear(n: int, other: int, columns: Any, flat: Any, by_mech: Any, blocked_at: Any, line: Any) -> bool:
     """Whether no voxel of `columns [Y, X]` blocks strictly between the cells of two mechs.
 
-    What blocked them when they were last looked at often blocks them still, and is tried first.
+    What blocked them when they were last looked at often blocks them still, and is tried first; on a GPU nobody
+    remembers that.
 
     Args:
         flat: the same columns, `[Y * X]`.
