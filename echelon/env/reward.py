@@ -81,7 +81,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
         "kill": offence * (now.kills - was.kills),
         "assist": offence * (now.assists - was.assists),
         "death": died * either(contested, cfg.contested_death, 1.0),
-        "terminal": (ending.terminated * lead)[:, None] * torch.where(roster.is_red, -1.0, 1.0),
+        "terminal": (ending.terminated * lead)[:, None] * either(roster.is_red, -1.0, 1.0),
     }
 
 
