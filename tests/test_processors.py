@@ -46,8 +46,8 @@ MOVES_OR_COMPARES = frozenset(
         """
 _to_copy _unsafe_view alias allclose any arange argmax as_strided cat clone constant_pad_nd copy_ detach empty
 empty_like eq expand fill_ flip full full_like gather ge gt index index_copy index_put_ index_select isfinite isinf le
-lift_fresh logical_not lt max min ne new_empty new_full new_ones new_zeros ones ones_like permute repeat reshape scalar_tensor
-scatter select
+lift_fresh logical_not lt max min ne new_empty new_full new_ones new_zeros ones ones_like permute repeat reshape
+scalar_tensor scatter select
 slice split split_with_sizes squeeze stack t transpose unbind unfold unsqueeze view where zero_ zeros zeros_like
 _local_scalar_dense repeat_interleave movedim
 """,

@@ -122,9 +122,9 @@ def bits_under(mech: Any, columns: Any, first_x: int, last_x: int, first_y: int,
         else:
             # And of all hulls, none of which is longer than 4 vox, these.
             for row in range(5):
-                y = np.uint32(min(first_y + row, last_y))
+                row_y = np.uint32(min(first_y + row, last_y))
                 for column in range(5):
-                    bits |= columns[y, np.uint32(min(first_x + column, last_x))]
+                    bits |= columns[row_y, np.uint32(min(first_x + column, last_x))]
         mech.columns, mech.column_bits = where, bits
     return mech.column_bits
 
