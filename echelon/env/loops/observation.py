@@ -9,7 +9,7 @@ import numpy as np
 from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, pitch, settings, threats, zone
 from echelon.env.loops.perception import contact_slots, find_missile_targets, perceive, prepare_viewers, sense_pairs
 from echelon.runtime.jit import ZERO, called
-from echelon.sim.loops.fetching import fetch_share
+from echelon.sim.loops.fetching import cache_lines_each, fetch_cache_lines
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 
 
@@ -22,7 +22,7 @@ def fill(values: Any, number: Any, lane: Any) -> None:
 
 
 @called
-def show_nothing(streams: Any, lane: Any) -> None:
+def clear_streams(streams: Any, lane: Any) -> None:
     """Empty the streams of one battle."""
     fill(streams.contacts, ZERO, lane)
     fill(streams.contacts_mask, False, lane)
@@ -106,12 +106,12 @@ def observe(
         find_missile_targets(scratch.records.shots, tables.slots, tables.weapons, scratch.by_mech.missile_target)
     wait(lane)
     sense_pairs(ground.opaque, arrays.blocked_at, scratch, streams, rules, lane)
-    show_nothing(streams, lane)
+    clear_streams(streams, lane)
     wait(lane)
     perceive(scratch.by_mech, viewers, scratch.sights, hulls, view, lane)
     wait(lane)
-    columns = ground.solid.reshape(ground.solid.size)
+    columns, of_ground = ground.solid.reshape(ground.solid.size), cache_lines_each(ground.solid, mechs.shape[0])
     for n in range(first(lane), mechs.shape[0], stride(lane)):
-        fetch_share(following.solid, n, mechs.shape[0], lane)
-        fetch_share(following.opaque, n, mechs.shape[0], lane)
+        fetch_cache_lines(following.solid, n, of_ground, lane)
+        fetch_cache_lines(following.opaque, n, of_ground, lane)
         show_mech(n, arrays, columns, field, scratch, tables, views, streams)

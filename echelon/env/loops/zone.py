@@ -12,7 +12,7 @@ from echelon.sim.loops.arithmetic import length_2, on_grid, positive
 
 @called
 def is_within(mech: Any, hull: Any, center: Any, radius: Any, view: Any) -> Any:
-    """`zone.in_each` of one living mech and one zone."""
+    """`zone.in_each_zone` of one living mech and one zone."""
     distance = length_2(mech.pos[0] - center[0], mech.pos[1] - center[1])
     return distance < radius and mech.pos[2] - hull.half_size[2] < view.zone_ceiling_vox
 

@@ -19,7 +19,7 @@ def zones(state: State, game: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Te
     return (maps.zone_center[map_id], maps.zone_radius[map_id]), second
 
 
-def in_each(state: State, game: SimModel) -> list[Tensor]:
+def in_each_zone(state: State, game: SimModel) -> list[Tensor]:
     """`[B, N]` bool for each zone: alive, within its circle, and not holding it from the air."""
     x, y, z = state.mechs.pos.unbind(-1)
     may_hold = state.mechs.alive & (z - game.roster.half_size[:, 2] < game.rules.zone_ceiling_vox)
@@ -33,7 +33,7 @@ def in_each(state: State, game: SimModel) -> list[Tensor]:
 
 def is_inside(state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: in a zone."""
-    in_first, in_second = in_each(state, game)
+    in_first, in_second = in_each_zone(state, game)
     return in_first | in_second
 
 
@@ -69,7 +69,7 @@ def control(inside: Tensor, game: SimModel) -> Tensor:
 def score(state: State, game: SimModel) -> State:
     """Add one decision of control to each team's score: of two zones each counts half. Where control is worth nothing
     nobody has it."""
-    in_first, in_second = in_each(state, game)
+    in_first, in_second = in_each_zone(state, game)
     inside, tick = in_first | in_second, control(in_first, game)
     tick = torch.where(game.maps.second_radius[state.map_id, None] > 0, (tick + control(in_second, game)) * 0.5, tick)
     rate, seconds = game.maps.control_rate[state.map_id], game.rules.decision_s

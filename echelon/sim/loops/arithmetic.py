@@ -84,7 +84,7 @@ def clamped(at: Any, top: Any) -> Any:
 
 
 @called
-def spanned(at: Any, half: Any, top: Any) -> Any:
+def cell_span(at: Any, half: Any, top: Any) -> Any:
     """The first and the last cell of an axis that a hull of half size `half` spans there, of cells up to `top`."""
     return clamped(int(np.floor(at - half)), top), clamped(int(np.ceil(at + half)) - 1, top)
 

@@ -13,22 +13,13 @@ from echelon.sim.loops.upkeep import voxel_below
 
 
 @called
-def fetch_share(values: Any, k: int, shares: int, lane: Any) -> None:
-    """Fetch share k of so many of an array."""
-    if lane is None:
-        num_bytes = values.size * values.itemsize
-        for offset in range(k * num_bytes // shares, (k + 1) * num_bytes // shares, 64):
-            prefetch(values, offset)
-
-
-@called
-def lines_each(values: Any, shares: int) -> int:
+def cache_lines_each(values: Any, shares: int) -> int:
     """How many lines of an array a share of so many takes."""
     return (values.size * values.itemsize + 64 * shares - 1) // (64 * shares)
 
 
 @called
-def fetch_lines(values: Any, k: int, each: int, lane: Any) -> None:
+def fetch_cache_lines(values: Any, k: int, each: int, lane: Any) -> None:
     """Fetch share k of an array, of so many lines each."""
     if lane is None:
         for line in range(k * each, (k + 1) * each):

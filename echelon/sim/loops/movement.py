@@ -9,7 +9,7 @@ import numpy as np
 from echelon.runtime import geometry
 from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
-from echelon.sim.loops.arithmetic import bits_between, sine, spanned, wrap_angle
+from echelon.sim.loops.arithmetic import bits_between, cell_span, sine, wrap_angle
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
@@ -101,7 +101,7 @@ def top_cell(axis: int, rules: Any) -> int:
 def find_cells(mech: Any, half: Any, rules: Any) -> None:
     """Fill the cells that a hull of half size `half [3]` spans along each axis."""
     for axis in range(3):
-        mech.first_cell[axis], mech.last_cell[axis] = spanned(mech.pos[axis], half[axis], top_cell(axis, rules))
+        mech.first_cell[axis], mech.last_cell[axis] = cell_span(mech.pos[axis], half[axis], top_cell(axis, rules))
 
 
 @called
@@ -143,7 +143,7 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     mech.next_pos[1] = mech.pos[1]
     mech.next_pos[2] = mech.pos[2]
     mech.next_pos[axis] = inside
-    first, last = spanned(inside, half, top_cell(axis, rules))
+    first, last = cell_span(inside, half, top_cell(axis, rules))
     first_x, last_x = (first, last) if axis == 0 else (int(cells[0]), int(last_cells[0]))
     first_y, last_y = (first, last) if axis == 1 else (int(cells[1]), int(last_cells[1]))
     bits = bits_under(mech, solid, first_x, last_x, first_y, last_y)
@@ -151,7 +151,7 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     if bits & bits_between(first_z, last_z):
         raised = mech.pos[2] + rules.step_up_vox
         fits = raised + hull.half_size[2] <= np.float32(rules.size[2])
-        lowest, highest = spanned(raised, hull.half_size[2], 30)
+        lowest, highest = cell_span(raised, hull.half_size[2], 30)
         if axis < 2 and abs(mech.vel[2]) < ONE and fits and not bits & bits_between(lowest, highest):
             mech.next_pos[2], cells[2], last_cells[2] = raised, lowest, highest
             # Only terrain stops a climber, not the border.

@@ -28,7 +28,7 @@ def axis_between(at: Any, to: Any, first: Any, last: Any) -> Any:
 
 @called
 def segment_axis(at: Any, to: Any, top: Any) -> Any:
-    """The same where `top` is the last cell of the axis."""
+    """`axis_between` of the cells of two coordinates; `top` is the last cell of the axis."""
     return axis_between(at, to, cell_at(at, top), cell_at(to, top))
 
 

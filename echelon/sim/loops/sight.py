@@ -29,7 +29,7 @@ def line_scratch(longest_side: int) -> Line:
 
 
 @called
-def entered(count: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any) -> Any:
+def entered_column(count: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any) -> Any:
     """The column and the bit of the cell that a segment enters by its crossing `count` of a horizontal axis.
 
     Of its last cell the bit is 31, which no voxel sets.
@@ -48,7 +48,7 @@ def entered(count: Any, along: Any, across: Any, up: Any, stride: Any, other_str
 
 
 @called
-def first_blocked(
+def first_blocked_crossing(
     columns: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any, line: Any
 ) -> int:
     """The first crossing of a horizontal axis by which a segment enters a cell that is set, but for its last; 0: none.
@@ -57,12 +57,12 @@ def first_blocked(
 
     Args:
         columns: `[Y * X]`.
-        along, across, up, stride, other_stride, total: as in `entered`.
+        along, across, up, stride, other_stride, total: as in `entered_column`.
         line: scratch memory.
     """
     steps = int(along[4])
     for k in range(padded(steps)):
-        line.columns[k], line.bits[k] = entered(line.counts[k], along, across, up, stride, other_stride, total)
+        line.columns[k], line.bits[k] = entered_column(line.counts[k], along, across, up, stride, other_stride, total)
     clear = 0
     while clear < steps and not (columns[np.uint32(line.columns[clear])] >> line.bits[clear]) & 1:
         clear += 1
@@ -77,7 +77,7 @@ def is_blocked_at(
     count = (np.float32(cell) - along[2]) * along[3]
     if count < ONE or count > along[4]:
         return False
-    column, bit = entered(count, along, across, up, stride, other_stride, total)
+    column, bit = entered_column(count, along, across, up, stride, other_stride, total)
     return (columns[np.uint32(column)] >> bit) & 1 != 0
 
 
@@ -104,11 +104,11 @@ def is_clear(n: int, other: int, columns: Any, flat: Any, by_mech: Any, blocked_
     if guess < 0 and is_blocked_at(-1 - guess, flat, b, a, c, row, ONE, total):
         return False
     blocked_at[n, other] = 0
-    count = first_blocked(flat, a, b, c, ONE, row, total, line)
+    count = first_blocked_crossing(flat, a, b, c, ONE, row, total, line)
     if count > 0:
         blocked_at[n, other] = 1 + int(a[2] + a[3] * np.float32(count))
         return False
-    count = first_blocked(flat, b, a, c, row, ONE, total, line)
+    count = first_blocked_crossing(flat, b, a, c, row, ONE, total, line)
     if count > 0:
         blocked_at[n, other] = -1 - int(b[2] + b[3] * np.float32(count))
         return False

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.jit import ONE, ZERO, called
-from echelon.sim.loops.arithmetic import bits_between, clamped, spanned
+from echelon.sim.loops.arithmetic import bits_between, cell_span, clamped
 
 
 @called
 def height_bits(z: Any, hull: Any) -> Any:
     """`terrain.height_bits` of one hull at a height."""
-    first, last = spanned(z, hull.half_size[2], 30)
+    first, last = cell_span(z, hull.half_size[2], 30)
     return bits_between(first, last)
 
 
