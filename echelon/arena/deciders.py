@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeGuard
 
 import torch
@@ -23,7 +23,7 @@ from echelon.env.blocks import workers
 from echelon.env.env import EchelonEnv
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.registry import ModelConfig
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.opponents.named import compiled_heuristic
 from echelon.runtime.errors import ConfigError, require
 
@@ -41,7 +41,7 @@ class DeciderMaker:
 
     def __init__(self, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
         self.device, self.compute, self.compiled = device, compute, compiled
-        self._forwards: dict[ModelConfig, StackedForward] = {}
+        self._forwards: dict[tuple[ModelConfig, PolicySpecs], StackedForward] = {}
         self._scripted: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
 
     def stacked(
@@ -52,10 +52,10 @@ class DeciderMaker:
         Args:
             mechs: number of mechs in a team, to which smaller ones are padded.
         """
-        by_model: dict[ModelConfig, list[tuple[ActorCritic, Sequence[BatchSlot]]]] = defaultdict(list)
+        by_model: dict[Hashable, list[tuple[ActorCritic, Sequence[BatchSlot]]]] = defaultdict(list)
         for name, policy in policies.items():
             if is_stackable(policy):
-                by_model[policy.model].append((policy, slots[name]))
+                by_model[policy.model, policy.specs].append((policy, slots[name]))
         stacks = []
         for members in by_model.values():
             networks = [policy for policy, _ in members]
@@ -87,11 +87,12 @@ class DeciderMaker:
         return groups
 
     def _forward_of(self, policy: ActorCritic) -> StackedForward:
-        if policy.model not in self._forwards:
+        architecture = policy.model, policy.specs
+        if architecture not in self._forwards:
             # Inference tensors would trigger a recompilation in later calls.
             with torch.inference_mode(False), torch.no_grad():
-                self._forwards[policy.model] = StackedForward(policy, self.device, self.compute, self.compiled)
-        return self._forwards[policy.model]
+                self._forwards[architecture] = StackedForward(policy, self.device, self.compute, self.compiled)
+        return self._forwards[architecture]
 
     def call_of(self, name: str, policy: TeamPolicy) -> Callable[[TensorDictBase], TensorDictBase]:
         """What decides as the policy of a name does: on a GPU a graph of a scripted commander, cached."""

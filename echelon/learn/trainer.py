@@ -334,6 +334,8 @@ class Trainer:
         """Restore the state of all components from a checkpoint."""
         loaded = start.parts(self.ranks.rank)
         difference = first_difference(self._battles(), start.claims["battles"], "battles")
+        if start.specs.columns != start.specs.today:
+            difference = "observations have columns here that they do not have there"
         if difference:
             self.resume_note = f"battles begin anew: {difference}, in the checkpoint"
         for name, owner in self._parts().items():

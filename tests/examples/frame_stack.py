@@ -34,4 +34,4 @@ class Config(ModelConfig):
     frames: int = 4
 
     def build(self, specs):
-        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), FrameStack(self.hidden, self.frames))
+        return ActorCritic(self, specs, Encoder(self, specs), FrameStack(self.hidden, self.frames))

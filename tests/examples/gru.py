@@ -42,4 +42,4 @@ class Config(ModelConfig):
     layers: int = 1
 
     def build(self, specs):
-        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), GRU(self.hidden, self.layers))
+        return ActorCritic(self, specs, Encoder(self, specs), GRU(self.hidden, self.layers))

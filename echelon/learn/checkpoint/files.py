@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.env.observation import layout
 from echelon.learn.checkpoint.format import (
     CLAIMS,
     LEARNER,
@@ -128,8 +127,8 @@ def claims_of_policy(
         "written_by": version.VERSION,
         "model": model_to_json(policy.model),
         "comm_dim": policy.comm_dim,
-        "layout": layout.describe(policy.comm_dim),
-        "layout_hash": layout.layout_hash(policy.comm_dim),
+        "layout": policy.specs.columns.as_json(),
+        "layout_hash": policy.specs.columns.sha256,
         "group_sizes": {"blue": len(env.blue), "red": len(env.red)},
         "memory": memory_shapes(policy),
         "value_norm": {name: value.item() for name, value in norm.named_buffers()},

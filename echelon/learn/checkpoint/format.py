@@ -21,11 +21,11 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from echelon.env.observation import layout
 from echelon.learn.checkpoint.provenance import Provenance, provenance_from_json
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import without_numbers
+from echelon.learn.models.policy_layout import SELECTABLE, stored_layout
 from echelon.learn.models.registry import ModelConfig, PolicySpecs, is_available, model_from_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EXTRA, EnvConfig
@@ -33,6 +33,7 @@ from echelon.rules.config_json import from_json
 from echelon.rules.limits import MOST_BATTLES, MOST_COMMS
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions
+from echelon.runtime.errors import quoted
 from echelon.runtime.files import (
     MAX_FILE_BYTES,
     MAX_HEADER_BYTES,
@@ -141,6 +142,13 @@ class Checkpoint:
         with as_file_error(CLAIMS):
             return model_from_json(self.claims["model"])
 
+    @functools.cached_property
+    def specs(self) -> PolicySpecs:
+        """What the policy reads and writes: the columns that it was trained with."""
+        comm_dim, written_by = self.claims["comm_dim"], str(self.claims.get("written_by"))
+        columns = stored_layout(f"{CLAIMS}: layout", self.claims["layout"], comm_dim, written_by)
+        return PolicySpecs(comm_dim, columns)
+
     @property
     def provenance(self) -> Provenance:
         """What its weights were trained against."""
@@ -161,15 +169,23 @@ class Checkpoint:
             name: values.float() if name.startswith("critic.") and values.dtype == torch.bfloat16 else values
             for name, values in stored.items()
         }
-        check_tensors(POLICY, tensors, expected)
-        policy = self.model.build(PolicySpecs(self.claims["comm_dim"]))
+        try:
+            check_tensors(POLICY, tensors, expected)
+        except FileError as error:
+            if self.specs == PolicySpecs(self.specs.comm_dim):
+                raise
+            # The widths that it asks for follow from the layout.
+            widths = ", ".join(f"{self.specs.columns.width(name)} of {name}" for name in SELECTABLE)
+            writer = quoted(self.claims.get("written_by"))
+            raise FileError(f"{error}; {CLAIMS} lists columns: {widths}; written by Echelon {writer}") from None
+        policy = self.model.build(self.specs)
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
 
     def shell(self) -> ActorCritic:
         """The policy without numbers: untrusted input must fit its shapes before what it asks for is allocated."""
         with without_numbers():
-            return self.model.build(PolicySpecs(self.claims["comm_dim"]))
+            return self.model.build(self.specs)
 
     def most_bytes(self, name: str) -> int:
         """How long a file of it may be, by what its claims say that it holds."""
@@ -220,10 +236,8 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     CHECK(CLAIMS, claims)  # Before anything is allocated from it.
     require_files(claims["files"], claims["processes"])
     _ = checkpoint.provenance
-    expected = layout.layout_hash(claims["comm_dim"])
-    if claims["layout_hash"] != expected:
-        hint = "it was made with another feature layout; use the Echelon it was trained with"
-        raise FileError(f"{CLAIMS}: layout_hash must be {expected}, got {claims['layout_hash']}: {hint}")
+    columns = checkpoint.specs.columns
+    expect(claims["layout_hash"] == columns.sha256, f"{CLAIMS}: layout_hash", columns.sha256, claims["layout_hash"])
     return checkpoint
 
 

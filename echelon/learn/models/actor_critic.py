@@ -17,11 +17,13 @@ from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite
 from torchrl.envs.utils import ExplorationType, exploration_type
 
+from echelon.env.observation import layout
 from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.encoder import BattlePooling, Encoder, new_layer, orthogonal
 from echelon.learn.models.keys import TeamKeys
 from echelon.learn.models.memory import Memory, MemoryState, as_float32
 from echelon.learn.models.operators import PolicyHead, PolicyOperator, ValueHead, ValueOperator
+from echelon.learn.models.policy_layout import ColumnReader
 from echelon.learn.models.precision import autocast
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -43,8 +45,9 @@ class PolicyOutput(NamedTuple):
 class ActorNetwork(nn.Module):
     """Maps observations and memory to the parameters of the action distribution."""
 
-    def __init__(self, encoder: nn.Module, memory: Memory, head: nn.Module) -> None:
+    def __init__(self, encoder: nn.Module, memory: Memory, head: nn.Module, specs: PolicySpecs) -> None:
         super().__init__()
+        self.columns = ColumnReader(specs.columns, specs.today, layout.STREAMS, new_layer()["device"])
         self.encoder = encoder
         self.memory = memory
         self.head = head
@@ -57,10 +60,11 @@ class ActorNetwork(nn.Module):
         """One decision.
 
         Args:
-            streams: `[..., A, *]` each, in the order of `layout.STREAMS`.
+            streams: `[..., A, *]` each, in the order of `layout.STREAMS`, with the columns of this version.
             telemetry: `[..., 16, 16]` top-down map of each battle.
             memory: what the mechs remember, `[..., A, *shape]` each.
         """
+        streams = self.columns(*streams)
         with autocast(self.compute, telemetry.device):
             embed, memory = self.memory.step(self.encoder(*streams, telemetry), memory)
         embed = embed.float()
@@ -74,6 +78,7 @@ class ActorNetwork(nn.Module):
             memory: what the mechs remember before the first decision, `[S, A, *shape]` each.
             keep: `[T, S]` 0 at the first decision of a battle, where the memory is reset, else 1.
         """
+        streams = self.columns(*streams)
         with autocast(self.compute, telemetry.device):
             if self.recomputes_encoder:
                 features = checkpoint(self.encoder, *streams, telemetry, use_reentrant=False)
@@ -137,8 +142,8 @@ class ActorCritic(TensorDictModuleBase):
         super().__init__()
         self.model = model
         self.specs = specs
-        self.network = ActorNetwork(encoder, memory, head or ActorHead(model, specs.action_width))
-        self.critic = critic or Critic(model)
+        self.network = ActorNetwork(encoder, memory, head or ActorHead(model, specs.action_width), specs)
+        self.critic = critic or Critic(model, specs)
         self.act: Callable[..., PolicyOutput] = self.network.forward
         """Forward pass for one decision; the trainer may replace it with a compiled one."""
         self.keys = TeamKeys(list(memory.spec().keys()))
@@ -255,11 +260,18 @@ class ActorHead(nn.Module):
 
 
 class Critic(nn.Module):
-    """Value head, in normalised units (see `ValueNorm`); a central critic also reads the state of every mech."""
+    """Value head, in normalised units (see `ValueNorm`); a central critic also reads the state of every mech.
 
-    def __init__(self, model: ModelConfig) -> None:
+    Args:
+        specs: the columns of the ego streams that a central critic reads; by default those of this version.
+    """
+
+    def __init__(self, model: ModelConfig, specs: PolicySpecs | None = None) -> None:
         super().__init__()
-        self.gathering = BattlePooling(model.body_width) if model.critic == "central" else None
+        specs = specs or PolicySpecs(0)
+        central = model.critic == "central"
+        self.columns = ColumnReader(specs.columns, specs.today, ("ego",), new_layer()["device"])
+        self.gathering = BattlePooling(model.body_width, specs.columns) if central else None
         if self.gathering is not None:
             self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden, **new_layer()))
         self.value = orthogonal(nn.Linear(model.hidden, 1, **new_layer()), gain=1.0)
@@ -269,7 +281,7 @@ class Critic(nn.Module):
 
         Args:
             embed: `[..., A, hidden]`.
-            own: `[..., A, F]` ego streams of the team.
+            own: `[..., A, F]` ego streams of the team, with the columns of this version.
             enemy: `[..., E, F]` ego streams of the enemy team; read by a central critic only.
             compute: dtype of the products that encode ego streams, as in `ActorNetwork.compute`.
         """
@@ -278,7 +290,8 @@ class Critic(nn.Module):
             # Of both concatenated, the product with what is the same for all of a battle would be made once per mech.
             of_embed, of_battle = self.mix.weight.split((embed.shape[-1], self.mix.in_features - embed.shape[-1]), 1)
             with autocast(compute, embed.device):
-                pooled = self.gathering(own.to(compute), enemy.to(compute)).float()
+                own, enemy = (self.columns(ego)[0].to(compute) for ego in (own, enemy))
+                pooled = self.gathering(own, enemy).float()
             battle = F.linear(pooled, of_battle, self.mix.bias)
             embed = F.relu(F.linear(embed, of_embed) + battle[..., None, :])
         return self.value(embed).squeeze(-1)

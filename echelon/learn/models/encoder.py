@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from echelon.env.observation import layout
 from echelon.learn.loops.arithmetic import uses_loops
 from echelon.learn.loops.packing import PackedPool, valid_rows
-from echelon.learn.models.registry import ModelConfig
+from echelon.learn.models.policy_layout import PolicyLayout
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
 STEEP = 1e30
 """Slope of 1 - STEEP * (largest - x), which clamped to >= 0 is 1 at the largest entry of a set and 0 elsewhere."""
@@ -142,6 +143,11 @@ class Encoder(nn.Module):
     """Fuses all observation streams of a mech into `[..., hidden]` features.
 
     The telemetry map is the same for all mechs of a battle, so it is encoded once and its features are shared.
+
+    Args:
+        model: the widths of its layers.
+        specs: the columns that it reads; a number stands for `PolicySpecs(comm_dim)`, the columns of this version. A
+            model that passes its specs on also opens checkpoints of earlier layouts.
     """
 
     accepts_reduced_precision = True
@@ -150,24 +156,26 @@ class Encoder(nn.Module):
     ego_mask: Tensor
     """`[F]` 1 for each column of the ego stream that the network may read, else 0."""
 
-    def __init__(self, model: ModelConfig, comm_dim: int) -> None:
+    def __init__(self, model: ModelConfig, specs: PolicySpecs | int) -> None:
         super().__init__()
-        self.contact = SetEncoder(layout.width(layout.CONTACT), model.contact_width)
-        self.comrade = SetEncoder(layout.width(layout.SQUAD), model.squad_width)
+        specs = PolicySpecs(specs) if isinstance(specs, int) else specs
+        columns, comm_dim = specs.columns, specs.comm_dim
+        self.contact = SetEncoder(columns.width("contacts"), model.contact_width)
+        self.comrade = SetEncoder(columns.width("squad"), model.squad_width)
         self.message = SetEncoder(comm_dim, model.comm_width) if comm_dim > 0 else None
         self.ground = GridEncoder(layout.LOCAL_MAP_CELLS, model.map_width)
         self.telemetry = GridEncoder(layout.TELEMETRY_CELLS, model.telemetry_width)
         self.body = nn.Sequential(
-            orthogonal(nn.Linear(layout.width(layout.EGO), model.body_width, **new_layer())), nn.ReLU()
+            orthogonal(nn.Linear(columns.width("ego"), model.body_width, **new_layer())), nn.ReLU()
         )
         sets = model.contact_width + model.squad_width + (model.comm_width if comm_dim > 0 else 0)
         rest = model.map_width + model.telemetry_width + model.body_width
         self.fuse = orthogonal(nn.Linear(2 * sets + rest, model.hidden, **new_layer()))
         self.norm = nn.LayerNorm(model.hidden, **new_layer())
-        ego_mask = torch.ones(layout.width(layout.EGO), **new_layer())
+        ego_mask = torch.ones(columns.width("ego"), **new_layer())
         if not model.path_observed:
-            for name in ("path_direction", "path_length"):
-                ego_mask[layout.columns(layout.EGO, name)] = 0.0
+            for name in columns.places("ego").keys() & {"path_direction", "path_length"}:
+                ego_mask[columns.places("ego")[name]] = 0.0
         self.register_buffer("ego_mask", ego_mask, persistent=False)
 
     def forward(
@@ -204,18 +212,25 @@ class Encoder(nn.Module):
 
 
 class BattlePooling(nn.Module):
-    """Pools all mechs of a battle into one vector for the central critic, each team as a set."""
+    """Pools all mechs of a battle into one vector for the central critic, each team as a set.
 
-    def __init__(self, width: int) -> None:
+    Args:
+        width: of the encoding of a mech.
+        columns: the layout of the ego streams that it reads.
+    """
+
+    def __init__(self, width: int, columns: PolicyLayout) -> None:
         super().__init__()
-        self.own = SetEncoder(layout.width(layout.EGO), width)
-        self.enemy = SetEncoder(layout.width(layout.EGO), width)
+        self.own = SetEncoder(columns.width("ego"), width)
+        self.enemy = SetEncoder(columns.width("ego"), width)
+        self.alive = columns.places("ego")["alive"].start
+        """Number of the column that says whether a mech is alive."""
 
     def forward(self, own: Tensor, enemy: Tensor) -> Tensor:
         """`[..., 4 * width]` from the ego streams of the team `[..., A, F]` and of the enemy team `[..., E, F]`."""
         sides = []
         for encoder, team in ((self.own, own), (self.enemy, enemy)):
             mechs = team.reshape(-1, *team.shape[-2:])
-            alive = mechs[..., layout.columns(layout.EGO, "alive")].squeeze(-1) > 0
+            alive = mechs[..., self.alive] > 0
             sides.append(encoder(mechs, alive).view(*team.shape[:-2], -1))
         return torch.cat(sides, -1)

@@ -64,4 +64,4 @@ class GRUConfig(ModelConfig):
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
         """The policy with random weights."""
-        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), GRU(self.hidden, self.hidden))
+        return ActorCritic(self, specs, Encoder(self, specs), GRU(self.hidden, self.hidden))

@@ -159,4 +159,4 @@ class LSTMConfig(ModelConfig):
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
         """The policy with random weights."""
-        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), LSTM(self.hidden, self.hidden))
+        return ActorCritic(self, specs, Encoder(self, specs), LSTM(self.hidden, self.hidden))

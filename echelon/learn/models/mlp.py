@@ -40,4 +40,4 @@ class MLPConfig(ModelConfig):
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
         """The policy with random weights."""
-        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), Feedforward(self.hidden, self.hidden))
+        return ActorCritic(self, specs, Encoder(self, specs), Feedforward(self.hidden, self.hidden))

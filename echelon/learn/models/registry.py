@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from echelon.env.observation import layout
+from echelon.learn.models.policy_layout import PolicyLayout
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
@@ -26,6 +27,17 @@ class PolicySpecs:
 
     comm_dim: int
     """Numbers in a message, as in `EnvConfig.comm_dim`."""
+    columns: PolicyLayout = None  # type: ignore[assignment]
+    """The columns of the observation that it reads; by default those of this version."""
+
+    def __post_init__(self) -> None:
+        if self.columns is None:
+            object.__setattr__(self, "columns", self.today)
+
+    @property
+    def today(self) -> PolicyLayout:
+        """The columns of this version's observation."""
+        return PolicyLayout.current(self.comm_dim)
 
     @property
     def action_width(self) -> int:

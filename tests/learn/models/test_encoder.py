@@ -9,6 +9,7 @@ from echelon.env.observation import layout
 from echelon.learn.loops.packing import padded_count
 from echelon.learn.models.encoder import BattlePooling, Encoder, GridEncoder, MaskedPool, SetEncoder
 from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.policy_layout import PolicyLayout
 from echelon.runtime import jit
 
 pytestmark = pytest.mark.quick
@@ -31,7 +32,7 @@ def streams(*batch: int, mechs: int = 5, members: int = 4) -> dict[str, torch.Te
 
 def test_order_and_number_of_contacts_comrades_and_messages_do_not_matter():
     torch.manual_seed(0)
-    encoder = Encoder(TINY, comm_dim=8)
+    encoder = Encoder(TINY, specs=8)
     seen = streams(3)
     plain = encoder(**seen)
     order = [2, 0, 3, 1]
@@ -122,7 +123,7 @@ def test_a_grid_is_convolved():
 
 def test_the_map_from_above_is_encoded_once_a_battle():
     torch.manual_seed(0)
-    encoder = Encoder(TINY, comm_dim=8)
+    encoder = Encoder(TINY, specs=8)
     rows = []
     encoder.telemetry.register_forward_hook(lambda module, args, out: rows.append(len(args[0])))
     seen = streams(2, 3)
@@ -137,14 +138,14 @@ def test_without_the_path_its_columns_change_nothing():
     for name in ("path_direction", "path_length"):
         other["ego"][..., layout.columns(layout.EGO, name)] += 1.0
     blind, sighted = (
-        Encoder(LSTMConfig(**{**vars(TINY), "path_observed": observed}), comm_dim=8) for observed in (False, True)
+        Encoder(LSTMConfig(**{**vars(TINY), "path_observed": observed}), specs=8) for observed in (False, True)
     )
     assert torch.equal(blind(**seen), blind(**other))
     assert not torch.allclose(sighted(**seen), sighted(**other))
 
 
 def test_no_messages_no_encoder_for_them():
-    encoder = Encoder(TINY, comm_dim=0)
+    encoder = Encoder(TINY, specs=0)
     assert encoder.message is None
     seen = streams(2)
     assert encoder(**{**seen, "comms": torch.zeros(2, 5, 5, 0)}).shape == (2, 5, 16)
@@ -152,7 +153,7 @@ def test_no_messages_no_encoder_for_them():
 
 def test_a_central_critic_sees_both_teams_in_any_order():
     torch.manual_seed(0)
-    gathering = BattlePooling(8)
+    gathering = BattlePooling(8, PolicyLayout.current(8))
     own, enemy = (torch.rand(2, count, layout.width(layout.EGO)) for count in (5, 4))
     seen = gathering(own, enemy)
     assert seen.shape == (2, 32)
@@ -163,7 +164,7 @@ def test_a_central_critic_sees_both_teams_in_any_order():
 def test_what_is_fused_is_normalised_and_rectified():
     """A layer's norm and a ReLU, no tanh that would bound it."""
     torch.manual_seed(0)
-    encoder, fed = Encoder(TINY, comm_dim=8), []
+    encoder, fed = Encoder(TINY, specs=8), []
     encoder.fuse.register_forward_hook(lambda module, given, found: fed.append(found))
     fused = encoder(**streams(64))
     expected = F.relu(F.layer_norm(fed[0], (TINY.hidden,))).view_as(fused)
