@@ -148,12 +148,12 @@ class BattleStatesEnv(PartialEnv):
         forked.set_state(saved.expand(times))
         return forked
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
+    def state_dict(self, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Any]:
         """All battles, as `get_state` returns them: one entry, `battles`."""
         return OrderedDict({BATTLES: self.get_state()})
 
     def load_state_dict(  # type: ignore[override]
-        self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> None:
         """Restore what `state_dict` returned.
 

@@ -24,7 +24,7 @@ from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import ORDER_STREAM, STREAMS
 from echelon.env.orders.commander_view import commander_groups, commanders_of
 from echelon.env.outcome import Winner
-from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
+from echelon.env.partial import STEP, held_state, hold, mask_of
 from echelon.env.restart import ByMask, ByRow, begin, cleared, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.specs import DONE_KEYS, Specs
@@ -58,6 +58,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     `env.describe()` tells what every column of these means, with its unit and range.
 
     Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
+    `reset(seed=5)` is `set_seed(5)` and then `reset()`; it takes no other keyword.
 
     With `EnvConfig.command` on, packs can be given orders (`docs/COMMAND.md`): commanders are the groups of
     `command_map`, and mechs observe the stream `order [B, A, F]` besides.
@@ -256,7 +257,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     # TorchRL's interface
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        restarts = reset_mask(tensordict, self.batch_size)
+        restarts = self._reset_mask(tensordict, **kwargs)
         if restarts is not None:
             return self._restart(restarts, self.observed())
         all_battles = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)

@@ -81,7 +81,13 @@ class EnvInfo:
         return self.config.rules.max_decisions
 
     def render(
-        self, mode: str = "rgb_array", battle: int = 0, side_px: int = 400, env_index: int | None = None, **kwargs: Any
+        self,
+        mode: str = "rgb_array",
+        battle: int = 0,
+        side_px: int = 400,
+        env_index: int | None = None,
+        agent_index_focus: Any = None,
+        visualize_when_rgb: Any = None,
     ) -> np.ndarray:
         """Draw one battle from above, as it is now. Reads the device; changes nothing.
 
@@ -91,7 +97,7 @@ class EnvInfo:
             side_px: longer side of the field in the picture, 32..4096 px, rounded to even; the other side follows. From
                 340 px of width on, 44 px above the field tell the clock and the scores.
             env_index: `battle`, as VMAS calls it.
-            **kwargs: ignored, such as VMAS's `agent_index_focus`.
+            agent_index_focus, visualize_when_rgb: arguments of VMAS, which change nothing here.
 
         Returns:
             `[H, W, 3]` uint8, H and W even; +y is up.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -36,6 +37,21 @@ class PartialEnv(EnvBase):
         if tensordict is not None:
             fill_missing(tensordict, tensordict_reset)
         return super()._reset_proc_data(tensordict, tensordict_reset)
+
+    def _reset_mask(
+        self, tensordict: TensorDictBase | None, seed: int | Tensor | None = None, **unknown: Any
+    ) -> Tensor | None:
+        """`[*batch_size, 1]` bool: the mask `_reset` of a caller, or None where there is none.
+
+        Args:
+            seed: of the battles that begin; set as `set_seed` does.
+            unknown: other keywords of `reset`, which are refused.
+        """
+        require(not unknown, "reset", "given a tensordict and a seed, nothing else", ", ".join(unknown))
+        mask = reset_mask(tensordict, self.batch_size)
+        if seed is not None:
+            self.set_seed(seed)
+        return mask
 
     def _skip_tensordict(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)

@@ -17,7 +17,7 @@ from echelon.env.views.build import MechView, Opponent
 from echelon.env.views.commanded import Side
 from echelon.env.views.discrete import ACTIONS
 from echelon.env.views.view import ActionForm, ObservationForm
-from echelon.integrations import missing
+from echelon.integrations import missing, require_no_options
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 
@@ -95,6 +95,7 @@ class MechVectorEnv(VectorEnv):
         require(
             "reset_mask" not in (options or {}), "options", "without reset_mask: battles restart by themselves", options
         )
+        require_no_options(options)
         super().reset(seed=seed)
         if seed is not None:
             self.view.set_seed(seed)
@@ -205,7 +206,8 @@ class TeamEnv(Rendered, gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin a battle, the one of `seed` or the next; `options` are ignored."""
+        """Begin a battle, the one of `seed` or the next; there are no `options`."""
+        require_no_options(options)
         super().reset(seed=seed)
         if seed is not None:
             self.view.set_seed(seed)

@@ -120,7 +120,8 @@ class ParallelBattle(Rendered, ParallelEnv):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict, dict]:
-        """Begin a battle, the one of `seed` or the next; `options` are ignored."""
+        """Begin a battle, the one of `seed` or the next; `options` are ignored, as PettingZoo's own tests
+        pass some."""
         if seed is not None:
             self.view.set_seed(seed)
         self.agents = list(self.possible_agents)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from echelon.integrations import missing
+from echelon.integrations import missing, require_no_options
 
 try:
     import numpy as np
@@ -17,6 +17,7 @@ except ModuleNotFoundError as error:
     raise missing("sb3", error) from None
 
 from echelon.integrations.gymnasium import MechVectorEnv, make_vec
+from echelon.runtime.errors import require
 
 
 def vec_env(*args: Any, **settings: Any) -> MechVecEnv:
@@ -40,6 +41,8 @@ class MechVecEnv(VecEnv):
 
     def reset(self) -> Any:
         """Begin all battles, those of the first of the seeds that `seed` was given, or the next ones."""
+        for options in self._options:
+            require_no_options(options)
         observations, infos = self.envs.reset(seed=self._seeds[0])
         self._reset_seeds()
         self._reset_options()
@@ -83,6 +86,7 @@ class MechVecEnv(VecEnv):
         """`action_masks` of the environments chosen; they have no other method of their own."""
         if method_name != "action_masks":
             self._absent(method_name)
+        require(not args and not kwargs, method_name, "called without arguments", (*args, *kwargs))
         masks = self.action_masks()
         return [masks[row] for row in self._get_indices(indices)]
 

@@ -14,7 +14,7 @@ import echelon
 from echelon import EchelonEnv, EnvConfig
 from echelon.env.partial import RESET, STEP
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import WorldConfig
+from echelon.rules.config import CommandConfig, WorldConfig
 from echelon.runtime.errors import ConfigError
 
 SHORT = short_battles(4)
@@ -228,3 +228,60 @@ def test_a_battle_has_just_begun_until_its_first_step(kind):
     assert env.reset(td.clone().set(RESET, which))["is_init"].all()
     again = env.rollout(5, auto_reset=False, tensordict=td, break_when_any_done=False)
     assert again["is_init"].flatten(0, -3)[-1].flatten().tolist() == [True, False, False, False, True]
+
+
+def commanders(**settings):
+    command = CommandConfig(enabled=True)
+    return echelon.commanders(dataclasses.replace(SHORT, command=command), num_envs=3, device="cpu", **settings)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "commanders"])
+def test_reset_with_a_seed_begins_the_battles_of_set_seed(kind):
+    env, other = (commanders(seed=1) if kind == "commanders" else make(kind) for _ in range(2))
+    other.set_seed(5)
+    expected, begun = other.reset(), env.reset(seed=5)
+    assert battles_of(env).state.seed.tolist() == battles_of(other).state.seed.tolist()
+    assert (begun == expected).all()
+    assert (env.reset(seed=5) == expected).all()
+    assert not (env.reset() == expected).all()
+
+
+@pytest.mark.parametrize("kind", ["plain", "versus", "mechs", "commanders"])
+def test_reset_refuses_other_keywords_and_wrong_seeds_by_name(kind):
+    env = commanders(seed=1) if kind == "commanders" else make(kind)
+    seeds = env.next_seed.clone() if kind == "plain" else env.env.next_seed.clone()
+    for keywords, words in (
+        ({"sede": 5}, "reset must be given a tensordict and a seed, nothing else, got 'sede'"),
+        ({"seed": 5, "options": {}}, "reset must be given a tensordict and a seed, nothing else, got 'options'"),
+        ({"seed": "five"}, "seed must be an integer, got 'five'"),
+        ({"seed": -1}, "seed must be 0..9223372036854775807, got -1"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            env.reset(**keywords)
+        assert str(refused.value) == words
+    assert torch.equal(seeds, battles_of(env).next_seed)
+
+
+def test_reset_of_some_battles_with_a_seed_begins_those():
+    env = make("plain")
+    before = env.reset()
+    begun = env.reset(TensorDict({RESET: torch.tensor([[False], [True], [False]])}, [3]), seed=5)
+    expected = make("plain", seed=5).reset()
+    assert (begun[1] == expected[1]).all() and (begun[0]["blue"] == before[0]["blue"]).all()
+
+
+def test_reset_of_a_transformed_or_a_batched_environment_takes_a_seed():
+    expected = make("versus", seed=5).reset()["agents", "observation"]
+    counted = TransformedEnv(make("versus"), StepCounter())
+    assert torch.equal(counted.reset(seed=5)["agents", "observation"], expected)
+    batch = SerialEnv(2, lambda: make("versus"))
+    begun = batch.reset(list_of_kwargs=[{"seed": 5}, {"seed": 6}])["agents", "observation"]
+    assert torch.equal(begun[0], expected) and not torch.equal(begun[1], expected)
+
+
+def test_saved_and_restored_states_refuse_keywords_that_torch_does_not_have():
+    env = make("plain")
+    saved = env.state_dict()
+    for call in (lambda: env.state_dict(prefx="a"), lambda: env.load_state_dict(saved, strct=True)):
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            call()

@@ -225,6 +225,11 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(env, asked, words):
     assert str(refused.value) == words
 
 
+def test_an_unknown_argument_of_render_is_refused_by_name(env):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'battel'"):
+        env.render(battel=1)
+
+
 @pytest.mark.parametrize("view", ["env", "versus"])
 def test_torchrl_records_a_video(tmp_path, view):
     if view == "env":

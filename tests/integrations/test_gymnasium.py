@@ -134,6 +134,7 @@ def test_a_picture_for_each_environment():
         ("step must be after reset", lambda envs: envs.step(None)),
         ("seed must be one number", lambda envs: envs.reset(seed=[1] * 6)),
         ("options must be without reset_mask", lambda envs: envs.reset(options={"reset_mask": np.ones(6, bool)})),
+        ("options must be empty", lambda envs: envs.reset(options={"seed": 5})),
         ("actions must be of shape", lambda envs: envs.reset() and envs.step(np.zeros(3))),
         ("render_mode must be", lambda envs: vector(render_mode="human")),
         ("info must be True", lambda envs: vector(info=False)),
@@ -194,6 +195,8 @@ def test_wrong_settings_of_a_team_are_told_in_one_line():
         with pytest.raises(ConfigError, match=what):
             TeamEnv(SHORT, EASY, **how)
     env = TeamEnv(SHORT, EASY)
-    env.reset()
+    with pytest.raises(ConfigError, match="options must be empty"):
+        env.reset(options={"seed": 5})
+    env.reset(options={})
     with pytest.raises(ConfigError, match="action must be of shape"):
         env.step(np.zeros(2, np.float32))

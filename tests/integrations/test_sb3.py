@@ -85,3 +85,9 @@ def test_what_stable_baselines_asks_of_environments():
 def test_wrong_settings_are_told_in_one_line():
     with pytest.raises(ConfigError, match="num_envs"):
         vector(battles=0)
+    envs = vector(action="discrete")
+    envs.set_options({"seed": 5})
+    with pytest.raises(ConfigError, match="options must be empty"):
+        envs.reset()
+    with pytest.raises(ConfigError, match="action_masks must be called without arguments"):
+        envs.env_method("action_masks", battle=1)

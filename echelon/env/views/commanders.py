@@ -16,7 +16,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import COMMAND, GROUPS
 from echelon.env.outcome import Winner
-from echelon.env.partial import STEP, PartialEnv, mask_of, reset_mask
+from echelon.env.partial import STEP, PartialEnv, mask_of
 from echelon.env.restart import cleared, select
 from echelon.env.specs import DONE_KEYS
 from echelon.env.views.build import Opponent, team_policy
@@ -129,7 +129,7 @@ class CommandersView(EnvInfo, PartialEnv):
     # TorchRL's interface
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        mask = reset_mask(tensordict, self.batch_size)
+        mask = self._reset_mask(tensordict, **kwargs)
         if mask is None:
             self.memories = self._first_memories()
             return self._shown(self.env._reset())

@@ -17,7 +17,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Winner
-from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
+from echelon.env.partial import RESET, STEP, PartialEnv, mask_of
 from echelon.env.restart import ByMask, cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.env.views.commanded import AllMechs, OneTeam, decide_inside, first_memory
@@ -216,7 +216,7 @@ class View(EnvInfo, PartialEnv):
         return OrderedDict({**weights, BATTLES: self.env.get_state(), MEMORIES: self._memories().clone()})
 
     def load_state_dict(  # type: ignore[override]
-        self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> None:
         """Restore what `state_dict` returned; `observed` then shows it. An empty one changes nothing.
 
@@ -233,7 +233,7 @@ class View(EnvInfo, PartialEnv):
             self.env.load_state_dict(state_dict)
             self._recall(self._memories().clone(recurse=False).update(memories.to(self.device).clone()))
         if weights:
-            super().load_state_dict(weights, *args, **kwargs)
+            super().load_state_dict(weights, strict, assign)
 
     def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
         self.observation_spec, self.action_spec = observation, action
@@ -249,7 +249,7 @@ class View(EnvInfo, PartialEnv):
         return self.env.set_seed(seed, static_seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        mask = reset_mask(tensordict, self.batch_size)
+        mask = self._reset_mask(tensordict, **kwargs)
         if mask is None:
             return self._begin(self.env._reset(), None)
         restarts = self._whole_battles(RESET, mask)

@@ -152,7 +152,7 @@ class TeamCollector(BaseCollector):
         while self.total_frames < 0 or self._frames < self.total_frames:
             yield self.collect()
 
-    def shutdown(self, *args: Any, **kwargs: Any) -> None:
+    def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
         """Nothing to close: the environment runs in this process."""
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
@@ -171,7 +171,7 @@ class TeamCollector(BaseCollector):
         """Agent-steps so far; battles are saved by `EnvSnapshot`."""
         return OrderedDict(frames=self._frames)
 
-    def load_state_dict(self, state_dict: OrderedDict[str, Any], **kwargs: Any) -> None:
+    def load_state_dict(self, state_dict: OrderedDict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._frames = state_dict["frames"]
 
