@@ -82,7 +82,8 @@ class ParallelBattle(Rendered, ParallelEnv):
     """One battle of a `MechView`; use `parallel_env` to create one.
 
     Infos of an agent are `alive`, and for the end of a battle `winner` (an `echelon.env.outcome.Winner`, -1 before) and
-    `won`, whether it is the agent's team.
+    `won`, whether it is the agent's team. A reset that follows the end of a battle leaves both out, since
+    vectorizations such as SuperSuit's lay its infos over those of the last step.
     """
 
     def __init__(self, view: MechView, death: Death = "stays", render_mode: str | None = None) -> None:
@@ -106,6 +107,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         }
         self.state_space = space_of(view.observation_spec[0, 0]["state"])
         self._state = np.zeros(self.state_space.shape, np.float32)
+        self._has_ended = False
 
     def _observation_space(self, spec: Mapping[str, Any]) -> spaces.Space:
         space = space_of(spec["observation"])
@@ -126,9 +128,12 @@ class ParallelBattle(Rendered, ParallelEnv):
             self.view.set_seed(seed)
         self.agents = list(self.possible_agents)
         td = self.view.reset()
-        result = self._results(td[0], self.agents)
+        observations, infos = self._results(td[0], self.agents)
+        if self._has_ended:
+            infos = {name: {"alive": info["alive"]} for name, info in infos.items()}
+        self._has_ended = False
         self._show()
-        return result
+        return observations, infos
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
         if not self.agents and not actions:
@@ -137,6 +142,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         action = TensorDict({"action": self._action(actions)}, self.view.batch_size, device=self.view.device)
         next_td = self.view.step(action)["next"][0]
         observations, infos = self._results(next_td, agents)
+        self._has_ended = bool(next_td["done"].any())
         rewards = self._of(agents, next_td["reward"][:, 0])
         terminated, truncated = (self._of(agents, next_td[flag][:, 0]) for flag in ("terminated", "truncated"))
         if self.death == "terminates":

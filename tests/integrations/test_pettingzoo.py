@@ -96,6 +96,31 @@ def test_who_won():
         assert [name for name, info in infos.items() if info["won"]] == winners
 
 
+def test_supersuit_shows_who_won():
+    """Its vectorization lays the infos of the reset over those of the last step."""
+    supersuit = pytest.importorskip("supersuit")
+    battle = parallel_env(LONG, opponent=EASY)
+    envs = supersuit.pettingzoo_env_to_vec_env_v1(battle)
+    still = np.zeros((2, *battle.action_space("agent_0").shape), np.float32)
+    for seed in (1, 2):
+        envs.reset(seed=seed)
+        assert [info["winner"] for info in envs.step(still)[-1]] == [-1, -1]
+        battle.view.env.state.mechs.hp[0, 2:] = 0
+        _, _, terminated, _, infos = envs.step(still)
+        assert terminated.all() and [(info["winner"], info["won"]) for info in infos] == [(1, True)] * 2
+
+
+def test_torchrl_wrapper_shows_who_won_of_each_battle():
+    """It takes the names of infos from the first reset: later ones may lack them, steps may not add any."""
+    battle = parallel_env(LONG, opponent=EASY)
+    wrapped = PettingZooWrapper(battle)
+    for _ in range(2):
+        td = wrapped.reset()
+        battle.view.env.state.mechs.hp[0, 2:] = 0
+        ended = wrapped.step(td.update(wrapped.full_action_spec.zero()))["next"]
+        assert ended["done"].all() and ended["agent", "info", "winner"].tolist() == [1, 1]
+
+
 def test_a_mask_forbids_what_a_mech_cannot_do():
     battle = parallel_env(LONG, action="discrete")
     seen, _ = battle.reset(seed=1)
