@@ -56,7 +56,7 @@ def parallel_env(
         death: what becomes of a mech that dies. `stays`: it remains an agent until the battle ends, is shown what the
             dead are shown, may send any action, and is paid what its team earns. `terminates`: it is told
             `terminated` with the decision in which it dies, and is an agent no more; then it does not learn how the
-            battle ended.
+            battle ended. An action sent for it afterwards changes nothing.
         opponent: None for agents `blue_0`, `red_0` and so on, all mechs; or who commands the other team, as in
             `echelon.versus`, for agents `agent_0` and so on.
         observation: `flat`, a `Box [F]`, or `structured`, a `Dict` of streams.
@@ -152,14 +152,15 @@ class ParallelBattle(Rendered, ParallelEnv):
         return observations, rewards, terminated, truncated, infos
 
     def _action(self, actions: Mapping[str, Any]) -> Tensor:
-        """`[1, n, D]` or `[1, n]`: the agents' actions, and zeros for who is an agent no more."""
+        """`[1, n, D]` or `[1, n]`: the agents' actions, and zeros for agents that are gone, whatever they are sent."""
         require(len(self.agents) > 0, "step", "after reset, of a battle that goes on", "the battle is over")
         names = sorted(map(str, actions))
-        require(names == sorted(self.agents), "actions", f"one for each of {', '.join(self.agents)}", names)
+        is_complete = set(self.agents) <= set(names) <= set(self.possible_agents)
+        require(is_complete, "actions", f"one for each of {', '.join(self.agents)}", names)
         space = self.action_spaces[self.agents[0]]
         rows = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
-        for name, action in actions.items():
-            array = np.asarray(action)
+        for name in self.agents:
+            array = np.asarray(actions[name])
             require(array.shape == space.shape, f"action of {name}", f"of shape {space.shape}", array.shape)
             rows[self._rows[name]] = array
         return torch.from_numpy(rows).to(self.view.device)[None]

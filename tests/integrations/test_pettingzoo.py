@@ -15,6 +15,7 @@ from torchrl.envs import PettingZooWrapper, check_env_specs
 
 import echelon
 from echelon.integrations.pettingzoo import env, parallel_env
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.integrations
@@ -142,6 +143,34 @@ def test_torchrl_wraps_it(death, form):
     td = wrapped.rollout(30)
     assert len(td) == LONG.rules.max_decisions and td["next", "done"].flatten().tolist()[-2:] == [False, True]
     assert td["state"].shape == (20, *battle.state_space.shape) and td["next", "blue", "reward"].abs().sum() > 0
+
+
+def test_torchrl_wrapper_plays_on_after_deaths():
+    """Wrapped as docs/INTEGRATIONS.md shows. TorchRL goes on sending actions of the dead."""
+    torch.manual_seed(0)
+    battle = parallel_env(EnvConfig.small(), death="terminates", opponent="heuristic:expert")
+    wrapped = PettingZooWrapper(battle, use_mask=True, done_on_any=False, seed=0)
+    played = wrapped.rollout(300)["next"]
+    living, done = played["agent", "mask"].sum(-1), played["done"][:, 0]
+    assert done.tolist() == [False] * (len(done) - 1) + [True] and not battle.agents
+    assert {4, 3} <= set(living[~done].tolist())  # two deaths and more, and the battle went on after each
+
+
+def test_the_action_of_a_dead_agent_changes_nothing():
+    battles, generator = [parallel_env(LONG, "terminates") for _ in range(2)], torch.Generator().manual_seed(0)
+    for battle in battles:
+        battle.reset(seed=1)
+        battle.view.env.state.mechs.hp[0, 1] = 0
+        battle.step(draw(battle, torch.Generator())[1])
+        assert battle.agents == ["blue_0", "red_0", "red_1"]
+    drawn, actions = draw(battles[0], generator)
+    results = [battles[0].step(actions), battles[1].step({**actions, "blue_1": drawn[1].numpy()})]
+    (seen, paid, *ends), (other_seen, other_paid, *other_ends) = results
+    assert all(np.array_equal(seen[name], other_seen[name]) for name in seen) and seen.keys() == other_seen.keys()
+    assert paid == other_paid and ends == other_ends
+    for wrong in ({**actions, "blue_2": drawn[1].numpy()}, {"blue_1": drawn[1].numpy()}):
+        with pytest.raises(ConfigError, match="actions must be one for each of blue_0, red_0, red_1, got"):
+            battles[0].step(wrong)
 
 
 @pytest.mark.parametrize(
