@@ -59,11 +59,12 @@ def terminal(**settings: Any) -> Console:
 
 
 def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
-    """The values of every `name VALUE` and `name=VALUE` among the words of a command, and the other words."""
+    """The values of every `name VALUE` and `name=VALUE` among the words of a command, and the other words. A flag may
+    be written with underscores."""
     values, rest, remaining = [], [], iter(words)
     for argument in remaining:
         flag, equals, value = argument.partition("=")
-        if flag == name:
+        if flag.replace("_", "-") == name:
             values.append(value if equals else next(remaining, ""))
         else:
             rest.append(argument)

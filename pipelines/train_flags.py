@@ -14,12 +14,14 @@ import torch
 import tyro
 from rich.console import Console
 
+from echelon.arena.resolve import is_imported
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.resume import OF_PROCESS, stored_config
 from echelon.learn.checkpoint.run_folder import choose_folder, resolve_resume
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
-from echelon.learn.device_defaults import describe_settings, resolve_settings
-from echelon.learn.models.registry import BUILT_IN, allow_module, kind_of, model_with
+from echelon.learn.device_defaults import OF_DEVICE, describe_settings, resolve_settings
+from echelon.learn.models.registry import BUILT_IN, allow_module, allowed_modules, kind_of, model_with
 from echelon.pipelines.console import ALLOW_MODULE, parse, pop_flag
 from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.distributed import Ranks
@@ -28,7 +30,8 @@ from echelon.scenarios.scene import config_of_words
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
-    """Parse the command line: a preset and a kind of model, whose values are overridden by flags."""
+    """Parse the command line: a preset and a kind of model, or the run that is resumed, whose values are overridden by
+    flags."""
     presets, rest = pop_flag(arguments, "--preset")
     models, rest = pop_flag(rest, "--model")
     catalogs, rest = pop_flag(rest, "--catalog")
@@ -43,6 +46,12 @@ def read_config(arguments: list[str]) -> TrainConfig:
         allow_module(kind.partition(":")[0])
     default = replace(default, model=model_with(kind, default.model))
     require(not (scenarios and catalogs), "--scenario", "given without --catalog", " ".join(scenarios))
+    start = resumed_checkpoint(rest, default)
+    if start is not None:
+        if presets and not (models or catalogs or scenarios):
+            check_preset(preset, default, start, rest)
+        default = resumed_defaults(start, default)
+        default = replace(default, model=model_with(kind, default.model)) if models else default
     if catalogs:
         default = replace(default, env=replace(default.env, catalog=read_catalog(Path(catalogs[-1]))))
     if scenarios:
@@ -51,15 +60,56 @@ def read_config(arguments: list[str]) -> TrainConfig:
         f"Train a policy. --preset NAME, one of {names}, sets the defaults below; now {preset}. --model NAME, one of "
         f"{', '.join(BUILT_IN)} or package.module:Config, is the kind of the network; now {kind}. --catalog "
         f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable "
-        f"with :WEIGHT behind each, lets battles begin as it says, in its world and by its rules. {ALLOW_MODULE}"
+        f"with :WEIGHT behind each, lets battles begin as it says, in its world and by its rules. With --resume the "
+        f"defaults are the settings of the run that is resumed. {ALLOW_MODULE}"
     )
-    config = resolve_resume(parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description)))
-    if not config.resume or catalogs:
-        return config
-    # A run that resumes has the catalog of its checkpoint.
-    latest = config.resume == "latest"
-    path = newest_checkpoint(choose_folder(config) / "checkpoints") if latest else Path(config.resume)
-    return replace(config, env=replace(config.env, catalog=open_checkpoint(path).env.catalog))
+    return resolve_resume(parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description)))
+
+
+def resumed_checkpoint(words: Sequence[str], default: TrainConfig) -> Checkpoint | None:
+    """The checkpoint that the flags resume, or None for a new run."""
+    named = {name: pop_flag(words, f"--{name.replace('_', '-')}")[0][-1:] for name in ("run_dir", "resume")}
+    config = resolve_resume(replace(default, **{name: values[0] for name, values in named.items() if values}))
+    if not config.resume:
+        return None
+    is_path = config.resume != "latest"
+    return open_checkpoint(config.resume if is_path else newest_checkpoint(choose_folder(config) / "checkpoints"))
+
+
+def check_preset(preset: str, default: TrainConfig, start: Checkpoint, words: Sequence[str]) -> None:
+    """Refuse a preset of other battles or another network than those of the run that is resumed, unless flags change
+    the preset's."""
+    ours, theirs = (
+        f"{len(env.blue)}v{len(env.red)} on {env.world.size_x}x{env.world.size_y}x{env.world.size_z}, {kind_of(model)}"
+        for env, model in ((default.env, default.model), (start.env, start.model))
+    )
+    is_same = ours == theirs or any(word.startswith(("--env", "--model")) for word in words)
+    require(is_same, "--preset", f"left out, or that of the run which is resumed ({theirs})", f"{preset} ({ours})")
+
+
+def resumed_defaults(start: Checkpoint, default: TrainConfig) -> TrainConfig:
+    """The settings of a run that is resumed, which flags change.
+
+    `default` has those that a checkpoint does not decide: of this process and its device, and names of code, which no
+    file imports (unless `--allow-module` lets it).
+    """
+    if not start.claims["settings"]:
+        return replace(default, env=start.env, model=start.model)
+    stored = stored_config(start)
+    curriculum, evaluation = stored.curriculum, stored.evaluation
+    if any(map(is_code, curriculum.opponents)):
+        curriculum = replace(curriculum, opponents=default.curriculum.opponents)
+    if any(map(is_code, evaluation.tiers)):
+        evaluation = replace(evaluation, tiers=default.evaluation.tiers)
+    names = {"opponent": (stored.opponent,), "callbacks": stored.callbacks, "extra_rewards": stored.extra_rewards}
+    others = [*OF_PROCESS, *OF_DEVICE, *(name for name, texts in names.items() if any(map(is_code, texts)))]
+    changes = {name: getattr(default, name) for name in others}
+    return replace(stored, curriculum=curriculum, evaluation=evaluation, **changes)
+
+
+def is_code(name: str) -> bool:
+    """Whether a setting names code of a module that files may not import."""
+    return is_imported(name.partition("=")[0]) and name.partition(":")[0] not in allowed_modules()
 
 
 def resolve_config(

@@ -144,6 +144,12 @@ def resolve(name: str | os.PathLike[str]) -> Commander:
     raise UnknownNameError(f"{shown_name}: expected {forms()}, found none{available_checkpoints(text)}")
 
 
+def is_imported(name: str) -> bool:
+    """Whether `resolve` would import a module to find the commander of this name."""
+    is_known = is_scripted(full_name(name)) or name.partition(":")[0] in _RESOLVERS or Path(name).exists()
+    return not is_known and OBJECT_NAME.fullmatch(name) is not None
+
+
 def available_checkpoints(name: str) -> str:
     """The checkpoints in the folder where `name` is not, as an ending of a sentence."""
     folder = Path(name).parent

@@ -21,7 +21,13 @@ from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Reques
 from echelon.learn.callbacks.loggers import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
-from echelon.learn.checkpoint.resume import EnvSnapshot, optimizer_tensors, restore_optimizer
+from echelon.learn.checkpoint.resume import (
+    EnvSnapshot,
+    all_changes,
+    changed_settings,
+    optimizer_tensors,
+    restore_optimizer,
+)
 from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
@@ -132,7 +138,11 @@ class Trainer:
         self.best: int | None = None
         """Iteration of the best checkpoint, which is never pruned."""
         self.resume_note = ""
-        """One line about what differs from the checkpoint; empty for an exact resume."""
+        """One line about what differs from the checkpoint's battles; empty where these go on."""
+        self.changed: dict[str, tuple[Any, Any]] = {}
+        """Each setting that differs from the checkpoint's, by dotted name: the value there and the one here."""
+        self.changes: list[dict[str, Any]] = []
+        """Settings that this resume or an earlier one has changed, see `Checkpoint.changes`."""
         self._enter_stage()
         if start is not None:
             self._resume(start)
@@ -304,7 +314,7 @@ class Trainer:
         states = {name: owner.state_dict() for name, owner in self._parts().items()}
         extra = {c.name: c.state_dict() for c in self.callbacks.all if self.ranks.is_first}
         extra = {name: state for name, state in extra.items() if state.tensors or state.facts}
-        run = RunState(settings, self._battles(), {**states, **extra}, self.extra_weights)
+        run = RunState(settings, self._battles(), {**states, **extra}, self.extra_weights, self.changes)
         env, stage = self.config.env, self.curriculum.state
         save_checkpoint(path, self.policy, self.norm, env, self.counters, learner, stage, run, self.ranks, self.met)
         if self.ranks.is_first:
@@ -332,6 +342,8 @@ class Trainer:
 
     def _resume(self, start: Checkpoint) -> None:
         """Restore the state of all components from a checkpoint."""
+        self.changed = changed_settings(self.config, start)
+        self.changes = all_changes(start, self.changed)
         loaded = start.parts(self.ranks.rank)
         difference = first_difference(self._battles(), start.claims["battles"], "battles")
         if start.specs.columns != start.specs.today:

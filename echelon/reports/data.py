@@ -26,9 +26,9 @@ from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.trainer import Trainer
 from echelon.reports.plots import stage_changes
-from echelon.reports.run_groups import flat, plain
+from echelon.reports.run_groups import plain, with_changes
 from echelon.rules.catalog import Hull
-from echelon.rules.config_json import as_json
+from echelon.rules.config_json import as_json, flat
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
@@ -124,7 +124,7 @@ def report_of(
         "skills": skills_of(trainer.folder / PROFILE),
         "behaviour": {**deeds_of(behaviour, trainer, axes), "distances": list(distances)},
         "battle": battle,
-        "config": config_of(trainer.config),
+        "config": config_of(trainer.config, trainer.changes),
         "axes": axes,
     }
 
@@ -307,10 +307,10 @@ def number(row: Mapping[str, str], name: str) -> float:
     return float(row.get(name, 0.0))
 
 
-def config_of(config: TrainConfig) -> dict[str, Any]:
+def config_of(config: TrainConfig, changes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Every setting as a row of name, value, and the preset's value where that is another one; these first.
 
-    The preset is the one that differs in fewest settings.
+    The preset is the one that differs in fewest settings. Of a setting that a resume has changed, all values are told.
     """
     options = {key: value for key, value in flat(as_json(config)).items() if key not in FOLDERS}
     presets = {name: flat(as_json(make())) for name, make in TRAIN_PRESETS.items()}
@@ -319,10 +319,12 @@ def config_of(config: TrainConfig) -> dict[str, Any]:
     }
     nearest = min(changed_keys, key=lambda name: len(changed_keys[name]))
     changed, preset = set(changed_keys[nearest]), presets[nearest]
-    first = [[key, as_text(options[key]), as_text(preset.get(key))] for key in options if key in changed]
+    changed |= {change["setting"] for change in changes}
+    told = {key: as_text(with_changes(key, value, changes)) for key, value in options.items()}
+    first = [[key, told[key], as_text(preset.get(key))] for key in options if key in changed]
     # The catalog's numbers are hundreds.
     unchanged = [key for key in options if key not in changed and not key.startswith("env.catalog.")]
-    rest = [[key, as_text(options[key]), None] for key in unchanged]
+    rest = [[key, told[key], None] for key in unchanged]
     count = f"{len(first)} setting{'s' if len(first) != 1 else ''}"
     return {"told": f"{count} other than in the preset {nearest}:", "settings": [*first, *rest]}
 

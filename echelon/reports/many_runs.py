@@ -15,7 +15,7 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import POLICY, open_checkpoint
 from echelon.reports.data import as_text, duration
 from echelon.reports.plots import SHARES, title_of
-from echelon.reports.run_groups import Run, Statistic, grouped, interquartile_mean, middle
+from echelon.reports.run_groups import Run, Statistic, grouped, interquartile_mean, middle, with_changes
 from echelon.runtime.errors import one_line
 
 SHOWN = ("return", "win_rate", "stage", "entropy", "kl", "explained_variance", "kills", "deaths", "agent_steps_per_s")
@@ -162,7 +162,7 @@ def origin(folder: Path) -> list[str]:
     claims, counters = checkpoint.claims, checkpoint.counters
     contacts = [f"{kind} {', '.join(names)}" for kind, names in checkpoint.provenance.as_json().items() if names]
     return [
-        as_text(claims["settings"].get("seed")),
+        as_text(with_changes("seed", claims["settings"].get("seed"), checkpoint.changes)),
         f"{counters.agent_steps:,}",
         duration(counters.seconds),
         as_text(claims.get("written_by")),

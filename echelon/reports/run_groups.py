@@ -14,6 +14,7 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_metrics, read_table
 from echelon.reports.plots import Curve
+from echelon.rules.config_json import flat
 from echelon.runtime.files import FileError
 
 Statistic = Literal["mean", "iqm"]
@@ -72,24 +73,33 @@ def read_run(folder: Path) -> Run:
     if not path.is_file():
         raise FileError(f"{path}: expected the metrics of a run, found none")
     settings: dict[str, Any] = {}
+    changes: list[dict[str, Any]] = []
     if any((folder / "checkpoints").glob("[!.]*")):
-        claims = open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims
+        checkpoint = open_checkpoint(newest_checkpoint(folder / "checkpoints"))
+        claims, changes = checkpoint.claims, checkpoint.changes
         settings = {**claims["settings"], "env": claims["env"], "model": claims["model"]}
     metrics, evaluations = read_metrics(path), read_table(folder / "evaluations.csv")
     try:
         [(row["rival"], *(float(row[name]) for name in NUMBERS)) for row in evaluations]
     except (ValueError, KeyError) as error:
         raise FileError(f"{folder}: expected tables of a run, got {error}") from None
-    different = {name: value for name, value in settings.items() if name not in SAME}
-    return Run(folder.resolve().name, flat(different), metrics, evaluations)
+    different = flat({name: value for name, value in settings.items() if name not in SAME})
+    told = {name: with_changes(name, value, changes) for name, value in different.items()}
+    return Run(folder.resolve().name, told, metrics, evaluations)
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted names; lists are values."""
-    flattened: dict[str, Any] = {}
-    for name, value in settings.items():
-        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flattened
+def with_changes(name: str, value: Any, changes: Sequence[Mapping[str, Any]]) -> Any:
+    """The last value of a setting or, where a resume has changed it, a text of all its values, the latest first.
+
+    Args:
+        changes: of the run, as `Checkpoint.changes`.
+    """
+    parts = []
+    for change in reversed([change for change in changes if change["setting"] == name]):
+        if change["before"] != value:
+            parts.append(f"{plain(value)} since iteration {change['since']}")
+            value = change["before"]
+    return ", ".join([*parts, f"{plain(value)} before"]) if parts else value
 
 
 def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:

@@ -114,3 +114,11 @@ def as_json(config: Any, whole: bool = False) -> dict[str, Any]:
         return [plain(entry) for entry in value] if isinstance(value, tuple) else value
 
     return plain(config)
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested JSON settings by dotted names; lists are values."""
+    flattened: dict[str, Any] = {}
+    for name, value in settings.items():
+        flattened |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flattened

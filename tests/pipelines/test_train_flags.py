@@ -1,19 +1,28 @@
 """What `train.py` makes of its flags and of the device."""
 
+import dataclasses
 import io
+import json
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_runs import tiny_run
 
 from echelon.learn import device_defaults
-from echelon.learn.config import TrainConfig
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
 from echelon.learn.models.registry import kind_of
+from echelon.learn.schedules import Schedule
+from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import terminal
 from echelon.pipelines.train_flags import program_words, read_config, resolve_config, resume_command
 from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 GPU = torch.device("cuda:0")
 
@@ -81,3 +90,60 @@ def test_a_run_of_many_processes_is_resumed_as_it_was_started(monkeypatch):
     meeting = "--rdzv-backend c10d --rdzv-endpoint first --rdzv-id 'job 7'"
     expected = f"torchrun --nnodes 2 --nproc-per-node 8 {meeting}{rest}"
     assert resume_command(words, Path("runs/new"), Ranks(0, 16)) == expected
+
+
+def saved_run(folder: Path, **changes: object) -> TrainConfig:
+    """A tiny run of seed 3, saved before its first iteration; returns its config."""
+    rate = dataclasses.replace(tiny_run().ppo, learning_rate=Schedule(5e-4, 1e-4))
+    trainer = Trainer(tiny_run(**{"seed": 3, "ppo": rate, "past_kept": 5, **changes}), folder)
+    trainer.save()
+    return trainer.config
+
+
+def test_resume_without_flags_keeps_every_setting_of_the_run(tmp_path):
+    run = saved_run(tmp_path)
+    flags = ["--preset", "quick", "--run-dir", str(tmp_path), "--device", "cpu", "--resume", "latest"]
+    flags += ["--env.map-pool", "2"]
+    kept = read_config(flags)
+    expected = dataclasses.replace(run, run_dir=str(tmp_path), resume="latest", precision="auto")
+    assert kept == dataclasses.replace(expected, compile_policy="auto", cuda_graphs="auto")
+    changed = read_config([*flags, "--seed", "4", "--ppo.learning_rate.last", "1e-5"])
+    rate = Schedule(5e-4, 1e-5)
+    assert changed == dataclasses.replace(kept, seed=4, ppo=dataclasses.replace(kept.ppo, learning_rate=rate))
+
+
+def test_resume_takes_no_name_of_code_from_the_checkpoint(tmp_path):
+    saved_run(tmp_path)
+    path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
+    claims = json.loads(path.read_text())
+    code, tiers = "module_of_mine:Pacer", CurriculumConfig().opponents
+    claims["settings"] |= {"opponent": code, "callbacks": [code], "extra_rewards": [f"{code}=0.5"]}
+    claims["settings"]["curriculum"]["opponents"] = claims["settings"]["evaluation"]["tiers"] = ["easy", code]
+    path.write_text(json.dumps(claims))
+    config = read_config(["--run-dir", str(tmp_path), "--resume", "latest"])
+    assert (config.opponent, config.callbacks, config.extra_rewards) == ("curriculum", (), ())
+    assert (config.curriculum.opponents, config.evaluation.tiers) == (tiers, EvalConfig().tiers)
+    assert config.seed == 3
+    given = read_config(["--run-dir", str(tmp_path), "--resume", "latest", "--opponent", code])
+    assert given.opponent == code
+
+
+def test_resume_refuses_a_preset_of_other_battles(tmp_path):
+    saved_run(tmp_path)
+    said = r"--preset must be left out, or that of the run which is resumed \(5v5 on .*, lstm\), got 'large \(10v10 on"
+    with pytest.raises(ConfigError, match=said):
+        read_config(["--preset", "large", "--run-dir", str(tmp_path), "--resume=latest"])
+    with pytest.raises(ConfigError, match=r"--preset must be left out.*got 'quick-gru \(5v5 on .*, gru\)'"):
+        read_config(["--preset", "quick-gru", "--run-dir", str(tmp_path), "--resume=latest"])
+    assert read_config(["--preset", "quick", "--run-dir", str(tmp_path), "--resume=latest"]).env == tiny_run().env
+
+
+def test_a_stored_setting_of_another_echelon_is_refused_by_name(tmp_path):
+    saved_run(tmp_path)
+    path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
+    claims = json.loads(path.read_text())
+    claims["settings"]["weather"] = 1
+    path.write_text(json.dumps(claims))
+    with pytest.raises(FileError, match=r"checkpoint.json: settings.weather must be absent"):
+        read_config(["--run-dir", str(tmp_path), "--resume", "latest"])
+    assert open_checkpoint(path.parent).claims["settings"]["weather"] == 1

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.learn.callbacks.base import Callback, Metrics
-from echelon.runtime.errors import one_line, rounded
+from echelon.runtime.errors import one_line, quoted, rounded
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
@@ -52,12 +52,17 @@ class ProgressBar(Callback):
         self.console.print(describe_run(trainer), highlight=False)
         if trainer.resumed_from is not None:
             self.console.print(f"goes on from {one_line(str(trainer.resumed_from))}", highlight=False)
+            if trainer.finished:
+                self.console.print("the run is finished: --total-agent-steps or --max-minutes make it longer")
         elif trainer.config.init:
             self.console.print(f"begins with the weights of {one_line(trainer.config.init)}", highlight=False)
         if trainer.rehearsal_note:
             self.console.print(trainer.rehearsal_note, highlight=False)
         if trainer.resume_note:
             self.console.print(one_line(trainer.resume_note), highlight=False)
+        for name, (before, now) in trainer.changed.items():
+            line = f"{name}: {quoted(now)} from here on, {quoted(before)} in the checkpoint"
+            self.console.print(one_line(line), markup=False, highlight=False)
 
     def on_run_start(self, trainer: Trainer) -> None:
         """Show the bar, again after an earlier run of the same trainer."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from echelon.learn.checkpoint.format import (
+    CHANGES,
     CLAIMS,
     LEARNER,
     POLICY,
@@ -107,7 +108,8 @@ def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
     """Entries of `checkpoint.json` that describe the run that it can be resumed in, empty for none."""
     if run is None:
         return {"settings": {}, "battles": {}, "processes": 0}
-    return {"settings": dict(run.settings), "battles": dict(run.battles), "processes": ranks.size}
+    changes = {CHANGES: list(run.changes)} if run.changes else {}
+    return {"settings": dict(run.settings), "battles": dict(run.battles), "processes": ranks.size, **changes}
 
 
 def gather_provenance(provenance: Provenance, ranks: Ranks) -> Provenance:

@@ -13,7 +13,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +44,7 @@ from echelon.runtime.files import (
     parse_json,
     read_file,
 )
-from echelon.runtime.json_checks import OBJECT, SHA256, check_schema, integer, listed, number, record, table, text
+from echelon.runtime.json_checks import OBJECT, SHA256, Rule, check_schema, integer, listed, number, record, table, text
 from echelon.runtime.limits import Limits, Settings, check_text
 from echelon.runtime.state_dict import StateDict, unpack
 from echelon.runtime.tensor_files import check_tensors, read_tensors
@@ -53,10 +53,14 @@ SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
 SAVED_AT = "saved_at"
 """Entry of `checkpoint.json` with the time it was written, s of Unix; files of other programs may lack it."""
+CHANGES = "changes"
+"""Entry of `checkpoint.json` with the settings that a resume has changed; absent where none was."""
+MOST_CHANGES = 10_000
 MAX_PROCESSES = 1024
 MOST_VALUE = 1e30
 """Largest number of a value normaliser, whose buffers are float32."""
 COUNT, VALUE = integer(0, MOST_BATTLES), number(-MOST_VALUE, MOST_VALUE)
+JSON_VALUE = Rule("a JSON value", lambda value: True)
 CHECK = record(
     {
         **dict.fromkeys(("model", "layout", "group_sizes", "env", "counters", "curriculum", "battles"), OBJECT),
@@ -66,6 +70,7 @@ CHECK = record(
         "value_norm": record({name: VALUE for name, _ in ValueNorm().named_buffers()}, is_open=True),
         "settings": record({}, dict.fromkeys(("past_kept", "past_blocks", "num_envs"), COUNT), is_open=True),
     },
+    {CHANGES: listed(record({"since": integer(1), "setting": text(), "before": JSON_VALUE}), 0, MOST_CHANGES)},
     is_open=True,
 )
 """Required fields of `checkpoint.json`, beside those of `check_schema`."""
@@ -93,6 +98,8 @@ class RunState:
     """State of the components of this process, by name."""
     extra_rewards: Mapping[str, float] = field(default_factory=dict)
     """Weight of each reward term of the user's own, by name."""
+    changes: Sequence[Mapping[str, Any]] = ()
+    """Settings that a resume has changed, as `Checkpoint.changes`."""
 
 
 def run_file(rank: int) -> str:
@@ -153,6 +160,12 @@ class Checkpoint:
     def provenance(self) -> Provenance:
         """What its weights were trained against."""
         return provenance_from_json(self.claims, CLAIMS)
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """Settings that a resume of its run has changed, oldest first: the first iteration `since` which the new value
+        holds, the dotted name of the `setting`, and its value `before`."""
+        return list(self.claims.get(CHANGES, []))
 
     @property
     def curriculum(self) -> CurriculumState:

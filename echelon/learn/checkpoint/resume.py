@@ -11,16 +11,17 @@ from torch import Tensor
 from echelon.env.battle_states import MAX_TICK, index_limits
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
-from echelon.learn.checkpoint.format import LEARNER, Checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, Checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import model_to_json
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.rules.config_json import first_difference
-from echelon.rules.versions import current_versions
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, expect
+from echelon.rules.config_json import as_json, first_difference, flat, typed
+from echelon.rules.versions import completed, current_versions
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError, as_file_error, expect
 from echelon.runtime.json_checks import integer, of_type
+from echelon.runtime.limits import hints_of
 from echelon.runtime.state_dict import StateDict
 from echelon.runtime.tensor_files import check_tensors
 from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
@@ -39,6 +40,43 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
         raise ConfigError(f"--resume: rules_version must be {current} to go on with a run, got {stored}: {hint}")
     require_same("--resume", "env", config.env.signature(extra_rewards), start.env.signature(start.extra_rewards))
     require_same("--resume", "model", model_to_json(config.model), model_to_json(start.model))
+
+
+OF_PROCESS = ("run_dir", "resume", "device", "threads", "profile", "live", "live_port")
+"""Settings of one process and its machine, which are no part of a run."""
+
+
+def stored_config(start: Checkpoint) -> TrainConfig:
+    """The config of the run that wrote a checkpoint; a default for each setting that the checkpoint lacks."""
+    hints = hints_of(TrainConfig)
+    with as_file_error(CLAIMS):
+        values = completed(TrainConfig, start.claims["settings"])
+        for name, value in values.items():
+            is_known = name in hints and name not in ("env", "model")
+            require(is_known, f"settings.{name}", "absent: this version of Echelon has no such setting", value)
+        settings = {name: typed(hints[name], value, f"settings.{name}", strict=True) for name, value in values.items()}
+        return TrainConfig(env=start.env, model=start.model, **settings)
+
+
+def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[Any, Any]]:
+    """Each setting in which a run differs from the checkpoint it resumes, by dotted name: its JSON value there and
+    here. None, where the checkpoint is of no run."""
+    if not start.claims["settings"]:
+        return {}
+    ignored = ("env", "model", *OF_PROCESS)
+    before, now = (
+        flat({name: value for name, value in as_json(run, whole=True).items() if name not in ignored})
+        for run in (stored_config(start), config)
+    )
+    return {name: (before[name], value) for name, value in now.items() if before[name] != value}
+
+
+def all_changes(start: Checkpoint, changed: Mapping[str, tuple[Any, Any]]) -> list[dict[str, Any]]:
+    """The changes of a run, as `Checkpoint.changes`, with those of this resume; none before its first iteration."""
+    since = start.counters.iterations + 1
+    known = {change["setting"] for change in start.changes if change["since"] == since}
+    new = {name: before for name, (before, _) in changed.items() if since > 1 and name not in known}
+    return [*start.changes, *({"since": since, "setting": name, "before": before} for name, before in new.items())]
 
 
 def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:

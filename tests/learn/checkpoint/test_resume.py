@@ -1,6 +1,7 @@
 """A run that stopped and went on is the run that never stopped, bit for bit."""
 
 import dataclasses
+import io
 import json
 import shutil
 from pathlib import Path
@@ -8,16 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 from next_rules import NEXT, OURS, change_rules
+from rich.console import Console
 from tiny_runs import everything, short_battles, tiny_run
 
 from echelon.env.env import EchelonEnv
+from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.resume import apply_terrain_diff, terrain_diff
 from echelon.learn.config import CurriculumConfig, TrainConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import MEASURED, CsvTable, read_table
 from echelon.learn.trainer import Trainer
+from echelon.reports.data import config_of
+from echelon.reports.run_groups import read_run, with_changes
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
@@ -213,3 +218,42 @@ def test_a_row_that_was_cut_short_is_no_row(tmp_path):
     assert table.path.read_bytes().endswith(b"\n1")
     again = CsvTable(table.path, ("iteration", "x"), after_iteration=2)
     assert [row["iteration"] for row in read_table(again.path)] == ["1", "2"]
+
+
+def newest(trainer: Trainer) -> Checkpoint:
+    return open_checkpoint(newest_checkpoint(trainer.folder / "checkpoints"))
+
+
+def test_settings_that_a_resume_changes_are_listed_with_their_iteration(tmp_path):
+    first = Trainer(tiny_run(seed=3, past_every=7), tmp_path / "first")
+    first.train(1)
+    assert first.changes == [] and "changes" not in newest(first).claims
+    second = Trainer(tiny_run(seed=0, past_every=7, device="auto", threads=1), tmp_path / "second", newest(first))
+    assert second.changed == {"seed": (3, 0)}
+    second.train(1)
+    shorter = tiny_run(seed=0, past_every=9, total_agent_steps=320)
+    third = Trainer(shorter, tmp_path / "third", newest(second))
+    assert third.changed == {"total_agent_steps": (480, 320), "past_every": (7, 9)}
+    assert third.changes == [
+        {"since": 2, "setting": "seed", "before": 3},
+        {"since": 3, "setting": "total_agent_steps", "before": 480},
+        {"since": 3, "setting": "past_every", "before": 7},
+    ]
+    said = io.StringIO()
+    ProgressBar(Console(file=said, width=200)).setup(third)
+    assert "past_every: 9 from here on, 7 in the checkpoint" in said.getvalue().splitlines()
+    assert "the run is finished: --total-agent-steps or --max-minutes make it longer" in said.getvalue().splitlines()
+    told = {name: value for name, value, _ in config_of(third.config, third.changes)["settings"]}
+    assert told["seed"] == "0 since iteration 2, 3 before" and told["past_every"] == "9 since iteration 3, 7 before"
+    assert told["past_kept"] == "16"
+    assert read_run(second.folder).settings["past_every"] == 7
+    third.save()
+    third.train(0)
+    assert read_run(third.folder).settings["past_every"] == "9 since iteration 3, 7 before"
+
+
+def test_a_setting_that_changes_twice_shows_each_value():
+    changes = [{"since": 13, "setting": "seed", "before": 3}, {"since": 20, "setting": "seed", "before": 5}]
+    assert with_changes("seed", 8, changes) == "8 since iteration 20, 5 since iteration 13, 3 before"
+    assert with_changes("seed", 5, changes) == "5 since iteration 13, 3 before"
+    assert with_changes("past_every", 5, changes) == 5
