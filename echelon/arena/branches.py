@@ -151,7 +151,7 @@ def walking(action: Tensor, follows: Tensor, state: State, game: SimModel) -> Te
 def has_order(moment: Moment) -> bool:
     """Whether a living mech was told to be somewhere."""
     orders: Tensor | None = moment.state.get(("state", "orders_heard"), None)
-    if orders is None:
+    if orders is None or orders.numel() == 0:  # no row of any mech where orders are off
         return False
     is_ordered = (orders[..., OrderField.ISSUED] >= 0) & (orders[..., OrderField.KIND] != int(OrderKind.FREE))
     return bool((is_ordered & (moment.state.get(("state", "mechs", "hp")) > 0)).any())

@@ -45,7 +45,7 @@ from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, expect
-from echelon.runtime.limits import Limits, check_number, path_text
+from echelon.runtime.limits import ANY, Limits, check_number, path_text
 
 BRANCHES, EVERY = 32, 4
 """Branches from a moment, and decisions between two moments."""
@@ -181,6 +181,8 @@ class WhatIfOptions:
     def __post_init__(self) -> None:
         whole_within("branches", self.branches, Limits(2, MOST_BRANCHES, "battles"))
         whole_within("every", self.every, Limits(1, MOST_BRANCHES, "decisions"))
+        if self.at_s is not None:
+            check_number("at_s", self.at_s, ANY)
         for name in self.interventions:
             require(name in ALL_INTERVENTIONS, "interventions", f"of {', '.join(ALL_INTERVENTIONS)}", name)
 

@@ -130,6 +130,18 @@ def test_a_lane_ends_with_the_battle_and_a_dead_mech_is_worth_nothing(replay):
     assert sum(change for _, _, change in spans) == approx(float(lane["blue"][-1] - lane["blue"][0]), abs=1e-6)
 
 
+def test_battle_without_orders_counts_default_interventions(short):
+    found = whatif(short, every=100, branches=2, at_s=1.0, device="cpu")
+    assert [*found.mechs.keys()] == ["hold_still", "hold_fire", "removed", "repaired"], "none follows an order"
+    assert found.at_s == 1.0 and all(part.shape == (10,) for part in found.mechs.values())
+
+
+@pytest.mark.parametrize("at_s", [float("nan"), float("inf")])
+def test_time_that_is_not_finite_is_refused(short, at_s):
+    with pytest.raises(ConfigError, match=r"^at_s must be a finite number, got (nan|inf)"):
+        whatif(short, at_s=at_s, device="cpu")
+
+
 def test_more_branches_begin_with_the_same_ones():
     few, many = (whatif(BRIEF, blue="hard", red="easy", every=8, branches=count, device="cpu") for count in (2, 4))
     (first, _), (second, _) = few.moments["blue"].tolist(), many.moments["blue"].tolist()
