@@ -117,15 +117,15 @@ class Add:
     checkpoints: tyro.conf.Positional[tuple[str, ...]]
     league: Path
     parent: str = ""
-    """Name or id of the parent of the first checkpoint; each further one descends from the one before."""
+    """Name or id of the parent of the first checkpoint. By default the parent of each is the newest entry that its file
+    names among the weights it was trained from."""
 
     def run(self) -> None:
         require(len(self.checkpoints) > 0, "add", "given one checkpoint at least", self.checkpoints)
         store = Store(self.league)
         parent = store.find(self.parent).id if self.parent else None
         for checkpoint in self.checkpoints:
-            entry = store.add(checkpoint, parent=parent)
-            parent = entry.id
+            entry, parent = store.add(checkpoint, parent=parent), None
             terminal().print(f"{entry.name}  {entry.id[:12]}  {checkpoint}")
 
 

@@ -36,13 +36,17 @@ def policy_of(seed: int, model: ModelConfig = TINY) -> ActorCritic:
 
 
 def checkpoint_of(
-    folder: Path, seed: int, model: ModelConfig = TINY, env: EnvConfig = BRIEF, provenance: Provenance = UNKNOWN
+    folder: Path,
+    seed: int,
+    model: ModelConfig = TINY,
+    env: EnvConfig = BRIEF,
+    provenance: Provenance = UNKNOWN,
+    ancestors: tuple[str, ...] = (),
 ) -> Path:
     """A checkpoint of such a policy."""
     path = folder / f"policy_{seed}"
-    save_checkpoint(
-        path, policy_of(seed, model), ValueNorm(), env, Counters(seed, seed, 1.0), {}, provenance=provenance
-    )
+    policy, counters = policy_of(seed, model), Counters(seed, seed, 1.0)
+    save_checkpoint(path, policy, ValueNorm(), env, counters, {}, provenance=provenance, ancestors=ancestors)
     return path
 
 

@@ -186,17 +186,22 @@ class Store:
 
         Args:
             kind: kind of the entry, one of `schema.KINDS`.
+            parent: id of the entry that it was trained from; by default the newest of its `ancestors` that is an entry,
+                None if none is.
         """
         digest = self.add_weights(checkpoint)
-        env = self.weights.open(digest).claims["env"]
+        source = self.weights.open(digest)
         with self.writing():
-            existing = next((entry for entry in self.entries() if entry.id == digest), None)
+            entries = self.entries()
+            existing = next((entry for entry in entries if entry.id == digest), None)
             if existing is not None and existing.kind == "retired":
                 self.set_kind(existing, kind, "added", f"again, as {kind} from {checkpoint}")
             if existing is not None:
                 return self.find(digest)
-            name = commander_name(digest, {entry.name for entry in self.entries()})
-            entry = Entry(digest, kind, name, parent, json.dumps(env, sort_keys=True), time.time())
+            ids = {entry.id for entry in entries}
+            parent = parent or next((ancestor for ancestor in reversed(source.ancestors) if ancestor in ids), None)
+            name = commander_name(digest, {entry.name for entry in entries})
+            entry = Entry(digest, kind, name, parent, json.dumps(source.claims["env"], sort_keys=True), time.time())
             self.database.insert("entries", [entry])
             self.record_change("added", f"as {kind} from {checkpoint}", entry)
         return entry

@@ -20,7 +20,8 @@ from echelon.learn.beginning import begin
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
 from echelon.learn.callbacks.loggers import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
-from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
+from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState, descent
+from echelon.learn.checkpoint.provenance import weight_hash
 from echelon.learn.checkpoint.resume import (
     EnvSnapshot,
     all_changes,
@@ -157,6 +158,9 @@ class Trainer:
         self.counters = Counters() if start is None else start.counters
         self.policy, self.norm, self.met = begin(config, self.extra_weights, self.device, start, init)
         """`met`: what the weights were trained against so far, see `echelon.learn.checkpoint.provenance`."""
+        source = init if start is None else start
+        self.ancestors = () if source is None else source.lineage
+        """sha256 of the weights of its earlier checkpoints and of what the run began from, oldest first."""
         self.curriculum = Curriculum(config) if start is None else Curriculum(config, start.curriculum)
         precision.configure_policy(self.policy, config.precision, config.compile_policy, self.device)
         captured, compiled = config.cuda_graphs == "on", config.compile_policy == "all"
@@ -316,7 +320,9 @@ class Trainer:
         extra = {name: state for name, state in extra.items() if state.tensors or state.facts}
         run = RunState(settings, self._battles(), {**states, **extra}, self.extra_weights, self.changes)
         env, stage = self.config.env, self.curriculum.state
-        save_checkpoint(path, self.policy, self.norm, env, self.counters, learner, stage, run, self.ranks, self.met)
+        claims = self.counters, learner, stage, run, self.ranks, self.met, self.ancestors
+        save_checkpoint(path, self.policy, self.norm, env, *claims)
+        self.ancestors = descent(self.ancestors, weight_hash(self.policy.state_dict()))
         if self.ranks.is_first:
             prune_checkpoints(self.folder, self.config.keep_checkpoints, self.best)
         self.callbacks.on_checkpoint(self, path)

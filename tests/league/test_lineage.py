@@ -1,9 +1,15 @@
 """Lines of descent and the rank correlation of age and rating (R29)."""
 
+import json
+
 import pytest
+from leagues import checkpoint_of, fresh, policy_of
 
 from echelon.league.commands import longest_line, spearman
 from echelon.league.records import Entry
+from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.checkpoint.provenance import weight_hash
+from echelon.pipelines.league import Add
 
 
 def child(name: str, parent: str | None) -> Entry:
@@ -19,6 +25,43 @@ def test_the_longest_line_is_found_oldest_first():
 def test_a_line_that_bites_its_tail_ends():
     """As a stranger's file may have it."""
     assert len(longest_line([child("a", "b"), child("b", "a")])) == 2
+
+
+def test_policies_of_different_runs_have_no_parent(tmp_path):
+    store = fresh(tmp_path)
+    paths = [str(checkpoint_of(tmp_path, seed)) for seed in (1, 2, 3)]
+    Add((*paths,), store.folder).run()
+    assert [entry.parent for entry in store.entries("candidate")] == [None, None, None]
+    assert longest_line(store.entries("candidate"))[1:] == []
+
+
+def test_parent_is_the_newest_entry_that_the_file_names(tmp_path):
+    store = fresh(tmp_path)
+    first, pruned, child = (weight_hash(policy_of(seed).state_dict()) for seed in (1, 2, 3))
+    paths = [
+        checkpoint_of(tmp_path, 1),
+        checkpoint_of(tmp_path, 3, ancestors=(first, pruned)),
+        checkpoint_of(tmp_path, 4, ancestors=(child, first)),
+    ]
+    Add((*map(str, paths),), store.folder).run()
+    assert [entry.parent for entry in store.entries("candidate")] == [None, first, first]
+
+
+def test_named_parent_is_that_of_the_first_checkpoint_only(tmp_path):
+    store = fresh(tmp_path)
+    paths = [str(checkpoint_of(tmp_path, seed)) for seed in (1, 2)]
+    Add((*paths,), store.folder, "heuristic:hard").run()
+    assert [entry.parent for entry in store.entries("candidate")] == [store.find("hard").id, None]
+
+
+def test_file_that_names_no_ancestors_has_none(tmp_path):
+    """As Echelon 1.0 wrote it."""
+    path = checkpoint_of(tmp_path, 1)
+    claims = json.loads((path / CLAIMS).read_text())
+    del claims["ancestors"]
+    (path / CLAIMS).write_text(json.dumps(claims))
+    checkpoint = open_checkpoint(path)
+    assert checkpoint.ancestors == () and checkpoint.lineage == (weight_hash(policy_of(1).state_dict()),)
 
 
 def test_rank_correlation_of_the_textbook():

@@ -7,7 +7,7 @@ import torch
 from tiny_runs import TINY, tiny_run
 
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import Counters, open_checkpoint
+from echelon.learn.checkpoint.format import MOST_ANCESTORS, POLICY, Counters, descent, open_checkpoint
 from echelon.learn.checkpoint.provenance import weight_hash
 from echelon.learn.checkpoint.run_folder import opened_run
 from echelon.learn.curriculum import CurriculumState
@@ -44,6 +44,22 @@ def test_provenance_is_inherited(tmp_path, parent):
     assert child.met == parent.provenance and child.met.opponents == ("heuristic:normal",)
     child.train(1)
     assert newest(tmp_path).provenance == parent.provenance
+
+
+def test_checkpoints_name_the_weights_they_were_trained_from(tmp_path, parent):
+    digests = {path.name: open_checkpoint(path).claims["files"][POLICY] for path in parent.path.parent.iterdir()}
+    assert [*parent.lineage] == [digests[name] for name in sorted(digests)], "iterations 0 and 2, oldest first"
+    child = Trainer(CHILD, tmp_path, init=parent)
+    child.train(1)
+    assert newest(tmp_path).ancestors == parent.lineage, "its own first checkpoint has the weights of its parent"
+    resumed = Trainer(CHILD, tmp_path, newest(tmp_path), init=parent)
+    assert resumed.ancestors == newest(tmp_path).lineage == child.ancestors
+
+
+def test_newest_ancestors_are_kept():
+    many = tuple(f"{number:064x}" for number in range(MOST_ANCESTORS))
+    assert descent(many, many[3]) == (*many[:3], *many[4:], many[3])
+    assert descent(many, "f" * 64) == (*many[1:], "f" * 64)
 
 
 def test_a_run_without_it_draws_what_it_always_drew(tmp_path, parent):

@@ -19,6 +19,7 @@ from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
+from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -38,7 +39,8 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     place = tmp_path / "brief"
     store = Store.create(place, BRIEF, LeagueConfig(min_games=1, commanders=1))
     path = str(place)
-    first, second = checkpoint_of(tmp_path, 1), checkpoint_of(tmp_path, 2)
+    first = checkpoint_of(tmp_path, 1)
+    second = checkpoint_of(tmp_path, 2, ancestors=open_checkpoint(first).lineage)
     ask("add", "--league", path, str(first), str(second))
     entries = {entry["name"]: entry for entry in json.loads(ask("list", "--league", path, "--json"))}
     one, two = (name for name in entries if ":" not in name)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from echelon.learn.checkpoint.format import (
+    ANCESTORS,
     CHANGES,
     CLAIMS,
     LEARNER,
@@ -62,6 +63,7 @@ def save_checkpoint(
     run: RunState | None = None,
     ranks: Ranks = ALONE,
     provenance: Provenance = UNKNOWN,
+    ancestors: tuple[str, ...] = (),
 ) -> None:
     """Write a checkpoint atomically. With several processes, all must call it with a path on a shared disk.
 
@@ -72,6 +74,7 @@ def save_checkpoint(
         run: state to resume from exactly; None for a policy that is only played.
         ranks: the processes of the run; rank 0 writes the common files.
         provenance: what the weights were trained against; that of all processes is written.
+        ancestors: sha256 of the weights that these were trained from, oldest first.
 
     Raises:
         FileError: a file cannot be written; then there is no folder.
@@ -86,11 +89,10 @@ def save_checkpoint(
                 hashes[name] = write_hashed(temporary / name, weight_bytes(tensors))
             claims = {
                 **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
-                "counters": as_json(counters),
-                "curriculum": as_json(curriculum or CurriculumState()),
+                **{"counters": as_json(counters), "curriculum": as_json(curriculum or CurriculumState())},
                 **claims_of_run(run, ranks),
                 "files": hashes,
-                PROVENANCE: merged.as_json(),
+                **{PROVENANCE: merged.as_json(), ANCESTORS: list(ancestors)},
                 SAVED_AT: round(time.time(), 3),
             }
             write_through(temporary / CLAIMS, json_bytes(claims))

@@ -56,6 +56,11 @@ SAVED_AT = "saved_at"
 CHANGES = "changes"
 """Entry of `checkpoint.json` with the settings that a resume has changed; absent where none was."""
 MOST_CHANGES = 10_000
+ANCESTORS = "ancestors"
+"""Entry of `checkpoint.json` with the sha256 of the weights that these were trained from: of the earlier checkpoints of
+the run and of what it began from, oldest first. Files of Echelon 1.0 lack it."""
+MOST_ANCESTORS = 256
+"""The newest are kept."""
 MAX_PROCESSES = 1024
 MOST_VALUE = 1e30
 """Largest number of a value normaliser, whose buffers are float32."""
@@ -70,7 +75,10 @@ CHECK = record(
         "value_norm": record({name: VALUE for name, _ in ValueNorm().named_buffers()}, is_open=True),
         "settings": record({}, dict.fromkeys(("past_kept", "past_blocks", "num_envs"), COUNT), is_open=True),
     },
-    {CHANGES: listed(record({"since": integer(1), "setting": text(), "before": JSON_VALUE}), 0, MOST_CHANGES)},
+    {
+        CHANGES: listed(record({"since": integer(1), "setting": text(), "before": JSON_VALUE}), 0, MOST_CHANGES),
+        ANCESTORS: listed(SHA256, 0, MOST_ANCESTORS),
+    },
     is_open=True,
 )
 """Required fields of `checkpoint.json`, beside those of `check_schema`."""
@@ -168,6 +176,16 @@ class Checkpoint:
         return list(self.claims.get(CHANGES, []))
 
     @property
+    def ancestors(self) -> tuple[str, ...]:
+        """sha256 of the weights that its own were trained from, oldest first; empty if the file names none."""
+        return tuple(self.claims.get(ANCESTORS, ()))
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Its `ancestors` and itself: the ancestors of weights that are trained from it."""
+        return descent(self.ancestors, str(self.claims["files"][POLICY]))
+
+    @property
     def curriculum(self) -> CurriculumState:
         return claimed(CurriculumState, self.claims, "curriculum")
 
@@ -234,6 +252,11 @@ class Checkpoint:
     def tensors(self, name: str) -> dict[str, Tensor]:
         """Read one safetensors file and verify header and hash."""
         return read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name))[0]
+
+
+def descent(ancestors: tuple[str, ...], digest: str) -> tuple[str, ...]:
+    """Ancestors of what is trained from the weights with this sha256, which have these ancestors."""
+    return (*(ancestor for ancestor in ancestors if ancestor != digest), digest)[-MOST_ANCESTORS:]
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
