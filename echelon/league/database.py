@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError, expect
+from echelon.runtime.mounts import warn_of_network
 
 KINDS = ("scripted", "candidate", "commander", "main", "exploiter", "retired")
 """Kinds of entries: scripted tiers, added checkpoints, the best of those, snapshots of main agents, exploiters, and
@@ -281,6 +282,7 @@ def open_database(path: Path) -> Database:
         check_tables(database)
         check_pages(database)
         if is_writable:
+            warn_of_network(path.parent)
             with closing(database):
                 database = Database(path, "rw")
             database.execute("PRAGMA journal_mode = WAL")

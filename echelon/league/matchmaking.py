@@ -112,7 +112,8 @@ def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: Le
 def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozenset[str]]:
     """Pairs of ids that may play rated matches: each is `within_reach` of the other.
 
-    Who is within reach of nobody that is within its own, as among three newcomers 200 points apart, plays its nearest.
+    An entry without such a pair plays the nearest of the entries that it is within reach of, such as all with enough
+    games. Without any of these, as among three newcomers 200 points apart, it plays its nearest.
     """
     rivals = {
         standing.id: [Opponent(rival.id, rival.rating, 0, 0.0) for rival in stands if rival.id != standing.id]
@@ -127,7 +128,11 @@ def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozens
     }
     pairs = {frozenset((x, y)) for x, near in reach.items() for y in near if x in reach[y]}
     unmatched = reach.keys() - frozenset().union(*pairs)
-    return pairs | {frozenset((x, y)) for x in unmatched for y in reach[x]}
+    rating = {standing.id: standing.rating for standing in stands}
+    for x in unmatched:
+        gaps = {y: abs(rating[y] - rating[x]) for y in reach if x in reach[y]}
+        pairs |= {frozenset((x, y)) for y in ([min(gaps, key=gaps.__getitem__)] if gaps else reach[x])}
+    return pairs
 
 
 def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> dict[str, float]:

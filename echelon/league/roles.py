@@ -84,13 +84,15 @@ def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueCon
 
     Args:
         win_rates: points per game by opponent, in the evaluation against the current main agent for a main exploiter,
-            against all active entries for a league exploiter.
+            against all active entries for a league exploiter; empty where there was no opponent, which is no win.
     """
     if role is Role.MAIN:
         return Verdict(True, False, "a main agent's snapshot joins after every turn and it learns on")
-    name, worst = min(win_rates.items(), key=lambda pair: pair[1])
+    name, worst = min(win_rates.items(), key=lambda pair: pair[1], default=("", 0.0))
     result = f"{worst:.0%} of the points against {name}, {config.exploiter_wins:.0%} wanted, turn {turns}"
-    wins, is_late = worst >= config.exploiter_wins, turns >= config.exploiter_turns
+    if not win_rates:
+        result = f"no opponent to be judged against, turn {turns}"
+    wins, is_late = bool(win_rates) and worst >= config.exploiter_wins, turns >= config.exploiter_turns
     if not wins and not is_late:
         return Verdict(False, False, f"learns on: {result} of {config.exploiter_turns}")
     resets = role is Role.MAIN_EXPLOITER or rng.random() < config.league_exploiter_reset

@@ -61,6 +61,11 @@ def test_rated_matches_of_a_newcomer_are_near_its_rating():
     assert paired((1500, 0)) == set()
 
 
+def test_newcomer_with_a_near_opponent_plays_no_far_one():
+    assert paired((1500, 0), (1450, 200), (1920, 5)) == {(0, 1), (1, 2)}, "the far newcomer plays who has enough games"
+    assert paired((1500, 0), (1450, 200), (1920, 5), (2300, 90)) == {(0, 1), (1, 3), (2, 3)}, "the nearest of these"
+
+
 def test_what_is_unknown_is_even():
     assert Opponent("x", 1500, 0, 0.0).win_rate == 0.5
     assert Opponent("x", 1500, 9, 9.0).win_rate == 0.95

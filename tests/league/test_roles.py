@@ -60,6 +60,14 @@ def test_an_exploiter_that_wins_joins_and_begins_anew():
     assert not late.joins and late.resets and late.reason.startswith("out of turns: 10%")
 
 
+@pytest.mark.parametrize("role", [Role.MAIN_EXPLOITER, Role.LEAGUE_EXPLOITER])
+def test_exploiter_without_an_opponent_has_not_won(role):
+    free = LeagueConfig(exploiter_wins=0.0)
+    verdict, late = (judge(role, {}, turns, free, CHANCE) for turns in (1, free.exploiter_turns))
+    assert (verdict.joins, verdict.resets, late.joins) == (False, False, False)
+    assert verdict.reason == "learns on: no opponent to be judged against, turn 1 of 4"
+
+
 def test_a_league_exploiter_must_beat_everybody_and_begins_anew_by_chance():
     waits = judge(Role.LEAGUE_EXPLOITER, {"a": 0.9, "b": 0.4}, 1, CONFIG, CHANCE)
     assert not waits.joins and "against b" in waits.reason
