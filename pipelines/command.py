@@ -24,6 +24,7 @@ from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import resolve
 from echelon.command.pace import Pace
 from echelon.command.port import PORTS, CommandPort, named_over
+from echelon.command.reply import Replies
 from echelon.command.session import MOST_BYTES, Session
 from echelon.datasets.commanded import CommandedGame
 from echelon.datasets.dataset import DatasetWriter
@@ -131,9 +132,14 @@ class Command(Settings, ChosenBattle):
         stdout, sys.stdout = sys.stdout, sys.stderr
         try:
             with self.kept_as_data(session.port):
-                lines = lines_of(functools.partial(os.read, sys.stdin.fileno()))
-                say = functools.partial(print, file=stdout, flush=True)
-                converse(session, self.timing, lines, lambda message: say(json.dumps(message, separators=(",", ":"))))
+                replies = Replies(lines_of(functools.partial(os.read, sys.stdin.fileno())))
+
+                def say(message: dict[str, Any]) -> None:
+                    if message["type"] == "report":
+                        replies.report_follows()
+                    print(json.dumps(message, separators=(",", ":")), file=stdout, flush=True)
+
+                converse(session, self.timing, replies, say)
         finally:
             sys.stdout = stdout
 
@@ -205,14 +211,14 @@ class Command(Settings, ChosenBattle):
 def converse(
     session: Session,
     clock: Clock,
-    lines: queue.Queue[Any],
+    lines: queue.Queue[Any] | Replies,
     say: Callable[[Any], None],
     attend: Callable[[], bool] = lambda: False,
 ) -> None:
     """Report, take orders, play on, until every battle has ended.
 
     Args:
-        lines: what the other side writes; None at its end, `CLIENT_LEFT` where one writer left and another may come.
+        lines: the replies of the other side; None at its end, `CLIENT_LEFT` where one writer left and another may come.
         say: writes a message to it.
         attend: returns once somebody is there; until then no battle goes on. Whether nobody was.
 
@@ -244,8 +250,8 @@ def converse(
     say(session.result())
 
 
-def waiting(lines: queue.Queue[Any], clock: Clock, pace: Pace | None) -> Iterator[Any]:
-    """The lines that count before the battles go on: one with the clock `step`, else those that came until then."""
+def waiting(lines: queue.Queue[Any] | Replies, clock: Clock, pace: Pace | None) -> Iterator[Any]:
+    """The replies that count before the battles go on: one with the clock `step`, else those that came until then."""
     if clock == "step":
         line = CLIENT_LEFT
         while line is CLIENT_LEFT:

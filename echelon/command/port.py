@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from echelon.command.parse import order_row
+from echelon.command.reply import read_reply
 from echelon.command.report import Report, in_words, reports
 from echelon.command.stick import NUM_DRIVEN, Stick, read_stick
 from echelon.env.observation.layout import GROUPS
@@ -91,6 +92,24 @@ class CommandPort:
             else:
                 self.action[battle, pack] = row
         return refused
+
+    def reply(self, text: str | bytes) -> list[str]:
+        """Give the orders of a reply in the step to come, and drive as it says.
+
+        Args:
+            text: as a language model writes it; `echelon.command.reply.read_reply` tells what is read.
+
+        Returns:
+            One line for each order that was refused, or for a reply that cannot be read: for the next prompt. The
+            other orders are given.
+        """
+        try:
+            message = read_reply(text, ("orders", "drive"))
+            if "drive" in message:
+                self.drive(message["drive"])
+        except ConfigError as error:
+            return [str(error)]
+        return self.order(message["orders"])
 
     def drive(self, drive: Any) -> None:
         """Drive one mech until this is called again; the actions of all others stay those of their policy.

@@ -1,22 +1,19 @@
-"""A conversation about battles in lines of JSON: reports out, orders in, and what was wrong with them."""
+"""A conversation about battles in JSON: reports out, replies with orders in, and what was wrong with them."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from echelon.command.pace import FIELDS as PACE_FIELDS
 from echelon.command.pace import Pace
 from echelon.command.parse import FIRE_NAMES, KIND_NAMES
 from echelon.command.port import CommandPort
-from echelon.runtime.errors import ConfigError, quoted
+from echelon.command.reply import MOST_BYTES as MOST_BYTES
+from echelon.command.reply import read_reply
+from echelon.runtime.errors import ConfigError, require
 
 SCHEMA = 1
 """Raised when a message begins to mean something else."""
-MOST_BYTES = 1 << 20
-"""Of one line."""
-MOST_ORDERS = 100_000
-"""In one line."""
 
 
 class Session:
@@ -69,31 +66,21 @@ class Session:
         """Whoever spoke has gone: nobody drives a mech any more."""
         self.port.drive(None)
 
-    def receive(self, line: str | bytes) -> dict[str, Any] | None:
-        """Take in one line, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`; `number` is that of the
-        report that it answers, the last one by default. With `drive` it drives one mech, or lets it go with null. In
-        real time it may set the pace besides.
+    def receive(self, reply: str | bytes) -> dict[str, Any] | None:
+        """Take in one reply, such as `{"orders": [{"pack": 0, "kind": "hold"}], "number": 3}`, as
+        `echelon.command.reply.read_reply` reads it; `number` is that of the report that it answers, the last one by
+        default. With `drive` it drives one mech, or lets it go with null. In real time it may set the pace besides.
 
         Returns:
             What was wrong with it, a message of type `refused`; where all of it was right one of type `pace` if it set
             the pace, else None.
         """
-        if len(line) > MOST_BYTES:
-            return self._refuse([f"a line must be at most {MOST_BYTES:,} bytes, got {len(line):,}"])
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            example = '{"orders": [{"pack": 0, "kind": "hold"}]}'
-            return self._refuse([f"a line must be JSON such as {example}, got {quoted(line[:80])}"])
-        if not isinstance(message, dict) or message.keys() - {*self._fields}:
-            return self._refuse([f"a line must be an object of {', '.join(self._fields)}, got {quoted(message)}"])
-        number, orders = message.get("number", self.number), message.get("orders", [])
-        if type(number) is not int or not 0 <= number <= self.number:
-            return self._refuse([f"number must be 0..{self.number}, that of a report, got {quoted(number)}"])
-        if not isinstance(orders, list) or len(orders) > MOST_ORDERS:
-            return self._refuse([f"orders must be a list of at most {MOST_ORDERS:,}, got {quoted(orders)}"])
-        is_paced = self.pace is not None and any(name in message for name in PACE_FIELDS)
-        try:
+            message = read_reply(reply, self._fields, "a line")
+            number, orders = message.get("number", self.number), message["orders"]
+            is_report = type(number) is int and 0 <= number <= self.number
+            require(is_report, "number", f"0..{self.number}, that of a report", number)
+            is_paced = self.pace is not None and any(name in message for name in PACE_FIELDS)
             if self.pace is not None and is_paced:
                 self.pace.set(message)
             if "drive" in message:

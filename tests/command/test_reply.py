@@ -1,0 +1,224 @@
+"""Replies as language models write them, in Python, over a conversation and over lines of stdin."""
+
+import json
+import queue
+import random
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from patience import STUCK_S
+from serving import small_port
+
+from echelon.command.reply import MOST_BYTES, MOST_LINES, Replies, read_reply
+from echelon.command.session import Session
+from echelon.pipelines.command import converse, lines_of
+from echelon.rules.orders import OrderKind
+from echelon.runtime.errors import ConfigError
+
+HOLD = '{"orders": [{"pack": 0, "kind": "hold"}]}'
+PRETTY = json.dumps(json.loads(HOLD), indent=2)
+READ = {
+    "plain": HOLD,
+    "bytes": HOLD.encode(),
+    "on several lines": PRETTY,
+    "in a fence": f"```json\n{HOLD}\n```",
+    "pretty in a fence, between sentences": f"Here it is:\n\n```\n{PRETTY}\n```\nThat [1] will hold {{them}}.",
+    "after a thought": f'<think>\nOr {{"orders": [{{"kind": "free"}}]}}? No.\n</think>\n{HOLD}',
+    "after a thought whose begin is in the prompt": f"So {{this}}.\n</THINK>\n\n{HOLD}",
+    "after a sentence": f"Hold [for] now. {HOLD}",
+    "a list": '[{"pack": 0, "kind": "hold"}]',
+    "one order": '{"pack": 0, "kind": "hold"}',
+    "one order in place of a list": '{"orders": {"kind": "hold"}}',
+    "said twice": f"{HOLD} that is: {HOLD}",
+}
+NOTHING = ("{}", "[]", '{"orders": []}', "```json\n{}\n```", "I give none: {}")
+EXAMPLE = 'must be JSON such as {"orders": [{"pack": 0, "kind": "hold"}]}, got'
+REFUSED = {
+    "prose": ("I would hold.", f"{EXAMPLE} 'I would hold.'"),
+    "empty": ("", f"{EXAMPLE} ''"),
+    "only a thought": (f"<think>\n{HOLD}", EXAMPLE),
+    "cut short": ('{"orders": [{"pack": 0, "kind": "hold"}, {"pack": 1, "ki', EXAMPLE),
+    "cut short in a fence": ('```json\n{"orders": [{"pack": 0, "kind": "hold"},\n', EXAMPLE),
+    "a comma too many": ('{"orders": [{"pack": 0, "kind": "hold"},]}', EXAMPLE),
+    "two answers": (f'{HOLD} or {{"orders": []}}', "must be one JSON object or list, got ["),
+    "another field": ('{"plan": "hold"}', "must be an object of orders"),
+    "a number": ("3", "must be an object of orders"),
+    "no list": ('{"orders": "hold"}', "orders must be a list of at most 100,000, got 'hold'"),
+    "deep": ("Hold: " + "[" * 100_000, EXAMPLE),
+    "long": ("x" * (MOST_BYTES + 1), "must be at most 1,048,576 bytes, got 1048577"),
+}
+
+
+@pytest.fixture(scope="module")
+def port():
+    return small_port(60.0)
+
+
+def kinds_given(port) -> torch.Tensor:
+    given = port.action[0, 0, : len(OrderKind)].clone()
+    port.action.zero_()
+    return given
+
+
+@pytest.mark.parametrize("name", READ)
+def test_reply_of_a_model_gives_its_orders_in_python_and_over_a_conversation(port, name):
+    for read in (port.reply, Session(port).receive):
+        assert not read(READ[name])
+        given = kinds_given(port)
+        assert given[OrderKind.HOLD] == 1 and given.sum() == 1
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_reply_without_orders_gives_none(port, text):
+    assert port.reply(text) == [] and Session(port).receive(text) is None and kinds_given(port).sum() == 0
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_unclear_reply_is_refused_in_one_line_and_gives_nothing(port, name):
+    text, words = REFUSED[name]
+    (line,) = port.reply(text)
+    (same,) = Session(port).receive(text)["errors"]
+    assert words in line and words in same and "\n" not in line and len(line) < 400
+    assert kinds_given(port).sum() == 0
+
+
+def test_reply_of_no_text_is_refused(port):
+    assert port.reply(None) == ["the reply must be a text, got None"]
+
+
+def test_reply_drives_a_mech(port):
+    assert port.reply('Forward! {"drive": {"mech": "blue_1", "ahead": 1}}') == []
+    assert port.driven()["mech"] == "blue_1"
+    assert port.reply('{"drive": {"mech": "blue_9"}}')[0].startswith("drive.mech must be one of blue_0")
+    assert port.reply('{"drive": null}') == [] and port.driven() is None
+
+
+def test_hostile_replies_are_read_in_linear_time():
+    """A reader that tries each bracket anew takes minutes for each of these."""
+    for unit in ("<think>", "[ ", "{ ", '{"a": ', "```", "{}", '{"a":1} ', "[0] "):
+        text, begin_s = unit * (MOST_BYTES // 4 // len(unit)), time.process_time()
+        try:
+            read_reply(text, ("orders",))
+        except ConfigError as error:
+            assert len(str(error)) < 1100
+        assert time.process_time() - begin_s < 10
+
+
+def joined(*lines: str | bytes | None) -> Replies:
+    kept: queue.Queue = queue.Queue()
+    for line in (*lines, None):
+        kept.put(line.encode() if isinstance(line, str) else line)
+    return Replies(kept)
+
+
+def all_of(replies: Replies) -> list[bytes]:
+    taken = []
+    while (reply := replies.get(STUCK_S)) is not None:
+        taken.append(reply)
+        replies.report_follows()
+    return taken
+
+
+@pytest.mark.parametrize("name", [name for name in READ if name not in ("bytes", "said twice")])
+def test_reply_of_several_lines_is_one_reply(name):
+    lines = READ[name].split("\n")
+    replies = all_of(joined(*lines, *lines, "{}", *lines))
+    assert len(replies) == 4 and replies[2] == b"{}"
+    for reply in (*replies[:2], replies[3]):
+        assert read_reply(reply, ("orders",)) == {"orders": [{"pack": 0, "kind": "hold"}]} or "one order in" in name
+
+
+def test_text_without_json_is_a_reply_when_no_line_follows():
+    clock, lines = [0.0], queue.Queue()
+    replies = Replies(lines, 1.0, lambda: clock[0])
+    lines.put(b"I would")
+    lines.put(b"hold.")
+    with pytest.raises(queue.Empty):
+        replies.get_nowait()
+    clock[0] = 0.9
+    with pytest.raises(queue.Empty):
+        replies.get_nowait()
+    clock[0] = 1.0
+    assert replies.get_nowait() == b"I would\nhold."
+    with pytest.raises(queue.Empty):
+        replies.get_nowait()
+    lines.put(b"I would hold.")
+    assert Replies(lines, 0.01).get(STUCK_S) == b"I would hold."
+
+
+def test_text_after_a_report_is_no_rest_of_an_earlier_reply():
+    replies = joined("{}", "That is all.")
+    assert replies.get(STUCK_S) == b"{}"
+    replies.report_follows()
+    replies.lines.put(b"I would hold.")
+    replies.lines.put(None)
+    assert replies.get(STUCK_S) is None  # the end that `joined` wrote; "That is all." belonged to {}
+    assert replies.get(STUCK_S) == b"I would hold."
+
+
+def test_reply_of_too_many_lines_or_bytes_is_cut():
+    replies = all_of(joined(*["x"] * (MOST_LINES + 5), "{}"))
+    assert [len(reply) for reply in replies] == [2 * MOST_LINES - 1, 2]
+    replies = all_of(joined(*["y" * 100_000] * 12, "{}"))
+    assert [len(reply) for reply in replies] == [11 * 100_001 - 1, 2]
+
+
+def test_reply_after_one_that_was_cut_short_is_read():
+    replies = all_of(joined('{"orders": [', HOLD, HOLD, "{}"))
+    assert replies == [f'{{"orders": [\n{HOLD}'.encode(), HOLD.encode(), b"{}"]
+
+
+def test_reply_of_n_lines_makes_no_later_answer_late():
+    """Before, each line was an answer: a reply of n lines made all later answers n - 1 reports late."""
+    port, lines, said = small_port(2.0), queue.Queue(), []
+    replies = Replies(lines)
+
+    def say(message):
+        said.append(message)
+        if message["type"] == "report":
+            replies.report_follows()
+            order = json.dumps({"orders": [{"kind": "move", "place": [message["number"], 1]}]}, indent=2)
+            for line in f"I move.\n```json\n{order}\n```\nThat is all.".encode().split(b"\n"):
+                lines.put(line)
+
+    converse(Session(port), "step", replies, say)
+    places = [
+        (message["battles"][0]["packs"][0]["order"] or {}).get("place")
+        for message in said
+        if message["type"] == "report"
+    ]
+    assert places == [None, *([number, 1.0] for number in range(1, 8))]
+    assert said[-1]["orders"] == {"given": 8, "late": 0, "refused": 0}
+
+
+def test_no_reply_ends_a_battle(port):
+    """Damaged replies over lines of stdin: each is read or refused."""
+    draw, session = random.Random(7), Session(port)
+    text = b""
+    for _ in range(400):
+        reply = draw.choice([reply for reply in READ.values() if isinstance(reply, str)])
+        at = draw.randrange(len(reply))
+        text += (reply[:at] + draw.choice("{}[]\"'`\n<\0é") + reply[at + draw.randrange(4) :]).encode() + b"\n"
+    chunks = iter([text[at : at + 997] for at in range(0, len(text), 997)])
+    for reply in all_of(Replies(lines_of(lambda _: next(chunks, b"")))):
+        answer = session.receive(reply)
+        assert answer is None or (answer["type"] == "refused" and all("\n" not in line for line in answer["errors"]))
+    assert session.accepted > 20 and session.refused > 20
+
+
+def test_documented_loop_goes_on_whatever_the_model_replies():
+    page = (Path(__file__).parents[2] / "docs" / "COMMAND.md").read_text()
+    begin, *_, loop = (block.split("```")[0] for block in page.split("```python\n")[1:])
+    loop = loop.replace("port = CommandPort(", "language_model = replies\nport = CommandPort(")
+    loop = loop.replace("num_envs=1", 'num_envs=1, device="cpu"').replace("range(4)", "range(3)")
+    texts, prompts = iter(["I would hold.", PRETTY, "{}"]), []
+
+    def replies(prompt: str) -> str:
+        prompts.append(prompt)
+        return next(texts)
+
+    exec(begin + loop, {"replies": replies})
+    is_told = ["Refused in your last answer: the reply must be JSON" in prompt for prompt in prompts]
+    assert is_told == [False, True, False]
