@@ -1,30 +1,24 @@
-"""Whole battles taken out of an environment, put into another or back, and forked."""
+"""Checks of saved battles before they are put into an environment."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.arguments import whole_within
-from echelon.env.blocks import ordinary_tensors
 from echelon.env.edited_states import check_edited, fingerprint, look
 from echelon.env.loops.rows import rows_where
-from echelon.env.map_pool import MapPool
-from echelon.env.partial import PartialEnv
-from echelon.env.restart import ByRow
 from echelon.rules.actions import NO_MECH
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import Limits
 from echelon.sim.model import SimModel
-from echelon.state import State
+from echelon.state import Maps, State
 from echelon.world.splits import seed_range
 
 STATE, NEXT_SEED, SHOWN, MAP_SEED, FINGERPRINT = "state", "next_seed", "shown", "map_seed", "fingerprint"
@@ -32,158 +26,50 @@ BATTLES = "battles"
 MAX_TICK = 2**40
 
 
-class BattleStatesEnv(PartialEnv):
-    """An environment whose battles can be saved, restored and forked.
+def places_of(rows: Sequence[int] | Tensor, num_envs: int, device: torch.device) -> Tensor:
+    """`[R]` int64 places of battles on `device`, or `ConfigError` unless each is within the batch and listed once."""
+    is_list = isinstance(rows, Sequence | Tensor | np.ndarray) and not isinstance(rows, str | bytes)
+    is_list = is_list and not (isinstance(rows, Tensor) and rows.is_meta) and np.ndim(rows) == 1
+    require(is_list, "rows", "a list of places, or a tensor [R]", rows)
+    requested = list(rows) if isinstance(rows, Sequence) else rows.tolist()
+    indices = [whole_within("rows", row, Limits(0, num_envs - 1)) for row in requested]
+    require(len(indices) > 0 and len(set(indices)) == len(indices), "rows", "places, each once", requested)
+    return torch.tensor(indices, device=device)
 
-    A saved state has everything that a battle goes on from: where every mech, shot and voxel is, the seeds, what its
-    teams are shown, and what their policies remember. The same actions then lead to the same battle, bit by bit, in
-    whatever place of whatever batch: noise comes from a battle's own seed and clock. An environment that was not reset
-    yet is, before its battles are asked for.
+
+def restored(
+    saved: TensorDictBase, like: State, agent_names: Sequence[str], model: SimModel
+) -> tuple[dict[str, Any], TensorDictBase]:
+    """The fields of the state and the observation of saved battles, checked; edited ones are observed anew.
+
+    Args:
+        saved: what `EchelonEnv.get_state` returned, of the entries expected.
+        like: a state whose classes the fields take.
+        agent_names: of all mechs, for messages.
+        model: of the environment, with the maps that it has.
     """
+    check_indices(saved, model.config)
+    check_finite(saved.get(STATE))
+    new = saved.get(STATE).copy().set("map_id", map_index(saved.get(MAP_SEED), model.maps))
+    fields = {name: part_of(getattr(like, name), new.get(name)) for name in new.keys()}
+    observed = saved.get(SHOWN)
+    edited = rows_where(fingerprint(saved) != saved.get(FINGERPRINT))
+    if len(edited):
+        state = State(**fields, batch_size=saved.shape)[edited]
+        check_edited(state, edited.tolist(), agent_names, model)
+        state, observation = look(state, observed[edited], model)
+        fields["focus_slots"] = fields["focus_slots"].index_copy(0, edited, state.focus_slots)
+        observed = observed.apply(lambda old, new: old.index_copy(0, edited, new), observation)
+    return fields, observed
 
-    config: EnvConfig
-    num_envs: int
-    game: SimModel
-    map_pool: MapPool
-    state: State
-    next_seed: Tensor
-    _observed: TensorDictBase | None
 
-    @property
-    @abstractmethod
-    def agent_names(self) -> list[str]:
-        """Names of all mechs."""
-
-    @abstractmethod
-    def observed(self) -> TensorDictBase:
-        """What was last observed of all battles."""
-
-    @abstractmethod
-    def _another(self, num_envs: int) -> BattleStatesEnv:
-        """An environment with the same settings and maps."""
-
-    def get_state(self, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
-        """Copies of some battles, on the environment's device.
-
-        Args:
-            rows: places of the battles, `[R]` int64, each once; all by default.
-
-        Returns:
-            A TensorDict of batch `[R]`, which may be indexed, expanded, moved to another device and saved: `state`,
-            `next_seed`, `shown` (observations, flags and memories), `map_seed`, by which `set_state` finds the maps,
-            and `fingerprint`, by which it knows what was edited.
-
-        Raises:
-            ConfigError: no such place, or one twice.
-        """
-        index = self._places(rows)
-        with ordinary_tensors():
-            saved = TensorDict(
-                {
-                    STATE: self.state[index].to_tensordict(),
-                    NEXT_SEED: self.next_seed[index],
-                    MAP_SEED: self.game.maps.seed[self.state.map_id[index]],
-                    SHOWN: self.observed()[index].to_tensordict(),
-                },
-                [len(index)],
-                device=self.device,
-            )
-            return saved.set(FINGERPRINT, fingerprint(saved))
-
-    def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDictBase:
-        """Put saved battles into places of this environment, in place of those that are there.
-
-        A battle that was not edited goes on bit for bit. One whose `state` was is checked, observed and judged anew.
-
-        For between decisions: it reads the host, to check what was saved and to find the maps.
-
-        Args:
-            saved: what `get_state` returned here or in an environment of the same config, batch `[R]`.
-            rows: places, `[R]` int64, each once; all by default.
-
-        Returns:
-            What is now observed of all battles, to go on from, as from `reset`.
-
-        Raises:
-            ConfigError: another number of battles, other entries, an index out of its range, what is no number, a map
-                that is not in this environment's pool, or an edited state that cannot stand: hulls that overlap or are
-                in terrain, timers, hit points, heat or a clock beyond their limits, a wreck with hit points.
-        """
-        index = self._places(rows)
-        check_battles(saved, index.shape)
-        saved = saved.to(self.device)
-        check_entries(saved, self.get_state(index[:1]))
-        check_indices(saved, self.config)
-        check_finite(saved.get(STATE))
-        with ordinary_tensors():
-            chosen, new = ByRow(index), saved.get(STATE).copy().set("map_id", self._find_maps(saved.get(MAP_SEED)))
-            fields = {name: part_of(getattr(self.state, name), new.get(name)) for name in new.keys()}
-            observed = saved.get(SHOWN)
-            edited = rows_where(fingerprint(saved) != saved.get(FINGERPRINT))
-            if len(edited):
-                state = State(**fields, batch_size=saved.shape)[edited]
-                check_edited(state, edited.tolist(), self.agent_names, self.game)
-                state, observation = look(state, observed[edited], self.game)
-                fields["focus_slots"] = fields["focus_slots"].index_copy(0, edited, state.focus_slots)
-                observed = observed.apply(lambda old, new: old.index_copy(0, edited, new), observation)
-            chosen.restore(self.state.terrain, fields.pop("terrain"))
-            self.state = self.state.replace(
-                **{name: chosen.replaced(getattr(self.state, name), leaves) for name, leaves in fields.items()}
-            )
-            self.next_seed = chosen.replaced(self.next_seed, saved.get(NEXT_SEED))
-            self._observed = self.observed().apply(chosen.replaced, observed)
-        return self.observed()
-
-    def fork(self, row: int, times: int) -> BattleStatesEnv:
-        """An environment of `times` battles that are all as the battle in place `row` is now.
-
-        It shares the maps, which must not be renewed while it is in use.
-
-        To fork again into it: `forked.set_state(env.get_state([row]).expand(times))`.
-
-        Raises:
-            ConfigError: no such battle, or `times` is below 1.
-        """
-        saved, forked = self.get_state([row]), self._another(times)
-        forked.set_state(saved.expand(times))
-        return forked
-
-    def state_dict(self, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Any]:
-        """All battles, as `get_state` returns them: one entry, `battles`."""
-        return OrderedDict({BATTLES: self.get_state()})
-
-    def load_state_dict(  # type: ignore[override]
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> None:
-        """Restore what `state_dict` returned.
-
-        An empty one, which is what TorchRL's `Collector` saves of an environment without transforms, changes nothing.
-        """
-        require(isinstance(state_dict, Mapping), "state_dict", "what state_dict returned", state_dict)
-        if BATTLES in state_dict:
-            self.set_state(state_dict[BATTLES])
-
-    def _places(self, rows: Sequence[int] | Tensor | None) -> Tensor:
-        """`[R]` int64 places, each within the batch and there once, of an environment whose battles have begun."""
-        if self._observed is None:
-            self.reset()
-        if rows is None:
-            return torch.arange(self.num_envs, device=self.device)
-        is_list = isinstance(rows, Sequence | Tensor | np.ndarray) and not isinstance(rows, str | bytes)
-        is_list = is_list and not (isinstance(rows, Tensor) and rows.is_meta) and np.ndim(rows) == 1
-        require(is_list, "rows", "a list of places, or a tensor [R]", rows)
-        requested = list(rows) if isinstance(rows, Sequence) else rows.tolist()
-        indices = [whole_within("rows", row, Limits(0, self.num_envs - 1)) for row in requested]
-        require(len(indices) > 0 and len(set(indices)) == len(indices), "rows", "places, each once", requested)
-        return torch.tensor(indices, device=self.device)
-
-    def _find_maps(self, seeds: Tensor) -> Tensor:
-        """`[R]` int64 indices of the maps with these seeds `[R]` in the pool."""
-        matches = seeds[:, None] == self.game.maps.seed
-        missing = seeds[~matches.any(1)].unique().tolist()
-        limit = "battles on maps of this environment, which `maps=` gives it"
-        require(not missing, "saved", limit, f"maps of the seeds {missing}")
-        return matches.int().argmax(1)
+def map_index(seeds: Tensor, maps: Maps) -> Tensor:
+    """`[R]` int64 indices of the maps with these seeds `[R]` in the pool."""
+    matches = seeds[:, None] == maps.seed
+    missing = seeds[~matches.any(1)].unique().tolist()
+    limit = "battles on maps of this environment, which `maps=` gives it"
+    require(not missing, "saved", limit, f"maps of the seeds {missing}")
+    return matches.int().argmax(1)
 
 
 def part_of(like: Any, value: Any) -> Any:

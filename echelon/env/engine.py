@@ -17,7 +17,15 @@ from echelon.env.form import Backend, form_of, tell_compilation
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, first_look, write_streams
 from echelon.env.orders import commander_view, issue
-from echelon.env.restart import Begun, ByMask, ByRow, begin_by_mask, begin_into_buffers, with_first_observations
+from echelon.env.restart import (
+    Begun,
+    Selection,
+    begin,
+    begin_by_mask,
+    begin_into_buffers,
+    restore_ground,
+    with_first_observations,
+)
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -28,6 +36,8 @@ from echelon.sim import step
 from echelon.sim.model import SimModel
 from echelon.state import State
 
+Compare = Callable[[str, Callable[..., Any]], Callable[..., Any]]
+"""Maps a function of a decision, by its name in `Engine`, to one that calls it and compares the result."""
 COMPILED = (
     *("decode", "conclude", "judge", "give", "command_view", "play", "logged_substep"),
     *("begin_by_mask", "begin_into_buffers", "first_look_dense"),
@@ -79,6 +89,8 @@ class Engine:
         extra_rewards: Mapping[str, RewardTerm],
     ) -> None:
         self.game, self.device, self.extra_rewards = game, device, extra_rewards
+        self.compare: Compare | None = None
+        """Set while the functions of a decision are compared with their dense forms."""
         self.form = form_of(device, backend)
         if device.type == "cpu":
             tell_compilation(self.form)
@@ -115,6 +127,11 @@ class Engine:
         self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
         self.first_look_dense: Callable[..., tuple[State, Observation]] = prepared(first_look)
 
+    def function(self, name: str) -> Callable[..., Any]:
+        """The function of a decision of this name, or its comparison while `compare` is set."""
+        function: Callable[..., Any] = getattr(self, name)
+        return function if self.compare is None else self.compare(name, function)
+
     def can_run_loops(self) -> bool:
         """Whether loops can run now: under torch.compile only those of a GPU, which are a custom operator."""
         return self.device.type != "cpu" or not torch.compiler.is_compiling()
@@ -137,17 +154,27 @@ class Engine:
         """What is observed of battles at their first moment, and the state with the contact slots it showed."""
         if self.loops is not None and self.can_run_loops():
             return self.loops.observe(state, self.game.maps)
-        return self.first_look_dense(state, self.game)
+        first: tuple[State, Observation] = self.function("first_look_dense")(state, self.game)
+        return first
 
     def first_shown(self, state: State, openings: TensorDict) -> Mapping[str, Tensor]:
         """What is observed of battles at their first moment: on their maps, or where their mechs drew to begin."""
         return self.first_look(state)[1] if has_areas(self.game.maps) else openings[state.map_id]
 
-    def observe_restarts(self, begun: Begun, chosen: ByMask | ByRow) -> Begun:
-        """`begun` whose ground is restored, with what the chosen battles observe where their mechs drew to begin."""
+    def restart(self, selection: Selection, *arguments: Any) -> Begun:
+        """Begin the selected battles anew; their ground is changed in place. Arguments as of `begin`."""
+        terrain = arguments[1].terrain
+        if selection.rows is None:
+            begun: Begun = self.function("begin_by_mask")(selection.mask, *arguments)
+            assert selection.mask is not None
+            restore_ground(terrain, selection.mask, begun.state.map_id, self.game.maps)
+        else:
+            begun = begin(selection, *arguments)
+            selection.restore(terrain, begun.fresh.terrain)
         if not has_areas(self.game.maps):
             return begun
-        return with_first_observations(begun, chosen, *self.first_look(begun.fresh), self.game.roster.teams)
+        # Where their mechs drew to begin, no map has what they observe.
+        return with_first_observations(begun, selection, *self.first_look(begun.fresh), self.game.roster.teams)
 
     def decide(
         self,
@@ -172,7 +199,8 @@ class Engine:
         # Nobody watches loops of a GPU.
         loops = self.loops if observer is None or self.device.type == "cpu" else None
         if loops is not None and self.can_run_loops():
-            result = self.decide_in_loops(loops, before, action, observer, buffers)
+            decide: Callable[..., Played] = self.function("decide_in_loops")
+            result = decide(loops, before, action, observer, buffers)
         else:
 
             def play(battles: slice) -> Played:
@@ -212,9 +240,9 @@ class Engine:
             return after  # type: ignore[no-any-return]
 
         with part("orders"):
-            orders: Orders = self.decode(action, before.focus_slots, game.roster, game.config.features)
+            orders: Orders = self.function("decode")(action, before.focus_slots, game.roster, game.config.features)
         with part("substeps"):
-            after = step.decide(before, orders, game, self.play if observer is None else watched)
+            after = step.decide(before, orders, game, self.function("play") if observer is None else watched)
         with part("conclude"):
-            result: Played = self.conclude(before, after, orders, game, self.extra_rewards, buffers)
+            result: Played = self.function("conclude")(before, after, orders, game, self.extra_rewards, buffers)
         return result

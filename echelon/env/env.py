@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,10 +12,28 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
-from echelon.env.arguments import check_options, joined_actions, joined_commands, number_of_battles, seed_or_seeds
-from echelon.env.battle_states import BattleStatesEnv
+from echelon.env.arguments import (
+    check_options,
+    joined_actions,
+    joined_commands,
+    number_of_battles,
+    seed_or_seeds,
+)
+from echelon.env.battle_states import (
+    BATTLES,
+    FINGERPRINT,
+    MAP_SEED,
+    NEXT_SEED,
+    SHOWN,
+    STATE,
+    check_battles,
+    check_entries,
+    places_of,
+    restored,
+)
 from echelon.env.blocks import one_thread, ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.edited_states import fingerprint
 from echelon.env.engine import Engine, StepObserver
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
@@ -24,8 +43,8 @@ from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import ORDER_STREAM, STREAMS
 from echelon.env.orders.commander_view import commander_groups, commanders_of
 from echelon.env.outcome import Winner
-from echelon.env.partial import STEP, held_state, hold, mask_of
-from echelon.env.restart import ByMask, ByRow, begin, cleared, open_on_map, restore_ground
+from echelon.env.partial import STEP, PartialEnv, held_state, hold, mask_of
+from echelon.env.restart import Selection, cleared, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules.config import EnvConfig
@@ -39,7 +58,7 @@ from echelon.state import Maps
 from echelon.world.written import maps_of
 
 
-class EchelonEnv(EnvInfo, BattleStatesEnv):
+class EchelonEnv(EnvInfo, PartialEnv):
     """B mech battles side by side.
 
     The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:
@@ -58,6 +77,11 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     `env.describe()` tells what every column of these means, with its unit and range.
 
     Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
+    A battle can be saved, restored and forked (`get_state`, `set_state`, `fork`). A saved battle has all that it goes
+    on from: mechs, shots, voxels, seeds, the last observation and the memory of policies. The same actions then lead
+    to the same battle, bit by bit, in any place of any batch. Saving begins the battles of an environment that was not
+    reset yet.
+
     `reset(seed=5)` is `set_seed(5)` and then `reset()`; it takes no other keyword.
 
     With `EnvConfig.command` on, packs can be given orders (`docs/COMMAND.md`): commanders are the groups of
@@ -168,6 +192,107 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self._renewed = [key for key in keys if key != ("is_init",) and "memory" not in key[:2]]
         """Entries of a tensordict that a restart renews, beside flags and memories."""
 
+    # Saved battles
+
+    def get_state(self, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
+        """Copies of some battles, on the environment's device.
+
+        Args:
+            rows: places of the battles, `[R]` int64, each once; all by default.
+
+        Returns:
+            A TensorDict of batch `[R]`, which may be indexed, expanded, moved to another device and saved: `state`,
+            `next_seed`, `shown` (observations, flags and memories), `map_seed`, by which `set_state` finds the maps,
+            and `fingerprint`, by which it knows what was edited.
+
+        Raises:
+            ConfigError: no such place, or one twice.
+        """
+        index = self._places(rows)
+        with ordinary_tensors():
+            saved = TensorDict(
+                {
+                    STATE: self.state[index].to_tensordict(),
+                    NEXT_SEED: self.next_seed[index],
+                    MAP_SEED: self.game.maps.seed[self.state.map_id[index]],
+                    SHOWN: self.observed()[index].to_tensordict(),
+                },
+                [len(index)],
+                device=self.device,
+            )
+            return saved.set(FINGERPRINT, fingerprint(saved))
+
+    def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDictBase:
+        """Put saved battles into places of this environment, in place of those that are there.
+
+        A battle that was not edited goes on bit for bit. One whose `state` was is checked, observed and judged anew.
+
+        For between decisions: it reads the host, to check what was saved and to find the maps.
+
+        Args:
+            saved: what `get_state` returned here or in an environment of the same config, batch `[R]`.
+            rows: places, `[R]` int64, each once; all by default.
+
+        Returns:
+            What is now observed of all battles, to go on from, as from `reset`.
+
+        Raises:
+            ConfigError: another number of battles, other entries, an index out of its range, what is no number, a map
+                that is not in this environment's pool, or an edited state that cannot stand: hulls that overlap or are
+                in terrain, timers, hit points, heat or a clock beyond their limits, a wreck with hit points.
+        """
+        index = self._places(rows)
+        check_battles(saved, index.shape)
+        saved = saved.to(self.device)
+        check_entries(saved, self.get_state(index[:1]))
+        with ordinary_tensors():
+            fields, observed = restored(saved, self.state, self.agent_names, self.game)
+            selection = Selection(rows=index)
+            selection.restore(self.state.terrain, fields.pop("terrain"))
+            self.state = self.state.replace(
+                **{name: selection.replaced(getattr(self.state, name), leaves) for name, leaves in fields.items()}
+            )
+            self.next_seed = selection.replaced(self.next_seed, saved.get(NEXT_SEED))
+            self._observed = self.observed().apply(selection.replaced, observed)
+        return self.observed()
+
+    def fork(self, row: int, times: int) -> EchelonEnv:
+        """An environment of `times` battles that are all as the battle in place `row` is now.
+
+        It shares the maps, which must not be renewed while it is in use.
+
+        To fork again into it: `forked.set_state(env.get_state([row]).expand(times))`.
+
+        Raises:
+            ConfigError: no such battle, or `times` is below 1.
+        """
+        saved, forked = self.get_state([row]), self._another(times)
+        forked.set_state(saved.expand(times))
+        return forked
+
+    def state_dict(self, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Any]:
+        """All battles, as `get_state` returns them: one entry, `battles`."""
+        return OrderedDict({BATTLES: self.get_state()})
+
+    def load_state_dict(  # type: ignore[override]
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> None:
+        """Restore what `state_dict` returned.
+
+        An empty one, which is what TorchRL's `Collector` saves of an environment without transforms, changes nothing.
+        """
+        require(isinstance(state_dict, Mapping), "state_dict", "what state_dict returned", state_dict)
+        if BATTLES in state_dict:
+            self.set_state(state_dict[BATTLES])
+
+    def _places(self, rows: Sequence[int] | Tensor | None) -> Tensor:
+        """`[R]` int64 places, each within the batch and there once, of an environment whose battles have begun."""
+        if self._observed is None:
+            self.reset()
+        if rows is None:
+            return torch.arange(self.num_envs, device=self.device)
+        return places_of(rows, self.num_envs, self.device)
+
     # Copies
 
     def _another(self, num_envs: int) -> EchelonEnv:
@@ -274,21 +399,15 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
-        mask, terrain = restarts[:, 0], self.state.terrain
-        # On a CPU the host may ask which: not while somebody traces the environment, nor in a GPU's form.
+        mask = restarts[:, 0]
+        # On a CPU the host may ask which: not while a caller traces the environment, nor in a GPU's form.
         may_ask = self.device.type == "cpu" and self.form != "graph" and not torch.compiler.is_compiling()
-        selection = ByRow.where(mask) if may_ask and self.restarts_by_row else None
-        if selection is not None and not len(selection.rows):
+        selection = Selection.by_row(mask) if may_ask and self.restarts_by_row else Selection(mask)
+        if selection.rows is not None and not len(selection.rows):
             return self._flagged(td, restarts)
-        arguments = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)
+        leaves = {key: td.get(key) for key in self._renewed}
         with ordinary_tensors():
-            if selection is not None:
-                begun = begin(selection, *arguments)
-                selection.restore(terrain, begun.fresh.terrain)
-            else:
-                begun = self.engine.begin_by_mask(mask, *arguments)
-                restore_ground(terrain, mask, begun.state.map_id, self.game.maps)
-            begun = self.engine.observe_restarts(begun, selection or ByMask(mask))
+            begun = self.engine.restart(selection, self.next_seed, self.state, leaves, *self._maps_drawn)
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.leaves.items():
             td.set(key, value)

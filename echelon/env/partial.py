@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from echelon.env.restart import ByMask, cleared, select
+from echelon.env.restart import Selection, cleared, select
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.signatures import InitSignature
 from echelon.state import State
@@ -89,11 +89,11 @@ def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Ten
 
 def held_state(moves: Tensor, before: State, after: State) -> State:
     """`after`, and `before` for battles that do not move, `moves [B, 1]`. The ground of `after` is changed in place."""
-    rows = ByMask(moves[:, 0])
+    moving = Selection(moves[:, 0])
     for name, ground in after.terrain.items():
-        ground.copy_(rows.replaced(before.terrain.get(name), ground))
+        ground.copy_(moving.replaced(before.terrain.get(name), ground))
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
-    return after.replace(**{name: rows.replaced(getattr(before, name), getattr(after, name)) for name in names})
+    return after.replace(**{name: moving.replaced(getattr(before, name), getattr(after, name)) for name in names})
 
 
 def hold(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:

@@ -237,16 +237,17 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
         into_buffers: whether streams are written to tensors that stay where they are, as captured decisions do: another
             graph, which takes as long to compile.
     """
-    comparison, functions = Comparison(), {name: getattr(env.engine, name) for name in COMPARED}
-    functions["decide_in_loops"] = in_loops = env.engine.decide_in_loops
+    comparison, loops_dense = Comparison(), dense_decision(env)
 
-    def decide_in_loops(loops: Any, *arguments: Any) -> Any:
-        return comparison.beside("loops", functools.partial(in_loops, loops), dense_decision(env), 2)(*arguments)
+    def compare(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        if name == "decide_in_loops":
+            return lambda loops, *given: comparison.beside("loops", functools.partial(function, loops), loops_dense, 2)(
+                *given
+            )
+        return comparison.beside(name, function, *COMPARED[name])
 
     try:
-        env.engine.decide_in_loops = decide_in_loops  # type: ignore[assignment, method-assign]
-        for name, (dense, batched) in COMPARED.items():
-            setattr(env.engine, name, comparison.beside(name, functions[name], dense, batched))
+        env.engine.compare = compare
         tensordict = crowded(env)
         if into_buffers:
             env.stream_buffers = {
@@ -255,9 +256,7 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
             }
         _play(env, tensordict, decisions)
     finally:
-        env.stream_buffers = None
-        for name, function in functions.items():
-            setattr(env.engine, name, function)
+        env.stream_buffers = env.engine.compare = None
     return env.state
 
 

@@ -26,54 +26,44 @@ Leaves = dict[tuple[str, ...], Tensor]
 TELEMETRY, WINNER = ("telemetry",), ("outcome", "winner")
 
 
-class ByMask:
-    """The battles `which [B]` bool, without a host read: everything is made for all battles, and the mask chooses."""
+class Selection:
+    """Some of B battles: those of a mask, without a host read, or those in rows that the host knows.
 
-    def __init__(self, which: Tensor) -> None:
-        self.which = which
+    With a mask all values are computed for all battles and the mask chooses; with rows no other battle is touched.
 
-    def of(self, values: Tensor) -> Tensor:
-        """What stands for the chosen battles among `values [B, ...]`: all of them."""
-        return values
+    Args:
+        mask: `[B]` bool.
+        rows: `[R]` int64; None where the host does not know them.
+    """
 
-    def replaced(self, old: Any, new: Any) -> Any:
-        """`old [B, ...]` with `new [B, ...]` for the chosen battles; tensors, or parts of a state."""
-        if isinstance(old, Tensor):
-            return select(self.which, new, old)
-        return old.apply(lambda before, after: select(self.which, after, before), new)
-
-    def ground(self, terrain: Terrain) -> Terrain | None:
-        """The ground on which the chosen battles are opened: what is there, to be restored afterwards."""
-        return terrain
-
-
-class ByRow:
-    """The battles in the places `rows [R]` int64; no other is touched."""
-
-    def __init__(self, rows: Tensor) -> None:
-        self.rows = rows
+    def __init__(self, mask: Tensor | None = None, rows: Tensor | None = None) -> None:
+        self.mask, self.rows = mask, rows
 
     @classmethod
-    def where(cls, which: Tensor) -> ByRow:
-        """The battles `which [B]` bool, read on the host."""
-        return cls(rows_where(which))
+    def by_row(cls, mask: Tensor) -> Selection:
+        """The battles of `mask [B]` bool, which is read on the host."""
+        return cls(rows=rows_where(mask))
 
     def of(self, values: Tensor) -> Tensor:
-        """`[R, ...]` those of the chosen battles among `values [B, ...]`."""
-        return values[self.rows]
+        """Values of the selected battles among `values [B, ...]`: `[R, ...]`, or all of them with a mask."""
+        return values if self.rows is None else values[self.rows]
 
     def replaced(self, old: Any, new: Any) -> Any:
-        """`old [B, ...]` with `new [R, ...]` for the chosen battles; tensors, or parts of a state."""
-        if isinstance(old, Tensor):
+        """`old [B, ...]` with `new`, `[R, ...]` or `[B, ...]`, for the selected battles; tensors or parts of states."""
+        if not isinstance(old, Tensor):
+            return old.apply(self.replaced, new)
+        if self.rows is not None:
             return old.index_copy(0, self.rows, new)
-        return old.apply(self.replaced, new)
+        assert self.mask is not None
+        return select(self.mask, new, old)
 
     def ground(self, terrain: Terrain) -> Terrain | None:
-        """The ground on which the chosen battles are opened: made anew."""
-        return None
+        """The ground on which the selected battles are opened: with a mask the present one, to be restored afterwards;
+        None for a new one."""
+        return terrain if self.rows is None else None
 
     def restore(self, terrain: Terrain, fresh: Terrain) -> None:
-        """Set the ground of the chosen battles, in place, to the `fresh [R]`."""
+        """Set the ground of the selected battles, in place, to `fresh [R]`; with rows only."""
         for field in Terrain.__dataclass_fields__:
             getattr(terrain, field)[self.rows] = getattr(fresh, field)
 
@@ -92,7 +82,7 @@ class Begun(NamedTuple):
 
 
 def begin(
-    chosen: ByMask | ByRow,
+    selection: Selection,
     next_seed: Tensor,
     state: State,
     leaves: Leaves,
@@ -100,50 +90,50 @@ def begin(
     drawn: Tensor,
     openings: Mapping[str, Tensor],
 ) -> Begun:
-    """Begin the chosen battles anew: seeds, state, first observations; rewards and outcomes are cleared.
+    """Begin the selected battles anew: seeds, state, first observations; rewards and outcomes are cleared.
 
     Args:
-        chosen: the battles.
+        selection: the battles that begin anew.
         next_seed: `[B]` int64 seeds of the battles that begin.
         state: the battles that were there; nothing of it is written to.
         leaves: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
         game: with the maps.
         drawn, openings: of the `MapPool`.
     """
-    seeds = chosen.of(next_seed)
-    fresh = open_on_map(seeds, game, drawn, openings, chosen.ground(state.terrain))
-    following = chosen.replaced(next_seed, noise.bits(fresh.seed, 0, Stream.EPISODE, 1)[:, 0])
+    seeds = selection.of(next_seed)
+    fresh = open_on_map(seeds, game, drawn, openings, selection.ground(state.terrain))
+    following = selection.replaced(next_seed, noise.bits(fresh.seed, 0, Stream.EPISODE, 1)[:, 0])
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
-    state = state.replace(**{name: chosen.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
+    state = state.replace(**{name: selection.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
     first = first_shown(fresh, game, openings, leaves.keys())
 
     def renewed(key: tuple[str, ...], old: Tensor) -> Tensor:
         if key in first:
-            return chosen.replaced(old, first[key])
+            return selection.replaced(old, first[key])
         blank = int(Winner.RUNNING) if key == WINNER else 0
-        return chosen.replaced(old, torch.full_like(chosen.of(old), blank))
+        return selection.replaced(old, torch.full_like(selection.of(old), blank))
 
     return Begun(following, state, fresh, {key: renewed(key, old) for key, old in leaves.items()})
 
 
 def with_first_observations(
-    begun: Begun, chosen: ByMask | ByRow, fresh: State, streams: Mapping[str, Tensor], teams: Mapping[str, slice]
+    begun: Begun, selection: Selection, fresh: State, streams: Mapping[str, Tensor], teams: Mapping[str, slice]
 ) -> Begun:
-    """`begun`, with what is observed of the chosen battles where they began in place of what their maps tell.
+    """`begun`, with what is observed of the selected battles where they began in place of what their maps tell.
 
     Args:
-        fresh, streams: of the chosen battles, as `observe` returns them.
+        fresh, streams: of the selected battles, as `observe` returns them.
         teams: where each team sits on the mech axis.
     """
     first = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
-    observed = {key: chosen.replaced(old, first[key]) if key in first else old for key, old in begun.leaves.items()}
-    slots = chosen.replaced(begun.state.focus_slots, fresh.focus_slots)
+    observed = {key: selection.replaced(old, first[key]) if key in first else old for key, old in begun.leaves.items()}
+    slots = selection.replaced(begun.state.focus_slots, fresh.focus_slots)
     return begun._replace(state=begun.state.replace(focus_slots=slots), leaves=observed)
 
 
 def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
     """`begin` the battles `which [B]` bool, without a host read: a function of tensors, for torch.compile."""
-    return begin(ByMask(which), *arguments)
+    return begin(Selection(which), *arguments)
 
 
 def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:

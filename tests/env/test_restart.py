@@ -8,7 +8,7 @@ from ground_cases import BATTLES, standard_maps
 from torchrl.data import Composite, Unbounded
 
 from echelon.env.env import EchelonEnv
-from echelon.env.restart import ByMask, ByRow, restore_ground
+from echelon.env.restart import Selection, restore_ground
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.state import untouched
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.quick
 def test_both_put_new_values_in_the_places_of_the_chosen_battles_only():
     which = torch.tensor([True, False, True])
     old, fresh = torch.rand(3, 2, 5), torch.rand(3, 2, 5)
-    before, mask, rows = old.clone(), ByMask(which), ByRow.where(which)
+    before, mask, rows = old.clone(), Selection(which), Selection.by_row(which)
     found = rows.replaced(old, rows.of(fresh))
     assert torch.equal(found, mask.replaced(old, mask.of(fresh)))
     assert torch.equal(found[which], fresh[which]) and torch.equal(found[1], before[1])
@@ -36,7 +36,7 @@ def test_both_restore_the_ground_of_the_chosen_battles_only():
     for name in ("solid", "opaque", "rubble"):
         getattr(fought, name).bitwise_xor_(torch.randint(0, 1 << 30, whole.solid.shape, generator=generator).int())
     fought.damage.fill_(3)
-    rows = ByRow.where(which)
+    rows = Selection.by_row(which)
     for restore in (
         lambda ground: rows.restore(ground, untouched(rows.of(map_id), maps)),
         lambda ground: restore_ground(ground, which, map_id, maps),

@@ -18,7 +18,7 @@ from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of
-from echelon.env.restart import ByMask, cleared
+from echelon.env.restart import Selection, cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.env.views.commanded import AllMechs, OneTeam, decide_inside, first_memory
 from echelon.env.views.discrete import ActionMasks, action_table
@@ -284,7 +284,7 @@ class View(EnvInfo, PartialEnv):
         moves = None
         if mask is not None:
             actions.set(STEP, self._whole_battles(STEP, mask))
-            moves = ByMask(actions.get(STEP)[:, 0])
+            moves = Selection(actions.get(STEP)[:, 0])
             self._opponent_memory = moves.replaced(opponent_memory, self._opponent_memory)
             self._partner_memory = moves.replaced(partner_memory, self._partner_memory)
         self._remember(tensordict, moves)
@@ -301,7 +301,7 @@ class View(EnvInfo, PartialEnv):
         team = self.commanded.of_team if who == "partner" else self.commanded.of_other
         return decide_inside(who, policy, self.env, team, memory)
 
-    def _remember(self, tensordict: TensorDictBase, moves: ByMask | None) -> None:
+    def _remember(self, tensordict: TensorDictBase, moves: Selection | None) -> None:
         """Keep what the user's policies wrote as their next memory, or else what they had, as do battles that wait."""
         for group, form in self.forms.items():
             if form.has_memory:
