@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing("gymnasium", error) from None
 
-from echelon.integrations.spaces import arrays_of, space_of
+from echelon.integrations.spaces import arrays_of, bad_actions, space_of
 from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 
 
@@ -71,7 +71,9 @@ class MechVectorEnv(VectorEnv):
     Environment `b * n + i` is mech i of battle b. All mechs of a battle end with it, the dead as well, and it begins
     anew in the same step: what is then observed is the next battle, and `infos` has, as gymnasium's `SAME_STEP` says,
     `final_obs` (an array of objects) and `final_info`, with the `outcome` of `EchelonEnv` by name. Infos of every
-    step are `alive` and, with discrete actions, `action_mask [num_envs, 64]` int8.
+    step are `alive`, `bad_actions` (how many numbers of a mech's actions in this battle were not finite, each of which
+    counted as 0; in `final_info` those of the battle that ended) and, with discrete actions, `action_mask
+    [num_envs, 64]` int8.
     """
 
     def __init__(self, view: MechView, render_mode: str | None = None) -> None:
@@ -100,7 +102,7 @@ class MechVectorEnv(VectorEnv):
         if seed is not None:
             self.view.set_seed(seed)
         self._td = self.view.reset()
-        return self._observation(self._td), self._infos(self._td)
+        return self._observation(self._td), self._infos(self._td, bad_actions(self.view).ravel())
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         if self._td is None:
@@ -108,16 +110,18 @@ class MechVectorEnv(VectorEnv):
         shape = self.action_space.shape
         require(np.shape(actions) == shape, "actions", f"of shape {shape}", np.shape(actions))
         action = torch.as_tensor(actions, device=self.view.device).view(self.view.full_action_spec["action"].shape)
-        stepped, self._td = self.view.step_and_maybe_reset(self._td.set("action", action))
+        stepped = self.view.step(self._td.set("action", action))
+        bad = bad_actions(self.view).ravel()
+        self._td = self.view.maybe_reset(self.view.step_mdp(stepped))
         next_td = stepped["next"]
-        infos = self._infos(self._td)
         ended = self._flat(next_td["done"])
+        infos = self._infos(self._td, np.where(ended, 0, bad))
         if ended.any():
-            infos.update(self._final(next_td, ended))
+            infos.update(self._final(next_td, ended, bad))
         rewards, terminated, truncated = (self._flat(next_td[key]) for key in ("reward", "terminated", "truncated"))
         return self._observation(self._td), rewards.astype(np.float64), terminated, truncated, infos
 
-    def _final(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
+    def _final(self, played: TensorDictBase, ended: np.ndarray, bad: np.ndarray) -> dict[str, Any]:
         """What of battles that ended would be lost by their restart."""
         rows = np.flatnonzero(ended)
         last = played.reshape(-1)[torch.from_numpy(rows).to(self.view.device)]
@@ -127,7 +131,7 @@ class MechVectorEnv(VectorEnv):
             final_obs[row] = (
                 {key: array[index] for key, array in arrays.items()} if isinstance(arrays, dict) else arrays[index]
             )
-        info: dict[str, Any] = {}
+        info: dict[str, Any] = {"bad_actions": np.where(ended, bad, 0), "_bad_actions": ended.copy()}
         for name, value in {"alive": last["mask"], **dict(last["outcome"].items())}.items():
             array = value.cpu().numpy().reshape(len(rows), *(side for side in value.shape[1:] if side > 1))
             info[name] = np.zeros((self.num_envs, *array.shape[1:]), array.dtype)
@@ -137,9 +141,10 @@ class MechVectorEnv(VectorEnv):
     def _observation(self, td: TensorDictBase) -> Any:
         return arrays_of(td["observation"].reshape(self.num_envs, *td["observation"].shape[2:]))
 
-    def _infos(self, td: TensorDictBase) -> dict[str, Any]:
+    def _infos(self, td: TensorDictBase, bad: np.ndarray) -> dict[str, Any]:
         everyone = np.ones(self.num_envs, dtype=bool)
         infos = {"alive": td["mask"].flatten().cpu().numpy(), "_alive": everyone}
+        infos |= {"bad_actions": bad, "_bad_actions": everyone.copy()}
         if self.view.is_discrete:
             infos |= {"action_mask": arrays_of(td["action_mask"].flatten(0, 1)), "_action_mask": everyone.copy()}
         return infos
@@ -161,7 +166,8 @@ class TeamEnv(Rendered, gymnasium.Env):
 
     It observes what its mechs see, one after another, `Box [A * F]`, acts for all of them, `Box [A * D]` in [-1, 1]
     or `MultiDiscrete [A]` of 64 actions each, and is paid the mean of their rewards. With one mech a team
-    (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel. Infos are `alive [A]`, `action_mask [A, 64]` int8
+    (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel. Infos are `alive [A]`, `bad_actions [A]` (how many
+    numbers of a mech's actions in this battle were not finite, each of which counted as 0), `action_mask [A, 64]` int8
     with discrete actions and, for the end of a battle, `winner` (-1 before it) and `won`.
 
     Args:
@@ -235,6 +241,7 @@ class TeamEnv(Rendered, gymnasium.Env):
     def _info(self, td: TensorDictBase) -> dict[str, Any]:
         info = {
             "alive": td["agents", "mask"].cpu().numpy(),
+            "bad_actions": bad_actions(self.view)[0],
             "winner": int(td["outcome", "winner"]),
             "won": bool(td["outcome", "won"]),
         }

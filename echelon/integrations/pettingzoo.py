@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing("pettingzoo", error) from None
 
-from echelon.integrations.spaces import arrays_of, space_of
+from echelon.integrations.spaces import arrays_of, bad_actions, space_of
 from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 
 Death = Literal["stays", "terminates"]
@@ -81,9 +81,10 @@ def env(*args: Any, **settings: Any) -> AECEnv:
 class ParallelBattle(Rendered, ParallelEnv):
     """One battle of a `MechView`; use `parallel_env` to create one.
 
-    Infos of an agent are `alive`, and for the end of a battle `winner` (an `echelon.env.outcome.Winner`, -1 before) and
-    `won`, whether it is the agent's team. A reset that follows the end of a battle leaves both out, since
-    vectorizations such as SuperSuit's lay its infos over those of the last step.
+    Infos of an agent are `alive`, `bad_actions` (how many numbers of its actions in this battle were not finite, each
+    of which counted as 0) and for the end of a battle `winner` (an `echelon.env.outcome.Winner`, -1 before) and `won`,
+    whether it is the agent's team. A reset that follows the end of a battle has `alive` alone, since vectorizations
+    such as SuperSuit's lay its infos over those of the last step.
     """
 
     def __init__(self, view: MechView, death: Death = "stays", render_mode: str | None = None) -> None:
@@ -162,6 +163,8 @@ class ParallelBattle(Rendered, ParallelEnv):
         for name in self.agents:
             array = np.asarray(actions[name])
             require(array.shape == space.shape, f"action of {name}", f"of shape {space.shape}", array.shape)
+            is_of_kind = np.can_cast(array.dtype, space.dtype, "same_kind")
+            require(is_of_kind, f"action of {name}", f"{space.dtype} numbers", array.dtype)
             rows[self._rows[name]] = array
         return torch.from_numpy(rows).to(self.view.device)[None]
 
@@ -174,6 +177,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         self._state = arrays_of(td["state"][0])
         observations = [arrays_of(row) for row in td["observation"].unbind(0)]
         alive, winner = td["mask"].tolist(), int(td["outcome", "winner"][0])
+        bad = bad_actions(self.view)[0].tolist()
         if self.view.is_discrete:
             masks = arrays_of(td["action_mask"])
             observations = [
@@ -182,7 +186,12 @@ class ParallelBattle(Rendered, ParallelEnv):
             ]
         rows = {name: self._rows[name] for name in agents}
         infos = {
-            name: {"alive": alive[row], "winner": winner, "won": winner == self._side(row)}
+            name: {
+                "alive": alive[row],
+                "bad_actions": bad[row],
+                "winner": winner,
+                "won": winner == self._side(row),
+            }
             for name, row in rows.items()
         }
         return {name: observations[row] for name, row in rows.items()}, infos

@@ -28,9 +28,9 @@ def vec_env(*args: Any, **settings: Any) -> MechVecEnv:
 class MechVecEnv(VecEnv):
     """A `MechVectorEnv` as Stable-Baselines3 expects it; use `vec_env` to create one.
 
-    Infos of an environment are `alive` and, with the end of a battle, `terminal_observation`, `TimeLimit.truncated`
-    and the `outcome` of `EchelonEnv` by name, such as `won`. With discrete actions `env_method("action_masks")` is
-    what `sb3_contrib.MaskablePPO` asks.
+    Infos of an environment are `alive` and `bad_actions`, as in `MechVectorEnv`, and with the end of a battle
+    `terminal_observation`, `TimeLimit.truncated` and the `outcome` of `EchelonEnv` by name, such as `won`. With
+    discrete actions `env_method("action_masks")` is what `sb3_contrib.MaskablePPO` asks.
     """
 
     def __init__(self, envs: MechVectorEnv) -> None:
@@ -64,7 +64,8 @@ class MechVecEnv(VecEnv):
 
     def _infos(self, info: dict[str, Any]) -> list[dict[str, Any]]:
         self._masks = info.get("action_mask")
-        return [{"alive": alive} for alive in info["alive"].tolist()]
+        counts = zip(info["alive"].tolist(), info["bad_actions"].tolist(), strict=True)
+        return [{"alive": alive, "bad_actions": bad} for alive, bad in counts]
 
     def action_masks(self) -> np.ndarray:
         if self._masks is None:

@@ -11,6 +11,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Bounded, Categorical, Composite, TensorSpec
 
+from echelon.env.views.view import View
+
 
 def space_of(spec: TensorSpec) -> spaces.Space:
     """The space of what `spec` describes, without batch: a `Box`, a `Discrete`, or a `Dict` of spaces.
@@ -34,3 +36,10 @@ def arrays_of(values: Tensor | TensorDictBase) -> Any:
     if isinstance(values, TensorDictBase):
         return {name: arrays_of(values.get(name)) for name in values.keys()}
     return (values.to(torch.int8) if values.dtype == torch.bool else values).cpu().numpy()
+
+
+def bad_actions(view: View) -> np.ndarray:
+    """`[B, n]` int64: how many numbers of a mech's actions were not finite in its battle so far; each counted as 0."""
+    counts = view.env.state.tally.bad_actions
+    own = view.commanded.gather(*(counts[:, span] for span in view.env.teams.values()))
+    return own.cpu().numpy().astype(np.int64)

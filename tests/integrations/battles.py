@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 
@@ -15,3 +17,10 @@ LONG = dataclasses.replace(
 SHORT = dataclasses.replace(LONG, rules=RulesConfig(max_episode_s=1.0))
 UNEQUAL = dataclasses.replace(SHORT, blue=("medium", "light", "scout"))
 EASY = "heuristic:easy"
+
+
+def with_nan(actions):
+    """A copy of actions `[n, D]` with 0 in two numbers of the mech in row 1, and one with NaN and inf there."""
+    zeroed, bad = actions.copy(), actions.copy()
+    zeroed[1, :2], bad[1, :2] = 0.0, (np.nan, np.inf)
+    return zeroed, bad

@@ -8,7 +8,7 @@ import gymnasium
 import matplotlib
 import numpy as np
 import torch
-from battles import EASY, LONG, SHORT
+from battles import EASY, LONG, SHORT, with_nan
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
@@ -96,6 +96,31 @@ def test_one_seed_is_the_same_battles():
     assert not np.array_equal(envs.reset()[0], envs.reset()[0])
 
 
+def test_nan_in_an_action_counts_as_zero_and_is_counted():
+    """Battle 1 ends with its second decision, after which the count of its mechs begins again."""
+    clean, envs = vector(), vector()
+    clean.reset(seed=1)
+    _, infos = envs.reset(seed=1)
+    assert infos["bad_actions"].tolist() == [0] * 6 and infos["_bad_actions"].all()
+    generator = np.random.default_rng(0)
+    for decision in (1, 2, 3):
+        drawn = generator.uniform(-1, 1, envs.action_space.shape).astype(np.float32)
+        zeroed, bad = with_nan(drawn)
+        zeroed[3, 4], bad[3, 4] = 0.0, -np.inf
+        kept = bad.copy()
+        if decision == 2:
+            for battles in (clean, envs):
+                battles.view.env.state.mechs.hp[1, 2:] = 0
+        expected, results = clean.step(zeroed), envs.step(bad)
+        assert np.array_equal(bad, kept, equal_nan=True)
+        assert all(np.array_equal(own, other) for own, other in zip(results[:4], expected[:4], strict=True))
+        infos = results[4]
+        assert infos["bad_actions"].tolist() == [0, 2 * decision, 0, (1, 0, 1)[decision - 1], 0, 0]
+        if decision == 2:
+            assert infos["final_info"]["bad_actions"].tolist() == [0, 0, 0, 2, 0, 0]
+            assert infos["final_info"]["_bad_actions"].tolist() == [False, False, True, True, False, False]
+
+
 def test_a_wrapper_of_gymnasium_counts_episodes():
     envs = RecordEpisodeStatistics(vector())
     envs.reset(seed=1)
@@ -174,6 +199,20 @@ def test_it_is_the_team_of_the_view(side):
     assert info["winner"] == winner and info["won"] == bool(td["outcome", "won"])
     with pytest.raises(ConfigError, match="the battle is over"):
         env.step(action.flatten().numpy())
+
+
+def test_nan_in_an_action_of_a_team_counts_as_zero_and_is_counted():
+    clean, env = TeamEnv(SHORT, EASY, "red"), TeamEnv(SHORT, EASY, "red")
+    clean.reset(seed=1)
+    _, info = env.reset(seed=1)
+    assert info["bad_actions"].tolist() == [0, 0]
+    zeroed, bad = with_nan(np.full((2, env.action_space.shape[0] // 2), 0.5, np.float32))
+    kept = bad.copy()
+    for decision in (1, 2):
+        expected, (seen, paid, *_, info) = clean.step(zeroed.ravel()), env.step(bad.ravel())
+        assert np.array_equal(seen, expected[0]) and paid == expected[1]
+        assert info["bad_actions"].tolist() == [0, 2 * decision]
+    assert np.array_equal(bad, kept, equal_nan=True)
 
 
 def test_a_duel():

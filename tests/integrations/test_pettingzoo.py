@@ -9,7 +9,7 @@ pytest.importorskip("pettingzoo")
 import matplotlib
 import numpy as np
 import torch
-from battles import EASY, LONG, SHORT, UNEQUAL
+from battles import EASY, LONG, SHORT, UNEQUAL, with_nan
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, render_test
 from torchrl.envs import PettingZooWrapper, check_env_specs
 
@@ -171,6 +171,38 @@ def test_the_action_of_a_dead_agent_changes_nothing():
     for wrong in ({**actions, "blue_2": drawn[1].numpy()}, {"blue_1": drawn[1].numpy()}):
         with pytest.raises(ConfigError, match="actions must be one for each of blue_0, red_0, red_1, got"):
             battles[0].step(wrong)
+
+
+@pytest.mark.parametrize("opponent", [None, EASY])
+def test_nan_in_an_action_counts_as_zero_and_is_counted(opponent):
+    clean, battle = (parallel_env(SHORT, opponent=opponent, side="red") for _ in range(2))
+    clean.reset(seed=1)
+    _, infos = battle.reset(seed=1)
+    assert [info["bad_actions"] for info in infos.values()] == [0] * len(infos)
+    generator = torch.Generator().manual_seed(0)
+    for decision in range(1, 5):
+        zeroed, bad = with_nan(draw(battle, generator)[0].numpy())
+        kept, name = bad.copy(), battle.possible_agents[1]
+        expected = clean.step(dict(zip(clean.agents, zeroed, strict=True)))
+        seen, paid, *_, infos = battle.step(dict(zip(battle.agents, bad, strict=True)))
+        assert np.array_equal(bad, kept, equal_nan=True) and paid == expected[1]
+        assert all(np.array_equal(own, expected[0][agent]) for agent, own in seen.items())
+        assert {agent: info["bad_actions"] for agent, info in infos.items() if info["bad_actions"]} == {
+            name: 2 * decision
+        }
+    # The end of the battle names the count of each team too.
+    column = battle.view.stat_names.index("bad_actions")
+    team = 0 if opponent is None else 1
+    stats = battle.view.env.observed()["outcome", "stats"][0, :, column]
+    assert stats.tolist() == [8.0 * (team == side) for side in (0, 1)]
+
+
+def test_an_action_of_another_kind_of_number_is_refused():
+    battle = parallel_env(SHORT, action="discrete")
+    battle.reset(seed=1)
+    for wrong in (1.7, np.nan):
+        with pytest.raises(ConfigError, match="action of red_0 must be int64 numbers, got dtype"):
+            battle.step({**dict.fromkeys(battle.agents, 1), "red_0": np.float32(wrong)})
 
 
 @pytest.mark.parametrize(

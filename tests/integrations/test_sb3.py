@@ -6,7 +6,7 @@ pytest.importorskip("stable_baselines3")
 
 import numpy as np
 import torch
-from battles import EASY, SHORT
+from battles import EASY, SHORT, with_nan
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
@@ -51,6 +51,16 @@ def test_the_end_of_a_battle():
         assert not np.array_equal(info["terminal_observation"], seen[row])
         assert info["TimeLimit.truncated"] and truncated[row] and info["decisions"] == 4
         assert info["winner"] == told["final_info"]["winner"][row]
+
+
+def test_nan_in_an_action_is_counted():
+    envs = vector()
+    envs.reset()
+    assert [info["bad_actions"] for info in envs.reset_infos] == [0] * 4
+    _, bad = with_nan(np.zeros((4, *envs.action_space.shape), np.float32))
+    told = [[info["bad_actions"] for info in envs.step(bad)[3]] for _ in range(5)]
+    # A battle has four decisions: the fifth one is the first of the next battle.
+    assert told == [[0, count, 0, 0] for count in (2, 4, 6, 8, 2)]
 
 
 def test_an_end_without_the_clock_is_no_truncation():
