@@ -146,7 +146,8 @@ class Evaluator:
         return self._play(self.arena, self.config.evaluation.battles)
 
     def update_best(self, scores: list[Score], iteration: int) -> bool:
-        """Replace the best policy if the current one has a higher mean win rate against the named commanders.
+        """Replace the best policy unless the current one has a lower mean win rate against the named commanders. Of
+        equal policies the later one is the best, since it was trained for longer.
 
         Args:
             scores: what `evaluate` returned; the last one, against the best policy, is ignored.
@@ -156,7 +157,7 @@ class Evaluator:
         """
         rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
         self.last_iteration = iteration
-        if rate <= self.best_rate:
+        if rate < self.best_rate:
             return False
         self.best_rate, self.best_iteration = rate, iteration
         self.best.load_state_dict(self.policy.state_dict())

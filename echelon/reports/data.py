@@ -41,7 +41,7 @@ POINTS = 300
 """Most points of a curve; rows of `metrics.csv` between two of them are averaged."""
 BEST_TOLD = (
     f"{BEST}: this run's own policy, frozen at the evaluation with the highest mean win rate against the named "
-    "commanders so far; the untrained one at first."
+    "commanders so far, the latest of equal ones; the untrained one at first."
 )
 FOLDERS = ("run_dir", "resume", "profile")
 """Settings that are folders of one machine: a report that is handed on does not tell them."""

@@ -122,6 +122,27 @@ def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
     assert torch.equal(panel.best.network.head.loc.bias, policy.network.head.loc.bias)
 
 
+@dataclasses.dataclass
+class WinRate:
+    """What `update_best` reads of a score."""
+
+    win_rate: float
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
+def test_of_equal_policies_the_later_one_is_the_best(tmp_path, rate):
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
+    panel = panel_of(policy, tmp_path)
+    scores = [WinRate(rate), WinRate(rate), WinRate(0.75)]
+    assert panel.update_best(scores, 0)
+    with torch.no_grad():
+        policy.network.head.loc.bias.add_(1.0)
+    assert panel.update_best(scores, 100) and panel.best_iteration == 100
+    assert torch.equal(panel.best.network.head.loc.bias, policy.network.head.loc.bias)
+    assert not panel.update_best([WinRate(rate), WinRate(rate - 0.25), WinRate(1.0)], 200)
+    assert panel.best_iteration == 100
+
+
 def test_an_arena_fights_as_a_match_does():
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim)).eval()

@@ -100,6 +100,7 @@ def test_the_best_of_an_evaluation_that_is_played_again_is_named(tmp_path, monke
         Trainer(config, tmp_path, callbacks=[SignalledInEvaluation(), EvalCallback()]).train()
     monkeypatch.setattr(Evaluator, "update_best", lambda self, scores, now: better(self, now))
     caplog.set_level(logging.INFO, "echelon")
+    caplog.clear()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     Trainer(config, tmp_path, start, callbacks=[EvalCallback()]).train()
     named = [record.getMessage()[-6:] for record in caplog.records if "best so far" in record.getMessage()]
