@@ -36,8 +36,8 @@ class ArenaArgs(Settings):
     precision: Precision = "auto"
     """Dtype of the networks' matrix products. auto: bf16 on a GPU that multiplies it, else fp32."""
     compiled: Switch = "auto"
-    """Compile networks, and on a GPU simulation and scripted commanders. auto: on a GPU, for a --batch of 1,024 or
-    more."""
+    """Compile networks, and on a GPU simulation and scripted commanders. auto: on a GPU, where that saves more time
+    in all battles than compiling takes (`docs/LEAGUE.md`)."""
     cuda_graphs: Switch = "auto"
     """Capture a decision of all battles as a CUDA graph and replay it. auto: on a GPU."""
 
@@ -46,9 +46,9 @@ class ArenaArgs(Settings):
         """`batch`, `precision`, `compiled` and `cuda_graph` of a `BatchArena`."""
         return self.batch, self.precision, SWITCH[self.compiled], SWITCH[self.cuda_graphs]
 
-    def build(self, store: Store, tasks: RayTasks | None = None) -> LeagueArena:
-        """The arena of a league, on this machine or of a cluster."""
-        return LeagueArena(store, self.place(tasks), *self.options, tasks=tasks)
+    def build(self, store: Store, tasks: RayTasks | None = None, battles: int | None = None) -> LeagueArena:
+        """The arena of a league, on this machine or of a cluster; `battles` as of `BatchArena`."""
+        return LeagueArena(store, self.place(tasks), *self.options, tasks=tasks, battles=battles)
 
     def place(self, tasks: RayTasks | None) -> torch.device:
         """Where this process computes: with a cluster it keeps policies, on its CPU."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from echelon.arena.compiling import setup_words
 from echelon.arena.evaluate import Evaluation, evaluate, met_line
 from echelon.arena.skills import SEEDS, skill_profile
 from echelon.env.tasks.task import BATTLES, scenario_task
@@ -101,8 +102,9 @@ class Evaluate:
                     **self.arena.keywords(tasks),
                 )
             else:
-                arena = self.arena.build(Store(self.league), tasks)
-                evaluation = commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents)
+                store, seeds = Store(self.league), self.seeds or LEAGUE_SEEDS
+                arena = self.arena.build(store, tasks, 2 * seeds * (len(self.opponents) or len(store.active())))
+                evaluation = commands.evaluate(arena, self.policy, seeds, progress, self.opponents)
         self._print(evaluation)
 
     def _print(self, evaluation: Evaluation) -> None:
@@ -116,6 +118,7 @@ class Evaluate:
             False,
             f"{self.policy}, {source}: share won with its 95 % interval over pairs of battles",
         )
+        terminal().print(setup_words(dict(evaluation.versions)), markup=False, highlight=False)
         terminal().print(met_line(evaluation.met), markup=False, highlight=False)
         if self.task and not evaluation.by_protocol:
             terminal().print("opponents, seeds or split are not those of the task: this is no figure of the task")

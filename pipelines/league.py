@@ -10,6 +10,9 @@ from typing import Annotated, Any
 
 import tyro
 
+from echelon.arena.compiling import setup_json, setup_words
+from echelon.arena.style import BATTLES
+from echelon.env.tasks.task import TIERS
 from echelon.league import commands
 from echelon.league.commands import compute_payoff, entry_rows
 from echelon.league.config import LeagueConfig
@@ -56,13 +59,16 @@ class Tournament:
     def run(self) -> None:
         store, progress = Store(self.league), partial(with_progress, quiet=self.json)
         with self.cluster.connected() as tasks:
-            arena = self.arena.build(store, tasks)
+            entries = len(store.active())
+            arena = self.arena.build(store, tasks, entries * (entries - 1) * self.seeds)
             try:
                 period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
             except KeyboardInterrupt as interrupt:
                 # It says nothing where it came between two batches.
                 raise KeyboardInterrupt(str(interrupt) or "the same command goes on") from None
         show_standings(store, self.json, f"after period {period}")
+        if not self.json:
+            terminal().print(setup_words(setup_json(arena.arena)), markup=False, highlight=False)
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,10 @@ class Evolve(Settings):
     def run(self) -> None:
         store, console = Store(self.league), terminal()
         options = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
+        battles = 2 * self.seeds * len(store.active()) * len(Role) * self.turns
         with bar(self.turns * len(Role) * self.iterations, "iterations") as progress:
             each = [Each(progress.advance)]
-            for turn, role, verdict in commands.evolve(self.arena.build(store), *options, each):
+            for turn, role, verdict in commands.evolve(self.arena.build(store, battles=battles), *options, each):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")
 
@@ -225,8 +232,10 @@ class Standings(Picture):
 
     def styles(self, store: Store, path: Path) -> dict[str, dict[str, Any]]:
         """Measure and draw the styles of all entries; columns of the standings by name."""
-        with bar(len(store.entries()), "styles", quiet=self.json) as progress:
-            styles = styles_of(self.arena.build(store), on_entry=lambda name: progress.advance())
+        entries = len(store.entries())
+        with bar(entries, "styles", quiet=self.json) as progress:
+            arena = self.arena.build(store, battles=entries * len(TIERS) * BATTLES)
+            styles = styles_of(arena, on_entry=lambda name: progress.advance())
         points, shares = plane(list(styles.values()))
         save(styles_figure(list(styles), points.numpy(), shares.tolist()), path)
         return style_columns(styles, whole=self.json)

@@ -14,6 +14,7 @@ import tyro
 from rich.progress import track
 
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.compiling import setup_json, setup_words
 from echelon.arena.evaluate import in_split
 from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
 from echelon.arena.resolve import resolve
@@ -87,10 +88,12 @@ class Play(SplitBattle):
         if self.replay is not None and recorder is not None:
             save(replay_of(recorder, self.blue, self.red), self.replay)
             terminal(stderr=True).print(f"replay      {self.replay}")
+        setup = setup_json(match.arena)
         if self.json:
-            print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **result.as_json()}))
+            print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **setup, **result.as_json()}))
         else:
             show_match(result, self.blue, self.red, by_side=env.is_unequal)
+            terminal().print(setup_words(setup), markup=False, highlight=False)
 
     def recorder(self) -> Recorder | None:
         """Recorder of the first battles, or None. Checks that all output files are writable."""
@@ -134,10 +137,11 @@ class WriteDataset(SplitBattle):
         env = in_split(self.config([*commanders.values()]), self.split)
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
-        batch, *options = self.arena.options
         with self.file() as path:
             with DatasetWriter(path, env, self.commanders) as writer:
-                arena = BatchArena(env, policies.__getitem__, device, min(batch, len(battles)), *options)
+                batch, precision, compiled, captured = self.arena.options
+                options = (min(batch, len(battles)), precision, compiled, captured, len(battles))
+                arena = BatchArena(env, policies.__getitem__, device, *options)
                 starts = range(0, len(battles), arena.batch)
                 for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
                     arena.play(battles[start : start + arena.batch], sink=writer)

@@ -21,6 +21,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
+from echelon.arena.compiling import COMPILED_FROM as COMPILED_FROM
+from echelon.arena.compiling import is_much_work
 from echelon.arena.deciders import Decider, DeciderMaker, check_policy, command_packs, decide_all, is_stackable
 from echelon.arena.narrow import can_narrow, narrow_to
 from echelon.arena.stacked_policies import (
@@ -57,10 +59,6 @@ from echelon.world.written import maps_of
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Dtype of the matrix products of networks."""
-COMPILED_FROM = 1024
-"""Battles at once from which a GPU compiles by default. Compiling takes minutes; fewer battles replay captured
-operations in little more time than compiled ones, and have the bits of a CPU's where nobody multiplies matrices."""
-
 
 Policies = Callable[[str], "TeamPolicy | SharedTeam"]
 """Maps a name to a policy in evaluation mode, or to the policies that share a team."""
@@ -126,10 +124,11 @@ class BatchArena:
         policies: maps a name to its policy; called once per name and batch.
         precision: dtype of the matrix products of networks, see `definite_precision`.
         compiled: whether to compile the networks, and on a GPU simulation and scripted commanders; by default on a GPU
-            where `batch` is `COMPILED_FROM` or more. Batches are then padded to a power of two that never decreases,
-            and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
+            where that pays, see `echelon.arena.compiling`. Batches are then padded to a power of two that never
+            decreases, and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
         cuda_graph: whether to capture a decision of each batch as a CUDA graph and replay it; by default on a GPU. A
             batch that is recorded or kept is called, and so is one with a policy without `graph_key`.
+        battles: how many will be played in all, if that is known; decides the default of `compiled` alone.
     """
 
     def __init__(
@@ -141,6 +140,7 @@ class BatchArena:
         precision: Precision = "auto",
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
+        battles: int | None = None,
     ) -> None:
         batch, device = number_of_battles(batch, "batch"), resolve_device(device)
         self.precision = definite_precision(precision, device)
@@ -151,7 +151,8 @@ class BatchArena:
         self.compute = COMPUTE[self.precision]
         for name, switch in (("compiled", compiled), ("cuda_graph", cuda_graph)):
             require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
-        self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
+        work = (battles, env.rules.max_decisions)
+        self.compiled = is_worth_compiling(device, batch, *work) if compiled is None else compiled
         self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
         self.processor = processor_name(device)
         """Name of the GPU, or the kind of processor."""
@@ -254,8 +255,9 @@ def definite_precision(precision: Precision, device: torch.device) -> Precision:
     return "bf16" if device.type == "cuda" and resolve_precision(precision, device) == torch.bfloat16 else "fp32"
 
 
-def is_worth_compiling(device: torch.device, batch: int) -> bool:
-    return device.type == "cuda" and batch >= COMPILED_FROM and can_compile(device)
+def is_worth_compiling(device: torch.device, batch: int, battles: int | None = None, decisions: int = 0) -> bool:
+    """Whether a device compiles by default; arguments as of `is_much_work`."""
+    return device.type == "cuda" and is_much_work(battles, batch, decisions) and can_compile(device)
 
 
 def slot_index(battle: Battle, side: int) -> int:

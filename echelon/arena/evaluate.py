@@ -13,6 +13,7 @@ from torch import nn
 from torchrl.envs import EnvBase
 
 from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink
+from echelon.arena.compiling import setup_json
 from echelon.arena.match import Result, battle_seeds, play_match
 from echelon.arena.ray_arena import make_arena
 from echelon.arena.resolve import resolve
@@ -62,7 +63,7 @@ class Evaluation:
     """Whether the teams differ, so that either role is told apart."""
     versions: Mapping[str, Any]
     """Versions of Echelon, of rules and map maker, of torch, the processor or GPU, the precision of matrix products,
-    and whether networks were compiled."""
+    whether networks were compiled, and whether decisions were captured."""
     split: str | None = None
     """That of maps and battles, see `EnvConfig.split`."""
     met: Mapping[str, Any] = field(default_factory=dict)
@@ -167,8 +168,8 @@ def evaluate(
             policy_device = place_of(policy, device if cluster is None else "cpu")
             config = in_split(task.evaluation_config, split)
             policies, ids = commanders_of((name, policy), given_policies, config, env, policy_device)
-            batch_size = min(number_of_battles(batch, "batch"), 2 * len(match_seeds) * len(names))
-            options = (batch_size, precision, compiled, cuda_graph)
+            total = 2 * len(match_seeds) * len(names)
+            options = (min(number_of_battles(batch, "batch"), total), precision, compiled, cuda_graph, total)
             arena, provenance = (
                 make_arena(config, policies.__getitem__, policy_device, cluster, *options),
                 provenance_of(policy),
@@ -190,11 +191,7 @@ def evaluate(
         seeds=tuple(match_seeds),
         by_protocol=tuple(names) == task.protocol.opponents and is_full_set,
         by_side=arena.config.is_unequal,
-        versions={
-            **versions_of(arena.processor),
-            "precision": arena.precision,
-            "compiled": arena.compiled,
-        },
+        versions={**versions_of(arena.processor), **setup_json(arena)},
         split=arena.config.split,
         met=met_before(provenance, arena.config, entries_of(ids[name], ids, given_policies)),
     )

@@ -226,7 +226,7 @@ class Match:
         for name, candidate in policies.items():
             require(is_policy(candidate), f"policy {name!r}", "a TeamPolicy, no class nor name", candidate)
         size = total if batch is None else min(batch, total)
-        self.arena = BatchArena(env, policies.__getitem__, device, size, precision, compiled, cuda_graph)
+        self.arena = BatchArena(env, policies.__getitem__, device, size, precision, compiled, cuda_graph, total)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
         """Play the match.

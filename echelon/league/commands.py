@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from echelon.arena.batch_arena import BatchArena, BatchResult
+from echelon.arena.compiling import setup_json
 from echelon.arena.evaluate import Evaluation
 from echelon.arena.resolve import named_checkpoint
 from echelon.league import log
@@ -47,10 +48,11 @@ SET_BY_LEAGUE = (
 """Fields of `TrainConfig` that `evolve` sets itself or does not use."""
 
 
-def logged(store: Store, batches: Iterable[B]) -> Iterator[B]:
-    """Yield batches that are not recorded unchanged, with an event each in the log of the league."""
+def logged(store: Store, batches: Iterable[B], setup: dict[str, Any]) -> Iterator[B]:
+    """Yield batches that are not recorded unchanged, with an event each in the log of the league; `setup` as of
+    `log.write_batch`."""
     for batch in batches:
-        log.write_event(store, **log.batch_event(store, len(batch), batch.seconds, is_recorded=False))
+        log.write_event(store, **log.batch_event(store, len(batch), batch.seconds, is_recorded=False), **setup)
         yield batch
 
 
@@ -74,7 +76,7 @@ def evaluate(
         digest,
         list(names),
         period_seeds(0, seeds),
-        lambda batches, total, own: progress(logged(store, batches), total, own),
+        lambda batches, total, own: progress(logged(store, batches, setup_json(own)), total, own),
     )
     results = {names[entry_id]: result for entry_id, result in evaluation.results.items()}
     met = {

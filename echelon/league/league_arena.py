@@ -13,6 +13,7 @@ import torch
 
 from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchResult, Battle, BattleResult, Precision
+from echelon.arena.compiling import setup_json
 from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
 from echelon.arena.ray_arena import make_arena
 from echelon.env.outcome import stat_names
@@ -51,7 +52,7 @@ class LeagueArena:
 
     Args:
         precision: dtype of the matrix products of networks, see `definite_precision`.
-        compiled, cuda_graph: as in `BatchArena`.
+        compiled, cuda_graph, battles: as in `BatchArena`.
         tasks: hands the battles out to a Ray cluster, see `RayArena`, in place of `device`; this process records them.
     """
 
@@ -64,11 +65,15 @@ class LeagueArena:
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
         tasks: RayTasks | None = None,
+        battles: int | None = None,
     ) -> None:
         self.store, self.device = store, device if tasks is None else torch.device("cpu")
         self.is_shared = tasks is not None
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        env, options = dataclasses.replace(store.env, map_seed=MAP_SEED), (batch, precision, compiled, cuda_graph)
+        env, options = (
+            dataclasses.replace(store.env, map_seed=MAP_SEED),
+            (batch, precision, compiled, cuda_graph, battles),
+        )
         self.arena = make_arena(env, self.policy, self.device, tasks, *options)
         self.recipe = match_recipe(MAP_SEED, self.arena.precision)
 
@@ -135,7 +140,7 @@ class LeagueArena:
                     raise FileError(f"{error}; {self._save(batch)}") from None
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(self._kept(batch, before)) from None
-                log.write_batch(self.store, batch.matches, batch.seconds)
+                log.write_batch(self.store, batch.matches, batch.seconds, setup_json(self.arena))
                 before += len(batch)
                 yield batch
 

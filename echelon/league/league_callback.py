@@ -115,6 +115,10 @@ def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Leag
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
     compiled, captured = SWITCH[config.evaluation.compiled], False if config.cuda_graphs == "off" else None
-    arena = LeagueArena(store, ranks.place(device), compiled=compiled, cuda_graph=captured)
+    # The number of battles of training may still be open.
+    steps = config.league_every * config.steps_an_iteration
+    entries = config.total_agent_steps // steps if steps > 0 else 1
+    battles = entries * 2 * config.league_seeds * len(store.active())
+    arena = LeagueArena(store, ranks.place(device), compiled=compiled, cuda_graph=captured, battles=battles)
     sampler = OpponentSampler(store, config.model)
     return LeagueCallback(arena, sampler, config.league_seeds)

@@ -26,13 +26,17 @@ def write_event(store: Store, event: str, **values: object) -> None:
     _append(store, [{"event": event, **values}])
 
 
-def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float) -> None:
-    """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed."""
+def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float, setup: dict[str, Any]) -> None:
+    """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed.
+
+    Args:
+        setup: how they were played, see `echelon.arena.compiling.setup_json`.
+    """
     rows = []
     for match in matches:
         record = match._asdict() | {"winner": Winner(match.winner).name.lower()}
         rows.append({"event": "match", **{name: record[name] for name in record if name not in ("recipe", "stats")}})
-    _append(store, [*rows, batch_event(store, len(matches), seconds, is_recorded=True)])
+    _append(store, [*rows, batch_event(store, len(matches), seconds, is_recorded=True) | setup])
 
 
 def batch_event(store: Store, matches: int, seconds: float, is_recorded: bool) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from echelon.arena.batch_arena import (
     definite_precision,
     is_worth_compiling,
 )
+from echelon.arena.compiling import saved_s
 from echelon.arena.evaluator import Evaluator
+from echelon.arena.match import Match
 from echelon.arena.stacked_policies import BatchSlot, PolicySlots
 from echelon.learn.config import EvalConfig
 from echelon.replay.recorder import Recorder
@@ -93,6 +95,38 @@ def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
     assert is_worth_compiling(GPU, COMPILED_FROM) and not is_worth_compiling(GPU, COMPILED_FROM - 1)
     monkeypatch.setattr(batch_arena, "can_compile", lambda device: False)
     assert not is_worth_compiling(GPU, COMPILED_FROM)
+
+
+@pytest.mark.parametrize(
+    ("battles", "batch", "decisions", "compiles"),
+    [
+        # Saved: a batch 240 * (0.027 + 21e-6 * its battles) s, to be at least 164 / 8 = 20.5 s.
+        (64, 256, 240, False),  # 6.8 s
+        (512, 256, 240, False),  # 15.5 s
+        (768, 256, 240, True),  # 23.3 s
+        (1000, 1000, 240, False),  # 11.5 s
+        (256, 256, 2400, True),  # 77.7 s
+        (None, 256, 240, False),
+        (None, COMPILED_FROM, 240, True),
+        (COMPILED_FROM, COMPILED_FROM, 240, True),
+    ],
+)
+def test_gpu_compiles_for_a_long_match(monkeypatch, battles, batch, decisions, compiles):
+    monkeypatch.setattr(batch_arena, "can_compile", lambda device: True)
+    assert is_worth_compiling(GPU, batch, battles, decisions) is compiles
+    assert not is_worth_compiling(CPU, batch, battles, decisions)
+
+
+def test_compiled_graphs_save_time_in_each_batch_and_battle():
+    assert saved_s(768, 256, 240) == pytest.approx(240 * (3 * 0.027 + 768 * 21e-6))
+    assert saved_s(257, 256, 100) == pytest.approx(100 * (2 * 0.027 + 257 * 21e-6))
+
+
+def test_match_tells_the_arena_how_many_battles_it_has(monkeypatch):
+    asked = []
+    monkeypatch.setattr(batch_arena, "is_worth_compiling", lambda *work: bool(asked.append(work)))
+    Match(("x", POLICIES["script"]), {"y": POLICIES["script"]}, SHORT, 6, CPU, batch=4)
+    assert asked == [(CPU, 4, 6, SHORT.rules.max_decisions)]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ def test_a_commander_by_name_plays_the_protocol():
 def test_figures_are_those_of_the_battles():
     found = evaluate("heuristic:hard", TASK, device="cpu")
     told = json.loads(json.dumps(found.as_json()))
+    setup = {name: told["versions"][name] for name in ("precision", "compiled", "captured")}
+    assert setup == {"precision": "fp32", "compiled": False, "captured": False}
     assert told["versions"]["rules_version"] == current_versions().rules and told["seeds"] == list(found.seeds)
     for row, (name, result) in zip(found.rows(), found.results.items(), strict=True):
         assert row["opponent"] == name and row["wins"] == result.x_wins and row["battles"] == 4

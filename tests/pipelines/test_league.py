@@ -67,7 +67,10 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     assert 0 <= said["cyclic"] <= 1 and said["cyclic_by_chance"] >= 0
     assert "of the payoff is cyclic, no rating explains it" in ask("payoff", "--league", path)
 
-    said = json.loads(ask("play", "--blue", one, "--red", two, "--league", path, "--battles", "2", "--json"))
+    match = ("play", "--blue", one, "--red", two, "--league", path, "--battles", "2")
+    said = json.loads(ask(*match, "--json"))
+    assert (said["precision"], said["compiled"], said["captured"]) == ("fp32", False, False)
+    assert f"on {said['device']}: fp32, not compiled, not captured" in ask(*match)
     assert (said["x"], said["y"], said["battles"]) == (one, two, 2)
 
     rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))["opponents"]
