@@ -237,7 +237,15 @@ class Database:
         # Messages of SQLite quote what the file holds, letters or not.
         if type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeError):
             return f"not the file of a league, or spoiled: {message}"
-        return f"cannot be read or written: {message}"
+        return f"cannot be read or written: {message}{self._hint()}"
+
+    def _hint(self) -> str:
+        """What to do about a database with a log and without its index, which SQLite has to write to read both."""
+        log, index = (self.path.with_name(f"{self.path.name}{suffix}") for suffix in ("-wal", "-shm"))
+        if not log.exists() or index.exists():
+            return ""
+        hint = "copy the league to a folder that can be written to"
+        return f": {log.name} is read with {index.name}, which is missing: {hint}"
 
     def _is_endless(self) -> bool:
         self.steps += STEPS

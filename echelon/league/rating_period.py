@@ -22,6 +22,10 @@ RANKED = ("candidate", "commander")
 """Kinds that are promoted and demoted by rating; entries of roles and scripted tiers keep their kind."""
 
 
+EARNED = 0.5
+"""Points a game, 1 for a win and 0.5 for a draw, below which no entry is a commander."""
+
+
 @dataclass(frozen=True)
 class Move:
     """A change of the kind of an entry at the end of a period."""
@@ -111,9 +115,9 @@ def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
 def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style] | None = None) -> list[Move]:
     """Decide promotions to commander, demotions and retirements.
 
-    The best `commanders` entries by r - k RD with at least `min_games` games are commanders; ties are broken by more
-    games, then by name. Of the rest, the best `candidates_kept` and those with fewer games stay candidates; which of
-    equals, their `styles` decide, see `unlike_first`.
+    The best `commanders` entries by r - k RD with at least `min_games` games and `EARNED` of their points are
+    commanders; ties are broken by more games, then by name. Of the rest, the best `candidates_kept` and those with
+    fewer games stay candidates; which of equals, their `styles` decide, see `unlike_first`.
 
     Args:
         styles: by id, of those that were measured.
@@ -124,14 +128,15 @@ def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str,
 
     ranked = sorted((s for s in stands if s.kind in RANKED), key=order)
     proven = [s for s in ranked if s.games >= config.min_games]
-    best = proven[: config.commanders]
+    best = [s for s in proven if s.score >= EARNED * s.games][: config.commanders]
     score_text = f"r - {config.conservatism:g} RD ="
     changes = []
-    for place, standing in enumerate(best, 1):
+    for standing in best:
         if standing.kind == "candidate":
+            place = proven.index(standing) + 1
             reason = f"{score_text} {standing.conservative(config.conservatism):.0f}, place {place} of {len(proven)}"
             changes.append(Move(standing.id, "commander", "promoted", reason))
-    by_rating = proven[config.commanders :]
+    by_rating = [standing for standing in proven if standing not in best]
     unproven = [standing for standing in stands if standing.kind != "retired" and standing not in by_rating]
     rest = unlike_first(by_rating, unproven, config, styles or {})
     for place, standing in enumerate(rest, 1):

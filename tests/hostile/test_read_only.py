@@ -131,6 +131,7 @@ def test_what_a_killed_process_left_in_the_log_is_read(read_only):
     assert without_privileges(lambda: len(Store(copy).matches())) == "2"
     said = without_privileges(lambda: Store(read_only / "without index"))
     assert said.startswith("FileError: ") and "unable to open database file" in said and "\n" not in said
+    assert said.endswith(f"{FILE}-shm, which is missing: copy the league to a folder that can be written to")
 
 
 def test_a_colleague_who_may_write_is_not_shut_out_by_a_reader(read_only):

@@ -40,8 +40,10 @@ def test_a_period_is_whole_or_not_at_all(tmp_path, monkeypatch):
     assert store.period == 1 and store.history(store.entries()[0]) == []
 
 
-def stand(name: str, rating: float, deviation: float, games: int = 50, kind: str = "candidate") -> Standing:
-    return Standing(name, name, kind, rating, deviation, 0.06, games, 0.0)
+def stand(
+    name: str, rating: float, deviation: float, games: int = 50, kind: str = "candidate", share: float = 1.0
+) -> Standing:
+    return Standing(name, name, kind, rating, deviation, 0.06, games, share * games)
 
 
 THREE = [stand("bold", 1700, 120), stand("sure", 1600, 30), stand("calm", 1580, 10)]
@@ -75,6 +77,21 @@ def test_the_lowest_fall_back_and_retire_and_roles_keep_their_places():
         ("1", "candidate", "demoted"),
         ("2", "candidate", "demoted"),
         ("3", "retired", "retired"),
+    ]
+
+
+def test_commander_took_half_of_its_points():
+    rows = [
+        stand("lucky", 1800, 50, share=0.49),
+        stand("even", 1500, 50, share=0.5),
+        stand("weak", 1200, 50, share=0.05),
+    ]
+    found = moves(rows, LeagueConfig())
+    assert [(move.id, move.kind) for move in found] == [("even", "commander")]
+    assert found[0].reason == "r - 2 RD = 1400, place 2 of 3"
+    fallen = [stand("was", 1500, 50, kind="commander", share=0.2)]
+    assert [(move.id, move.kind, move.change) for move in moves(fallen, LeagueConfig())] == [
+        ("was", "candidate", "demoted")
     ]
 
 
