@@ -16,7 +16,7 @@ normal numbers that follow from the seed of the battle, so that one seed is one 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
@@ -54,6 +54,23 @@ def memory_spec(**policies: TeamPolicy) -> Composite:
     """Spec of the environment's memory: an entry for each named policy with recurrent state."""
     specs = {name: memory_spec_of(policy) for name, policy in policies.items()}
     return Composite(**{name: spec for name, spec in specs.items() if len(spec.keys()) > 0})
+
+
+def entry(data: TensorDictBase, key: NestedKey, hint: str) -> Tensor:
+    """An entry of the input of a policy.
+
+    Raises:
+        ConfigError: it is missing; one line that names the key, what is there and `hint`.
+    """
+    path = key if isinstance(key, tuple) else (key,)
+    value: Any = data
+    for depth, name in enumerate(path):
+        there, value = value, value.get(name, None) if isinstance(value, TensorDictBase) else None
+        if value is None:
+            got = ", ".join(map(str, there.keys())) if isinstance(there, TensorDictBase) else "a tensor"
+            where = f" under {path[:depth]!r}" if depth else ""
+            raise ConfigError(f"{key!r}: expected in the input of the policy, got {got}{where}. {hint}")
+    return value  # type: ignore[no-any-return]
 
 
 def memory_of(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBase:
@@ -159,6 +176,9 @@ class GroupPolicy(TensorDictModuleBase):
 
         Its next recurrent state goes to `("next", group, "memory", name)`.
         """
+        way = f"EchelonEnv(..., memory=memory_spec({self.name}=policy)); docs/POLICIES.md"
+        for key in self.in_keys:
+            entry(tensordict, key, f"A group policy of {self.group} plays in {way}")
         view = team_view(tensordict, self.group, self.name)
         input_keys = set(view.keys())
         output = self.policy(view)

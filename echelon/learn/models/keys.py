@@ -15,9 +15,15 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 
 from echelon.env.observation import layout
+from echelon.env.views.group_policy import entry
 from echelon.learn.models.memory import MemoryState
 
 TELEMETRY, IS_INIT = "telemetry", "is_init"
+WAYS = (
+    'Make echelon.versus or mechs with observation="structured" and memory=policy.memory_spec(), and act with '
+    "policy.get_policy_operator(group); GroupPolicy acts for a team of an EchelonEnv (docs/POLICIES.md)"
+)
+"""What a caller may do whose input lacks an entry."""
 
 
 class Layout(NamedTuple):
@@ -101,18 +107,18 @@ class TeamKeys:
         team, tells that this dimension is their axis: the map is then encoded once.
         """
         depth = data.batch_dims
-        if data.get(self.ego).dim() == depth + 2:
+        if entry(data, self.ego, WAYS).dim() == depth + 2:
             return Layout(data.batch_size, is_sequence, "leaf")
-        is_shared = not is_sequence and data.get(TELEMETRY).stride(depth - 1) == 0
+        is_shared = not is_sequence and entry(data, TELEMETRY, WAYS).stride(depth - 1) == 0
         return Layout(data.batch_size, is_sequence, "batch" if is_shared else "none")
 
     def inputs(self, data: TensorDictBase, layout: Layout) -> PolicyInputs:
         """Inputs of one decision, or of whole sequences with the memory of their first step."""
-        streams = tuple(layout.inward(data.get(key)) for key in self.streams.values())
-        memory = {name: layout.inward(data.get(key)) for name, key in self.memory.items()}
+        streams = tuple(layout.inward(entry(data, key, WAYS)) for key in self.streams.values())
+        memory = {name: layout.inward(entry(data, key, WAYS)) for name, key in self.memory.items()}
         if layout.is_sequence:
             memory = {name: leaf[0] for name, leaf in memory.items()}
-        telemetry = layout.time_first(data.get(TELEMETRY))
+        telemetry = layout.time_first(entry(data, TELEMETRY, WAYS))
         if layout.mech_axis == "batch":
             telemetry = telemetry.select(data.batch_dims - 1, 0)
         return PolicyInputs(streams, telemetry, memory)

@@ -19,8 +19,9 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.modules import recurrent_mode
 
+from echelon.env.views.group_policy import entry
 from echelon.learn.models.distribution import ActionDistribution
-from echelon.learn.models.keys import IS_INIT, Layout, TeamKeys
+from echelon.learn.models.keys import IS_INIT, WAYS, Layout, TeamKeys
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.runtime.errors import require
 
@@ -47,7 +48,8 @@ class Operator(TensorDictModuleBase):
 
     def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
         """Embeddings as the heads read them: those in `data`."""
-        return layout.inward(data.get(self.keys.embed))
+        hint = "A policy or value operator writes it; call that before its heads"
+        return layout.inward(entry(data, self.keys.embed, hint))
 
 
 class WholeOperator(Operator):
@@ -57,7 +59,7 @@ class WholeOperator(Operator):
         """As in `Operator`; of one decision the next memory is written too."""
         network, inputs = self.policy.network, self.keys.inputs(data, layout)
         if layout.is_sequence:
-            keep = (~layout.time_first(data.get(IS_INIT))[..., 0]).float()
+            keep = (~layout.time_first(entry(data, IS_INIT, WAYS))[..., 0]).float()
             embed = network.unroll(*inputs, keep)
         else:
             output = network(*inputs)
@@ -125,7 +127,7 @@ class ValueHead(Operator):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the values."""
         keys, layout, enemy = self.keys, self.layout(tensordict), None
-        embed, ego = self.embed(tensordict, layout), layout.inward(tensordict.get(keys.ego))
+        embed, ego = self.embed(tensordict, layout), layout.inward(entry(tensordict, keys.ego, WAYS))
         if self.is_central:
             limit = "local where every mech is a row of the batch, or where the enemies' state is not shown"
             has_enemy = layout.mech_axis != "none" and keys.enemy in tensordict.keys(include_nested=True)
