@@ -7,6 +7,7 @@ from gymnasium import logger
 
 from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig
+from echelon.runtime.fallback import fall_back
 
 RENDER_MODES = ("human", "rgb_array")
 
@@ -16,8 +17,12 @@ def render_fps(config: EnvConfig) -> int:
     return round(1 / (config.rules.dt_s * config.rules.decision_repeat))
 
 
+WITHOUT_WINDOWS = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
+"""Backends of matplotlib that write files; without a display it takes `agg`."""
+
+
 class Window:
-    """A window of matplotlib; on a machine without a display pictures are drawn and not shown."""
+    """A window of matplotlib."""
 
     def __init__(self) -> None:
         import matplotlib.pyplot as plt
@@ -41,6 +46,20 @@ class Window:
         plt.close(self.figure)
 
 
+def can_show() -> bool:
+    """Whether matplotlib can open a window here; if not, the log says so once a process."""
+    import matplotlib
+
+    backend = matplotlib.get_backend().lower()
+    if backend not in WITHOUT_WINDOWS:
+        return True
+    fall_back(
+        f"render_mode='human' draws nothing: no display, or matplotlib's backend has no windows ({backend}); "
+        "render_mode='rgb_array' returns pictures"
+    )
+    return False
+
+
 class Rendered:
     """What environments of one battle have in common that are drawn by `view`, as their `render_mode` says."""
 
@@ -49,9 +68,14 @@ class Rendered:
     _window: Window | None = None
 
     def render(self) -> np.ndarray | None:
-        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`."""
+        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`.
+
+        Without a display `human` draws nothing, and says so in one line.
+        """
         if self.render_mode is None:
             logger.warn("render is called without a render_mode: give one when the environment is made")
+            return None
+        if self.render_mode == "human" and not can_show():
             return None
         frame: np.ndarray = self.view.render()
         if self.render_mode == "rgb_array":
