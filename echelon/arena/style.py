@@ -14,6 +14,7 @@ from torch import Tensor
 from echelon.agents.view import View, column, look
 from echelon.arena.batch_arena import Battle
 from echelon.arena.evaluate import Evaluation, evaluate
+from echelon.env.arguments import check_further
 from echelon.env.observation.layout import EGO, GROUPS
 from echelon.env.tasks.task import Task, find_task, latest
 from echelon.env.views.group_policy import TeamPolicy
@@ -27,6 +28,11 @@ TASK = "small-5v5"
 """Where a style is measured by default, in the newest version."""
 BATTLES = 16
 """Battles against each opponent."""
+HOW = (
+    *("seeds", "split", "env", "device", "batch", "precision", "compiled", "cuda_graph"),
+    *("arena", "cluster", "recorder", "watch"),
+)
+"""Arguments of `evaluate` that `style` passes on to it."""
 CONTACT_VOX = 20.0
 """Whose nearest enemy is within this is in contact: before that all teams walk alike."""
 SHARE = "share"
@@ -148,6 +154,7 @@ def style(
         ConfigError: there is no such task, or an argument is out of range.
         FileError: a name means no commander, or its checkpoint does not fit the task.
     """
+    check_further(style, how, HOW)
     task_used = find_task(latest(TASK) if task is None else task)
     watcher = Watcher(task_used.evaluation_config)
     measured = evaluate(policy, task_used, opponents, battles, sink=watcher, **how)

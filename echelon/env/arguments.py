@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -32,6 +35,45 @@ def check_options(config: Any, memory: Any, maps: Any, backend: Any, info: Any, 
     require(backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", backend)
     require(isinstance(info, bool), "info", "True or False", info)
     require(isinstance(extra_rewards, Mapping), "extra_rewards", "reward terms by name", extra_rewards)
+
+
+FURTHER = ("maps", "backend", "observer", "info", "extra_rewards")
+"""Arguments of `EchelonEnv` that makers of views pass on to it."""
+FURTHER_OF_MECHS = ("dtype", *FURTHER)
+"""Arguments of `echelon.mechs` that makers for other frameworks pass on to it."""
+CLOCKS = ("max_cycles", "max_steps", "max_episode_steps")
+"""What PettingZoo, VMAS and gymnasium call the length of an episode."""
+
+
+def check_further(
+    maker: Callable[..., Any], settings: Iterable[str], further: Sequence[str] = FURTHER, name: str = ""
+) -> None:
+    """Refuse keywords that a function does not take, by the name of the function that the user called.
+
+    Args:
+        maker: the function whose signature the user reads.
+        settings: the keywords that it passes on.
+        further: those of them that it may pass on.
+        name: of the function that the user called, by default that of `maker`.
+    """
+    parameters = inspect.signature(maker).parameters.values()
+    known = [own.name for own in parameters if own.kind not in (own.VAR_KEYWORD, own.VAR_POSITIONAL)]
+    known += further
+    for key in settings:
+        if key not in known:
+            raise ConfigError(f"{name or maker.__name__} has no setting {key!r}. {instead_of(key, known)}")
+
+
+def instead_of(key: str, known: Sequence[str]) -> str:
+    """What to use in place of a setting that a function does not have."""
+    field_name = "max_episode_s" if key in CLOCKS else key
+    config, unit = EnvConfig(), " in seconds" if key in CLOCKS else ""
+    parts = {"config": config, **{f"config.{part.name}": getattr(config, part.name) for part in fields(config)}}
+    for place, part in parts.items():
+        if is_dataclass(part) and field_name in {own.name for own in fields(part)}:
+            return f"Use {place}.{field_name}{unit}."
+    close = difflib.get_close_matches(key, known, 1)
+    return f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(known)}."
 
 
 def whole_within(name: str, value: Any, limits: Limits) -> int:

@@ -13,6 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 import echelon
+from echelon.env.arguments import FURTHER_OF_MECHS, check_further, one_seed
 from echelon.env.views.build import MechView, Opponent
 from echelon.env.views.commanded import Side
 from echelon.env.views.discrete import ACTIONS
@@ -59,6 +60,7 @@ def make_vec(
         render_mode: `rgb_array`, or None.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
     """
+    check_further(make_vec, settings, FURTHER_OF_MECHS)
     view = echelon.mechs(
         config, opponent, battles, device, seed, side=side, observation=observation, action=action, **settings
     )
@@ -93,7 +95,9 @@ class MechVectorEnv(VectorEnv):
         self._td: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        require(seed is None or isinstance(seed, int), "seed", "one number, from which each battle's follows", seed)
+        is_one = seed is None or np.ndim(seed) == 0
+        require(is_one, "seed", "one number, from which each battle's follows", seed)
+        seed = None if seed is None else one_seed(seed)
         require(
             "reset_mask" not in (options or {}), "options", "without reset_mask: battles restart by themselves", options
         )
@@ -195,6 +199,7 @@ class TeamEnv(Rendered, gymnasium.Env):
     ) -> None:
         require(render_mode in (None, *RENDER_MODES), "render_mode", "rgb_array, human or None", render_mode)
         require(side in ("blue", "red"), "side", "blue or red", side)
+        check_further(type(self), settings)
         self.render_mode = render_mode
         self.view = echelon.versus(config, opponent, 1, device, seed, side=side, action=action, **settings)
         require(self.view.info, "info", "True: what ends a battle is told", self.view.info)
@@ -214,6 +219,7 @@ class TeamEnv(Rendered, gymnasium.Env):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin a battle, the one of `seed` or the next; there are no `options`."""
         require_no_options(options)
+        seed = None if seed is None else one_seed(seed)
         super().reset(seed=seed)
         if seed is not None:
             self.view.set_seed(seed)

@@ -14,6 +14,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 import echelon
+from echelon.env.arguments import FURTHER_OF_MECHS, check_further
 from echelon.env.outcome import Winner
 from echelon.env.views.build import MechView, Opponent
 from echelon.env.views.commanded import AllMechs
@@ -67,6 +68,7 @@ def parallel_env(
         render_mode: `rgb_array`, `human` (a window) or None.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
     """
+    check_further(parallel_env, settings, FURTHER_OF_MECHS)
     view = echelon.mechs(
         config, opponent, 1, device, seed, side=side, observation=observation, action=action, state=True, **settings
     )
@@ -75,6 +77,7 @@ def parallel_env(
 
 def env(*args: Any, **settings: Any) -> AECEnv:
     """The same battle for programs that let agents act one after another; arguments as in `parallel_env`."""
+    check_further(parallel_env, settings, FURTHER_OF_MECHS, "env")
     return parallel_to_aec(parallel_env(*args, **settings))
 
 
@@ -163,8 +166,8 @@ class ParallelBattle(Rendered, ParallelEnv):
         for name in self.agents:
             array = np.asarray(actions[name])
             require(array.shape == space.shape, f"action of {name}", f"of shape {space.shape}", array.shape)
-            is_of_kind = np.can_cast(array.dtype, space.dtype, "same_kind")
-            require(is_of_kind, f"action of {name}", f"{space.dtype} numbers", array.dtype)
+            is_of_kind = np.can_cast(array.dtype, rows.dtype, "same_kind")
+            require(is_of_kind, f"action of {name}", f"{rows.dtype} numbers", array.dtype)
             rows[self._rows[name]] = array
         return torch.from_numpy(rows).to(self.view.device)[None]
 

@@ -16,12 +16,14 @@ try:
 except ModuleNotFoundError as error:
     raise missing("sb3", error) from None
 
+from echelon.env.arguments import FURTHER_OF_MECHS, check_further
 from echelon.integrations.gymnasium import MechVectorEnv, make_vec
 from echelon.runtime.errors import require
 
 
 def vec_env(*args: Any, **settings: Any) -> MechVecEnv:
     """Every commanded mech of some battles as an environment of its own; arguments as in `gymnasium.make_vec`."""
+    check_further(make_vec, settings, FURTHER_OF_MECHS, "vec_env")
     return MechVecEnv(make_vec(*args, **settings))
 
 

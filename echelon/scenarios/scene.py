@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from echelon.env.arguments import FURTHER, check_further
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
 from echelon.rules.drawing import boxes_from_json
@@ -20,6 +21,9 @@ from echelon.scenarios.shipped import find_scenario
 
 FACTS = ("bottom", "hp", "leg_hp", "heat", "area", "cooldown_s")
 """What `Scene.place` takes beside place and heading."""
+
+FURTHER_OF_SCENES = ("seed", "memory", *(name for name in FURTHER if name != "maps"))
+"""Arguments of `EchelonEnv` that `scene` passes on to it."""
 
 
 class Scene:
@@ -116,6 +120,7 @@ class Scene:
 
     def env(self, num_envs: int = 1, device: torch.device | str | None = None, **settings: Any) -> EchelonEnv:
         """Battles that begin so, see `echelon.scene`."""
+        check_further(scene, settings, FURTHER_OF_SCENES, "Scene.env")
         return scene(self.scenario, num_envs, device, **settings)
 
 
@@ -142,6 +147,7 @@ def scene(
         FileError: the file cannot be read.
     """
     require("maps" not in settings, "maps", "absent: the scenario makes them", settings.get("maps"))
+    check_further(scene, settings, FURTHER_OF_SCENES)
     return EchelonEnv(scene_config(scenario, weights), num_envs, device, **settings)
 
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from builders import arena, brawl, flat_maps, told
@@ -353,6 +354,14 @@ def test_set_seed_begins_again():
     first = played(env, 3)[0]
     env.set_seed(5)
     assert equal(first, played(env, 3)[0])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, torch.tensor])
+def test_an_integer_of_numpy_or_torch_is_the_seed_of_the_same_battles(kind):
+    expected, env = env_of(seed=5), env_of(seed=kind(5))
+    assert torch.equal(env.state.seed, expected.state.seed)
+    assert env.set_seed(kind(7)) == expected.set_seed(7) and torch.equal(env.next_seed, expected.next_seed)
+    assert equal(env.reset(seed=kind(9)), expected.reset(seed=9))
 
 
 def test_other_seeds_other_battles():

@@ -121,6 +121,28 @@ def test_nan_in_an_action_counts_as_zero_and_is_counted():
             assert infos["final_info"]["_bad_actions"].tolist() == [False, False, True, True, False, False]
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint32])
+def test_a_numpy_integer_is_the_seed_of_the_same_battles(kind):
+    envs = vector()
+    assert np.array_equal(envs.reset(seed=kind(5))[0], envs.reset(seed=5)[0])
+    assert np.array_equal(make_vec(SHORT, EASY, seed=kind(5)).reset()[0], make_vec(SHORT, EASY, seed=5).reset()[0])
+    team = TeamEnv(SHORT, EASY, seed=kind(5))
+    first = team.reset()[0]
+    assert np.array_equal(first, team.reset(seed=kind(5))[0]) and np.array_equal(first, team.reset(seed=5)[0])
+    for wrong in (np.float64(5), np.bool_(True)):
+        with pytest.raises(ConfigError, match="seed must be an integer"):
+            envs.reset(seed=wrong)
+
+
+def test_an_unknown_setting_names_the_function():
+    for name, maker in (("make_vec", make_vec), ("TeamEnv", TeamEnv)):
+        for setting, hint in (("max_episode_steps", "Use config.rules.max_episode_s"), ("observaton", "Did you mean")):
+            with pytest.raises(ConfigError, match=f"^{name} has no setting '{setting}'. {hint}"):
+                maker(SHORT, **{setting: 10})
+    with pytest.raises(ConfigError, match=r"^make_vec has no setting 'num_envs'\. It has config, opponent, battles"):
+        make_vec(SHORT, num_envs=3)
+
+
 def test_a_wrapper_of_gymnasium_counts_episodes():
     envs = RecordEpisodeStatistics(vector())
     envs.reset(seed=1)

@@ -220,6 +220,22 @@ def test_wrong_settings_are_told_in_one_line(what, how):
         parallel_env(UNEQUAL, **how)
 
 
+def test_an_unknown_setting_names_the_function_and_what_to_use():
+    for name, maker in (("parallel_env", parallel_env), ("env", env)):
+        with pytest.raises(
+            ConfigError, match=f"^{name} has no setting 'max_cycles'. Use config.rules.max_episode_s in"
+        ):
+            maker(SHORT, max_cycles=10)
+        with pytest.raises(ConfigError, match=f"^{name} has no setting 'memory'"):
+            maker(SHORT, memory=None)
+
+
+def test_a_numpy_integer_is_the_seed_of_the_same_battle():
+    battle, other = parallel_env(SHORT, seed=np.int64(5)), parallel_env(SHORT, seed=5)
+    for seen, expected in ((battle.reset()[0], other.reset()[0]), (battle.reset(np.int64(7))[0], other.reset(7)[0])):
+        assert all(np.array_equal(seen[name], expected[name]) for name in other.agents)
+
+
 def test_wrong_actions_are_told_in_one_line():
     battle = parallel_env(SHORT)
     with pytest.raises(ConfigError, match="after reset"):

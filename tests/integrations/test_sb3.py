@@ -73,7 +73,7 @@ def test_an_end_without_the_clock_is_no_truncation():
 
 def test_what_stable_baselines_asks_of_environments():
     envs = vector(action="discrete", render_mode="rgb_array")
-    envs.seed(5)
+    envs.seed(np.int64(5))
     first = envs.reset()
     envs.seed(5)
     assert np.array_equal(first, envs.reset()) and not np.array_equal(first, envs.reset())
@@ -95,6 +95,8 @@ def test_what_stable_baselines_asks_of_environments():
 def test_wrong_settings_are_told_in_one_line():
     with pytest.raises(ConfigError, match="num_envs"):
         vector(battles=0)
+    with pytest.raises(ConfigError, match=r"^vec_env has no setting 'max_steps'\. Use config\.rules"):
+        vector(max_steps=10)
     envs = vector(action="discrete")
     envs.set_options({"seed": 5})
     with pytest.raises(ConfigError, match="options must be empty"):

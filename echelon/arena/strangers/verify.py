@@ -42,7 +42,7 @@ from echelon.rules.config_json import first_difference
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, as_file_error, expect
 from echelon.runtime.json_checks import FLAG, OBJECT, exactly, integer, listed, one_of, record, text
-from echelon.runtime.limits import Limits
+from echelon.runtime.limits import Limits, whole
 from echelon.scenarios.piece import find_piece
 from echelon.scenarios.piece import pieces as piece_names
 from echelon.world.splits import placed_seed
@@ -293,7 +293,7 @@ def chosen_battles(result: Mapping[str, Any], sample: int, seed: int | None) -> 
     """Those that are fought again, each as likely as any other, in order."""
     all_battles = every_battle(result)
     count = whole_within("sample", sample, Limits(0, 10**9, "battles, 0 for all")) or len(all_battles)
-    chance = random.SystemRandom() if seed is None else random.Random(seed)
+    chance = random.SystemRandom() if seed is None else random.Random(whole("seed", seed))
     indices = sorted(chance.sample(range(len(all_battles)), min(count, len(all_battles))))
     return [all_battles[index] for index in indices]
 

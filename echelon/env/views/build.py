@@ -9,7 +9,7 @@ host read.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from torchrl.data import Composite
 from torchrl.envs import MarlGroupMapType
 
+from echelon.env.arguments import check_further
 from echelon.env.battle_states import require_whole_battles
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
@@ -73,6 +74,19 @@ class MechView(View):
 Opponent: TypeAlias = "str | os.PathLike[str] | TeamPolicy"
 
 
+def env_of(
+    maker: Callable[..., Any],
+    config: EnvConfig,
+    num_envs: int,
+    device: torch.device | str | None,
+    seed: int | Tensor | None,
+    settings: Mapping[str, Any],
+) -> EchelonEnv:
+    """The environment of the view that `maker` creates; `settings` that `EchelonEnv` does not take are refused."""
+    check_further(maker, settings)
+    return EchelonEnv(config, num_envs, device, seed, **settings)
+
+
 def versus(
     config: EnvConfig = EnvConfig(),
     opponent: Opponent = "heuristic:normal",
@@ -113,7 +127,7 @@ def versus(
             differ in size.
         FileError: the opponent is a path without a checkpoint for such battles.
     """
-    env = EchelonEnv(config, num_envs, device, seed, **settings)
+    env = env_of(versus, config, num_envs, device, seed, settings)
     commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
     partition = groups_of_team(groups, group_map, team_members(config, side, commanded.names))
     policy = team_policy(opponent, config, env.device)
@@ -155,7 +169,7 @@ def partners(
         ConfigError: as `versus`, or `mine` leaves nobody to either.
         FileError: the partner or the opponent is a path without a checkpoint for such battles.
     """
-    env = EchelonEnv(config, num_envs, device, seed, **settings)
+    env = env_of(partners, config, num_envs, device, seed, settings)
     team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
     places = places_of(mine, team.count)
     commanded = team.some(places, env.device)
@@ -208,7 +222,7 @@ def teams(
     """
     names = team_names(groups) if isinstance(groups, list | tuple) else None
     require(names is not None or group_map is None, "group_map", "left out where groups hold mechs", group_map)
-    env = EchelonEnv(config, num_envs, device, seed, **settings)
+    env = env_of(teams, config, num_envs, device, seed, settings)
     members = mechs_of_teams(config, names or GROUPS)
     commanded = AllMechs([member.name for member in members], len(config.blue))
     if names is None:
@@ -273,7 +287,7 @@ def mechs(
     Raises:
         ConfigError, FileError: as `versus`.
     """
-    env = EchelonEnv(config, num_envs, device, seed, **settings)
+    env = env_of(mechs, config, num_envs, device, seed, settings)
     commanded: OneTeam | AllMechs
     if opponent is None:
         commanded = AllMechs(env.agent_names, len(env.group_map[GROUPS[0]]))

@@ -19,7 +19,7 @@ from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, PartialEnv, mask_of
 from echelon.env.restart import cleared, select
 from echelon.env.specs import DONE_KEYS
-from echelon.env.views.build import Opponent, team_policy
+from echelon.env.views.build import Opponent, env_of, team_policy
 from echelon.env.views.commanded import OneTeam, Side, decide_inside, first_memory
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.rules.config import EnvConfig
@@ -252,6 +252,6 @@ def commanders(
         FileError: a path without a checkpoint for such battles.
     """
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
-    env = EchelonEnv(config, num_envs, device, seed, **settings)
+    env = env_of(commanders, config, num_envs, device, seed, settings)
     policies = [team_policy(policy, config, env.device) for policy in (subordinates, opponent)]
     return CommandersView(env, side, policies[0], policies[1], observation == "flat")

@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+import functools
+import inspect
 import io
 import itertools
 import pickle
@@ -27,7 +29,7 @@ from echelon.env.views.transforms import FlatObservation
 from echelon.env.views.view import View
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import CommandConfig, EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
@@ -517,3 +519,53 @@ def test_a_step_is_one_graph(kind, monkeypatch):
     for found, wanted in ((played["next"], expected["next"]), (td, other)):
         for key in wanted.keys(True, True):
             torch.testing.assert_close(found[key], wanted[key], atol=1e-5, rtol=1e-5)
+
+
+SCENE = echelon.Scene().place("blue", "medium", at=(12, 20)).place("red", "heavy", at=(30, 20))
+COMMANDED = dataclasses.replace(SHORT, command=CommandConfig(enabled=True))
+MAKERS = {
+    "versus": functools.partial(echelon.versus, SHORT),
+    "partners": functools.partial(echelon.partners, SHORT),
+    "teams": functools.partial(echelon.teams, SHORT),
+    "mechs": functools.partial(echelon.mechs, SHORT),
+    "commanders": functools.partial(echelon.commanders, COMMANDED),
+    "scene": functools.partial(echelon.scene, SCENE.scenario),
+    "Scene.env": SCENE.env,
+    "style": functools.partial(echelon.style, "heuristic:easy"),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_an_unknown_setting_is_refused_by_the_name_of_the_function_and_what_to_use(name):
+    for settings, hint in (
+        ({"max_cycles": 10}, "Use config.rules.max_episode_s in seconds."),
+        ({"comm_dim": 2}, "Use config.comm_dim."),
+        ({"devise": "cpu"}, "Did you mean 'device'?"),
+    ):
+        (setting,) = settings
+        with pytest.raises(ConfigError) as refused:
+            MAKERS[name](**settings)
+        assert str(refused.value) == f"{name} has no setting {setting!r}. {hint}"
+
+
+def test_a_setting_like_none_is_refused_with_those_there_are():
+    with pytest.raises(ConfigError, match=r"^teams has no setting 'qqq'. It has config, num_envs, .*, extra_rewards.$"):
+        echelon.teams(SHORT, qqq=1)
+
+
+def test_make_names_the_view_that_has_no_such_setting():
+    with pytest.raises(
+        ConfigError, match=r"versus has no setting 'max_steps'\. Use config\.rules\.max_episode_s in seconds"
+    ):
+        echelon.make(SCENE.scenario, max_steps=10)
+
+
+def test_every_public_function_with_further_settings_is_tested():
+    """Those of `echelon` that take any keyword; `make` hands them to a view."""
+    functions = {name: getattr(echelon, name) for name in echelon.__all__ if inspect.isfunction(getattr(echelon, name))}
+    open_ended = {
+        name
+        for name, function in functions.items()
+        if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
+    }
+    assert open_ended == MAKERS.keys() - {"Scene.env"} | {"make"}
