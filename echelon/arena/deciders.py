@@ -21,11 +21,11 @@ from echelon.arena.stacked_policies import (
 )
 from echelon.env.blocks import workers
 from echelon.env.env import EchelonEnv
-from echelon.env.views.group_policy import TeamPolicy
+from echelon.env.views.group_policy import TeamPolicy, check_evaluation_mode
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.opponents.named import compiled_heuristic
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import require
 
 LEAST_TEAMS = 32
 """Teams of a scripted commander in a share of a thread: fewer take hardly less time."""
@@ -155,8 +155,7 @@ def is_stackable(policy: TeamPolicy) -> TypeGuard[ActorCritic]:
 def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     if not isinstance(policy, nn.Module):
         return
-    if policy.training and not isinstance(policy, Heuristic):
-        raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
+    check_evaluation_mode(name, policy)
     if is_stackable(policy):
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)

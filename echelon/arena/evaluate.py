@@ -21,7 +21,7 @@ from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
-from echelon.env.views.group_policy import TeamPolicy, is_policy
+from echelon.env.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
 from echelon.learn.checkpoint.provenance import NOTHING, SELF, UNKNOWN, Provenance, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
@@ -268,6 +268,7 @@ def commanders_of(
 def checked_policy(name: str, policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
     """`team_policy_of`; one of the user's own is asked for a decision, to raise what is wrong before any battle."""
     team = team_policy_of(policy, env, config, device)
+    check_evaluation_mode(name, policy)
     if not isinstance(policy, ActorCritic):
         with evaluation_mode(policy), kept_generators(device):
             check_decision(name, team, config, device)

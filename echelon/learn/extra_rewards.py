@@ -107,4 +107,6 @@ def call_checked(
     value = function(before, after, ending, game)
     is_same = all(bool((copy == current).all()) for copy, current in zip(copies, (before, after), strict=True))
     require(is_same, f"reward term {name}", "a function that writes into neither state", "one that changed a tensor")
+    is_finite = not isinstance(value, Tensor) or bool(value.isfinite().all())
+    require(is_finite, f"reward term {name}", "a function that returns finite numbers", "NaN or infinity")
     return value

@@ -22,13 +22,7 @@ from echelon.learn.callbacks.loggers import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState, descent
 from echelon.learn.checkpoint.provenance import weight_hash
-from echelon.learn.checkpoint.resume import (
-    EnvSnapshot,
-    all_changes,
-    changed_settings,
-    optimizer_tensors,
-    restore_optimizer,
-)
+from echelon.learn.checkpoint.resume import EnvSnapshot, find_changes, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
@@ -142,6 +136,8 @@ class Trainer:
         """One line about what differs from the checkpoint's battles; empty where these go on."""
         self.changed: dict[str, tuple[Any, Any]] = {}
         """Each setting that differs from the checkpoint's, by dotted name: the value there and the one here."""
+        self.spoilt: dict[str, None] = {}
+        """Reward terms that have paid NaN or infinity."""
         self.changes: list[dict[str, Any]] = []
         """Settings that this resume or an earlier one has changed, see `Checkpoint.changes`."""
         self._enter_stage()
@@ -268,13 +264,15 @@ class Trainer:
             self.advantage(batch)
             learnt = self.ppo.update(batch, memory)
         watch.lap("learn")
-        ended = all_reduce_sums(self.collector.episode_stats, self.ranks)
+        ended = all_reduce_sums({**self.collector.episode_stats, "spoilt": self.collector.spoilt_terms()}, self.ranks)
         dead = self.ranks.mean(1 - mean_of_existing(batch.get("mask").float(), batch.get(EXISTS, None)))
         diagnostics = {**learnt, **ended, **self.advantage.diagnostics, "dead_share": dead, "longest": self.ppo.longest}
         report = read({**diagnostics, **self.opponents.readers(self.collector.current)})
         times = watch.read()
+        self.spoilt |= {term: None for term, n in zip(self.env.reward_terms, report["spoilt"], strict=True) if n > 0}
         if report["longest"][0] >= PATIENCE:
-            stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
+            written = self.folder, self.counters.iterations, self.policy, batch, memory
+            stop_with_dump(*written, self.ranks.rank, tuple(self.spoilt))
 
         # A coarse clock may not have moved.
         seconds = max(self.ranks.max(sum(times.values())), 1e-9)
@@ -348,8 +346,7 @@ class Trainer:
 
     def _resume(self, start: Checkpoint) -> None:
         """Restore the state of all components from a checkpoint."""
-        self.changed = changed_settings(self.config, start)
-        self.changes = all_changes(start, self.changed)
+        self.changed, self.changes = find_changes(self.config, start)
         loaded = start.parts(self.ranks.rank)
         difference = first_difference(self._battles(), start.claims["battles"], "battles")
         if start.specs.columns != start.specs.today:

@@ -104,6 +104,9 @@ def test_a_module_of_torchrl_is_played_in_evaluation_mode_and_left_as_it_was():
     assert torch.equal(torch.get_rng_state(), before)
     assert hashes(first) == hashes(again), "dropout is off"
     assert policy.training and layers[1].training and not layers[0].training
+    for mine in (policy, policy_of(1).train()):
+        with pytest.raises(ConfigError, match=r"^mine: must be in evaluation mode for a match, got training mode"):
+            evaluate("heuristic:hard", TASK, {"mine": mine}, device="cpu")
     ours = policy_of(1).train()
     assert evaluate(ours, TASK).results["heuristic:easy"].battles == 4 and ours.training
 

@@ -9,11 +9,13 @@ from tiny_runs import run_to_the_end, tiny_run
 
 from echelon.arena.resolve import resolve
 from echelon.env.reward import RewardTerm
+from echelon.learn.callbacks.warning_signs import _not_finite
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import CurriculumConfig
 from echelon.learn.extra_rewards import check_extra_rewards, load_extra_rewards, parse_extra_reward
 from echelon.learn.metrics import COLUMNS, MEASURED, read_columns, read_table
+from echelon.learn.ppo.nonfinite_dump import NotFinite
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import EnvConfig
@@ -21,6 +23,8 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 MODULE = """
+import torch
+
 def alive(before, after, ending, game):
     return after.mechs.alive.float()
 
@@ -32,6 +36,14 @@ def kill(before, after, ending, game):
 
 def flat(before, after, ending, game):
     return after.tick
+
+def late(before, after, ending, game):
+    paid = torch.zeros_like(after.mechs.heat)
+    paid[:, :5] = torch.where(after.tick[:, None] > 5, torch.nan, 0.0)
+    return paid
+
+def endless(before, after, ending, game):
+    return torch.full_like(after.mechs.heat, torch.inf)
 
 NUMBER = 3
 """
@@ -203,3 +215,24 @@ def test_a_term_that_changes_the_battle_is_refused():
 
     with pytest.raises(ConfigError, match="reward term cooling must be a function that writes into neither state"):
         check_extra_rewards({"cooling": RewardTerm(cooling)}, EnvConfig.small(), torch.device("cpu"))
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_term_that_pays_nan_is_named_where_the_run_stops(tmp_path, epochs):
+    """With one epoch, of two steps an iteration, the third skipped step is in the second iteration."""
+    ppo = dataclasses.replace(tiny_run().ppo, epochs=epochs)
+    trainer = Trainer(tiny_run(extra_rewards=("mine:alive=0.1", "mine:late=0.1"), ppo=ppo), tmp_path)
+    with pytest.raises(NotFinite, match=r"steps running: see .*; reward term late paid NaN or infinity: expected fin"):
+        trainer.train()
+    assert trainer.counters.iterations == 2 - epochs
+
+
+def test_a_term_that_is_infinite_at_once_is_refused_before_the_run(tmp_path):
+    with pytest.raises(ConfigError, match="reward term endless must be a function that returns finite numbers, got"):
+        Trainer(tiny_run(extra_rewards=("mine:endless=0.1",)), tmp_path)
+
+
+def test_a_warning_of_skipped_steps_names_the_term_that_is_not_finite():
+    row = {"skipped": 2.0, "return_hot": float("inf"), "return_kill": 1.0}
+    said = _not_finite([{"skipped": 0.0, "return_hot": None}, row])
+    assert said.endswith("not finite: reward term hot paid NaN or infinity: expected finite numbers")

@@ -24,7 +24,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
 from echelon.env.views.commanded import AllMechs, OneTeam, Side
 from echelon.env.views.group_form import ActionForm, ObservationForm, PerGroup
-from echelon.env.views.group_policy import TeamPolicy, is_policy
+from echelon.env.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
 from echelon.env.views.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
 from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig
@@ -123,8 +123,8 @@ def versus(
         settings: further arguments of `EchelonEnv`: `backend`, `maps`, `info`, `observer`, `extra_rewards`.
 
     Raises:
-        ConfigError: a setting is out of range, a mech is not in exactly one group, or `side` is `both` and the teams
-            differ in size.
+        ConfigError: a setting is out of range, a mech is not in exactly one group, the opponent is a network in
+            training mode, or `side` is `both` and the teams differ in size.
         FileError: the opponent is a path without a checkpoint for such battles.
     """
     env = env_of(versus, config, num_envs, device, seed, settings)
@@ -302,6 +302,7 @@ def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device, who
     """The policy itself, or the one that a name means."""
     if not isinstance(opponent, str | os.PathLike):
         require(is_policy(opponent), who, "a name, a path or the policy of a team, no class", opponent)
+        check_evaluation_mode(who, opponent)
         return opponent
     # A lazy import: names mean scripted commanders and checkpoints, which live above the environment.
     from echelon.arena.resolve import resolve

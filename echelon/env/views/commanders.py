@@ -248,10 +248,11 @@ def commanders(
         observation: `flat`, one vector a pack, or `structured`, the streams by name.
 
     Raises:
-        ConfigError: orders are off, a setting is out of range, or `side` is `both` and the teams differ in size.
+        ConfigError: orders are off, a setting is out of range, a policy is a network in training mode, or `side` is
+            `both` and the teams differ in size.
         FileError: a path without a checkpoint for such battles.
     """
     require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
     env = env_of(commanders, config, num_envs, device, seed, settings)
-    policies = [team_policy(policy, config, env.device) for policy in (subordinates, opponent)]
-    return CommandersView(env, side, policies[0], policies[1], observation == "flat")
+    inner = team_policy(subordinates, config, env.device, "subordinates")
+    return CommandersView(env, side, inner, team_policy(opponent, config, env.device), observation == "flat")

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey
-from torch import Tensor
+from torch import Tensor, nn
 from torchrl.data import Composite
 
 from echelon.runtime import noise
@@ -42,6 +42,14 @@ class TeamPolicy(Protocol):
 def is_policy(policy: object) -> bool:
     """Whether it may be the policy of a team: something to call, but no class, which is a policy once it is called."""
     return callable(policy) and not isinstance(policy, type)
+
+
+def check_evaluation_mode(name: str, policy: object) -> None:
+    """Refuse a network in training mode, which would play with dropout and the noise it learns with. A module without
+    parameters, such as a scripted commander, has no such mode."""
+    is_network = isinstance(policy, nn.Module) and next(policy.parameters(), None) is not None
+    if is_network and any(module.training for module in policy.modules()):
+        raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
 
 
 def memory_spec_of(policy: TeamPolicy) -> Composite:

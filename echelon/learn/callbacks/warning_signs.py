@@ -11,6 +11,7 @@ from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.metrics import read_metrics
+from echelon.learn.ppo.nonfinite_dump import spoilt_by
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
@@ -92,10 +93,10 @@ def _not_finite(recent: Rows) -> str:
     skipped = (recent[-1].get("skipped") or 0.0) - (recent[0].get("skipped") or 0.0)
     if skipped <= 0:
         return ""
-    return (
-        f"{skipped:.0f} steps were skipped, whose losses or gradients were not finite: try a lower "
-        "--ppo.learning-rate.first or --precision fp32"
-    )
+    columns = [name for row in recent for name, value in row.items() if value is not None and not math.isfinite(value)]
+    terms = [name.removeprefix("return_") for name in dict.fromkeys(columns) if name.startswith("return_")]
+    hint = spoilt_by(terms) if terms else "try a lower --ppo.learning-rate.first or --precision fp32"
+    return f"{skipped:.0f} steps were skipped, whose losses or gradients were not finite: {hint}"
 
 
 def _first_stage(recent: Rows, config: TrainConfig) -> str:

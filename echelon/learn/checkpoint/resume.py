@@ -60,7 +60,7 @@ def stored_config(start: Checkpoint) -> TrainConfig:
 
 def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[Any, Any]]:
     """Each setting in which a run differs from the checkpoint it resumes, by dotted name: its JSON value there and
-    here. None, where the checkpoint is of no run."""
+    here. Empty, where the checkpoint is of no run."""
     if not start.claims["settings"]:
         return {}
     ignored = ("env", "model", *OF_PROCESS)
@@ -71,12 +71,14 @@ def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[
     return {name: (before[name], value) for name, value in now.items() if before[name] != value}
 
 
-def all_changes(start: Checkpoint, changed: Mapping[str, tuple[Any, Any]]) -> list[dict[str, Any]]:
-    """The changes of a run, as `Checkpoint.changes`, with those of this resume; none before its first iteration."""
-    since = start.counters.iterations + 1
+def find_changes(config: TrainConfig, start: Checkpoint) -> tuple[dict[str, tuple[Any, Any]], list[dict[str, Any]]]:
+    """`changed_settings`, and the changes of the whole run as in `Checkpoint.changes`: those of the checkpoint and,
+    unless nothing was learnt before, those of this resume."""
+    changed, since = changed_settings(config, start), start.counters.iterations + 1
     known = {change["setting"] for change in start.changes if change["since"] == since}
     new = {name: before for name, (before, _) in changed.items() if since > 1 and name not in known}
-    return [*start.changes, *({"since": since, "setting": name, "before": before} for name, before in new.items())]
+    entries = [{"since": since, "setting": name, "before": before} for name, before in new.items()]
+    return changed, [*start.changes, *entries]
 
 
 def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:

@@ -13,7 +13,13 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
-from echelon.env.views.group_policy import TeamPolicy, graph_key_of, is_policy, memory_spec_of
+from echelon.env.views.group_policy import (
+    TeamPolicy,
+    check_evaluation_mode,
+    graph_key_of,
+    is_policy,
+    memory_spec_of,
+)
 from echelon.learn.checkpoint.provenance import name_entry, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import SLOT, current_slot
@@ -60,6 +66,7 @@ class NamedOpponents:
         self.commanders = {key: opponent_of(key, env, device) for key in self.names}
         for key, commander in self.commanders.items():
             require(is_policy(commander), f"what opponent_of builds of {key!r}", "a policy of a team", commander)
+            check_evaluation_mode(f"what opponent_of builds of {key!r}", commander)
         specs = {key: memory_spec_of(commander) for key, commander in self.commanders.items() if not is_scripted(key)}
         self.specs = {key: spec for key, spec in specs.items() if len(spec.keys()) > 0}
         self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}

@@ -212,6 +212,11 @@ class TeamCollector(BaseCollector):
         """Sums over the battles that ended in the last rollout, see `EpisodeStats`; valid until the next one."""
         return self.ended.sums
 
+    def spoilt_terms(self) -> Tensor:
+        """`[K]` 1 for each reward term that paid NaN or infinity in the last rollout, else 0."""
+        is_finite = self.earned.isfinite().all(0) & self.ended.sums["returns"].isfinite()
+        return 1 - is_finite.float()
+
     def _begin_rollout(self) -> None:
         """Clear what one rollout counts; see that the battles lie where a CUDA graph finds them."""
         self.ended.clear()

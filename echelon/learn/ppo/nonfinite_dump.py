@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import safetensors.torch
@@ -18,9 +19,18 @@ class NotFinite(ConfigError):
 
 
 def stop_with_dump(
-    folder: Path, iteration: int, policy: ActorCritic, batch: TensorDict, memory: TensorDictBase, rank: int = 0
+    folder: Path,
+    iteration: int,
+    policy: ActorCritic,
+    batch: TensorDict,
+    memory: TensorDictBase,
+    rank: int = 0,
+    spoilt: Sequence[str] = (),
 ) -> None:
     """Write the weights and the count of non-finite numbers in each tensor of this process, then raise.
+
+    Args:
+        spoilt: the reward terms that paid NaN or infinity, on any process: the cause, if there is one.
 
     Raises:
         NotFinite: always, naming the file.
@@ -37,10 +47,16 @@ def stop_with_dump(
     }
     report = folder / f"{name}.json"
     write_through(report, json_bytes({"not finite": counts}))
+    hint = spoilt_by(spoilt) if spoilt else "try a lower --ppo.learning-rate.first or --precision fp32"
     raise NotFinite(
         f"loss or gradient must be finite, got none such in {PATIENCE} steps running: see {report} (numbers not finite "
-        "by tensor); try a lower --ppo.learning-rate.first or --precision fp32"
+        f"by tensor); {hint}"
     )
+
+
+def spoilt_by(terms: Sequence[str]) -> str:
+    """What to say of reward terms that paid NaN or infinity."""
+    return f"reward term {' and '.join(terms)} paid NaN or infinity: expected finite numbers"
 
 
 def flat(nested: TensorDictBase) -> dict[str, object]:

@@ -13,6 +13,7 @@ import torch
 from builders import arena
 from host_reads import HostReads
 from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
 from tiers import usually
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import MarlGroupMapType, check_env_specs
@@ -284,6 +285,29 @@ def test_a_bare_reset_of_some_battles_leaves_the_others_alone(kind):
 
 
 # Opponents
+
+
+def test_a_network_in_training_mode_is_refused_as_an_opponent():
+    """Also one whose parts alone are in that mode, and one of TorchRL's; a module without parameters has no mode."""
+    ours = LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim))
+    layers = torch.nn.Sequential(torch.nn.Linear(2, WIDTH), torch.nn.Dropout(0.5)).eval()
+    layers[1].train()
+    commanded = dataclasses.replace(TINY, command=CommandConfig(enabled=True))
+    opponent = "opponent: must be in evaluation mode for a match, got training mode: call .eval()"
+    for make, said in (
+        (lambda policy: echelon.versus(TINY, policy), opponent),
+        (lambda policy: echelon.mechs(TINY, policy), opponent),
+        (lambda policy: echelon.partners(TINY, "heuristic", opponent=policy), opponent),
+        (lambda policy: echelon.partners(TINY, policy), opponent.replace("opponent", "partner")),
+        (lambda policy: echelon.commanders(commanded, "heuristic", policy), opponent),
+        (lambda policy: echelon.commanders(commanded, policy), opponent.replace("opponent", "subordinates")),
+    ):
+        for policy in (ours, TensorDictModule(layers, ["observation"], ["action"])):
+            with pytest.raises(ConfigError) as refused:
+                make(policy)
+            assert str(refused.value) == said
+    echelon.versus(TINY, ours.eval(), device="cpu")
+    echelon.versus(TINY, Heuristic(TINY).train(), device="cpu")
 
 
 def test_a_trained_opponent_draws_from_the_seed_of_the_battle():
