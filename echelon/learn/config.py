@@ -213,7 +213,8 @@ class TrainConfig:
     side: Literal["both", "blue", "red"] = "both"
     """Team of the learner: blue in half of the battles and red in the rest, or always the same."""
     run_dir: str = "runs/{time}"
-    """Folder of checkpoints and metrics; {time} becomes the start time."""
+    """Folder of checkpoints and metrics; {time} becomes the start time, followed by -2, -3, ... where the folder is
+    taken."""
     init: str = ""
     """Trained policy with whose weights a new run begins: trained:NAME, a checkpoint or run folder, or
     league:FOLDER/NAME, of the same network. Its optimiser, counters and curriculum are new."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -113,17 +114,41 @@ def locked(folder: Path) -> Iterator[None]:
             _locked.remove(path)
 
 
+def make_new_folder(folder: Path) -> Path:
+    """Make the folder of a new run that the user has not named. Where another process has made it, the first free one
+    of NAME-2, NAME-3, ... is made."""
+    with needs_writable(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1):
+            path = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                return path
+    raise AssertionError("count ends")
+
+
 @contextlib.contextmanager
-def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
-    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it."""
-    is_new = not folder.exists()
+def needs_writable(folder: Path) -> Iterator[None]:
+    """Context manager that turns an error of the system into one line about the run folder."""
     try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def lock_run_folder(folder: Path, resumes: bool, is_made: bool = False) -> Iterator[None]:
+    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it.
+
+    Args:
+        is_made: whether this process has just made the folder.
+    """
+    is_new = is_made or not folder.exists()
+    with needs_writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
     try:
         if not resumes:
             clear_unlearnt(folder)
@@ -140,14 +165,17 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkpoint | None]]:
     """The locked folder of a run and the checkpoint that it resumes from, on every process."""
-    folder = Path(ranks.broadcast_text(str(choose_folder(config))))
+    is_unnamed = not config.resume and "{time}" in config.run_dir
+    own = make_new_folder(choose_folder(config)) if is_unnamed and ranks.is_first else choose_folder(config)
+    folder = Path(ranks.broadcast_text(str(own)))
     requested = ranks.gather_texts(config.resume)
     limit = "the same on all processes: does each see the run folder?"
     require(len(set(requested)) == 1, "--resume", limit, requested)
     if config.resume == "latest":
         # Fail before the folder is created.
         newest_checkpoint(folder / "checkpoints")
-    with lock_run_folder(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
+    resumes = bool(config.resume)
+    with lock_run_folder(folder, resumes, is_unnamed) if ranks.is_first else contextlib.nullcontext():
         # No process reads before the folder is locked, and none writes before all have read.
         ranks.check_shared("--run-dir", folder)
         start = find_start(config, folder)

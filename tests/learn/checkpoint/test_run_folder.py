@@ -1,5 +1,6 @@
 """Which run is the latest, and in which folder a run goes on."""
 
+import contextlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from echelon.learn.metrics import read_table
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.trainer import Trainer
-from echelon.runtime.distributed import Ranks
+from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, held
 
@@ -210,3 +211,22 @@ def test_auto_goes_on_where_there_is_a_run(tmp_path):
     assert resolve_resume(replace(config, resume="")).resume == ""
     with pytest.raises(ConfigError, match="--resume auto must be given with a --run-dir"):
         resolve_resume(replace(config, run_dir="runs/{time}"))
+
+
+def test_runs_that_start_in_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.strftime", lambda form: "20260101-120000")
+    config = replace(tiny_run(), run_dir=str(tmp_path / "runs" / "{time}"))
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(opened_run(config, ALONE))[0] for _ in range(3)]
+        assert [folder.name for folder in folders] == ["20260101-120000", "20260101-120000-2", "20260101-120000-3"]
+        (folders[1] / "metrics.csv").touch()
+        with pytest.raises(FileError, match="no other process at work there"), held(folders[0] / LOCK):
+            pass
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["20260101-120000-2"], "made in vain"
+
+
+def test_a_folder_of_a_new_run_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "runs").touch()
+    config = replace(tiny_run(), run_dir=str(tmp_path / "runs" / "{time}"))
+    with pytest.raises(ConfigError, match="--run-dir must be a writable folder, got"), opened_run(config, ALONE):
+        pass
