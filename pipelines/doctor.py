@@ -21,6 +21,7 @@ from echelon.env.footprint import amount
 from echelon.env.form import form_of
 from echelon.env.measure import measure
 from echelon.env.rehearsal import BATTLES, rehearse
+from echelon.learn.ppo.advantage import check_torchrl
 from echelon.rules.config import EnvConfig
 from echelon.runtime import cuda_graphs, fallback
 from echelon.runtime.compile import fused
@@ -70,6 +71,7 @@ def questions(
     yield "echelon", lambda: f"{VERSION}, Python {platform.python_version()} on {platform.platform()}"
     yield "torch", lambda: f"{torch.__version__}, CUDA {torch.version.cuda or 'not in this build'}"
     yield "packages", lambda: ", ".join(f"{name} {version_of(name) or 'is not here'}" for name in PACKAGES)
+    yield "training", check_torchrl
     yield "device", lambda: device_name(device)
     if device.type == "cuda":
         yield "driver", driver

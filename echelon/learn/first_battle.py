@@ -24,7 +24,7 @@ from echelon.learn.models.registry import BUILT_IN, PolicySpecs, kind_of
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.named import OpponentOf
-from echelon.learn.ppo.advantage import NormalizedGAE
+from echelon.learn.ppo.advantage import NormalizedGAE, check_torchrl
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.update import PPO
 from echelon.rules.config import EnvConfig
@@ -57,8 +57,10 @@ def check_run(
     config: TrainConfig, terms: Mapping[str, RewardTerm], device: torch.device, opponent_of: OpponentOf = scripted
 ) -> None:
     """Let reward terms, a model and commanders that are not Echelon's own play two decisions, and the model learn from
-    them, with each size of team that the curriculum has. Torch's generator is afterwards what it was.
+    them, with each size of team that the curriculum has. Torch's generator is afterwards what it was. A TorchRL that
+    training cannot use is refused first.
     """
+    check_torchrl()
     stages = stages_of(config)
     by_size = {(env.blue, env.red): env for env in (stage.env(config.env, config.side) for stage in stages)}
     kind = kind_of(config.model)

@@ -1,6 +1,7 @@
 """What `train.py` makes of its flags and of the device."""
 
 import dataclasses
+import importlib.util
 import io
 import json
 import shutil
@@ -9,15 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
+import torchrl.objectives.value
 from tiny_runs import tiny_run
 
 from echelon.learn import device_defaults
+from echelon.learn.callbacks.signals import Stop
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
 from echelon.learn.models.registry import kind_of
+from echelon.learn.ppo import advantage
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
+from echelon.pipelines import train as program
 from echelon.pipelines.console import terminal
 from echelon.pipelines.train_flags import program_words, read_config, resolve_config, resume_command
 from echelon.runtime.distributed import ALONE, Ranks
@@ -147,3 +152,24 @@ def test_a_stored_setting_of_another_echelon_is_refused_by_name(tmp_path):
     with pytest.raises(FileError, match=r"checkpoint.json: settings.weather must be absent"):
         read_config(["--run-dir", str(tmp_path), "--resume", "latest"])
     assert open_checkpoint(path.parent).claims["settings"]["weather"] == 1
+
+
+def test_an_older_torchrl_runs_all_but_training(monkeypatch, tmp_path):
+    """The module is imported by programs that train nothing; TorchRL below 0.14 has no `MultiAgentGAE`."""
+    monkeypatch.delattr(torchrl.objectives.value, "MultiAgentGAE")
+    spec = importlib.util.spec_from_file_location("with_older_torchrl", advantage.__file__)
+    older = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(older)
+    assert not older.CAN_TRAIN and advantage.CAN_TRAIN
+    assert advantage.check_torchrl() == "TorchRL has what it needs"
+    monkeypatch.setattr(advantage, "CAN_TRAIN", False)
+    monkeypatch.setattr(advantage, "version_of", lambda package: "0.11.1")
+    said = r"^training needs TorchRL 0\.14 or later, got 0\.11\.1: pip install 'torchrl>=0\.14,<0\.15'$"
+    for train in (
+        lambda: Trainer(tiny_run(), tmp_path / "run"),
+        lambda: program.train(tiny_run(run_dir=str(tmp_path / "run")), ALONE, Stop()),
+        lambda: advantage.NormalizedGAE(gamma=0.9, lmbda=0.9),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            train()
+    assert not (tmp_path / "run").exists()

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.objectives.value import MultiAgentGAE
+from torchrl.objectives import value as estimators
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.padding import EXISTS, mean_of_existing, without_padding
 from echelon.rules.catalog import Hull
 from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.version import version_of
 
 EPSILON = 1e-6
+TRAINS_WITH = "0.14"
+"""First TorchRL that has what training needs."""
+CAN_TRAIN = hasattr(estimators, "MultiAgentGAE")
+# The environment, matches and evaluations run with an earlier TorchRL, and import this module.
+MultiAgentGAE: Any = estimators.MultiAgentGAE if CAN_TRAIN else estimators.GAE
+
+
+def check_torchrl() -> str:
+    """Refuse to train with a TorchRL that lacks what training needs; returns what `doctor` prints."""
+    if not CAN_TRAIN:
+        hint = f"pip install 'torchrl>={TRAINS_WITH},<0.15'"
+        raise ConfigError(f"training needs TorchRL {TRAINS_WITH} or later, got {version_of('torchrl')}: {hint}")
+    return "TorchRL has what it needs"
 
 
 class NormalizedGAE(MultiAgentGAE):
@@ -48,6 +64,7 @@ class NormalizedGAE(MultiAgentGAE):
         hull: Tensor | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
+        check_torchrl()
         with float32_by_default():
             super().__init__(gamma=gamma, lmbda=lmbda, value_network=None, device="cpu")
         self.discount, self.decay = gamma, lmbda
