@@ -10,10 +10,13 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from echelon.agents.heuristic import is_scripted
+from echelon.command.port import mechs_of
 from echelon.datasets.dataset import Dataset, as_form
 from echelon.env.observation.layout import GROUPS
 from echelon.integrations import missing
@@ -24,6 +27,7 @@ from echelon.runtime.files import check_writable, new_folder, writing_to
 try:
     import h5py  # noqa: F401  # Minari's own form of a file
     import numpy as np
+    from gymnasium.envs.registration import EnvSpec
     from gymnasium.spaces import Box
     from minari import __version__ as minari_version
     from minari.data_collector import EpisodeBuffer
@@ -58,7 +62,7 @@ def write_minari(dataset: Dataset, folder: Path) -> int:
     Observations are flat, `[T + 1, F]` with the last one; actions `[T, D]` in [-1, 1]. A mech that dies stays until the
     battle ends, and is paid what its team earns; `infos["alive"]`, `[T + 1]` bool, tells which decisions were its own.
     The metadata of an episode are the `seed`, and as `options` the number of the `battle`, the `agent`, its `commander`
-    and its `opponent`, and the `winner`.
+    and its `opponent`, and the `winner`. `env_spec` is `environment_of` the dataset.
 
     Args:
         dataset: what `open_dataset` returns.
@@ -82,11 +86,32 @@ def write_minari(dataset: Dataset, folder: Path) -> int:
                 "minari_version": minari_version,
                 "algorithm_name": ", ".join(dataset.commanders),
                 "description": f"Battles of Echelon {version.VERSION}, an episode a mech",
-                "requirements": [f"echelon=={version.VERSION}"],
+                "requirements": [f"echelon-marl>={version.VERSION}"],
+                "env_spec": environment_of(dataset).to_json(),
             }
         )
         storage.update_episodes(episodes(dataset))
         return storage.total_episodes
+
+
+def environment_of(dataset: Dataset) -> EnvSpec:
+    """The environment that `MinariDataset.recover_environment` makes: the first mech of blue in battles of the dataset.
+
+    Its team and the enemy are commanded by scripted commanders of the dataset: a file may not name what is imported.
+    Without one, they are commanded by the default of `TeamEnv`.
+    """
+    scripted = [name for name in map(mechs_of, dataset.commanders) if is_scripted(name)]
+    settings: dict[str, Any] = {"config": dataset.config.signature()}
+    if scripted:
+        settings["opponent"] = scripted[-1]
+    if len(dataset.config.blue) > 1:
+        settings |= {"mine": [0], **({"partner": scripted[0]} if scripted else {})}
+    return EnvSpec(
+        "Echelon-v0",
+        entry_point="echelon.integrations.gymnasium:TeamEnv",
+        max_episode_steps=dataset.config.rules.max_decisions,
+        kwargs=settings,
+    )
 
 
 def episodes(dataset: Dataset) -> Iterator[EpisodeBuffer]:

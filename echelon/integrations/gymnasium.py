@@ -13,13 +13,13 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 import echelon
-from echelon.env.arguments import FURTHER_OF_MECHS, check_further, one_seed
+from echelon.env.arguments import FURTHER, FURTHER_OF_MECHS, check_further, one_seed
 from echelon.env.views.build import MechView, Opponent
 from echelon.env.views.commanded import Side
 from echelon.env.views.discrete import ACTIONS
 from echelon.env.views.view import ActionForm, ObservationForm
 from echelon.integrations import missing, require_no_options
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import ConfigError, require
 
 try:
@@ -175,19 +175,21 @@ class TeamEnv(Rendered, gymnasium.Env):
     with discrete actions and, for the end of a battle, `winner` (-1 before it) and `won`.
 
     Args:
-        config, opponent, side: as in `echelon.versus`.
+        config: as in `echelon.versus`, or the JSON values of `EnvConfig.signature`, which an `EnvSpec` can hold.
+        opponent, side: as in `echelon.versus`.
         action: `continuous` or `discrete`.
         seed: of the first battle, where `reset` is given none.
         device: where the battle is simulated; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
-        settings: further arguments of `echelon.versus`: `backend`, `maps`, `extra_rewards`.
+        settings: further arguments of `echelon.versus`: `backend`, `maps`, `extra_rewards`; with `mine`, of
+            `echelon.partners`, whose `partner` then commands the other mechs of the team.
     """
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": render_fps(EnvConfig())}  # noqa: RUF012
 
     def __init__(
         self,
-        config: EnvConfig = EnvConfig(),
+        config: EnvConfig | dict[str, Any] = EnvConfig(),
         opponent: Opponent = "heuristic:normal",
         side: Literal["blue", "red"] = "blue",
         *,
@@ -199,9 +201,12 @@ class TeamEnv(Rendered, gymnasium.Env):
     ) -> None:
         require(render_mode in (None, *RENDER_MODES), "render_mode", "rgb_array, human or None", render_mode)
         require(side in ("blue", "red"), "side", "blue or red", side)
-        check_further(type(self), settings)
+        check_further(type(self), settings, (*FURTHER, "mine", "partner"))
         self.render_mode = render_mode
-        self.view = echelon.versus(config, opponent, 1, device, seed, side=side, action=action, **settings)
+        config = env_from_json(config) if isinstance(config, dict) else config
+        settings |= {"num_envs": 1, "device": device, "seed": seed, "side": side, "action": action}
+        make = echelon.partners if "mine" in settings else echelon.versus
+        self.view = make(config, opponent=opponent, **settings)
         require(self.view.info, "info", "True: what ends a battle is told", self.view.info)
         self.metadata = {**self.metadata, "render_fps": render_fps(config)}
         agents_spec = self.view.observation_spec[0]["agents"]

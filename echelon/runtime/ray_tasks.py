@@ -192,6 +192,6 @@ def import_ray() -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        hint = "pip install 'echelon[ray]'"
+        hint = "pip install 'echelon-marl[ray]'"
         raise ConfigError(f"--ray needs Ray, which is not installed for {sys.executable}: {hint}") from None
     return ray

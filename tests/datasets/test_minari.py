@@ -1,5 +1,8 @@
 """Battles as a Minari dataset: Minari and TorchRL read back what the mechs of both teams saw, did and were paid."""
 
+import dataclasses
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -9,12 +12,14 @@ from test_dataset import BATTLES, EASY, HARD, UNEQUAL, write
 from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.version import VERSION
 
 minari = pytest.importorskip("minari")
 pytest.importorskip("h5py")
 
-from echelon.datasets.minari import write_minari  # noqa: E402
+from echelon.datasets.minari import environment_of, write_minari  # noqa: E402
 
 pytestmark = [
     pytest.mark.integrations,
@@ -61,6 +66,41 @@ def test_minari_reads_every_mech_of_every_battle(found, monkeypatch):
         told = fact["options"]
         assert fact["seed"] == played.seed and (told["commander"], told["opponent"]) == sides
         assert told["agent"] == f"{group}_{mech}" and told["winner"] == dataset.battles["winner"][battle]
+
+
+def test_minari_makes_an_environment_of_the_battles(found, monkeypatch):
+    """d3rlpy's `get_minari` asks for one, and for its `max_episode_steps`."""
+    dataset, place = found
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
+    loaded = minari.load_dataset("echelon/few-v0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Minari warns of requirements that are not there.
+        env = loaded.recover_environment()
+    assert loaded.storage.metadata["requirements"] == [f"echelon-marl>={VERSION}"]
+    assert env.spec.max_episode_steps == dataset.config.rules.max_decisions
+    view = env.unwrapped.view
+    assert view.config.signature() == dataset.config.signature() and view.n_agents == 1
+    assert env.observation_space.shape == loaded.observation_space.shape
+    assert env.action_space == loaded.action_space
+    observation, info = env.reset(seed=3)
+    assert observation.shape == loaded[0].observations[0].shape and info["alive"].shape == (1,)
+    observation, *_ = env.step(loaded[0].actions[0])
+    assert observation in env.observation_space
+
+
+def test_environment_of_a_dataset_names_scripted_commanders_only(found):
+    """A file may not name what is imported."""
+    dataset, _ = found
+    names = {
+        (HARD, EASY): (HARD, EASY),
+        ("my_module:Mine", f"stdio over {HARD}", "runs/mine"): (HARD, HARD),
+        ("my_module:Mine",): (None, None),
+    }
+    for commanders, (partner, opponent) in names.items():
+        settings = environment_of(dataclasses.replace(dataset, commanders=commanders)).kwargs
+        assert (settings.get("partner"), settings.get("opponent")) == (partner, opponent) and settings["mine"] == [0]
+    duel = EnvConfig(blue=("medium",), red=("medium",))
+    assert "mine" not in environment_of(dataclasses.replace(dataset, config=duel)).kwargs
 
 
 def test_torchrl_reads_it(found, monkeypatch, tmp_path):

@@ -1,0 +1,26 @@
+"""What pages name: advice to install names this project, and versions that work."""
+
+import re
+
+import pytest
+from pages import PAGES, ROOT
+
+INSTALLS = re.compile(
+    r"""(?:pip install|uv add|requirements)\b[^\n`]*?['" ]echelon(?:\[|[=<>~!]=|['"\s`]|$)|["'{ ]echelon[=<>~!]=\{"""
+)
+"""`echelon` on the index is another project's; ours is `echelon-marl`."""
+
+
+def test_advice_to_install_names_this_project():
+    files = [*PAGES, ROOT / "Dockerfile", ROOT / "pyproject.toml"]
+    files += [path for part in ("echelon", "pipelines", "examples", "benchmarks") for path in (ROOT / part).rglob("*")]
+    read = [path for path in files if path.suffix in ("", ".py", ".md", ".ipynb", ".toml", ".js") and path.is_file()]
+    assert len(read) > 300
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in read
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if INSTALLS.search(line)
+    ]
+    assert wrong == []
+    assert all(map(INSTALLS.search, ("pip install 'echelon[ray]'", '"requirements": [f"echelon=={VERSION}"]')))
