@@ -24,3 +24,13 @@ def test_advice_to_install_names_this_project():
     ]
     assert wrong == []
     assert all(map(INSTALLS.search, ("pip install 'echelon[ray]'", '"requirements": [f"echelon=={VERSION}"]')))
+
+
+def test_extra_gpu_admits_versions_that_import_beside_numba_0_68():
+    """`from numba import cuda` fails with numba-cuda 0.30.0 to 0.30.3 beside numba 0.68.1."""
+    requirement = re.search(r'^gpu = \["numba-cuda\[cu13\]([^"]*)"\]$', (ROOT / "pyproject.toml").read_text(), re.M)
+    specifiers = pytest.importorskip("packaging.specifiers").SpecifierSet(requirement[1])
+    admitted = [
+        f"0.{minor}.{patch}" for minor in (29, 30, 31) for patch in range(6) if f"0.{minor}.{patch}" in specifiers
+    ]
+    assert admitted == ["0.30.4", "0.30.5"]
