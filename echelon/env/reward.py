@@ -60,8 +60,9 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     """What each mech earned in one decision.
 
     `approach` is potential-based shaping (Ng, Harada & Russell 1999): gamma * phi' - phi with phi the negative
-    walking distance to the zone, so its discounted sum telescopes along any path. `zone` pays those whose seconds in it
-    grew in this decision.
+    walking distance to the zone, so its discounted sum telescopes along any path. phi is not set to zero where a battle
+    terminates, as their theorem requires: optimal policies may differ from those without it (docs/RULES.md). `zone`
+    pays those whose seconds in it grew in this decision.
 
     Returns:
         `[B, N]` by name of `TERMS`, a field of `RewardConfig` each.

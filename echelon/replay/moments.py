@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -44,8 +46,9 @@ def whole(values: np.ndarray, scale: float, kind: type[np.signedinteger | np.uns
     return scaled.astype(kind)
 
 
-def wrapped(angle: np.ndarray) -> np.ndarray:
-    """An angle within -pi .. pi rad."""
+def wrapped(angle: Any) -> Any:
+    """An angle within [-pi, pi) rad, of arrays and of numbers. Unlike `geometry.wrap_angle` it also rounds angles that
+    are within these limits: files hold its bits."""
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 

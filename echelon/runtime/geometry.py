@@ -17,7 +17,11 @@ TINY = 1e-6
 
 
 def wrap_angle(angle_rad: Tensor) -> Tensor:
-    """The same angle within [-pi, pi]."""
+    """The same angle within [-pi, pi]: the wrap of the simulation, which leaves an angle in these limits as it is.
+
+    Loops compute it as `sim.loops.arithmetic.wrap_angle`, with the same bits. Replays keep angles in [-pi, pi) and have
+    the wrap of their files, `replay.moments.wrapped`.
+    """
     return angle_rad - 2 * math.pi * torch.round(exact.divide(angle_rad, 2 * math.pi))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from echelon.plan.figures import (
 from echelon.plan.ground import FIRE, SOOT, TEAM_LIGHT, shade
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
 from echelon.replay.ground import zones_of
+from echelon.replay.moments import wrapped
 
 BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
 BURST_VOX = {"rocket": 2.0, "slug": 1.5, "tracer": 0.6}
@@ -93,7 +93,7 @@ class BattlePlan(Canvas):
         share = min(max(t / self.decision_s - first, 0.0), 1.0)
         a, b = (self.battle.pos[m, n, :2] / POS_PER_VOX for m in (first, following))
         yaw, after = (float(self.battle.yaw[m, n]) / YAW_PER_RAD for m in (first, following))
-        turn = (after - yaw + math.pi) % (2 * math.pi) - math.pi
+        turn = wrapped(after - yaw)
         x, y = a + (b - a) * share
         return float(x), float(y), yaw + turn * share
 

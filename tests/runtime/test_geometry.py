@@ -2,10 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
+from echelon.replay.moments import wrapped
 from echelon.runtime.geometry import heading, length, pairwise_offset, to_body, to_world, unit, wrap_angle
+from echelon.sim.loops import arithmetic as loops
 
 pytestmark = pytest.mark.quick
 
@@ -15,6 +18,20 @@ pytestmark = pytest.mark.quick
 )
 def test_angles_wrap_into_half_a_turn(angle, wrapped):
     assert wrap_angle(torch.tensor(angle)).item() == pytest.approx(wrapped, abs=1e-6)
+
+
+def test_wraps_of_an_angle_differ_only_as_they_say():
+    """One rule in two forms with the same bits, and that of files, which maps pi to -pi and rounds."""
+    draw = torch.Generator().manual_seed(0)
+    angles = torch.cat([torch.tensor([0.0, math.pi, -math.pi, 9.5]), 20 * torch.randn(10_000, generator=draw)])
+    simulated = wrap_angle(angles)
+    wrap = getattr(loops.wrap_angle, "py_func", loops.wrap_angle)
+    loop = np.array([wrap(angle) for angle in angles.numpy()], np.float32)
+    assert np.array_equal(loop.view(np.int32), simulated.numpy().view(np.int32))
+    assert torch.equal(wrap_angle(simulated), simulated) and simulated.abs().max() <= np.float32(math.pi)
+    kept = wrapped(angles.numpy())
+    assert wrapped(math.pi) == -math.pi and kept.max() < math.pi
+    assert np.abs(np.exp(1j * kept) - np.exp(1j * simulated.numpy().astype(np.float64))).max() < 2e-5
 
 
 def test_yaw_zero_is_plus_x_and_turns_counter_clockwise():
