@@ -306,6 +306,53 @@ SLOW_TO_IMPORT = {"matplotlib", "scipy"}
 """Imported where they are used: most programs never do, and would start half a second later for each."""
 
 
+ENUMERATIONS = {
+    node.name
+    for path in FILES
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.ClassDef) and any(ast.unparse(base) in ("IntEnum", "IntFlag") for base in node.bases)
+}
+COMPARED_ON_THE_HOST = {
+    "trigger == Trigger.PRIMARY",
+    "trigger == Trigger.SECONDARY",
+    "trigger == Trigger.TERTIARY",
+    "Trigger.SECONDARY in triggers",
+    "suite == Suite.SQUAD_COMMAND",
+}
+"""Comparisons of Python's own values, as tables are made."""
+
+
+def compared_members(source):
+    """Comparisons with a member of an enumeration: of a tensor it is False in a graph of torch.compile."""
+    for node in ast.walk(ast.parse(source)):
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        members = [side for side in sides if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name)]
+        if any(member.value.id in ENUMERATIONS for member in members):
+            yield ast.unparse(node)
+
+
+COMPILED_ROOMS = ("sim", "env", "agents", "learn", "rules", "state.py")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        p
+        for p in FILES
+        if p.is_relative_to(ROOT / "echelon") and p.relative_to(ROOT / "echelon").parts[0] in COMPILED_ROOMS
+    ],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_no_tensor_is_compared_with_a_member_of_an_enumeration(path):
+    assert set(compared_members(path.read_text())) <= COMPARED_ON_THE_HOST
+
+
+def test_a_comparison_with_a_member_of_an_enumeration_is_found():
+    assert {"Winner", "Hull", "Reason", "Trigger", "Act", "OrderKind"} <= ENUMERATIONS
+    source = "a = x == int(Winner.RED)\nb = x == Winner.RED\nc = Hull.SCOUT != y.hull\n"
+    assert list(compared_members(source)) == ["x == Winner.RED", "Hull.SCOUT != y.hull"]
+
+
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_what_is_slow_to_import_is_imported_where_it_is_used(path):
     lines = [line for line in path.read_text().splitlines() if re.match(r"(from|import) ", line)]

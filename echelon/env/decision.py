@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from echelon.env import outcome, reward
 from echelon.env.objectives import goals, zone
 from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Ending
-from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm
+from echelon.env.reward import RewardTerm
 from echelon.rules.actions import Orders
 from echelon.sim.model import SimModel
 from echelon.state import State, Terrain
@@ -42,12 +42,11 @@ def conclude(
     after: State,
     orders: Orders,
     game: SimModel,
-    extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     out: Observation | None = None,
 ) -> Played:
     """Score, show, judge and pay, once the substeps are played; `out` as in `observe`."""
     state, streams = observe(goals.score_goals(zone.score(after, game), game), orders, game, out)
-    return judge_and_reward(before, state, streams, game, extra)
+    return judge_and_reward(before, state, streams, game)
 
 
 def judge_and_reward(
@@ -55,17 +54,29 @@ def judge_and_reward(
     after: State,
     streams: Observation,
     game: SimModel,
-    extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     final_statistics: Statistics = outcome.final_statistics,
 ) -> Played:
     """Judge and pay, once teams have scored."""
     after = outcome.note_events(before, after, game)
     ending = outcome.judge(after, game)
-    terms_by_name = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
-    rewards = reward.weighted(terms_by_name, game.config.reward, game, extra)
+    rewards = reward.weighted(reward.terms(before, after, ending, game), game.config.reward, game)
 
     flags, result = verdict(after, ending, game, final_statistics)
     return Played(after, streams, rewards, flags, result)
+
+
+def pay_extra_terms(before: State, played: Played, game: SimModel, extra: Mapping[str, RewardTerm]) -> Played:
+    """A decision that `conclude` paid, with the user's own reward terms, which run outside of graphs."""
+    if not extra:
+        return played
+    flags, verdict_on = played.flags, played.outcome
+    ending = Ending(
+        *(flags[name][:, 0] for name in ("terminated", "truncated")),
+        *(verdict_on[name][:, 0] for name in ("winner", "reason")),
+    )
+    named = reward.extra_terms(before, played.state, ending, game, extra)
+    paid = reward.weighted(named, game.config.reward, game, extra)
+    return replace(played, paid=torch.cat((played.paid, paid), -1))
 
 
 def verdict(

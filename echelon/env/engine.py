@@ -225,7 +225,8 @@ class Engine:
             if buffers is not None:
                 streams = write_streams(streams, buffers)
             with part("judge"):
-                return self.judge(before, state, streams, self.game, self.extra_rewards, loops.statistics)
+                result = self.judge(before, state, streams, self.game, loops.statistics)
+                return decision.pay_extra_terms(before, result, self.game, self.extra_rewards)
 
     def decide_dense(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
@@ -244,5 +245,5 @@ class Engine:
         with part("substeps"):
             after = step.decide(before, orders, game, self.function("play") if observer is None else watched)
         with part("conclude"):
-            result: Played = self.function("conclude")(before, after, orders, game, self.extra_rewards, buffers)
-        return result
+            result: Played = self.function("conclude")(before, after, orders, game, buffers)
+            return decision.pay_extra_terms(before, result, game, self.extra_rewards)

@@ -44,9 +44,9 @@ CROWDED = 0.3
 """What is left of the distances between mechs."""
 
 
-def _conclude(before: State, after: State, orders: Orders, game: SimModel, extra: Any, out: Any) -> decision.Played:
+def _conclude(before: State, after: State, orders: Orders, game: SimModel, out: Any) -> decision.Played:
     """`conclude` into tensors of its own, whatever it is lent: else it would write over what it is compared with."""
-    return decision.conclude(before, after, orders, game, extra)
+    return decision.conclude(before, after, orders, game)
 
 
 def dense_decision(env: EchelonEnv) -> Callable[..., decision.Played]:
@@ -55,7 +55,8 @@ def dense_decision(env: EchelonEnv) -> Callable[..., decision.Played]:
 
     def decide(before: State, action: Tensor, *others: Any) -> decision.Played:
         orders = actions.decode(action, before.focus_slots, game.roster, game.config.features)
-        return decision.conclude(before, step.decide(before, orders, game, step.play), orders, game, extra)
+        result = decision.conclude(before, step.decide(before, orders, game, step.play), orders, game)
+        return decision.pay_extra_terms(before, result, game, extra)
 
     return decide
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from echelon.env.objectives.zone import is_inside, path_length
 from echelon.env.outcome import Ending, Winner
 from echelon.rules.config import RewardConfig
+from echelon.runtime.compile import outside_graphs
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import either
 from echelon.runtime.limits import ANY, LONGEST_NAME, check_function, check_number, typed
@@ -36,7 +37,7 @@ class RewardTerm:
     function: RewardFunction
     """`function(before, after, ending, game)` returns `[B, N]` float: what each mech earned in a decision. It gets the
     `echelon.state.State` before and after it, the `echelon.env.outcome.Ending` of the battles and the constants, and
-    must neither read tensors on the host nor write into them."""
+    must neither read tensors on the host nor write into them. It is never compiled."""
     weight: float = 1.0
     """What it is multiplied with."""
 
@@ -86,10 +87,14 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     }
 
 
+@outside_graphs
 def extra_terms(
     before: State, after: State, ending: Ending, game: SimModel, extra: Mapping[str, RewardTerm]
 ) -> dict[str, Tensor]:
     """`[B, N]` float32 by name: what each mech earned by the terms of the user's own.
+
+    They run operation by operation in every form of a decision: torch.compile gives some of what users write another
+    meaning, such as `tensor == Hull.SCOUT`, which is False in a graph.
 
     Raises:
         ConfigError: a function returns another shape.
@@ -115,9 +120,11 @@ def weighted(
 ) -> Tensor:
     """`[B, N, len(named)]` what each term pays: times its weight, then mixed with the mean of the team.
 
-    Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`.
+    Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`,
+    of those that are `named`.
     """
-    paid = torch.stack([weight * named[name] for name, weight in term_weights(cfg, extra).items()])
+    weights = term_weights(cfg, extra).items()
+    paid = torch.stack([weight * named[name] for name, weight in weights if name in named])
     # In two steps, which takes a CPU half as long as to stack them so.
     individual = paid.permute(1, 2, 0).contiguous()
     team = (1 - cfg.team_mix_alpha) * game.roster.team_mean(individual)

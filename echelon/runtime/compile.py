@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from echelon.runtime.device import can_compile
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 logger = logging.getLogger(__name__)
 """Its lines are of level INFO; programs print them."""
 
@@ -142,6 +143,13 @@ def needed_guards(guards: Sequence[Any]) -> list[bool]:
     return ["_TENSORCLASS_MEMO" not in guard.name for guard in guards]
 
 
+def outside_graphs(function: Function) -> Function:
+    """Decorate a function that calls code of the user's: it is never compiled, by `fused` or within another graph."""
+    kept: Function = torch.compiler.disable(function)
+    kept.runs_outside_graphs = True  # type: ignore[attr-defined]
+    return kept
+
+
 def fused(
     function: Callable[..., Any],
     device: torch.device,
@@ -149,7 +157,8 @@ def fused(
     name: str | None = None,
     exact: bool = False,
 ) -> Callable[..., Any]:
-    """`function` as one graph of fixed shapes, compiled when it is first called; itself where nothing can be compiled.
+    """`function` as one graph of fixed shapes, compiled when it is first called; itself where nothing can be compiled,
+    or where it runs `outside_graphs`.
 
     torch keeps graphs by the code of a function: another call of `fused`, as by the environment of the next stage of a
     curriculum, compiles nothing again where shapes and Python's numbers are the same.
@@ -160,7 +169,7 @@ def fused(
         exact: whether it gives the same bits on a GPU as operations one by one, see `echelon.runtime.exact`. On a CPU
             it does but for sums.
     """
-    if not can_compile(device):
+    if not can_compile(device) or getattr(function, "runs_outside_graphs", False):
         return function
     on_device, added = (on_cpu or {}, EXACT) if device.type == "cpu" else (ON_GPU, EXACT_ON_GPU)
     options = {**on_device, **(added if exact else {}), "guard_filter_fn": needed_guards}

@@ -9,15 +9,17 @@ from first_catalog import SMALL, Weapon
 from torchrl.envs import check_env_specs
 
 import echelon
-from echelon.env import outcome, reward
+from echelon.env import decision, engine, outcome, reward
 from echelon.env.env import EchelonEnv
 from echelon.env.objectives import zone
-from echelon.env.outcome import Ending
+from echelon.env.outcome import Ending, Reason, Winner
 from echelon.env.reward import TERMS, RewardTerm
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import RewardConfig
 from echelon.rules.physics import RulesConfig
+from echelon.rules.specs import Hull
+from echelon.runtime.compile import fused
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.quick
@@ -350,3 +352,68 @@ def cool(before, after, ending, game):
 def first_mech(before, after, ending, game):
     """1 for the first mech of each team."""
     return (torch.arange(10) % 5 == 0).expand(2, 10)
+
+
+def scouts(before, after, ending, game):
+    """1 for each living scout: a comparison that is False in a graph of torch.compile."""
+    assert not torch.compiler.is_compiling()
+    return after.mechs.alive * (game.roster.hull == Hull.SCOUT)
+
+
+def winners(before, after, ending, game):
+    """1 for the mechs of the team that won this decision, 0.5 where time was up, by what `Ending` says."""
+    won = torch.where(game.roster.is_red, ending.winner[:, None] == Winner.RED, ending.winner[:, None] == Winner.BLUE)
+    return won + 0.5 * ending.truncated[:, None] + 0.25 * (ending.reason[:, None] == Reason.ELIMINATION)
+
+
+def test_a_term_compares_with_a_member_of_an_enumeration_in_a_graph():
+    """By itself, and called by a function that somebody compiles."""
+    env = EchelonEnv(dataclasses.replace(SMALL, map_pool=1), 2, "cpu", 1, backend="eager")
+    env.reset()
+    arguments = (env.state, env.state, outcome.judge(env.state, env.game), env.game, {"scouts": RewardTerm(scouts)})
+    per_mech = (env.game.roster.hull == int(Hull.SCOUT)).float().tolist()
+    assert sum(per_mech) == 2  # a scout a team
+    compiled = fused(reward.extra_terms, torch.device("cpu"), exact=True)
+    around = torch.compile(lambda *given: reward.extra_terms(*given), backend="eager")
+    for run in (reward.extra_terms, compiled, around):
+        assert run(*arguments)["scouts"].tolist() == [per_mech] * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "loops"])
+def test_terms_of_ones_own_are_told_how_battles_ended(backend):
+    config = dataclasses.replace(SMALL, map_pool=1, reward=RewardConfig(team_mix_alpha=1.0))
+    env = EchelonEnv(config, 3, "cpu", 1, backend=backend, extra_rewards={"won": RewardTerm(winners, 2.0)})
+    td = env.rand_action(env.reset())
+    env.state.mechs.hp[0, :5] = 0
+    env.state.tick[1] = config.rules.max_decisions * config.rules.decision_repeat - config.rules.decision_repeat
+    step = env.step(td)["next"]
+    paid = torch.cat([step[group, "reward_terms"][..., -1] for group in ("blue", "red")], 1)
+    assert paid[0].tolist() == [0.5] * 5 + [2.5] * 5  # red won by elimination
+    assert step["truncated"].flatten().tolist() == [False, True, False]
+    winner = step["outcome", "winner"][1].item()
+    assert paid[1].tolist() == [1.0 + 2.0 * (winner == 1)] * 5 + [1.0 + 2.0 * (winner == 2)] * 5
+    assert paid[2].tolist() == [0.0] * 10
+
+
+@pytest.mark.long
+def test_a_decision_in_a_graph_pays_terms_of_ones_own_as_eager_ones(monkeypatch):
+    """The graph of what ends a decision, traced and not compiled, which takes minutes."""
+
+    def traced(function, device, **_):
+        if function is not decision.conclude:
+            return function
+        return torch.compile(function, fullgraph=True, dynamic=False, backend="eager")
+
+    monkeypatch.setattr(engine, "fused", traced)
+    terms = {"scouts": RewardTerm(scouts, 0.5), "won": RewardTerm(winners)}
+    config = dataclasses.replace(SMALL, map_pool=1, rules=RulesConfig(decision_repeat=1))
+    eager = EchelonEnv(config, 2, "cpu", 1, backend="eager", extra_rewards=terms)
+    graph = EchelonEnv(config, 2, "cpu", 1, maps=eager.game.maps, backend="graph", extra_rewards=terms)
+    one, other, generator = eager.reset(), graph.reset(), torch.Generator().manual_seed(2)
+    brawl(one, generator)
+    for group in ("blue", "red"):
+        other[group, "action"] = one[group, "action"]
+    expected, step = eager.step(one)["next"], graph.step(other)["next"]
+    for group in ("blue", "red"):
+        torch.testing.assert_close(step[group, "reward_terms"], expected[group, "reward_terms"], atol=1e-5, rtol=1e-5)
+        assert step[group, "reward_terms"][..., -2].sum() > 0

@@ -218,7 +218,7 @@ def compiled_commander(commander: TeamPolicy, device: torch.device) -> Callable[
     Of an `ActorCritic` its network is compiled. A class of the user's own is returned as it is: what it does may not
     fit into a graph.
     """
-    if isinstance(commander, Heuristic):
+    if type(commander) is Heuristic:
         return compiled_heuristic(commander, device)
     if type(commander) is ActorCritic:
         commander.act = fused(commander.network.forward, device)

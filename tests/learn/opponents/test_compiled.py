@@ -91,5 +91,11 @@ def test_a_commander_of_ones_own_stays_as_it_is():
 
     own = Own()
     assert compiled_commander(own, CPU) is own
+
+    class Cautious(Heuristic):
+        """A tier whose methods are the user's: in a graph they may mean something else."""
+
+    cautious = Cautious(CONFIG, "hard")
+    assert compiled_commander(cautious, CPU) is cautious
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim)).eval()
     assert compiled_commander(policy, CPU) is policy and policy.act != policy.network.forward
