@@ -24,8 +24,11 @@ from echelon.env import outcome, reward
 from echelon.env.arguments import joined_actions
 from echelon.env.form import Backend
 from echelon.env.objectives import zone
-from echelon.env.observation import contacts, ego, local_map, sensing, squad
+from echelon.env.observation import sensing
 from echelon.env.observation.build import observe
+from echelon.env.observation.stream import StreamInputs
+from echelon.env.observation.streams import contacts
+from echelon.env.observation.streams.registry import OF_MECHS
 from echelon.pipelines.console import settings
 from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS
@@ -64,6 +67,7 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
     hits = shots.strike(state, impacts, marked, game)
     senses = sensing.perceive(state, orders, game)
     slots, is_filled = contacts.contact_slots(senses, state, orders, game)
+    inputs = StreamInputs(state, orders, game, senses, slots, is_filled)
     ending = outcome.judge(state, game)
     substeps = game.rules.decision_repeat
     return {
@@ -83,11 +87,8 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
         "move": (substeps, movement.move, (state, orders, draws.priority, game)),
         "substep": (substeps, step.substep, (state, orders, draws, game)),
         "perceive": (1, sensing.perceive, (state, orders, game)),
-        "contacts": (1, contacts.contacts, (slots, is_filled, senses, state, game)),
         "contact_slots": (1, contacts.contact_slots, (senses, state, orders, game)),
-        "squad": (1, squad.squad, (state, orders, game)),
-        "ego": (1, ego.ego, (senses, state, orders, game)),
-        "local_map": (1, local_map.local_map, (state, game)),
+        **{stream.name: (1, stream.dense, (inputs,)) for stream in OF_MECHS if stream.dense is not None},
         "observation": (1, observe, (state, orders, game)),
         "zone": (1, zone.score, (state, game)),
         "reward": (1, reward.terms, (state, state, ending, game)),

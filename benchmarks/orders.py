@@ -15,7 +15,7 @@ import torch
 import tyro
 
 import echelon
-from echelon.env.orders.order_stream import destination
+from echelon.env.orders.destination import destination
 from echelon.pipelines.console import run, settings
 from echelon.rules.orders import OrderField
 from echelon.runtime.geometry import length

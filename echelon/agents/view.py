@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.observation import layout
-from echelon.env.observation.contacts import SPEED_SCALE
+from echelon.env.observation.features import SPEED_SCALE
 from echelon.rules.actions import PREFERENCES
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact

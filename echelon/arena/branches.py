@@ -14,7 +14,7 @@ from torch import Tensor
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, MatchBatch
 from echelon.env.observation.layout import GROUPS, action_width
-from echelon.env.orders.order_stream import destination, way_there
+from echelon.env.orders.destination import destination, way_there
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
 from echelon.rules.orders import OrderField, OrderKind
 from echelon.runtime.geometry import heading, to_body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from echelon.env.orders.order_stream import destination, way_there
+from echelon.env.orders.destination import destination, way_there
 from echelon.env.outcome import Ending
 from echelon.runtime import exact
 from echelon.sim.model import SimModel

@@ -28,7 +28,7 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.arena.batch_arena import Battle
-from echelon.env.observation.layout import COMMAND, GROUPS, ORDER_STREAM, STREAMS, TELEMETRY_CELLS, action_width
+from echelon.env.observation.layout import COMMAND, GROUPS, TELEMETRY_CELLS, action_width
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.env.views.transforms import FlatObservation
 from echelon.env.views.view import ObservationForm
@@ -76,8 +76,7 @@ def columns(config: EnvConfig) -> dict[str, Column]:
     sizes = dict(zip(GROUPS, (len(config.blue), len(config.red)), strict=True))
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), info=False, has_commanders=True)
     observation, orders = specs.observation(), specs.commanders
-    streams = {group: (*STREAMS, *([ORDER_STREAM] if orders else [])) for group in GROUPS}
-    streams |= {group: tuple(observation[group, "observation"].keys()) for group in orders}
+    streams = {group: tuple(observation[group, "observation"].keys()) for group in (*GROUPS, *orders)}
     observations = {
         f"{group}/{name}": Column(spec.dtype, tuple(spec.shape[1:]))
         for group, names in streams.items()

@@ -39,8 +39,8 @@ from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend, Form
 from echelon.env.map_pool import MapPool
-from echelon.env.observation.build import Observation
-from echelon.env.observation.layout import ORDER_STREAM, STREAMS
+from echelon.env.observation.stream import Observation
+from echelon.env.observation.streams.registry import names_of, streams_of
 from echelon.env.orders.commander_view import commander_groups, commanders_of
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, PartialEnv, held_state, hold, mask_of
@@ -466,7 +466,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             mask = state.mechs.alive[:, span]
-            obs = {name: played.streams[name][:, span] for name in (*STREAMS, ORDER_STREAM) if name in played.streams}
+            obs = {name: played.streams[name][:, span] for name in names_of(streams_of(self.config))}
             observation = TensorDict(obs, mask.shape, device=self.device)
             team = TensorDict({"observation": observation, "mask": mask}, mask.shape, device=self.device)
             team.set("reward", rewards[:, span])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torchrl.data import Bounded, Categorical, Composite, Unbounded
+from torchrl.data import Bounded, Categorical, Composite, TensorSpec, Unbounded
 
 from echelon.env import reward
 from echelon.env.observation import layout
+from echelon.env.observation.stream import Stream
+from echelon.env.observation.streams.registry import IN_ALL_BATTLES, OF_BATTLES, OF_COMMANDERS, streams_of
 from echelon.env.orders.commander_view import commanders_of
 from echelon.env.outcome import stat_names
 from echelon.rules import orders
@@ -42,11 +44,10 @@ class Specs:
         """Streams, masks, memories and reward terms by group, the map from above, whether a battle has just begun, and
         the outcome of the last one. The terms and the outcome stand here because TorchRL takes every leaf of
         `reward_spec` for a reward of its own."""
-        cells = layout.TELEMETRY_CELLS
         return self._root(
             **{group: self._team(count) for group, count in self.teams.items()},
             **{group: self._commanders(*counts) for group, counts in self.commanders.items()},
-            telemetry=self.bounded(0.0, 1.0, cells, cells),
+            **self._streams(OF_BATTLES, (), self.config),
             is_init=self.flags(1),
             **({"outcome": self._outcome()} if self.info else {}),
         )
@@ -79,21 +80,19 @@ class Specs:
     def done(self) -> Composite:
         return self._root(**{key: self.flags(1) for key in DONE_KEYS})
 
+    def _streams(self, streams: Iterable[Stream], mechs: tuple[int, ...], *sizes: object) -> dict[str, TensorSpec]:
+        """The specs of streams and of their masks, by name; `sizes` as in `Stream.rows`."""
+        specs: dict[str, TensorSpec] = {}
+        comm_dim = self.config.comm_dim
+        for stream in streams:
+            limits, shape = stream.bounds(comm_dim), stream.shape(comm_dim, *sizes)
+            specs[stream.name] = self.bounded(*limits, *mechs, *shape)
+            specs |= {name: self.flags(*mechs, *stream.rows(*sizes)) for name in stream.names[1:]}
+        return specs
+
     def _team(self, count: int) -> Composite:
-        config, side = self.config, layout.LOCAL_MAP_CELLS
-        contacts = min(config.num_mechs - 1, layout.MAX_CONTACTS)
-        streams = self._group(
-            count,
-            contacts=self.bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
-            contacts_mask=self.flags(count, contacts),
-            squad=self.bounded(*layout.bounds(layout.SQUAD), count, config.squad_slots, layout.width(layout.SQUAD)),
-            squad_mask=self.flags(count, config.squad_slots),
-            ego=self.bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
-            comms=self.bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
-            local_map=self.bounded(0.0, 1.0, count, side, side),
-        )
-        if config.command.enabled and self.has_commanders:
-            streams["order"] = self.bounded(*layout.bounds(layout.ORDER), count, layout.width(layout.ORDER))
+        shown = streams_of(self.config) if self.has_commanders else IN_ALL_BATTLES
+        streams = self._group(count, **self._streams(shown, (count,), self.config))
         more: dict[str, object] = {}
         if len(self.memory.keys()) > 0:
             more["memory"] = self.memory.expand((self.num_envs, count)).to(self.device)
@@ -102,13 +101,7 @@ class Specs:
         return self._group(count, observation=streams, mask=self.flags(count), **more)
 
     def _commanders(self, packs: int, enemies: int) -> Composite:
-        streams = self._group(
-            packs,
-            packs=self.bounded(*layout.bounds(layout.PACK_REPORT), packs, packs, layout.width(layout.PACK_REPORT)),
-            tracks=self.bounded(*layout.bounds(layout.TRACK), packs, enemies, layout.width(layout.TRACK)),
-            tracks_mask=self.flags(packs, enemies),
-            situation=self.bounded(*layout.bounds(layout.SITUATION), packs, layout.width(layout.SITUATION)),
-        )
+        streams = self._group(packs, **self._streams(OF_COMMANDERS, (packs,), packs, enemies))
         return self._group(packs, observation=streams, mask=self.flags(packs))
 
     def _outcome(self) -> Composite:

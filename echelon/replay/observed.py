@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import Feature
+from echelon.env.observation.stream import Stream
+from echelon.env.observation.streams.registry import IN_ALL_BATTLES, OF_BATTLES
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.ground import config_of
 from echelon.rules.catalog import Material
@@ -19,9 +22,6 @@ LEVELS = 4095
 """Steps from the lowest to the highest value of a column: a twentieth of a voxel on a map 64 long."""
 PREFIX = "observed_"
 """What the names of the arrays begin with that `observed_arrays` makes."""
-ROWS = {"contacts": 1, "squad": 1, "comms": 1, "ego": 0}
-"""Streams that are numbers in columns: axes between the mechs and the columns."""
-MASKS = ("contacts_mask", "squad_mask")
 Scale = float | list[float]
 
 
@@ -56,8 +56,8 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
     """
     config, features = config_of(replay), features_of(replay)
     return {
-        stream: [feature_json(feature, config) for feature in features[stream]]
-        for stream in (*ROWS, "local_map", "telemetry")
+        stream.name: [feature_json(feature, config) for feature in features[stream.name]]
+        for stream in (*IN_ALL_BATTLES, *OF_BATTLES)
     }
 
 
@@ -89,22 +89,33 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
     streams = battle.observations
     if not streams:
         return {}
-    features, arrays = features_of(replay), {}
-    for stream, rows in ROWS.items():
-        columns = layout.width(features[stream])
-        if stream in streams and streams[stream].ndim == 3 + rows and streams[stream].shape[-1] == columns:
-            low, high = (bound.numpy() for bound in layout.bounds(features[stream]))
-            arrays[PREFIX + stream] = quantize(streams[stream], low, high)
-    side = layout.LOCAL_MAP_CELLS
-    if "local_map" in streams and streams["local_map"].shape[2:] == (side, side):
-        arrays[f"{PREFIX}local_map"] = (streams["local_map"] > 0.5).astype(np.uint8)
-    for mask in MASKS:
-        stream = PREFIX + mask.removesuffix("_mask")
-        if stream in arrays and mask in streams and streams[mask].shape == arrays[stream].shape[:-1]:
-            arrays[PREFIX + mask] = (streams[mask] > 0).astype(np.uint8)
+    config, features = config_of(replay), features_of(replay)
+    arrays: dict[str, np.ndarray] = {}
+    for stream in IN_ALL_BATTLES:
+        columns = features[stream.name]
+        if not has_form(stream, streams, columns, config):
+            continue
+        values = streams[stream.name]
+        if stream.is_grid:
+            arrays[PREFIX + stream.name] = (values > 0.5).astype(np.uint8)
         else:
-            arrays.pop(stream, None)
-    return {**arrays, f"{PREFIX}telemetry": quantize(telemetry(ground, config_of(replay)), 0.0, 1.0)}
+            low, high = (bound.numpy() for bound in layout.bounds(columns))
+            arrays[PREFIX + stream.name] = quantize(values, low, high)
+        arrays |= {PREFIX + mask: (streams[mask] > 0).astype(np.uint8) for mask in stream.names[1:]}
+    return {**arrays, f"{PREFIX}telemetry": quantize(telemetry(ground, config), 0.0, 1.0)}
+
+
+def has_form(
+    stream: Stream, streams: Mapping[str, np.ndarray], columns: tuple[Feature, ...], config: EnvConfig
+) -> bool:
+    """Whether observations hold a stream of these columns, with its mask."""
+    if any(name not in streams for name in stream.names):
+        return False
+    shape, masks = streams[stream.name].shape, [streams[name].shape for name in stream.names[1:]]
+    if stream.is_grid:
+        return shape[2:] == stream.rows(config)
+    has_columns = len(shape) == 3 + len(stream.axes) and shape[-1] == layout.width(columns)
+    return has_columns and all(mask == shape[:-1] for mask in masks)
 
 
 def quantize(values: np.ndarray, low: Any, high: Any) -> np.ndarray:

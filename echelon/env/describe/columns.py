@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,7 +14,9 @@ from torchrl.data import Composite, TensorSpec
 
 from echelon.env.describe.description import Column, Description, Kind, Leaf
 from echelon.env.observation import layout
-from echelon.env.observation.layout import COMMAND, GROUPS, PACK_SIZE, STREAMS, Feature
+from echelon.env.observation.layout import COMMAND, GROUPS, Feature
+from echelon.env.observation.stream import Stream
+from echelon.env.observation.streams.registry import IN_ALL_BATTLES, OF_BATTLES, OF_COMMANDERS, OF_MECHS
 from echelon.env.orders.commander_view import commanders_of
 from echelon.env.outcome import BY_HULL, BY_WEAPON, OF_THE_TEAM, OWN
 from echelon.env.reward import term_weights
@@ -155,19 +158,24 @@ SPECS: tuple[Kind, ...] = ("action", "observation", "reward", "done")
 """What an environment has a spec for."""
 MOVED: dict[str, Kind] = {"outcome": "outcome", "reward_terms": "reward"}
 """What stands among the observations because TorchRL takes every leaf of `reward_spec` for a reward of its own."""
+
+
+def axes_of(streams: Iterable[Stream], *prefix: str) -> dict[Name, tuple[str, ...]]:
+    """Names of the axes of streams and of their masks behind the mechs, by key."""
+    axes: dict[Name, tuple[str, ...]] = {}
+    for stream in streams:
+        rows = tuple(axis.name for axis in stream.axes)
+        axes[(*prefix, stream.name)] = rows if stream.is_grid else (*rows, "column")
+        axes |= {(*prefix, name): rows for name in stream.names[1:]}
+    return axes
+
+
 TRAILING: dict[Name, tuple[str, ...]] = {
-    ("observation", "contacts"): ("contact", "column"),
-    ("observation", "contacts_mask"): ("contact",),
-    ("observation", "squad"): ("comrade", "column"),
-    ("observation", "squad_mask"): ("comrade",),
-    ("observation", "comms"): ("packmate", "column"),
-    ("observation", "local_map"): ("cell ahead", "cell left"),
+    **axes_of(OF_MECHS, "observation"),
+    **axes_of(OF_COMMANDERS, "command", "observation"),
+    **axes_of(OF_BATTLES),
     ("mask",): (),
-    ("command", "observation", "packs"): ("pack", "column"),
-    ("command", "observation", "tracks"): ("enemy", "column"),
-    ("command", "observation", "tracks_mask"): ("enemy",),
     ("command", "mask"): (),
-    ("telemetry",): ("y", "x"),
     ("outcome", "stats"): ("team", "column"),
 }
 """Axes behind the batch and the mechs of a group; of others it is `column`."""
@@ -232,28 +240,25 @@ class Columns:
     @cached_property
     def streams(self) -> dict[str, tuple[Column, ...]]:
         """Of actions, of every stream of a mech, and of the map."""
-        specs = {**layout.streams(self.config.comm_dim), layout.ORDER_STREAM: layout.ORDER}
-        columns = {stream: tuple(self._expanded(features)) for stream, features in specs.items()}
-        for grid in ("local_map", "telemetry"):
-            # One column, as all cells mean the same.
-            columns[grid] = tuple(c for feature in specs[grid] for c in columns_of(feature._replace(width=1)))
-        filled = Column("filled", "flag", 0.0, 1.0, (), "the row holds somebody")
+        comm_dim = self.config.comm_dim
+        columns = {"action": tuple(self._expanded(layout.streams(comm_dim)["action"]))}
+        for stream in (*OF_MECHS, *OF_BATTLES):
+            columns[stream.name] = tuple(self._expanded(stream.last_axis(comm_dim)))
+            columns |= {name: tuple(columns_of(stream.mask)) for name in stream.names[1:] if stream.mask}
         triggers = {
             column.name.lower(): of_triggers((trigger,), self.config) for trigger, column in TRIGGER_COLUMNS.items()
         }
-        columns["action"] = switched(columns["action"], triggers)
-        return {**columns, "contacts_mask": (filled,), "squad_mask": (filled,)}
+        return {**columns, "action": switched(columns["action"], triggers)}
 
     def of_commander(self, name: str, width: int) -> tuple[Column, ...]:
         """The columns of what a commander is shown, paid, or tells its pack."""
         if name == "mask":
             return (Column("alive", "flag", 0, 1, (), "its pack has living mechs"),)
-        if name == "tracks_mask":
-            return (Column("known", "flag", 0, 1, (), "a mech of its team knows of this enemy"),)
         if name == "reward":
             return (Column("reward", "reward", meaning="mean reward of its team's mechs"),)
-        streams = layout.command_streams(width - orders.action_width(0))
-        return tuple(column for feature in streams[name] for column in columns_of(feature))
+        masks = {mask: (stream.mask,) for stream in OF_COMMANDERS for mask in stream.names[1:] if stream.mask}
+        features = {**layout.command_streams(width - orders.action_width(0)), **masks}[name]
+        return tuple(column for feature in features for column in columns_of(feature))
 
     def _expanded(self, features: tuple[Feature, ...]) -> Iterator[Column]:
         """A column for each number of each feature."""
@@ -264,19 +269,11 @@ class Columns:
     @property
     def flat(self) -> tuple[Column, ...]:
         """Of the vector that `FlatObservation` makes: all streams, one after the other."""
-        side = layout.LOCAL_MAP_CELLS
-        contacts, squad_size = min(self.config.num_mechs - 1, layout.MAX_CONTACTS), self.config.squad_slots
-        names: dict[str, list[str]] = {
-            **{name: [f"{name}[{i}]" for i in range(contacts)] for name in ("contacts", "contacts_mask")},
-            **{name: [f"{name}[{i}]" for i in range(squad_size)] for name in ("squad", "squad_mask")},
-            "ego": ["ego"],
-            "comms": [f"comms[{i}]" for i in range(PACK_SIZE)],
-            "local_map": [f"local_map[{ahead},{left}]" for ahead in range(side) for left in range(side)],
-        }
         return tuple(
-            replace(column, name=f"{index_name}.{column.name}")
-            for name in STREAMS
-            for index_name in names[name]
+            replace(column, name=f"{name}{index}.{column.name}")
+            for stream in IN_ALL_BATTLES
+            for name in stream.names
+            for index in indices(stream.rows(self.config))
             for column in self.streams[name]
         )
 
@@ -299,6 +296,12 @@ class Columns:
             "is_init": (Column("is_init", "flag", 0, 1, (), "the battle has just begun"),),
             **{name: (Column(name, "flag", 0, 1, (), ENDS[name]),) for name in DONE_KEYS},
         }
+
+
+def indices(lengths: tuple[int, ...]) -> Iterator[str]:
+    """The index of each row of a stream, as text such as `[3]` or `[3,10]`; empty for a stream without rows."""
+    for index in itertools.product(*map(range, lengths)):
+        yield f"[{','.join(map(str, index))}]" if index else ""
 
 
 def columns_of(feature: Feature) -> Iterator[Column]:

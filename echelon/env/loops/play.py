@@ -17,8 +17,8 @@ from echelon.env.loops.perception import perception_scratch
 from echelon.env.loops.records import VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
 from echelon.env.observation import layout
-from echelon.env.observation.build import Observation
-from echelon.env.orders.order_stream import add_orders
+from echelon.env.observation.stream import Observation
+from echelon.env.observation.streams.registry import add_streams
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
 from echelon.runtime.jit import array, shared, tensor
@@ -102,7 +102,7 @@ class Loops:
         side = layout.LOCAL_MAP_CELLS
         tensors["local_map"] = tensors["local_map"].unflatten(-1, (side, side))
         state = state_of(after, state, **{name: tensor(values) for name, values in updated.items()})
-        return state, add_orders(state, tensors, self.game)
+        return state, add_streams(state, tensors, self.game)
 
     def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
         """`decision_loop` of the battles of some spans, under its `arguments` from `actions` to `views`."""

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.env.observation import contacts, ego, layout, sensing
+from echelon.env.observation import features, layout, sensing
+from echelon.env.observation.streams import contacts, ego
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
 from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
 from echelon.rules.roster import SUITE_DESCRIPTOR
@@ -105,7 +106,7 @@ def view_record(game: SimModel) -> Any:
         friends=contacts.FRIENDS,
         intel=contacts.INTEL,
         heaviest=100,
-        speed_scale=contacts.SPEED_SCALE,
+        speed_scale=features.SPEED_SCALE,
         quarter_turn=math.pi / 4,
         longest=world.longest_side,
         targeted_vox=ego.TARGETED_VOX,

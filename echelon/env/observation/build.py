@@ -1,24 +1,22 @@
-"""What every mech observes: its contacts, its comrades, itself, its pack's messages, and the ground around it."""
+"""What every mech observes: all streams of `streams/registry.py`."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from echelon.env.observation import layout
-from echelon.env.observation.contacts import contact_slots, contacts, hostile_slots
-from echelon.env.observation.ego import ego
-from echelon.env.observation.local_map import local_map
 from echelon.env.observation.sensing import perceive
-from echelon.env.observation.squad import comms, squad
-from echelon.env.orders.order_stream import add_orders
+from echelon.env.observation.stream import Observation, StreamInputs
+from echelon.env.observation.streams.contacts import contact_slots, hostile_slots
+from echelon.env.observation.streams.registry import OF_MECHS, add_streams, names_of
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Orders
 from echelon.sim.model import SimModel
 from echelon.state import State
 
-Observation = dict[str, Tensor]
-"""Streams of all mechs, `[B, N, ...]` each."""
+DENSE = tuple((stream.names, stream.dense) for stream in OF_MECHS if stream.dense is not None)
+"""Names of each stream that has a dense function, and that function."""
+NAMES = names_of(OF_MECHS)
 
 
 def observe(state: State, orders: Orders, game: SimModel, out: Observation | None = None) -> tuple[State, Observation]:
@@ -29,27 +27,20 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
         out: streams by name that are overwritten, and returned in place of new ones.
 
     Returns:
-        The streams `contacts [B, N, C, F]`, `contacts_mask [B, N, C]`, `squad [B, N, S, F]`, `squad_mask [B, N, S]`,
-        `ego [B, N, F]`, `comms [B, N, 5, comm_dim]` and `local_map [B, N, 11, 11]`; and for those who watch, not for
-        mechs, `contact_mechs [B, N, C]` int64, who is shown in each contact slot or `NO_MECH`, and
-        `clear_lines [B, N, N]` bool.
+        The streams of mechs, `[B, N, ...]` each, with their masks; and for those who watch, not for mechs,
+        `contact_mechs [B, N, C]` int64, who is shown in each contact slot or `NO_MECH`, and `clear_lines [B, N, N]`
+        bool.
     """
     senses = perceive(state, orders, game)
     slots, filled = contact_slots(senses, state, orders, game)
-    squad_rows, squad_mask = squad(state, orders, game)
-    streams = {
-        "contacts": contacts(slots, filled, senses, state, game),
-        "contacts_mask": filled,
-        "squad": squad_rows,
-        "squad_mask": squad_mask,
-        "ego": ego(senses, state, orders, game),
-        "comms": comms(state, game),
-        "local_map": local_map(state, game),
-        "contact_mechs": torch.where(filled, slots, NO_MECH),
-        "clear_lines": senses.line,
-    }
+    inputs = StreamInputs(state, orders, game, senses, slots, filled)
+    streams: Observation = {}
+    for names, dense in DENSE:
+        values = dense(inputs)
+        streams.update(zip(names, (values,) if isinstance(values, Tensor) else values, strict=True))
+    streams["contact_mechs"], streams["clear_lines"] = torch.where(filled, slots, NO_MECH), senses.line
     state = state.replace(focus_slots=hostile_slots(slots, filled, game))
-    streams = add_orders(state, streams, game)
+    streams = add_streams(state, streams, game)
     return state, streams if out is None else write_streams(streams, out)
 
 
@@ -59,7 +50,7 @@ def first_look(state: State, game: SimModel) -> tuple[State, Observation]:
 
 
 def write_streams(streams: Observation, out: Observation) -> Observation:
-    """`out`, with the streams of the same names written to it, and `order` beside it where orders are on."""
+    """`out`, with the streams of the same names written to it, and beside them the streams of mechs that it lacks."""
     for name, buffer in out.items():
         buffer.copy_(streams[name])
-    return out | {name: stream for name, stream in streams.items() if name == layout.ORDER_STREAM}
+    return out | {name: streams[name] for name in NAMES if name in streams and name not in out}

@@ -9,8 +9,8 @@ from first_catalog import SMALL, STANDARD, Weapon
 from reading import ECM, WALL, column, contact, emits, look, shown, team
 
 from echelon.env.observation import layout
-from echelon.env.observation.contacts import lexsort
 from echelon.env.observation.layout import CONTACT
+from echelon.env.observation.streams.contacts import lexsort
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
 from echelon.rules.catalog import Hull, Material

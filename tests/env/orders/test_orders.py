@@ -11,7 +11,8 @@ from torchrl.envs.utils import check_env_specs
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.env.observation import layout
-from echelon.env.orders import commander_view, issue, order_stream
+from echelon.env.observation.streams.order import add_orders
+from echelon.env.orders import commander_view, destination, issue
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import env_from_json
@@ -154,20 +155,20 @@ def test_an_attack_goes_for_an_enemy_that_is_known_and_follows_it():
     heard = spoken(one, attack, substeps=40)[0][MEDIUM]
     assert heard[OrderField.X : OrderField.TARGET + 1].tolist() == [20.0, 10.0, float(ENEMY)]
     one.place(ENEMY, 25, 10)
-    place, is_sent, _ = order_stream.destination(one.state, one.game)
+    place, is_sent, _ = destination.destination(one.state, one.game)
     assert place[0, MEDIUM].tolist() == [25.0, 10.0] and is_sent[0, MEDIUM]
     one.state.focus_slots[:] = -1
-    assert order_stream.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 10.0]
+    assert destination.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 10.0]
     one.set(ENEMY, hp=0.0)
-    assert not order_stream.destination(one.state, one.game)[1][0, MEDIUM]
+    assert not destination.destination(one.state, one.game)[1][0, MEDIUM]
 
 
 def test_a_screen_stands_before_its_place_towards_the_nearest_known_enemy():
     one = scene(CONFIG).place(ENEMY, 30, 20).place(SCOUT, 20, 39)
     spoken(one, command(OrderKind.SCREEN))
-    assert order_stream.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 20.0]
+    assert destination.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 20.0]
     one.state.focus_slots[:, LIGHT, :2] = torch.tensor([SCOUT, ENEMY])
-    assert order_stream.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [26.0, 20.0]
+    assert destination.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [26.0, 20.0]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,7 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=0.0))
     one.state = one.state.replace(tick=one.state.tick + 60)
     ego = torch.zeros(1, 4, layout.width(layout.EGO))
-    streams = order_stream.add_orders(one.state, {"ego": ego}, one.game)
+    streams = add_orders(one.state, {"ego": ego}, one.game)
 
     def of(name, mech, features, stream):
         return streams[stream][0, mech, layout.columns(features, name)].tolist()
@@ -219,25 +220,25 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     unsteered = dataclasses.replace(
         one.game, config=dataclasses.replace(CONFIG, command=dataclasses.replace(ON, steers=False))
     )
-    assert order_stream.add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
+    assert add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
 
 
 def test_the_way_that_a_mech_is_told_leads_around_a_wall():
     """Between (10, 20) and (30, 20) stands a wall that ends 8 vox before the upper edge of the map."""
     one = scene(CONFIG, (19, 21, 0, 32, 1, 8, Material.SOLID)).place(MEDIUM, 10, 20).place(LIGHT, 26.5, 20.5)
     spoken(one, command(OrderKind.MOVE, x=0.5, y=0.0))
-    sent = order_stream.destination(one.state, one.game)
-    way = order_stream.way_there(one.state, sent, one.game)
+    sent = destination.destination(one.state, one.game)
+    way = destination.way_there(one.state, sent, one.game)
     assert way.left_vox[0, MEDIUM] > 28 and way.left_vox[0, LIGHT] == 0
     at, steps = one.state.mechs.pos[0, MEDIUM, :2].clone(), 0
     while way.left_vox[0, MEDIUM] > 0:
         at += way.step[0, MEDIUM]
         assert not ((16.5 < at[0] < 23.5) & (at[1] < 33)), "too near to the wall for the widest hull"
         one.place(MEDIUM, *at.tolist())
-        way = order_stream.way_there(one.state, sent, one.game)
+        way = destination.way_there(one.state, sent, one.game)
         steps += 1
     assert steps < 50 and (at - torch.tensor([30.0, 20.0])).norm() < ON.reach_vox
-    seen = order_stream.add_orders(one.state, {"ego": torch.zeros(1, 4, layout.width(layout.EGO))}, one.game)
+    seen = add_orders(one.state, {"ego": torch.zeros(1, 4, layout.width(layout.EGO))}, one.game)
     assert seen["order"][0, MEDIUM, layout.columns(layout.ORDER, "reached")] == 1
     assert not seen["order"][0, MEDIUM, layout.columns(layout.ORDER, "way")].any()
 
@@ -303,7 +304,7 @@ def test_an_environment_with_orders_is_one_of_torchrl_and_reads_nothing_on_the_h
     env.step(td)
     with HostReads() as counted:
         issue.give(env.state, torch.zeros(2, 4, 26), torch.zeros(2, 2, action_width(2)), env.game)
-        order_stream.add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.game)
+        add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.game)
         commander_view.command_view(env.state, env.game)
     assert not counted.reads
 

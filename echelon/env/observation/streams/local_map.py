@@ -5,21 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.env.observation import layout
+from echelon.env.observation.features import Feature
+from echelon.env.observation.stream import Axis, Stream, StreamInputs
 from echelon.runtime.compile import axes, materialize
 from echelon.runtime.geometry import heading
-from echelon.sim.model import SimModel
 from echelon.sim.terrain import columns_at, height_bits, stepped_up
-from echelon.state import State
+
+LOCAL_MAP_CELLS = 11
+"""Side of the map around a mech, one cell a voxel."""
 
 
-def local_map(state: State, game: SimModel) -> Tensor:
+def local_map(inputs: StreamInputs) -> Tensor:
     """`[B, N, 11, 11]` 1 where a hull cannot walk at its height, or the map ends; rows ahead, columns to the left.
 
     What it can step onto, such as a wreck, does not count.
     """
+    state, game, side = inputs.state, inputs.game, LOCAL_MAP_CELLS
     mechs, world = state.mechs, game.config.world
-    side = layout.LOCAL_MAP_CELLS
     offsets = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
     # What is the same for many cells is worked out once.
     ahead, left = materialize(offsets.repeat_interleave(side)), materialize(offsets.repeat(side))
@@ -35,3 +37,12 @@ def local_map(state: State, game: SimModel) -> Tensor:
     solid = columns_at(state.terrain.solid, x, y)
     blocked = outside | (((solid & level) != 0) & ((solid & raised) != 0))
     return (blocked & mechs.alive[..., None]).float().unflatten(-1, (side, side))
+
+
+STREAM = Stream(
+    name="local_map",
+    features=(Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0, "flag", "the hull cannot walk there, nor step up"),),
+    axes=tuple(Axis(name, lambda config: LOCAL_MAP_CELLS) for name in ("cell ahead", "cell left")),
+    is_grid=True,
+    dense=local_map,
+)

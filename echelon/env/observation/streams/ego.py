@@ -6,11 +6,26 @@ import torch
 from torch import Tensor
 
 from echelon.env.objectives.zone import is_inside, nearer, path_length
-from echelon.env.observation import layout
-from echelon.env.observation.contacts import SPEED_SCALE
+from echelon.env.observation.features import (
+    AHEAD_LEFT,
+    AHEAD_LEFT_UP,
+    BEST_QUALITY,
+    FULL,
+    HULLS,
+    MAP_SIDE,
+    SIN_COS,
+    SORTS,
+    SPEED_SCALE,
+    TEN_VOX_PER_S,
+    Feature,
+    flag,
+    pack,
+)
 from echelon.env.observation.sensing import Senses, hear
+from echelon.env.observation.stream import Stream, StreamInputs
 from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
-from echelon.rules.catalog import Hull
+from echelon.rules.catalog import Hull, Suite, Trigger
+from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.runtime import exact
 from echelon.runtime.geometry import heading, to_body, unit
 from echelon.sim.heat import is_running, is_shut_down
@@ -20,21 +35,77 @@ from echelon.state import State
 
 CRITICAL_HEAT = 0.85
 TARGETED_VOX = 8.0
+COOLDOWNS = len(Trigger) + 1
+"""Cooldowns that a cockpit shows: of its four triggers, and of its AMS."""
+
+EGO = (
+    Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
+    flag("alive"),
+    Feature("position", 3, 0.0, 1.0, "size of the map", "along each axis of the map", ("x", "y", "z")),
+    Feature("yaw_sin_cos", 2, -1.0, 1.0, "", "where it faces", SIN_COS),
+    Feature("hp", 1, 0.0, 1.0, FULL, "hit points"),
+    Feature("leg_hp", 1, 0.0, 1.0, FULL, "hit points of the legs"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "above 1 it shuts down"),
+    Feature("headroom", 1, -1.0, 1.0, "heat capacity", "1 - heat"),
+    Feature("stability_risk", 1, 0.0, 1.0, FULL, "1 - stability; at 1 it falls"),
+    Feature("velocity", 3, -3.0, 3.0, TEN_VOX_PER_S, "in its body frame; 0 while shut down", AHEAD_LEFT_UP),
+    Feature(
+        "cooldown", COOLDOWNS, 0.0, 1.0, "longest of its timer",
+        "how long the weapon on a trigger, and the AMS, still wait",
+        (*(trigger.name.lower() for trigger in Trigger), "ams"),
+    ),
+    flag("targeted", "an enemy within 8 vox has a clear line"),
+    flag("under_fire", "hit within the last second"),
+    flag("painted", "by an enemy pack"),
+    flag("shut_down", "overheated: no control"),
+    flag("critical_heat", "heat above 0.85"),
+    flag("incoming_missile", "a shot in flight homes on it"),
+    flag("suppressed", "stability returns slower"),
+    flag("ecm", "its emitter jams", "ewar"),
+    flag("eccm", "its emitter clears its team's sensors", "ewar"),
+    Feature("hit_from", 2, -1.0, 1.0, "", "unit vector to where the last hit came from, in its body frame", AHEAD_LEFT),
+    Feature("sensor_quality", 1, 0.0, 1.0, BEST_QUALITY, "factor on the range of its radar"),
+    Feature("jam", 1, 0.0, 1.0, "full strength", "of the strongest enemy emitter at its place", (), ("ewar",)),
+    Feature("acoustics", 4, 0.0, 2.0, "", "noise heard: log(1 + sum) / 5", ("ahead", "left", "behind", "right")),
+    flag("in_zone"),
+    Feature("zone_vector", 2, -1.5, 1.5, MAP_SIDE, "to the middle of the zone, in its body frame", AHEAD_LEFT),
+    Feature("zone_radius", 1, 0.0, 1.0, MAP_SIDE),
+    Feature("path_direction", 2, -1.0, 1.0, "", "next step of the way to the zone, in its body frame", AHEAD_LEFT),
+    Feature("path_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance to the zone, clipped"),
+    Feature("own_score", 1, 0.0, 1.0, "score that wins", "of its team; the dead see it too"),
+    Feature("enemy_score", 1, 0.0, 1.0, "score that wins", "of the other team; the dead see it too"),
+    Feature("control", 1, -1.0, 1.0, "", "zone tick of its team less the other's; the dead see it too"),
+    Feature("time", 1, 0.0, 1.0, "longest battle", "since the battle began; the dead see it too"),
+    Feature(
+        "sort_mode", SORT_MODES, 0.0, 1.0, "one-hot", "order of the contacts",
+        SORTS, ("observation_control",), SORTS[:1],
+    ),
+    flag("hostile_only", "contacts are of the other team only", "observation_control"),
+    Feature(
+        "suite", SUITE_DESCRIPTOR, 0.0, 1.0, "", "its suite: one-hot, then its facts, each within 0..1",
+        (*(suite.name.lower() for suite in Suite), "visual_slots", "sensor_factor", "fidelity", "squad_detail",
+         "sees_engaged", "issues_orders", "contact_reports", "many_intel_slots"),
+        ("suites",),
+    ),
+)  # fmt: skip
+OF_THE_DEAD = ("own_score", "enemy_score", "control", "time")
+"""Ego features a dead mech still shows."""
 
 
-def ego(senses: Senses, state: State, orders: Orders, game: SimModel) -> Tensor:
-    """`[B, N, F]` one row of `layout.EGO` for each mech; the dead show `layout.OF_THE_DEAD` only."""
+def ego(inputs: StreamInputs) -> Tensor:
+    """`[B, N, F]` one row of `EGO` for each mech; the dead show `OF_THE_DEAD` only."""
+    state, orders, game, senses = inputs.state, inputs.orders, inputs.game, inputs.senses
     values = {
         **body(state, game),
         **threats(senses, state, game),
         **zone_and_clock(state, game),
         **settings(senses, state, orders, game),
     }
-    return layout.pack(layout.EGO, values, state.mechs.alive, always=layout.OF_THE_DEAD)
+    return pack(EGO, values, state.mechs.alive, always=OF_THE_DEAD)
 
 
 def body(state: State, game: SimModel) -> dict[str, Tensor]:
-    """Columns of `layout.EGO`, `[B, N]` or `[B, N, width]` each: hull, place, motion, health, heat, cooldowns."""
+    """Columns of `EGO`, `[B, N]` or `[B, N, width]` each: hull, place, motion, health, heat, cooldowns."""
     mechs, roster = state.mechs, game.roster
     facing, heat = heading(mechs.yaw), mechs.heat / roster.heat_cap
     shut_down = is_shut_down(mechs, game)
@@ -130,3 +201,6 @@ def is_missiles_target(state: State, game: SimModel) -> Tensor:
     target = torch.where(game.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)
     indices = torch.arange(game.roster.num_mechs, device=target.device)
     return (target[:, None] == indices[:, None]).any(-1)
+
+
+STREAM = Stream(name="ego", features=EGO, dense=ego)

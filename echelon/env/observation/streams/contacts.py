@@ -7,10 +7,23 @@ import math
 import torch
 from torch import Tensor
 
-from echelon.env.observation import layout
+from echelon.env.observation.features import (
+    AHEAD_LEFT_UP,
+    FULL,
+    HULLS,
+    MAP_SIDE,
+    SIN_COS,
+    SPEED_SCALE,
+    TEN_VOX_PER_S,
+    Feature,
+    flag,
+    pack,
+)
 from echelon.env.observation.sensing import Senses
+from echelon.env.observation.stream import Axis, Stream, StreamInputs
 from echelon.rules.actions import NO_MECH, PREFERENCES, Orders
 from echelon.rules.catalog import Hull
+from echelon.rules.config import EnvConfig
 from echelon.runtime import exact
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import TINY, dot, heading, in_body_frame, length, to_body
@@ -18,10 +31,36 @@ from echelon.sim.model import SimModel
 from echelon.sim.shots import slug_drop
 from echelon.state import State
 
-SPEED_SCALE = 10.0
-"""Velocities are shown in tens of vox/s."""
+MAX_CONTACTS = 24
 FRIENDS, INTEL = 2.0, 3.0
 """Sort keys behind those of hostiles, which are 0..1."""
+
+CONTACT = (
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "where it is, in the viewer's body frame", AHEAD_LEFT_UP),
+    Feature("rel_vel", 3, -6.0, 6.0, TEN_VOX_PER_S, "its velocity less the viewer's, in that frame", AHEAD_LEFT_UP),
+    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0, "", "where it faces, in that frame", SIN_COS),
+    Feature("hp", 1, 0.0, 1.0, FULL, "hit points; 0 without detail"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "0 without detail"),
+    Feature("stability", 1, 0.0, 1.0, FULL, "0 without detail"),
+    flag("fallen", "it lies on the ground"),
+    flag("legged", "its legs are shot off"),
+    flag("friendly"),
+    flag("hostile"),
+    Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
+    flag("painted", "by the viewer's pack"),
+    flag(
+        "intel", "packmates sense or painted it, the viewer does not sense it; never under full observation", "suites"
+    ),
+    flag("detail", "hp, heat and stability are shown"),
+    Feature("lead_pitch", 1, -2.0, 2.0, "pi/4 rad", "elevation at which the viewer's falling shot meets it"),
+    Feature("closing", 1, -1.0, 1.0, TEN_VOX_PER_S, "speed at which it comes closer, clipped"),
+    Feature("crossing", 1, 0.0, 1.0, "", "1 - |cos| of the angle between its relative velocity and the line to it"),
+)
+
+
+def num_slots(config: EnvConfig) -> int:
+    """C, the contact slots of a cockpit."""
+    return min(config.num_mechs - 1, MAX_CONTACTS)
 
 
 def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]:
@@ -49,7 +88,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
     num_visual = exact.sum(visual, -1, keepdim=True)
     num_shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
     reported = exact.sum(senses.intel, -1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
-    count = min(roster.num_mechs - 1, layout.MAX_CONTACTS)
+    count = num_slots(game.config)
     slot = torch.arange(count, device=key.device)
     rank = torch.where(slot < num_shown, slot, slot - num_shown + num_visual)  # skips what the visual slots cut off
     filled = slot < num_shown + reported
@@ -84,10 +123,11 @@ def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
     return exact.divide(exact.atan2(rise, length(offset[..., :2])), math.pi / 4)
 
 
-def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: SimModel) -> Tensor:
-    """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere."""
-    values = {**others(slots, senses, state, game), **motion(slots, state, game)}
-    return layout.pack(layout.CONTACT, values, filled)
+def contacts(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
+    """`[B, N, C, F]` one row of `CONTACT` for each filled slot, zero elsewhere; and `[B, N, C]` bool, `filled`."""
+    state, slots, game = inputs.state, inputs.slots, inputs.game
+    values = {**others(slots, inputs.senses, state, game), **motion(slots, state, game)}
+    return pack(CONTACT, values, inputs.filled), inputs.filled
 
 
 def known_bits(senses: Senses, game: SimModel) -> Tensor:
@@ -105,7 +145,7 @@ def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
 
 
 def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:
-    """Columns of `layout.CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
+    """Columns of `CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
     mechs, roster = state.mechs, game.roster
     batch, count = mechs.yaw.shape
     columns = (
@@ -158,3 +198,12 @@ def motion(slots: Tensor, state: State, game: SimModel) -> dict[str, Tensor]:
         "closing": exact.divide(-radial, SPEED_SCALE).clamp(-1, 1),
         "crossing": crossing,
     }
+
+
+STREAM = Stream(
+    name="contacts",
+    features=CONTACT,
+    axes=(Axis("contact", num_slots),),
+    mask=flag("filled", "the row holds somebody"),
+    dense=contacts,
+)

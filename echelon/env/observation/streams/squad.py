@@ -5,13 +5,30 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.env.observation import layout
-from echelon.rules.actions import NO_MECH, Orders
+from echelon.env.observation.features import AHEAD_LEFT_UP, FULL, HULLS, MAP_SIDE, Feature, flag, pack
+from echelon.env.observation.stream import Axis, Stream, StreamInputs
+from echelon.rules.actions import NO_MECH
+from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.geometry import heading, in_body_frame
 from echelon.sim.heat import is_running
 from echelon.sim.model import SimModel
 from echelon.state import State
+
+SQUAD = (
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "where it is, in the viewer's body frame", AHEAD_LEFT_UP),
+    Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
+    flag("alive"),
+    Feature("hp", 1, 0.0, 1.0, FULL, "hit points; in suites of squad detail 1 and 2, and without suites"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "in suites of squad detail 1 and 2, and without suites"),
+    Feature("stability", 1, 0.0, 1.0, FULL, "in suites of squad detail 2, and without suites"),
+    Feature("readiness", 1, 0.0, 1.0, "share of its weapons", "could fire now; shown as stability is"),
+    Feature(
+        "target_rel_pos", 3, -1.5, 1.5, MAP_SIDE,
+        "its focus target, as rel_pos; in suites that see whom comrades fight (`command_suites`)",
+        AHEAD_LEFT_UP, ("target_preference", "suites"),
+    ),
+)  # fmt: skip
 
 
 def readiness(state: State, game: SimModel) -> Tensor:
@@ -22,13 +39,14 @@ def readiness(state: State, game: SimModel) -> Tensor:
     return is_running(mechs, game) * exact.sum(idle & carries, 1).float() / exact.sum(carries, 0).clamp_min(1)
 
 
-def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]:
+def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
     """The comrades in the places of `Roster.squad`. The fallen-out show where they lie, and `alive` 0.
 
     Returns:
-        `[B, N, S, F]` one row of `layout.SQUAD` for each place, zero for nobody and in a dead mech's cockpit, and
+        `[B, N, S, F]` one row of `SQUAD` for each place, zero for nobody and in a dead mech's cockpit, and
         `[B, N, S]` bool, whether the row holds somebody.
     """
+    state, game = inputs.state, inputs.game
     mechs, roster = state.mechs, game.roster
     mask = (roster.squad < roster.num_mechs) & mechs.alive[..., None]  # [B, N, S]
     mate = roster.squad.clamp_max(roster.num_mechs - 1)  # [N, S]
@@ -42,7 +60,7 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
     def relative(pos: Tensor) -> Tensor:
         return exact.divide(in_body_frame(pos - mechs.pos[:, :, None], facing), game.config.world.longest_side)
 
-    target = orders.focus[:, mate]  # [B, N, S]
+    target = inputs.orders.focus[:, mate]  # [B, N, S]
     index = target.clamp_min(0)
     targets_alive = mechs.alive.gather(1, index.flatten(1)).view_as(index)
     engages = alive & (target != NO_MECH) & targets_alive & roster.cockpits.sees_engaged[:, None]
@@ -57,14 +75,13 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         "readiness": from_detail(readiness(state, game), 2),
         "target_rel_pos": torch.where(engages[..., None], relative(target_pos), 0.0),
     }
-    return layout.pack(layout.SQUAD, values, mask), mask
+    return pack(SQUAD, values, mask), mask
 
 
-def comms(state: State, game: SimModel) -> Tensor:
-    """`[B, N, 5, comm_dim]` what each packmate said in the last decision; one's own row and the dead are zero."""
-    messages, roster = state.messages, game.roster
-    silence = torch.zeros_like(messages[:, :1])
-    received = torch.cat((messages, silence), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
-    is_self = roster.pack_slot == torch.arange(roster.num_mechs, device=messages.device)[:, None]
-    listens = state.mechs.alive[:, :, None] & ~is_self
-    return torch.where(listens[..., None], received, 0.0)
+STREAM = Stream(
+    name="squad",
+    features=SQUAD,
+    axes=(Axis("comrade", lambda config: config.squad_slots),),
+    mask=flag("filled", "the row holds somebody"),
+    dense=squad,
+)

@@ -1,0 +1,96 @@
+"""The order that each mech has heard, where `EnvConfig.command` is on. Its place replaces the zone in `ego`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.env.observation.features import AHEAD_LEFT, MAP_SIDE, Feature, columns, flag, pack
+from echelon.env.observation.stream import Stream
+from echelon.env.observation.streams.ego import EGO
+from echelon.env.orders.destination import Destination, Way, destination, way_there
+from echelon.rules.orders import Discipline, OrderField, OrderKind
+from echelon.runtime import exact
+from echelon.runtime.geometry import dot, heading, length, to_body
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+LONGEST_AGE_S = 60.0
+
+ORDER = (
+    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "what its pack was told, as it heard it; 0 for free",
+            tuple(kind.name.lower() for kind in OrderKind if kind)),
+    Feature("vector", 2, -1.5, 1.5, MAP_SIDE, "to where it was sent, in its body frame", AHEAD_LEFT),
+    Feature("way", 2, -1.0, 1.0, "", "next step of the way there around walls, in its body frame", AHEAD_LEFT),
+    Feature("way_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance until it is near enough, clipped"),
+    Feature("reach", 1, 0.0, 32.0, MAP_SIDE, "how near is near enough"),
+    flag("has_target", "the order names an enemy"),
+    Feature("urgency", 1, 0.0, 1.0),
+    Feature("discipline", len(Discipline) - 1, 0.0, 1.0, "one-hot", "when to fire; 0 for whenever it likes",
+            tuple(d.name.lower() for d in Discipline if d)),
+    Feature("age", 1, 0.0, 1.0, "60 s", "since the order was given, clipped"),
+    flag("reached", "it is where it was sent"),
+    Feature("following", 1, -1.0, 1.0, "top speed", "speed along that way, until it is there"),
+)  # fmt: skip
+
+
+def add_orders(state: State, streams: dict[str, Tensor], game: SimModel) -> dict[str, Tensor]:
+    """`streams` of all mechs with `order [B, N, F]`, and `ego` steered where orders steer.
+
+    Args:
+        streams: `[B, N, ...]` each, as `observe` makes them; `ego` is not written to.
+    """
+    goal = destination(state, game)
+    way = way_there(state, goal, game)
+    streams = {**streams, "order": order(state, goal, way, game)}
+    if game.config.command.steers:
+        streams["ego"] = steered(state, streams["ego"], goal, way, game)
+    return streams
+
+
+def order(state: State, sent: Destination, way: Way, game: SimModel) -> Tensor:
+    """`[B, N, F]` one row of `ORDER` for each mech; zero for the dead and for who was told nothing."""
+    orders, mechs = state.orders_heard, state.mechs
+    is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), game.config.world.longest_side
+    kind = orders[..., OrderField.KIND, None]
+    offset = sent.place - mechs.pos[..., :2]
+    kinds = torch.arange(1, len(OrderKind), device=kind.device)
+    disciplines = torch.arange(1, len(Discipline), device=kind.device)
+    age_s = (state.tick[:, None] - orders[..., OrderField.ISSUED]) * game.rules.dt_s
+    pace = dot(mechs.vel[..., :2].unbind(-1), way.step.unbind(-1))
+    has_reached = is_sent & (length(offset) < sent.reach)
+    values = {
+        "kind": kind == kinds,
+        "vector": exact.divide(to_body(offset, facing), longest) * is_sent[..., None],
+        "way": to_body(way.step, facing).clamp(-1, 1) * is_sent[..., None],
+        "way_length": exact.divide(way.left_vox, longest).clamp_max(4.0) * is_sent,
+        "reach": exact.divide(sent.reach, longest) * is_sent,
+        "has_target": orders[..., OrderField.TARGET] >= 0,
+        "urgency": orders[..., OrderField.URGENCY],
+        "discipline": orders[..., OrderField.DISCIPLINE, None] == disciplines,
+        "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0),
+        "reached": has_reached,
+        "following": (pace / game.roster.max_speed).clamp(-1, 1) * (is_sent & ~has_reached),
+    }
+    return pack(ORDER, values, mechs.alive & (orders[..., OrderField.ISSUED] >= 0))
+
+
+def steered(state: State, ego: Tensor, sent: Destination, way: Way, game: SimModel) -> Tensor:
+    """`[B, N, F]` the ego stream with the zone's columns telling of the place for those that were sent to one."""
+    mechs, longest = state.mechs, game.config.world.longest_side
+    offset, facing = sent.place - mechs.pos[..., :2], heading(mechs.yaw)
+    values = {
+        "in_zone": (length(offset) < sent.reach).to(ego.dtype)[..., None],
+        "zone_vector": exact.divide(to_body(offset, facing), longest),
+        "zone_radius": exact.divide(sent.reach, longest)[..., None],
+        "path_direction": to_body(way.step, facing).clamp(-1, 1),
+        "path_length": exact.divide(way.left_vox, longest).clamp_max(4.0)[..., None],
+    }
+    steered = ego.clone()
+    for name, value in values.items():
+        at = columns(EGO, name)
+        steered[..., at] = torch.where(sent.is_sent[..., None], value, ego[..., at])
+    return steered
+
+
+STREAM = Stream(name="order", features=ORDER, add=add_orders, is_on=lambda config: config.command.enabled)
