@@ -171,7 +171,7 @@ class Compared:
 
         from echelon import EchelonEnv, EnvConfig
         from echelon.agents.heuristic import scripted
-        from echelon.env.views.group_policy import GroupPolicy, memory_spec
+        from echelon.views.group_policy import GroupPolicy, memory_spec
 
         config = dataclasses.replace(EnvConfig.small(), map_pool=4)
         commanders = {group: scripted("heuristic:expert", config, torch.device("cpu")) for group in ("blue", "red")}

@@ -41,7 +41,6 @@ from echelon.env.loops.play import Loops
 from echelon.env.observation import layout
 from echelon.env.restart import NextMemory, begin_into_buffers
 from echelon.env.static_battles import StaticBattles
-from echelon.env.views.group_policy import memory_spec
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
@@ -54,6 +53,7 @@ from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime import cuda_graphs
 from echelon.sim import step
 from echelon.sim.loops import lanes
+from echelon.views.group_policy import memory_spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fakecuda.fakes import CUDA, Fakes, without_a_driver

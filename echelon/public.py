@@ -4,10 +4,7 @@
 from echelon.command.port import CommandPort
 from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm
-from echelon.env.tasks.make import make, register_view
 from echelon.env.tasks.task import Protocol, Task, latest, register_task, tasks
-from echelon.env.views.build import mechs, partners, teams, versus
-from echelon.env.views.commanders import commanders
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
@@ -20,4 +17,7 @@ from echelon.rules.specs import HullSpec, WeaponSpec
 from echelon.scenarios.piece import pieces
 from echelon.scenarios.scene import Scene, scene, scene_config
 from echelon.scenarios.shipped import find_scenario, scenario_names
+from echelon.views.build import mechs, partners, teams, versus
+from echelon.views.commanders import commanders
+from echelon.views.make import make, register_view
 from echelon.world.biomes import register_biome

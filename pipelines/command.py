@@ -28,7 +28,6 @@ from echelon.command.reply import Replies
 from echelon.command.session import MOST_BYTES, Session
 from echelon.datasets.commanded import CommandedGame
 from echelon.datasets.dataset import DatasetWriter
-from echelon.env.views.commanders import commanders
 from echelon.pipelines.arena_args import ChosenBattle
 from echelon.pipelines.command_server import CLIENT_LEFT, CommandServer
 from echelon.pipelines.page_server import page_facts
@@ -43,6 +42,7 @@ from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED, Limits, Settings
 from echelon.view.command_page import command_page
 from echelon.view.run_report import replay_page
+from echelon.views.commanders import commanders
 
 Clock = Literal["step", "real", "fast"]
 MOST_LATE = 1024

@@ -24,12 +24,13 @@ FLOORS = (
     ("plan",),
     ("env",),
     ("scenarios",),
-    ("integrations",),
     ("replay",),
     ("agents",),
+    ("views",),
     ("command",),
     ("learn",),
     ("arena",),
+    ("integrations",),
     ("datasets",),
     ("reports",),
     ("league",),
@@ -42,10 +43,10 @@ FLOORS = (
 `view` stands beside the house: it reads replays and writes files as `runtime` does; reports (curves at a run's end) and
 pipelines import it. Agents read the layout of observations, so they live above `env`.
 """
-LAZY = {"env/views/build.py": {"arena"}}
+LAZY = {"views/build.py": {"arena"}}
 """Imports from above inside a function: a name of an opponent means a commander or a checkpoint."""
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-NO_HOST_READS = ("sim", "env", "agents", "state.py")
+NO_HOST_READS = ("sim", "env", "agents", "views", "state.py")
 OUTSIDE_PLAY = (
     *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py", "env/rehearsal.py"),
     "env/measure.py",
@@ -58,7 +59,7 @@ HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 
 
 EXACT = (
-    *("rules", "state.py", "world", "sim", "env", "agents"),
+    *("rules", "state.py", "world", "sim", "env", "agents", "views"),
     *("runtime/noise.py", "runtime/geometry.py"),
 )
 """Rooms whose numbers are the same on every processor: they take these functions from `runtime.exact` only."""

@@ -75,7 +75,7 @@ def test_public_names_are_imported_when_they_are_asked_for():
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STUCK_S).stdout
     assert printed.split() == ["False", "True"]
     exec("from echelon import *", names := {})
-    assert names["versus"].__module__ == "echelon.env.views.build" and echelon.env.__name__ == "echelon.env"
+    assert names["versus"].__module__ == "echelon.views.build" and echelon.env.__name__ == "echelon.env"
     assert names["evaluate"].__module__ == "echelon.arena.evaluate"
     shown = {name for name in vars(public) if not name.startswith("_")}
     assert {*shown, *echelon.MODULES, "__version__"} == {*echelon.__all__}

@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 
 import echelon
-from echelon.env.views.build import MechView
-from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
+from echelon.views.build import MechView
+from echelon.views.view import View
 
 PUBLIC = {name: getattr(echelon, name) for name in echelon.__all__ if name != "__version__"}
 CALLED = {name: one for name, one in PUBLIC.items() if inspect.isfunction(one)}

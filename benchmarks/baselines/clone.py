@@ -11,10 +11,10 @@ import echelon
 from echelon.arena.resolve import policy_of
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
-from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.torchrl_ppo import make_networks
 from echelon.rules.config import EnvConfig
+from echelon.views.group_policy import GroupPolicy, memory_spec
+from echelon.views.transforms import FlatObservation
 
 EPOCHS, MINIBATCH, LEARNING_RATE = 4, 1024, 1e-3
 

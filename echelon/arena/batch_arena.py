@@ -36,14 +36,13 @@ from echelon.arena.until_done import run_until_done
 from echelon.env import rehearsal
 from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.blocks import one_thread
+from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
-from echelon.env.views.discrete import ActionMasks
-from echelon.env.views.group_policy import TeamPolicy, action_noise, reads_action_mask
 from echelon.learn.models.precision import resolve_precision
 from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
@@ -53,6 +52,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.state import Maps
+from echelon.views.group_policy import TeamPolicy, action_noise, reads_action_mask
 from echelon.world.splits import placed_seed
 from echelon.world.written import maps_of
 

@@ -21,11 +21,11 @@ from echelon.arena.stacked_policies import (
 )
 from echelon.env.blocks import workers
 from echelon.env.env import EchelonEnv
-from echelon.env.views.group_policy import TeamPolicy, check_evaluation_mode
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.opponents.named import compiled_heuristic
 from echelon.runtime.errors import require
+from echelon.views.group_policy import TeamPolicy, check_evaluation_mode
 
 LEAST_TEAMS = 32
 """Teams of a scripted commander in a share of a thread: fewer take hardly less time."""

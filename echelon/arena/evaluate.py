@@ -21,7 +21,6 @@ from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
-from echelon.env.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
 from echelon.learn.checkpoint.provenance import NOTHING, SELF, UNKNOWN, Provenance, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
@@ -35,6 +34,7 @@ from echelon.runtime.ray_tasks import RayTasks
 from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
 from echelon.scenarios.piece import PIECES
+from echelon.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
 from echelon.world.splits import placed_seed
 
 POLICY = "policy"
@@ -129,7 +129,7 @@ def evaluate(
         policy: a name (a commander, `trained:NAME`, a checkpoint or run folder, `league:FOLDER/NAME`,
             `package.module:Commander`), a `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of
             the view `env` or, where neither `env` nor its keys name one, those of a team
-            (`echelon.env.views.group_policy`). A module is in evaluation mode meanwhile.
+            (`echelon.views.group_policy`). A module is in evaluation mode meanwhile.
         task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`; set pieces are played by `skill_profile`.
         opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.

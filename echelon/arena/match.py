@@ -15,13 +15,13 @@ from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleRes
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.outcome import STATS, Winner, stat_names
-from echelon.env.views.group_policy import TeamPolicy, is_policy
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
+from echelon.views.group_policy import TeamPolicy, is_policy
 
 RESAMPLES, CONFIDENCE = 2000, 0.95
 Z_95 = 1.959964

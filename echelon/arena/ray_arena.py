@@ -21,13 +21,13 @@ from echelon.arena.batch_arena import (
     Precision,
     StepSink,
 )
-from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.models.registry import allow_module, allowed_modules
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.imports import import_module
 from echelon.runtime.ray_tasks import RayTasks, import_ray
+from echelon.views.group_policy import TeamPolicy
 
 TASKS_A_WORKER = 4
 """Tasks of a CPU that each worker gets of some battles at least, so that none waits long for the last one."""

@@ -18,7 +18,6 @@ from echelon.agents.line import line_factory
 from echelon.agents.populations import held_out
 from echelon.agents.tiers import STYLE
 from echelon.arena.user_policy import Factory, build_policy
-from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
 from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint, tell_rules
 from echelon.learn.checkpoint.shipped import shipped_checkpoint
@@ -32,6 +31,7 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, expect
 from echelon.runtime.imports import OBJECT_NAME, import_object
 from echelon.runtime.limits import check_text, path_text
+from echelon.views.group_policy import TeamPolicy
 
 
 class UnknownNameError(FileError):

@@ -20,7 +20,11 @@ from torch import Tensor
 
 from echelon.env.blocks import workers
 from echelon.env.observation.layout import STREAMS
-from echelon.env.views.group_policy import (
+from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, Critic, PolicyOutput, batched_forward
+from echelon.learn.models.memory import MemoryState
+from echelon.runtime.compile import fused
+from echelon.runtime.errors import ConfigError
+from echelon.views.group_policy import (
     TeamPolicy,
     draws_actions,
     graph_key_of,
@@ -28,10 +32,6 @@ from echelon.env.views.group_policy import (
     reads_action_mask,
     team_input,
 )
-from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, Critic, PolicyOutput, batched_forward
-from echelon.learn.models.memory import MemoryState
-from echelon.runtime.compile import fused
-from echelon.runtime.errors import ConfigError
 
 SLOTS = 8
 """Number of teams in a block: blocks of fewer fill more evenly, and products of few rows are slower."""

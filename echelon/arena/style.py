@@ -17,12 +17,12 @@ from echelon.arena.evaluate import Evaluation, evaluate
 from echelon.env.arguments import check_further
 from echelon.env.observation.layout import EGO, GROUPS
 from echelon.env.tasks.task import Task, find_task, latest
-from echelon.env.views.group_policy import TeamPolicy
 from echelon.rules.config import EnvConfig
 from echelon.rules.scenario import Scenario
 from echelon.runtime import exact
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import dot, length, to_body, unit
+from echelon.views.group_policy import TeamPolicy
 
 TASK = "small-5v5"
 """Where a style is measured by default, in the newest version."""

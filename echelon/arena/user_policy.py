@@ -9,10 +9,14 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.data import Composite
 
+from echelon.env.discrete import ACTIONS
 from echelon.env.observation.layout import action_width
 from echelon.env.specs import Specs
-from echelon.env.views.discrete import ACTIONS
-from echelon.env.views.group_policy import (
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.imports import in_one_line
+from echelon.runtime.shared_modes import kept_generators
+from echelon.views.group_policy import (
     TeamPolicy,
     check_decided,
     draws_actions,
@@ -20,10 +24,6 @@ from echelon.env.views.group_policy import (
     reads_action_mask,
     team_input,
 )
-from echelon.rules.config import EnvConfig
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.imports import in_one_line
-from echelon.runtime.shared_modes import kept_generators
 
 Factory = Callable[[EnvConfig], TeamPolicy]
 """Builds a policy for the battles of a config; a class such as `echelon.agents.heuristic.Heuristic` is one."""

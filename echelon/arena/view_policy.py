@@ -13,15 +13,15 @@ from torchrl.data import Composite, Unbounded
 from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.transforms import TensorDictPrimer
 
+from echelon.env.discrete import action_table
 from echelon.env.observation.layout import STREAMS
-from echelon.env.views.build import MechView
-from echelon.env.views.discrete import action_table
-from echelon.env.views.group_form import GroupForm
-from echelon.env.views.group_policy import TeamPolicy, is_policy, memory_spec_of
-from echelon.env.views.transforms import FlatObservation
-from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
+from echelon.views.build import MechView
+from echelon.views.group_form import GroupForm
+from echelon.views.group_policy import TeamPolicy, is_policy, memory_spec_of
+from echelon.views.transforms import FlatObservation
+from echelon.views.view import View
 
 Key = tuple[str, ...]
 VIEW, CARRIED, BEGUN = "view", "carried", "begun"
@@ -117,7 +117,7 @@ def carried_spec(policy: object) -> dict[Key, Any]:
 class ViewPolicy:
     """A policy of a team, made of one that reads and writes what a view shows and takes.
 
-    Discrete actions are told by their dtype: int64 `[B, k]` are rows of `echelon.env.views.discrete.ACTIONS`.
+    Discrete actions are told by their dtype: int64 `[B, k]` are rows of `echelon.env.discrete.ACTIONS`.
 
     Args:
         policy: any callable on the TensorDicts of that view, such as a TorchRL module.
@@ -213,7 +213,7 @@ def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: 
 
     Args:
         policy: a TensorDict module, or any callable: of a view where `env` is given or its keys tell so, else a policy
-            of a team (`echelon.env.views.group_policy.TeamPolicy`).
+            of a team (`echelon.views.group_policy.TeamPolicy`).
         env: the view it was trained in, transformed or not; None where its keys tell enough.
     """
     check_policy(policy)

@@ -14,8 +14,8 @@ from echelon.command.reply import read_reply
 from echelon.command.report import Report, in_words, reports
 from echelon.command.stick import NUM_DRIVEN, Stick, read_stick
 from echelon.env.observation.layout import GROUPS
-from echelon.env.views.commanders import GROUP, CommandersView
 from echelon.runtime.errors import ConfigError, require
+from echelon.views.commanders import GROUP, CommandersView
 
 PORTS = ("stdio", "ws", "human")
 """Who commands packs from outside."""

@@ -30,8 +30,6 @@ from torchrl.data import Composite
 from echelon.arena.batch_arena import Battle
 from echelon.env.observation.layout import COMMAND, GROUPS, TELEMETRY_CELLS, action_width
 from echelon.env.specs import DONE_KEYS, Specs
-from echelon.env.views.transforms import FlatObservation
-from echelon.env.views.view import ObservationForm
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime import version
 from echelon.runtime.errors import require
@@ -47,6 +45,8 @@ from echelon.runtime.files import (
 )
 from echelon.runtime.json_checks import OBJECT, check_schema
 from echelon.runtime.tensor_files import Header, read_header
+from echelon.views.transforms import FlatObservation
+from echelon.views.view import ObservationForm
 
 SCHEMA, VERSION = "echelon-dataset", 1
 CLAIMS = "claims"

@@ -17,9 +17,9 @@ from torchrl.envs import EnvBase, ExcludeTransform, Transform
 
 import echelon
 from echelon.env.outcome import Winner
-from echelon.env.views.view import View
 from echelon.integrations import missing
 from echelon.runtime.errors import require
+from echelon.views.view import View
 
 try:
     from benchmarl.environments import Task, TaskClass

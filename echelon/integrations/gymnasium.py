@@ -14,13 +14,13 @@ from torch import Tensor
 
 import echelon
 from echelon.env.arguments import FURTHER, FURTHER_OF_MECHS, check_further, one_seed
-from echelon.env.views.build import MechView, Opponent
-from echelon.env.views.commanded import Side
-from echelon.env.views.discrete import ACTIONS
-from echelon.env.views.view import ActionForm, ObservationForm
+from echelon.env.discrete import ACTIONS
 from echelon.integrations import missing, require_no_options
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import ConfigError, require
+from echelon.views.build import MechView, Opponent
+from echelon.views.commanded import Side
+from echelon.views.view import ActionForm, ObservationForm
 
 try:
     import gymnasium

@@ -16,12 +16,12 @@ from torch import Tensor
 import echelon
 from echelon.env.arguments import FURTHER_OF_MECHS, check_further
 from echelon.env.outcome import Winner
-from echelon.env.views.build import MechView, Opponent
-from echelon.env.views.commanded import AllMechs
-from echelon.env.views.view import ActionForm, ObservationForm
 from echelon.integrations import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
+from echelon.views.build import MechView, Opponent
+from echelon.views.commanded import AllMechs
+from echelon.views.view import ActionForm, ObservationForm
 
 try:
     import numpy as np

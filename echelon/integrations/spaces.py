@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Bounded, Categorical, Composite, TensorSpec
 
-from echelon.env.views.view import View
+from echelon.views.view import View
 
 
 def space_of(spec: TensorSpec) -> spaces.Space:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import logger
 
-from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig
 from echelon.runtime.fallback import fall_back
+from echelon.views.view import View
 
 RENDER_MODES = ("human", "rgb_array")
 

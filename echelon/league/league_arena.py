@@ -18,7 +18,6 @@ from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
 from echelon.arena.ray_arena import make_arena
 from echelon.env.outcome import stat_names
 from echelon.env.tasks.task import Task
-from echelon.env.views.group_policy import TeamPolicy
 from echelon.league import log
 from echelon.league.claims import claiming
 from echelon.league.records import MatchRecord, match_recipe
@@ -30,6 +29,7 @@ from echelon.rules.versions import current_versions
 from echelon.runtime import noise
 from echelon.runtime.files import FileError
 from echelon.runtime.ray_tasks import RayTasks
+from echelon.views.group_policy import TeamPolicy
 
 POLL_S = 0.5
 """Polling interval, in seconds, while waiting for battles claimed by other processes."""

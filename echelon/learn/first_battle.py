@@ -13,7 +13,6 @@ import torch
 from echelon.agents.heuristic import is_scripted, scripted
 from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm
-from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import stages_of
@@ -32,6 +31,7 @@ from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.imports import in_one_line
 from echelon.runtime.limits import check_function, check_text
+from echelon.views.group_policy import TeamPolicy
 
 BATTLES, DECISIONS = 2, 2
 """Size of the rollout that a model or a commander plays."""

@@ -9,10 +9,10 @@ from deciding import decide
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
+from echelon.views.group_policy import GroupPolicy, memory_spec
 
 WALL = (14, 15, 10, 31, 0, 10, Material.SOLID)
 AIMED = ("hard", "expert")

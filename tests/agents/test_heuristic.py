@@ -13,12 +13,12 @@ from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import Result
 from echelon.env.env import EchelonEnv
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig, FeaturesConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError
+from echelon.views.group_policy import GroupPolicy, memory_spec
 
 CPU = torch.device("cpu")
 NOTHING_ON = FeaturesConfig(**{field.name: False for field in dataclasses.fields(FeaturesConfig)})

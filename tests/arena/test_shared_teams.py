@@ -12,7 +12,7 @@ from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.fingerprint import state_hash
 from echelon.arena.stacked_policies import SharedTeam
-from echelon.env.views.group_policy import team_input
+from echelon.views.group_policy import team_input
 
 CPU = torch.device("cpu")
 WIDER = dataclasses.replace(TINY, hidden=24)

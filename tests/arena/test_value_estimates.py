@@ -13,10 +13,10 @@ from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
-from echelon.env.views.group_policy import team_input
 from echelon.replay.battle import NO_VALUE, REWARD_UNITS
 from echelon.replay.recorder import Recorder
 from echelon.rules.physics import RulesConfig
+from echelon.views.group_policy import team_input
 
 CPU = torch.device("cpu")
 LASTING = dataclasses.replace(BRIEF, blue=("heavy", "light", "scout"), red=("medium", "scout"))

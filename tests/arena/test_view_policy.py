@@ -15,10 +15,10 @@ from torchrl.modules import LSTMModule
 import echelon
 from echelon.agents.heuristic import scripted
 from echelon.arena.view_policy import ViewPolicy, form_of_keys, form_of_view, team_policy_of
+from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.observation.layout import GROUPS, action_width
-from echelon.env.views.discrete import ACTIONS, action_table
-from echelon.env.views.group_policy import team_input
 from echelon.runtime.errors import ConfigError
+from echelon.views.group_policy import team_input
 
 CPU = torch.device("cpu")
 CONFIG = dataclasses.replace(short_battles(8), blue=("heavy", "light"), red=("heavy", "light"))

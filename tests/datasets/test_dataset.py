@@ -18,8 +18,6 @@ from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.datasets.dataset import CLAIMS, DatasetWriter, columns, open_dataset
 from echelon.env.env import EchelonEnv
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
-from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.rules.config import EnvConfig
@@ -27,6 +25,8 @@ from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.views.group_policy import GroupPolicy, memory_spec
+from echelon.views.transforms import FlatObservation
 
 CPU = torch.device("cpu")
 HARD, EASY = "heuristic:hard", "heuristic:easy"

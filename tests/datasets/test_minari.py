@@ -9,12 +9,12 @@ import torch
 from tensordict import TensorDict
 from test_dataset import BATTLES, EASY, HARD, UNEQUAL, write
 
-from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.version import VERSION
+from echelon.views.transforms import FlatObservation
 
 minari = pytest.importorskip("minari")
 pytest.importorskip("h5py")

@@ -15,7 +15,7 @@ from torchrl.data import LazyMemmapStorage, ReplayBuffer
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.match import Result, play
 from echelon.datasets.dataset import Dataset, open_dataset
-from echelon.env.views.transforms import FlatObservation
+from echelon.views.transforms import FlatObservation
 
 
 class Clone(nn.Module):

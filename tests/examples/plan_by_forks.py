@@ -7,7 +7,7 @@ from torch import Tensor
 from echelon import EchelonEnv, EnvConfig
 from echelon.agents.heuristic import scripted
 from echelon.env.outcome import Winner
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
+from echelon.views.group_policy import GroupPolicy, memory_spec
 
 BATTLE, NOISE, WIN = EnvConfig.small(), 0.6, 10.0
 """The battle; standard deviation of the noise on actions; what winning adds to the rewards of a branch."""

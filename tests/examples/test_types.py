@@ -13,7 +13,7 @@ import pytest
 import typed_program
 
 import echelon
-from echelon.env.views.view import View
+from echelon.views.view import View
 
 ROOT = Path(__file__).parents[2]
 UNTYPED = "[mypy]\n[mypy-tensordict.*,torchrl.*]\nignore_missing_imports = True\n"

@@ -5,10 +5,10 @@ from tensordict import TensorDictBase
 
 import echelon
 from echelon.env.outcome import Ending
-from echelon.env.views.view import View
 from echelon.rules.actions import Act
 from echelon.sim.model import SimModel
 from echelon.state import State
+from echelon.views.view import View
 
 CONFIG: echelon.EnvConfig = echelon.EnvConfig.small()
 

@@ -16,7 +16,7 @@ from benchmarl.algorithms import IddpgConfig, IppoConfig, MappoConfig, QmixConfi
 from benchmarl.experiment import Experiment, ExperimentConfig
 from benchmarl.models import GruConfig, MlpConfig
 
-from echelon.env.views.discrete import ACTIONS
+from echelon.env.discrete import ACTIONS
 from echelon.integrations.benchmarl import EchelonTask
 from echelon.runtime.errors import ConfigError
 

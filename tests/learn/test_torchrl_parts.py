@@ -17,7 +17,6 @@ from torchrl.objectives.value import GAE, MultiAgentGAE
 import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.views.view import View
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig, PolicySpecs, model_with
@@ -29,6 +28,7 @@ from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.from_torchrl import as_team_batch
 from echelon.learn.ppo.update import PPO
 from echelon.runtime.errors import ConfigError
+from echelon.views.view import View
 
 BATTLE = short_battles(6)
 STEPS, CHUNK = 16, 8

@@ -10,9 +10,9 @@ import torch
 from builders import short_battles
 from runs import ROOT
 
-from echelon.env.views.view import View
 from echelon.pipelines import torchrl_ppo
 from echelon.pipelines.torchrl_ppo import Args
+from echelon.views.view import View
 
 PROGRAM = ROOT / "pipelines" / "torchrl_ppo.py"
 TINY = Args(battles=2, steps=8, iterations=2, epochs=2, minibatches=2, device="cpu", backend="eager")

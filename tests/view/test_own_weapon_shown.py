@@ -9,11 +9,11 @@ from replay_page import write_replay_page
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.replay.battle import FLIGHTS, Replay
 from echelon.replay.file import read, save
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
+from echelon.views.group_policy import GroupPolicy, memory_spec
 
 CONFIG = dataclasses.replace(
     EnvConfig.small(), catalog=CATALOG, blue=("scout",) * 3, red=("heavy", "medium"), map_pool=1

@@ -22,11 +22,11 @@ from echelon.arena.stacked_policies import SharedTeam
 from echelon.arena.view_policy import team_policy_of
 from echelon.env.tasks.strangers import Population, shares_of
 from echelon.env.tasks.task import Task
-from echelon.env.views.group_policy import TeamPolicy, draws_actions
 from echelon.learn.checkpoint.provenance import UNKNOWN, Provenance, weight_hash
 from echelon.rules.config import EnvConfig, Split
 from echelon.runtime.limits import path_text
 from echelon.scenarios.piece import find_piece
+from echelon.views.group_policy import TeamPolicy, draws_actions
 
 Settings = tuple[torch.device, int, Precision, "bool | None", "bool | None"]
 """Of a `BatchArena`: device, batch, definite precision, whether it compiles and captures."""

@@ -13,6 +13,7 @@ import torch
 from torchrl.data import Composite, TensorSpec
 
 from echelon.env.describe.description import Column, Description, Kind, Leaf
+from echelon.env.discrete import ACTIONS
 from echelon.env.observation import layout
 from echelon.env.observation.layout import COMMAND, GROUPS, Feature
 from echelon.env.observation.stream import Stream
@@ -21,7 +22,6 @@ from echelon.env.orders.commander_view import commanders_of
 from echelon.env.outcome import BY_HULL, BY_WEAPON, OF_THE_TEAM, OWN
 from echelon.env.reward import term_weights
 from echelon.env.specs import DONE_KEYS, Specs
-from echelon.env.views.discrete import ACTIONS
 from echelon.rules import orders
 from echelon.rules.actions import TRIGGER_COLUMNS
 from echelon.rules.catalog import Catalog, Hull, Trigger
@@ -206,7 +206,7 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
     trailing = () if is_index else TRAILING.get(name, ("column",))
     agent = "commander" if name[0] == "command" else "mech"
     leading = ("battle", agent)[: len(spec.shape) - len(trailing)]
-    index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS")
+    index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.discrete.ACTIONS")
     leaf_columns = (index,) if is_index else columns.of(name, spec.shape[-1])
     return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), leaf_columns)
 

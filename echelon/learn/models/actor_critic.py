@@ -109,7 +109,7 @@ def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: obj
 
 
 class ActorCritic(TensorDictModuleBase):
-    """A team policy (see `echelon.env.views.group_policy`), the same weights for every mech: encoder, memory, heads.
+    """A team policy (see `echelon.views.group_policy`), the same weights for every mech: encoder, memory, heads.
 
     Reads `("observation", stream)`, `telemetry` and `("memory", name)`; writes `action` in [-1, 1], `pre_tanh`,
     `pre_tanh_log_prob`, `embed` and `("next", "memory", name)`. It samples its actions with the standard normal numbers

@@ -15,8 +15,8 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 
 from echelon.env.observation import layout
-from echelon.env.views.group_policy import entry
 from echelon.learn.models.memory import MemoryState
+from echelon.views.group_policy import entry
 
 TELEMETRY, IS_INIT = "telemetry", "is_init"
 WAYS = (

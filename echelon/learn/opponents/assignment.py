@@ -13,8 +13,8 @@ from torch import Tensor
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 from echelon.env.restart import NextMemory
-from echelon.env.views.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec, team_view
 from echelon.learn.padding import pad_mechs, pad_team
+from echelon.views.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec, team_view
 
 LEARNER = "learner"
 """Name of the learner's entry in the environment's memory."""

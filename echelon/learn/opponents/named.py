@@ -13,13 +13,6 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
-from echelon.env.views.group_policy import (
-    TeamPolicy,
-    check_evaluation_mode,
-    graph_key_of,
-    is_policy,
-    memory_spec_of,
-)
 from echelon.learn.checkpoint.provenance import name_entry, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import SLOT, current_slot
@@ -29,6 +22,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import expect
 from echelon.runtime.json_checks import integer, number, of_type
 from echelon.runtime.state_dict import StateDict
+from echelon.views.group_policy import TeamPolicy, check_evaluation_mode, graph_key_of, is_policy, memory_spec_of
 
 OpponentOf = Callable[[str, EnvConfig, torch.device], TeamPolicy]
 """The policy that a name means in battles of a config, on a device; `scripted` knows the scripted commanders alone."""

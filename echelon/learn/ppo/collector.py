@@ -74,7 +74,7 @@ class TeamCollector(BaseCollector):
         total_frames: agent-steps after which the iterator ends; -1 for never.
         cuda_graph: whether a decision, acting included, is captured once as a CUDA graph and replayed. Everything then
             lies in tensors that are written in place, on a CPU too, where the same code is called. Reward terms and
-            policies must be functions of tensors; see `echelon.env.views.group_policy` for a policy of one's own.
+            policies must be functions of tensors; see `echelon.views.group_policy` for a policy of one's own.
         scores_levels: whether battles and wins are counted by map, in `levels`.
     """
 

@@ -19,7 +19,6 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.outcome import statistics
 from echelon.env.reward import TERMS, RewardTerm
-from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.commands import columns_page
 from echelon.rules import actions
 from echelon.rules.actions import Act
@@ -27,6 +26,7 @@ from echelon.rules.catalog import Catalog
 from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster
+from echelon.views.transforms import FlatObservation
 
 PAGE = Path(__file__).parents[3] / "docs" / "COLUMNS.md"
 CPU = torch.device("cpu")

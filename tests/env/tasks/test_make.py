@@ -9,10 +9,10 @@ from brief_tasks import make_tasks_brief
 from torchrl.envs import check_env_specs
 
 import echelon
-from echelon.env.tasks import make as make_room
-from echelon.env.views.build import MechView
-from echelon.env.views.view import View
 from echelon.runtime.errors import ConfigError
+from echelon.views import make as make_room
+from echelon.views.build import MechView
+from echelon.views.view import View
 
 SMALL = echelon.latest("small-5v5")
 

@@ -7,8 +7,8 @@ import pytest
 from tensordict import TensorDictBase
 
 import echelon
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.runtime.errors import ConfigError
+from echelon.views.group_policy import GroupPolicy, memory_spec
 
 CONFIG = dataclasses.replace(echelon.EnvConfig.small(), map_pool=2)
 VERSUS = 'Make echelon.versus or mechs with observation="structured" and memory=policy.memory_spec()'

@@ -20,19 +20,19 @@ from torchrl.envs import MarlGroupMapType, check_env_specs
 
 import echelon
 from echelon.agents.heuristic import Heuristic
+from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.reward import RewardTerm
-from echelon.env.views.commanded import AllMechs
-from echelon.env.views.discrete import ACTIONS, action_table
-from echelon.env.views.group_policy import GroupPolicy, memory_spec
-from echelon.env.views.transforms import FlatObservation
-from echelon.env.views.view import View
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import CommandConfig, EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
+from echelon.views.commanded import AllMechs
+from echelon.views.group_policy import GroupPolicy, memory_spec
+from echelon.views.transforms import FlatObservation
+from echelon.views.view import View
 
 TINY = dataclasses.replace(EnvConfig.small(), map_pool=3, blue=("medium", "light"), red=("medium", "scout"))
 SHORT = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))

@@ -9,10 +9,10 @@ from typing import Literal, NoReturn, TypeAlias
 from torchrl.envs import MarlGroupMapType
 
 from echelon.env.observation.layout import GROUPS
-from echelon.env.views.commanded import Side
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_formation
 from echelon.runtime.errors import ConfigError, quoted, require
+from echelon.views.commanded import Side
 
 Partition: TypeAlias = Literal["class", "pack", "mech"] | MarlGroupMapType | Mapping[str, Sequence[str]]
 """By chassis class, by pack of five or one group a mech, a rule of TorchRL's, or the names of the mechs by group."""

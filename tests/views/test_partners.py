@@ -11,12 +11,12 @@ import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import action_width
-from echelon.env.views.group_policy import GroupPolicy, action_noise, memory_spec
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
+from echelon.views.group_policy import GroupPolicy, action_noise, memory_spec
 
 ROSTER = ("heavy", "medium", "light", "scout")
 SHORT = dataclasses.replace(

@@ -14,7 +14,8 @@ from echelon.env.arguments import real_action
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.restart import select
-from echelon.env.views.group_policy import (
+from echelon.runtime.errors import require
+from echelon.views.group_policy import (
     TeamPolicy,
     action_noise,
     check_decided,
@@ -22,7 +23,6 @@ from echelon.env.views.group_policy import (
     memory_spec_of,
     team_input,
 )
-from echelon.runtime.errors import require
 
 Side = Literal["both", "blue", "red"]
 

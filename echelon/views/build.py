@@ -22,13 +22,13 @@ from echelon.env.arguments import check_further
 from echelon.env.battle_states import require_whole_battles
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
-from echelon.env.views.commanded import AllMechs, OneTeam, Side
-from echelon.env.views.group_form import ActionForm, ObservationForm, PerGroup
-from echelon.env.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
-from echelon.env.views.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
-from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
+from echelon.views.commanded import AllMechs, OneTeam, Side
+from echelon.views.group_form import ActionForm, ObservationForm, PerGroup
+from echelon.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
+from echelon.views.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
+from echelon.views.view import View
 
 
 class MechView(View):
@@ -107,12 +107,12 @@ def versus(
     """One team against an opponent that the environment commands: one group `agents` of A mechs, or others.
 
     For a group of k mechs it takes `(group, "action") [B, k, 18 + comm_dim]` and gives `(group, "observation")
-    [B, k, F]`, `(group, "reward") [B, k, 1]`, `(group, "mask") [B, k]` and more; see `echelon.env.views.view.View`.
+    [B, k, F]`, `(group, "reward") [B, k, 1]`, `(group, "mask") [B, k]` and more; see `echelon.views.view.View`.
 
     Args:
         config, num_envs, device, seed: the battle, B of them, where and from which seeds; see `EchelonEnv`.
         opponent: `heuristic:TIER`, the path of a checkpoint folder, `package.module:Commander`, or a policy of a team
-            (`echelon.env.views.group_policy.TeamPolicy`). It keeps its own memory, and a trained one draws its
+            (`echelon.views.group_policy.TeamPolicy`). It keeps its own memory, and a trained one draws its
             actions from the seed of the battle.
         side: team that the user commands; with `both`, blue in battles 0, 2, ... and red in battles 1, 3, ....
         groups: groups of the mechs `agent_0` to `agent_{A - 1}`: their names by group, such as `{"scouts": ["agent_4"],
@@ -278,7 +278,7 @@ def mechs(
     """Every commanded mech as a row of the batch `[B, n]`, for single-agent code; all mechs of a battle end together.
 
     It takes `action [B, n, 18 + comm_dim]` and gives `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`,
-    `done [B, n, 1]` and more; see `echelon.env.views.build.MechView`.
+    `done [B, n, 1]` and more; see `echelon.views.build.MechView`.
 
     Args:
         opponent: as in `versus`; None for a user who commands both teams, so that n = N.

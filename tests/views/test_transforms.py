@@ -10,8 +10,8 @@ from torchrl.envs.utils import check_env_specs
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
-from echelon.env.views.transforms import FlatObservation
 from echelon.rules.config import EnvConfig
+from echelon.views.transforms import FlatObservation
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=2)
 

@@ -7,7 +7,7 @@ import torch
 from builders import arena, told
 from first_catalog import SMALL, Timer, Weapon
 
-from echelon.env.views.discrete import ACTIONS, ActionMasks, action_table
+from echelon.env.discrete import ACTIONS, ActionMasks, action_table
 from echelon.rules import actions
 from echelon.rules.actions import Act
 from echelon.rules.config import FeaturesConfig

@@ -12,15 +12,15 @@ from torchrl.data import Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import MarlGroupMapType, check_env_specs
 
 import echelon
+from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
-from echelon.env.views.discrete import ACTIONS, action_table
-from echelon.env.views.partition import groups_of, team_members
-from echelon.env.views.transforms import FlatObservation
 from echelon.rules.config import PACK, EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
+from echelon.views.partition import groups_of, team_members
+from echelon.views.transforms import FlatObservation
 
 BLUE, RED = ("medium", "scout", "medium", "light", "scout", "heavy"), ("scout", "heavy")
 UNEQUAL = dataclasses.replace(

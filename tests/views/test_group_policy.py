@@ -9,11 +9,11 @@ from tensordict import TensorDict
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.views.group_policy import GroupPolicy, memory_spec, team_view
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.mlp import MLPConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import EnvConfig
+from echelon.views.group_policy import GroupPolicy, memory_spec, team_view
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=2)
 MODEL = LSTMConfig(hidden=16)

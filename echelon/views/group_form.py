@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torchrl.data import Categorical, Composite
 
+from echelon.env.discrete import ACTIONS
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import EGO, bounds
 from echelon.env.specs import Specs
-from echelon.env.views.discrete import ACTIONS
-from echelon.env.views.transforms import flat_spec
 from echelon.runtime.errors import require
+from echelon.views.transforms import flat_spec
 
 T = TypeVar("T")
 PerGroup: TypeAlias = T | Mapping[str, T]

@@ -10,7 +10,7 @@ changes in place, or None. Where it returns one, a CUDA graph may repeat its dec
 
 A policy with a true attribute `draws_actions` draws its actions with `noise [B, A, D]` where it is given that: standard
 normal numbers that follow from the seed of the battle, so that one seed is one battle. One with a true attribute
-`reads_action_mask` is given `action_mask [B, A, 64]` (`echelon.env.views.discrete`) in matches and evaluations.
+`reads_action_mask` is given `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations.
 """
 
 from __future__ import annotations

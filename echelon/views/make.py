@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from echelon.env.tasks.task import Task, find_task
-from echelon.env.views.build import mechs, partners, teams, versus
 from echelon.rules.scenario import Scenario
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import OBJECT_NAME, import_object
+from echelon.views.build import mechs, partners, teams, versus
 
 Split = Literal["train", "evaluation"]
 ViewMaker = Callable[..., Any]
@@ -64,7 +64,7 @@ def make(
 
     Args:
         task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`, whose battles begin as it says.
-        view: `versus`, `partners`, `teams`, `mechs` (`echelon.env.views.build`), `pettingzoo`, `gymnasium`, or a name
+        view: `versus`, `partners`, `teams`, `mechs` (`echelon.views.build`), `pettingzoo`, `gymnasium`, or a name
             of `register_view`.
         num_envs: battles, B; 1 for `pettingzoo`.
         seed, device: as in `EchelonEnv`.

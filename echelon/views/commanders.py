@@ -19,11 +19,11 @@ from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, PartialEnv, mask_of
 from echelon.env.restart import cleared, select
 from echelon.env.specs import DONE_KEYS
-from echelon.env.views.build import Opponent, env_of, team_policy
-from echelon.env.views.commanded import OneTeam, Side, decide_inside, first_memory
-from echelon.env.views.group_policy import TeamPolicy
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
+from echelon.views.build import Opponent, env_of, team_policy
+from echelon.views.commanded import OneTeam, Side, decide_inside, first_memory
+from echelon.views.group_policy import TeamPolicy
 
 GROUP = "commanders"
 STREAMS = ("packs", "tracks", "tracks_mask", "situation")

@@ -13,6 +13,7 @@ from torchrl.data import Composite
 
 from echelon.env.arguments import looked_up, real_action
 from echelon.env.battle_states import BATTLES, check_entries
+from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo
 from echelon.env.observation.layout import GROUPS, STREAMS
@@ -20,9 +21,10 @@ from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of
 from echelon.env.restart import Selection, cleared
 from echelon.env.specs import DONE_KEYS
-from echelon.env.views.commanded import AllMechs, OneTeam, decide_inside, first_memory
-from echelon.env.views.discrete import ActionMasks, action_table
-from echelon.env.views.group_form import (
+from echelon.runtime.device import resolve_device
+from echelon.runtime.errors import ConfigError, require
+from echelon.views.commanded import AllMechs, OneTeam, decide_inside, first_memory
+from echelon.views.group_form import (
     DTYPES,
     ActionForm,
     ObservationForm,
@@ -31,10 +33,8 @@ from echelon.env.views.group_form import (
     common_form,
     group_forms,
 )
-from echelon.env.views.group_policy import TeamPolicy, is_policy
-from echelon.env.views.transforms import FlatObservation
-from echelon.runtime.device import resolve_device
-from echelon.runtime.errors import ConfigError, require
+from echelon.views.group_policy import TeamPolicy, is_policy
+from echelon.views.transforms import FlatObservation
 
 MEMORIES = "memories"
 
@@ -45,7 +45,7 @@ class View(EnvInfo, PartialEnv):
     The batch is `[B]`. Each group has, for its k mechs:
 
     - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1], or `[B, k]` int64, an index of
-      `echelon.env.views.discrete.ACTIONS`;
+      `echelon.env.discrete.ACTIONS`;
     - out: `(group, "observation")`: `[B, k, F]` of `dtype`, or the streams in float32, `(group, "mask") [B, k]` bool
       (alive), `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]`, `(group, "memory", ...)`;
     - at the root `telemetry [B, 16, 16]`, `is_init`, `done`, `terminated`, `truncated` `[B, 1]`, on request
@@ -381,7 +381,7 @@ class View(EnvInfo, PartialEnv):
         is_blue, is_red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return outcome.copy().set("won", self.commanded.of_team(is_blue, is_red)[:, None])
 
-    # Where things are; `echelon.env.views.build.MechView` says otherwise
+    # Where things are; `echelon.views.build.MechView` says otherwise
 
     def _key(self, group: str, name: str) -> tuple[str, ...]:
         return (group, name)

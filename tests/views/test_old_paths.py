@@ -1,0 +1,22 @@
+"""Import paths of earlier releases."""
+
+import importlib
+import sys
+
+import pytest
+
+import echelon.env
+
+
+def test_old_path_of_views_imports_the_same_modules_with_one_warning(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("echelon.env.views")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(echelon.env, "views", raising=False)
+    with pytest.warns(FutureWarning, match=r"echelon\.env\.views is echelon\.views now") as told:
+        old = importlib.import_module("echelon.env.views.group_policy")
+    importlib.import_module("echelon.env.views.view")
+    assert len(told) == 1
+    assert old is importlib.import_module("echelon.views.group_policy")
+    moved = importlib.import_module("echelon.env.views").MOVED
+    assert {"build", "view", "commanders", "discrete"} <= moved.keys()
+    assert all(importlib.import_module(f"echelon.env.views.{name}") is sys.modules[new] for name, new in moved.items())
