@@ -17,10 +17,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from echelon.runtime.interrupts import check_current_folder, end_while_importing
+from echelon.runtime.providers import PROVIDERS
 from echelon.runtime.version import VERSION as __version__
 
 check_current_folder()
 end_while_importing()  # What a program imports next takes seconds.
+PROVIDERS.update(
+    trained="echelon.learn.checkpoint.names", checkpoint="echelon.learn.checkpoint.names", league="echelon.league"
+)
 
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
@@ -109,15 +113,11 @@ MODULES = {name: module for module, names in NETWORKS.items() for name in names}
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is asked for: torch and TorchRL take seconds, which `echelon --help` need not.
 
-    Networks and leagues stand behind those of `NETWORKS`; they come with these alone.
+    Networks stand behind those of `NETWORKS`; they come with these alone.
     """
     if name.startswith("__"):
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
-    if name in MODULES:
-        import_module("echelon.league")  # names `league:FOLDER/NAME`
-        module = import_module(MODULES[name])
-    else:
-        module = import_module("echelon.public")
+    module = import_module(MODULES.get(name, "echelon.public"))
     # Importing it has made its packages attributes too.
     if name not in globals():
         if not hasattr(module, name):

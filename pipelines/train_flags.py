@@ -14,7 +14,7 @@ import torch
 import tyro
 from rich.console import Console
 
-from echelon.arena.resolve import is_imported
+from echelon.agents.names import is_imported
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.resume import OF_PROCESS, stored_config

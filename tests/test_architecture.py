@@ -43,8 +43,6 @@ FLOORS = (
 `view` stands beside the house: it reads replays and writes files as `runtime` does; reports (curves at a run's end) and
 pipelines import it. Agents read the layout of observations, so they live above `env`.
 """
-LAZY = {"views/build.py": {"arena"}}
-"""Imports from above inside a function: a name of an opponent means a commander or a checkpoint."""
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 NO_HOST_READS = ("sim", "env", "agents", "views", "state.py")
 OUTSIDE_PLAY = (
@@ -125,7 +123,6 @@ def test_rooms_import_downwards(path):
         level = LEVEL[room]
         allowed = {room} | {other for other, floor in LEVEL.items() if floor < level}
         allowed |= {"view"} if room in ("reports", "pipelines") else set()
-        allowed |= LAZY.get(str(path.relative_to(ROOT / "echelon")) if room != "pipelines" else "", set())
     assert imported(path) <= allowed, f"{path.name} imports {imported(path) - allowed}"
 
 

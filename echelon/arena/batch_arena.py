@@ -21,6 +21,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
+from echelon.agents.runner import action_noise
+from echelon.agents.team_policy import TeamPolicy, reads_action_mask
 from echelon.arena.compiling import COMPILED_FROM as COMPILED_FROM
 from echelon.arena.compiling import is_much_work
 from echelon.arena.deciders import Decider, DeciderMaker, check_policy, command_packs, decide_all, is_stackable
@@ -52,7 +54,6 @@ from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.state import Maps
-from echelon.views.group_policy import TeamPolicy, action_noise, reads_action_mask
 from echelon.world.splits import placed_seed
 from echelon.world.written import maps_of
 

@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode
 from echelon.arena.stacked_policies import (
     BatchObservation,
     BatchSlot,
@@ -25,7 +26,6 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.opponents.named import compiled_heuristic
 from echelon.runtime.errors import require
-from echelon.views.group_policy import TeamPolicy, check_evaluation_mode
 
 LEAST_TEAMS = 32
 """Teams of a scripted commander in a share of a thread: fewer take hardly less time."""

@@ -12,15 +12,17 @@ import torch
 from torch import nn
 from torchrl.envs import EnvBase
 
+from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode, is_policy
+from echelon.agents.user_policy import check_decision
 from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink
 from echelon.arena.compiling import setup_json
 from echelon.arena.match import Result, battle_seeds, play_match
 from echelon.arena.ray_arena import make_arena
 from echelon.arena.resolve import resolve
-from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
+from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.checkpoint.provenance import NOTHING, SELF, UNKNOWN, Provenance, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
@@ -34,7 +36,6 @@ from echelon.runtime.ray_tasks import RayTasks
 from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
 from echelon.scenarios.piece import PIECES
-from echelon.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
 from echelon.world.splits import placed_seed
 
 POLICY = "policy"
@@ -303,7 +304,7 @@ def provenance_of(policy: Any) -> Provenance:
     if not isinstance(policy, str):
         return UNKNOWN
     commander = resolve(policy)
-    if commander.checkpoint is not None:
+    if isinstance(commander.checkpoint, Checkpoint):
         return commander.checkpoint.provenance
     return NOTHING if commander.factory is None else UNKNOWN
 

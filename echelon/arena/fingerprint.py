@@ -14,13 +14,14 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from echelon.agents.heuristic import scripted
+from echelon.agents.team_policy import memory_spec
 from echelon.env.edited_states import as_words
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.state import Maps, State, is_off, won_by_zone
-from echelon.views.group_policy import GroupPolicy, memory_spec
+from echelon.views.group_policy import GroupPolicy
 
 RANDOM = "random"
 """Name of a commander with uniform random actions, the same on every machine."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, Precision, StepSink
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
@@ -21,7 +22,6 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
-from echelon.views.group_policy import TeamPolicy, is_policy
 
 RESAMPLES, CONFIDENCE = 2000, 0.95
 Z_95 = 1.959964

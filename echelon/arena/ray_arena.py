@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from echelon.agents.team_policy import TeamPolicy
 from echelon.arena.batch_arena import (
     BatchArena,
     BatchResult,
@@ -27,7 +28,6 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.imports import import_module
 from echelon.runtime.ray_tasks import RayTasks, import_ray
-from echelon.views.group_policy import TeamPolicy
 
 TASKS_A_WORKER = 4
 """Tasks of a CPU that each worker gets of some battles at least, so that none waits long for the last one."""

@@ -18,20 +18,14 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from echelon.agents.runner import team_input
+from echelon.agents.team_policy import TeamPolicy, draws_actions, graph_key_of, memory_spec_of, reads_action_mask
 from echelon.env.blocks import workers
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, Critic, PolicyOutput, batched_forward
 from echelon.learn.models.memory import MemoryState
 from echelon.runtime.compile import fused
 from echelon.runtime.errors import ConfigError
-from echelon.views.group_policy import (
-    TeamPolicy,
-    draws_actions,
-    graph_key_of,
-    memory_spec_of,
-    reads_action_mask,
-    team_input,
-)
 
 SLOTS = 8
 """Number of teams in a block: blocks of fewer fill more evenly, and products of few rows are slower."""

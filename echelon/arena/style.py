@@ -11,6 +11,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.agents.team_policy import TeamPolicy
 from echelon.agents.view import View, column, look
 from echelon.arena.batch_arena import Battle
 from echelon.arena.evaluate import Evaluation, evaluate
@@ -22,7 +23,6 @@ from echelon.rules.scenario import Scenario
 from echelon.runtime import exact
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import dot, length, to_body, unit
-from echelon.views.group_policy import TeamPolicy
 
 TASK = "small-5v5"
 """Where a style is measured by default, in the newest version."""

@@ -13,13 +13,13 @@ from torchrl.data import Composite, Unbounded
 from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.transforms import TensorDictPrimer
 
+from echelon.agents.team_policy import TeamPolicy, is_policy, memory_spec_of
 from echelon.env.discrete import action_table
 from echelon.env.observation.layout import STREAMS
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.build import MechView
 from echelon.views.group_form import GroupForm
-from echelon.views.group_policy import TeamPolicy, is_policy, memory_spec_of
 from echelon.views.transforms import FlatObservation
 from echelon.views.view import View
 

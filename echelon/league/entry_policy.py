@@ -1,4 +1,4 @@
-"""Resolves `league:FOLDER/NAME`: an entry of a league as a commander, as `echelon.arena.resolve` registers it."""
+"""Resolves `league:FOLDER/NAME`: an entry of a league as a commander, as `echelon.agents.names` registers it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from echelon.agents.heuristic import full_name, is_scripted
-from echelon.arena.resolve import Commander
+from echelon.agents.names import Commander
 from echelon.league.store import FILE, Store
 from echelon.learn.config import LEAGUE
 from echelon.runtime.errors import require

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from echelon.agents.heuristic import full_name, scripted
+from echelon.agents.team_policy import TeamPolicy
 from echelon.arena.batch_arena import BatchResult, Battle, BattleResult, Precision
 from echelon.arena.compiling import setup_json
 from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
@@ -29,7 +30,6 @@ from echelon.rules.versions import current_versions
 from echelon.runtime import noise
 from echelon.runtime.files import FileError
 from echelon.runtime.ray_tasks import RayTasks
-from echelon.views.group_policy import TeamPolicy
 
 POLL_S = 0.5
 """Polling interval, in seconds, while waiting for battles claimed by other processes."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from echelon.agents.heuristic import is_scripted, scripted
+from echelon.agents.team_policy import TeamPolicy
 from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm
 from echelon.learn.checkpoint.format import Checkpoint
@@ -31,7 +32,6 @@ from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.imports import in_one_line
 from echelon.runtime.limits import check_function, check_text
-from echelon.views.group_policy import TeamPolicy
 
 BATTLES, DECISIONS = 2, 2
 """Size of the rollout that a model or a commander plays."""

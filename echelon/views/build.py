@@ -18,6 +18,8 @@ from torch import Tensor
 from torchrl.data import Composite
 from torchrl.envs import MarlGroupMapType
 
+from echelon.agents.names import resolve
+from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode, is_policy
 from echelon.env.arguments import check_further
 from echelon.env.battle_states import require_whole_battles
 from echelon.env.env import EchelonEnv
@@ -26,7 +28,6 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.views.commanded import AllMechs, OneTeam, Side
 from echelon.views.group_form import ActionForm, ObservationForm, PerGroup
-from echelon.views.group_policy import TeamPolicy, check_evaluation_mode, is_policy
 from echelon.views.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
 from echelon.views.view import View
 
@@ -304,7 +305,4 @@ def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device, who
         require(is_policy(opponent), who, "a name, a path or the policy of a team, no class", opponent)
         check_evaluation_mode(who, opponent)
         return opponent
-    # A lazy import: names mean scripted commanders and checkpoints, which live above the environment.
-    from echelon.arena.resolve import resolve
-
     return resolve(opponent).policy(config, device)

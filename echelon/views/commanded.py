@@ -10,19 +10,13 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from echelon.agents.runner import action_noise, check_decided, team_input
+from echelon.agents.team_policy import TeamPolicy, draws_actions, memory_spec_of
 from echelon.env.arguments import real_action
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.restart import select
 from echelon.runtime.errors import require
-from echelon.views.group_policy import (
-    TeamPolicy,
-    action_noise,
-    check_decided,
-    draws_actions,
-    memory_spec_of,
-    team_input,
-)
 
 Side = Literal["both", "blue", "red"]
 

@@ -10,6 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Bounded, Composite, Unbounded
 
+from echelon.agents.team_policy import TeamPolicy
 from echelon.env.arguments import real_action
 from echelon.env.blocks import one_thread
 from echelon.env.env import EchelonEnv
@@ -23,7 +24,6 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.build import Opponent, env_of, team_policy
 from echelon.views.commanded import OneTeam, Side, decide_inside, first_memory
-from echelon.views.group_policy import TeamPolicy
 
 GROUP = "commanders"
 STREAMS = ("packs", "tracks", "tracks_mask", "situation")

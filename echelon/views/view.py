@@ -11,6 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
+from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.env.arguments import looked_up, real_action
 from echelon.env.battle_states import BATTLES, check_entries
 from echelon.env.discrete import ActionMasks, action_table
@@ -33,7 +34,6 @@ from echelon.views.group_form import (
     common_form,
     group_forms,
 )
-from echelon.views.group_policy import TeamPolicy, is_policy
 from echelon.views.transforms import FlatObservation
 
 MEMORIES = "memories"

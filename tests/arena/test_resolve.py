@@ -12,7 +12,7 @@ import torch
 from leagues import checkpoint_of, fresh
 
 import echelon
-from echelon.arena import resolve as resolve_module
+from echelon.agents import names as resolve_module
 from echelon.arena.match import Match, named_match
 from echelon.arena.resolve import Commander, register_resolver, resolve
 from echelon.env.tasks.task import Protocol, Task

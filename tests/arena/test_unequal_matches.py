@@ -8,11 +8,11 @@ from builders import CPU
 from leagues import TINY, policy_of
 
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.user_policy import check_decision
 from echelon.arena import batch_arena
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.evaluator import Evaluator
 from echelon.arena.match import Match
-from echelon.arena.user_policy import check_decision
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.learn.padding import pad_mechs

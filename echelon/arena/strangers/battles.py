@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torchrl.envs import EnvBase
 
+from echelon.agents.team_policy import TeamPolicy, draws_actions
 from echelon.agents.tiers import STYLE
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision
 from echelon.arena.evaluate import checked_policy, provenance_of
@@ -26,7 +27,6 @@ from echelon.learn.checkpoint.provenance import UNKNOWN, Provenance, weight_hash
 from echelon.rules.config import EnvConfig, Split
 from echelon.runtime.limits import path_text
 from echelon.scenarios.piece import find_piece
-from echelon.views.group_policy import TeamPolicy, draws_actions
 
 Settings = tuple[torch.device, int, Precision, "bool | None", "bool | None"]
 """Of a `BatchArena`: device, batch, definite precision, whether it compiles and captures."""

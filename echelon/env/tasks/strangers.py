@@ -21,7 +21,7 @@ class Population:
     """Who is met in a split of a task, and the teams that fight there."""
 
     opponents: tuple[str, ...]
-    """Names of commanders, as `echelon.arena.resolve` takes them."""
+    """Names of commanders, as `echelon.agents.names` takes them."""
     partners: tuple[str, ...]
     """The same, of those who command the rest of the policy's own team."""
     rosters: tuple[tuple[str, ...], ...]

@@ -40,7 +40,7 @@ class Protocol(Settings):
     """How a policy is evaluated. Actions are sampled, as in training, with random numbers of the battle's seed."""
 
     opponents: tuple[str, ...] = TIERS
-    """Names of commanders, as `echelon.arena.resolve` takes them."""
+    """Names of commanders, as `echelon.agents.names` takes them."""
     battles: Annotated[int, BATTLES] = 256
     """Against each opponent; every seed is played once per side."""
     seed: Annotated[int, SEED] = EVAL_SEED

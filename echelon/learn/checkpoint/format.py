@@ -128,6 +128,11 @@ class Checkpoint:
     claims: dict[str, Any]
 
     @property
+    def id(self) -> str:
+        """sha256 of the weights."""
+        return str(self.claims["files"][POLICY])
+
+    @property
     def counters(self) -> Counters:
         return claimed(Counters, self.claims, "counters")
 
@@ -188,6 +193,13 @@ class Checkpoint:
     @property
     def curriculum(self) -> CurriculumState:
         return claimed(CurriculumState, self.claims, "curriculum")
+
+    def policy_for(self, name: str, env: EnvConfig, device: torch.device) -> ActorCritic:
+        """Build the policy for battles of `env`, in evaluation mode. One trained under earlier rules is logged."""
+        width = self.claims["comm_dim"]
+        expect(width == env.comm_dim, f"{name}: comm_dim", f"{env.comm_dim} for this battle", width)
+        tell_rules(name, self.versions.rules)
+        return self.policy(device)
 
     def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
         """Build the policy from the checkpoint alone, in evaluation mode."""

@@ -14,9 +14,9 @@ from tensordict import TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
 
+from echelon.agents.team_policy import entry
 from echelon.env.observation import layout
 from echelon.learn.models.memory import MemoryState
-from echelon.views.group_policy import entry
 
 TELEMETRY, IS_INIT = "telemetry", "is_init"
 WAYS = (

@@ -19,11 +19,11 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.modules import recurrent_mode
 
+from echelon.agents.team_policy import entry
 from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.keys import IS_INIT, WAYS, Layout, TeamKeys
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.runtime.errors import require
-from echelon.views.group_policy import entry
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic

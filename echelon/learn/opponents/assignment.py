@@ -10,11 +10,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from echelon.agents.team_policy import TeamPolicy, graph_key_of, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 from echelon.env.restart import NextMemory
 from echelon.learn.padding import pad_mechs, pad_team
-from echelon.views.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec, team_view
+from echelon.views.group_policy import for_each_mech, memory_of, team_view
 
 LEARNER = "learner"
 """Name of the learner's entry in the environment's memory."""

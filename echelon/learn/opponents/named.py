@@ -12,6 +12,7 @@ from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
+from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode, graph_key_of, is_policy, memory_spec_of
 from echelon.agents.tiers import TIERS
 from echelon.learn.checkpoint.provenance import name_entry, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
@@ -22,7 +23,6 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import expect
 from echelon.runtime.json_checks import integer, number, of_type
 from echelon.runtime.state_dict import StateDict
-from echelon.views.group_policy import TeamPolicy, check_evaluation_mode, graph_key_of, is_policy, memory_spec_of
 
 OpponentOf = Callable[[str, EnvConfig, torch.device], TeamPolicy]
 """The policy that a name means in battles of a config, on a device; `scripted` knows the scripted commanders alone."""

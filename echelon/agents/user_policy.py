@@ -9,6 +9,8 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.data import Composite
 
+from echelon.agents.runner import check_decided, team_input
+from echelon.agents.team_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask
 from echelon.env.discrete import ACTIONS
 from echelon.env.observation.layout import action_width
 from echelon.env.specs import Specs
@@ -16,14 +18,6 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.imports import in_one_line
 from echelon.runtime.shared_modes import kept_generators
-from echelon.views.group_policy import (
-    TeamPolicy,
-    check_decided,
-    draws_actions,
-    memory_spec_of,
-    reads_action_mask,
-    team_input,
-)
 
 Factory = Callable[[EnvConfig], TeamPolicy]
 """Builds a policy for the battles of a config; a class such as `echelon.agents.heuristic.Heuristic` is one."""
