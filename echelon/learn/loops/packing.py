@@ -29,27 +29,30 @@ def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
 
 
 @compiled
-def pool_all(x: Any, is_half: bool, ends: Any, out: Any, largest: Any) -> None:
+def pool_all(x: Any, is_half: bool, ends: Any, maxima: Any, out: Any, largest: Any) -> None:
     """Write mean and maximum of ReLU(x) over each set to `out [R, 2 * W]`.
 
     `largest [R, W]` receives the row of each maximum, -1 where no entry is above 0. `x [F, W]` holds the members of all
-    sets one after the other, and behind the last `ends` rows that belong to none.
+    sets one after the other, and behind the last `ends` rows that belong to none. `maxima [W]` is scratch memory.
     """
     width = x.shape[1]
     start = 0
     for row in range(len(ends)):
         for w in range(width):
-            out[row, w], out[row, width + w], largest[row, w] = ZERO, ZERO, -1
+            out[row, w], maxima[w], largest[row, w] = ZERO, ZERO, -1
         for member in range(start, ends[row]):
+            # One loop a sum: LLVM computes several columns at once only where a loop writes one array of each type.
             for w in range(width):
-                value, maximum = max(widened(x[member, w], is_half), ZERO), out[row, width + w]
-                is_larger = value > maximum
-                out[row, w] += value
-                out[row, width + w] = value if is_larger else maximum
-                largest[row, w] = member if is_larger else largest[row, w]
+                out[row, w] += max(widened(x[member, w], is_half), ZERO)
+            for w in range(width):
+                value, maximum = widened(x[member, w], is_half), maxima[w]
+                largest[row, w] = np.int32(member) if value > maximum else largest[row, w]
+                maxima[w] = max(value, maximum)
         share = ONE / np.float32(max(ends[row] - start, 1))
         for w in range(width):
             out[row, w] *= share
+        for w in range(width):
+            out[row, width + w] = maxima[w]
         start = ends[row]
 
 
@@ -106,7 +109,8 @@ class PackedPool(torch.autograd.Function):
         """`[R, 2 * W]` float32 from `x [F, W]` float32 or bfloat16, and `ends [R]`."""
         out = x.new_empty((len(ends), 2 * x.shape[1]), dtype=torch.float32)
         largest = torch.empty((len(ends), x.shape[1]), dtype=torch.int32, device="cpu")
-        pool_all(array(x), x.dtype == torch.bfloat16, array(ends), array(out), array(largest))
+        maxima = np.empty(x.shape[1], np.float32)
+        pool_all(array(x), x.dtype == torch.bfloat16, array(ends), maxima, array(out), array(largest))
         ctx.save_for_backward(x, ends, largest)
         return out
 
