@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,41 @@ def retreat(
     return torch.cat(slopes, -1).to(gates.dtype), to_f
 
 
+def unroll(from_input: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> tuple[Tensor, ...]:
+    """`[T, R, hidden]` outputs h of every step, h before each step, and what `unroll_back` needs.
+
+    Args:
+        from_input: `[T, R, 4 * hidden]` input part of the gate pre-activations.
+        weight: `[4 * hidden, hidden]` recurrent weights, in the same dtype.
+        h, c: `[R, hidden]` state before the first step.
+        keep: `[T, R, 1]` 0 where a battle begins with the next step and the state is reset, else 1.
+    """
+    before_h, before_c, outputs, entered, saved = h.to(from_input.dtype), c, [], [], []
+    for from_input_t, keep_t in zip(from_input.unbind(0), keep.unbind(0), strict=True):
+        entered.append(before_h)
+        gates = torch.addmm(from_input_t, before_h, weight.t())
+        saved += [gates, before_c]
+        out, before_h, before_c = advance(gates, before_c, keep_t)
+        outputs.append(out)
+    return torch.stack(outputs), torch.stack(entered), *saved
+
+
+def unroll_back(saved: Sequence[Tensor], weight: Tensor, keep: Tensor, grad: Tensor) -> Tensor:
+    """`[T, R, 4 * hidden]` gradient by the pre-activations of `unroll`.
+
+    Args:
+        saved: what `unroll` saved: pre-activations and c before of each step.
+        weight, keep: its arguments.
+        grad: `[T, R, hidden]` gradient by its outputs.
+    """
+    to_h, to_c, to_gates = torch.zeros_like(grad[0], dtype=saved[0].dtype), torch.zeros_like(saved[1]), []
+    for t in range(len(grad) - 1, -1, -1):
+        slopes, to_c = retreat(saved[2 * t], saved[2 * t + 1], keep[t], grad[t], to_h, to_c)
+        to_h = slopes @ weight
+        to_gates.append(slopes)
+    return torch.stack(to_gates[::-1])
+
+
 class LSTMUnroll(torch.autograd.Function):
     """LSTM over a sequence, with a hand-written backward pass.
 
@@ -88,35 +124,22 @@ class LSTMUnroll(torch.autograd.Function):
             keep: `[T, R, 1]` 0 where a battle begins and the state is reset, else 1.
         """
         ctx.in_loops = uses_loops(gates, c, keep)
-        step = loops.advance if ctx.in_loops else advance
         recurrent = weight.to(gates.dtype)
         following = torch.cat((keep[1:], torch.ones_like(keep[:1])))
-        before_h, before_c = (h * keep[0]).to(gates.dtype), c * keep[0]
-        outputs, entered, saved = [], [], []
-        for gates_t, keep_t in zip(gates.unbind(0), following.unbind(0), strict=True):
-            entered.append(before_h)
-            total = torch.addmm(gates_t, before_h, recurrent.t())
-            saved += [total, before_c]
-            h, before_h, before_c = step(total, before_c, keep_t)
-            outputs.append(h)
+        play = loops.unroll if ctx.in_loops else unroll
+        out, *saved = play(gates, recurrent, h * keep[0], c * keep[0], following)
         ctx.weight_dtype = weight.dtype
-        ctx.save_for_backward(recurrent, following, torch.stack(entered), *saved)
-        return torch.stack(outputs)
+        ctx.save_for_backward(recurrent, following, *saved)
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         """Backpropagation through time; no gradient for the initial state and `keep`."""
         weight, keep, before_h, *saved = ctx.saved_tensors
-        step = loops.retreat if ctx.in_loops else retreat
-        grad, to_gates = grad.contiguous(), []
-        to_h, to_c = torch.zeros_like(before_h[0]), torch.zeros_like(saved[1])
-        for t in range(len(grad) - 1, -1, -1):
-            slopes, to_c = step(saved[2 * t], saved[2 * t + 1], keep[t], grad[t], to_h, to_c)
-            to_h = slopes @ weight
-            to_gates.append(slopes)
-        flat = torch.stack(to_gates[::-1])
-        to_weight = flat.flatten(0, 1).t() @ before_h.flatten(0, 1)
-        return flat, to_weight.to(ctx.weight_dtype), None, None, None
+        play_back = loops.unroll_back if ctx.in_loops else unroll_back
+        to_gates = play_back(saved, weight, keep, grad.contiguous())
+        to_weight = to_gates.flatten(0, 1).t() @ before_h.flatten(0, 1)
+        return to_gates, to_weight.to(ctx.weight_dtype), None, None, None
 
 
 class LSTM(Memory):

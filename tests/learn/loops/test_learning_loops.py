@@ -54,12 +54,16 @@ def test_a_step_of_an_lstm_and_its_gradient(dtype):
     gates = (torch.randn(33, 4 * 24) * 3).to(dtype)
     before_c, grad, to_c = torch.randn(3, 33, 24)
     to_h, keep = torch.randn(33, 24).to(dtype), (torch.rand(33, 1) < 0.7).float()
+    is_half, sequence = dtype == torch.bfloat16, [array(values[None]) for values in (gates, keep)]
+    h, next_h, cells = torch.empty(1, 33, 24), torch.empty(2, 33, 24, dtype=dtype), before_c.repeat(2, 1, 1)
+    loops._advance(0, *sequence, is_half, array(next_h), array(cells), array(h))
+    to_gates, to_before = torch.empty_like(gates), to_c.clone()
+    read = sequence[0], array(before_c[None]), sequence[1], array(grad[None])
+    slopes = np.empty((4, 24), np.float32)
+    loops._retreat(0, *read, is_half, array(to_h), array(to_before), slopes, array(to_gates[None]))
     for mine, dense in (
-        (loops.advance(gates, before_c, keep), advance(gates, before_c, keep)),
-        (
-            loops.retreat(gates, before_c, keep, grad, to_h, to_c),
-            retreat(gates, before_c, keep, grad, to_h, to_c),
-        ),
+        ((h[0], next_h[1], cells[1]), advance(gates, before_c, keep)),
+        ((to_gates, to_before), retreat(gates, before_c, keep, grad, to_h, to_c)),
     ):
         for a, b in zip(mine, dense, strict=True):
             assert a.dtype == b.dtype
