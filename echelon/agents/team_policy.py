@@ -45,8 +45,9 @@ def is_policy(policy: object) -> bool:
 def check_evaluation_mode(name: str, policy: object) -> None:
     """Refuse a network in training mode, which would play with dropout and the noise it learns with. A module without
     parameters, such as a scripted commander, has no such mode."""
-    is_network = isinstance(policy, nn.Module) and next(policy.parameters(), None) is not None
-    if is_network and any(module.training for module in policy.modules()):
+    if not isinstance(policy, nn.Module) or next(policy.parameters(), None) is None:
+        return
+    if any(module.training for module in policy.modules()):
         raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
 
 

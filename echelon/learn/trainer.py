@@ -36,7 +36,7 @@ from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.opponents.snapshot_pool import MixedPool, OpponentPool, SnapshotPool
 from echelon.learn.opponents.stage_opponents import FROZEN, StageOpponents
 from echelon.learn.padding import EXISTS, mean_of_existing
-from echelon.learn.ppo.advantage import NormalizedGAE, check_torchrl
+from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
@@ -95,7 +95,6 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         init: Checkpoint | None = None,
     ) -> None:
-        check_torchrl()
         require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
         self.folder, callbacks = check_arguments(folder, start, opponent_pool, ranks, opponent_of, callbacks, init)
         self.ranks = ranks

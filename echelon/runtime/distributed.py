@@ -21,11 +21,15 @@ from torch import distributed as dist
 
 from echelon.runtime.device import use_device
 from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.heartbeats import BEATS, Heartbeats
 
 MOST_PROCESSES = 1 << 20
 """Processes of a run."""
 PATIENCE_S = 1800
-"""Timeout of collectives in seconds. It covers an evaluation, which runs on rank 0 while the others wait."""
+"""Seconds until processes that do not join, and those without a heartbeat, are given up; also the timeout of
+collectives on a GPU. A process that is at work is waited for, however long its evaluation takes."""
+FOREVER = datetime.timedelta(days=30)
+"""Timeout of collectives on a CPU, which end with `Ranks.beats`."""
 TELLS_AFTER_S = 2.0
 """Seconds after which a process says for whom it waits; those that `torchrun` starts together meet within them."""
 GONE_WITHIN_S = 30.0
@@ -46,6 +50,10 @@ class Ranks:
         self.local = local
         self.pids: list[int] = []
         """Process id of each rank on this machine, as far as it can be seen from here; 0 for all others."""
+        self.beats: Heartbeats | None = None
+        """Heartbeats of all processes; None for a single one."""
+        self.group: dist.ProcessGroup | None = None
+        """Group of the collectives on a CPU, without a timeout of their own; None for the default group."""
 
     @property
     def is_first(self) -> bool:
@@ -79,15 +87,29 @@ class Ranks:
         # Inference tensors of a rollout cannot be modified outside inference mode.
         with torch.inference_mode(False), torch.no_grad():
             reduced = value.detach().clone()
-            dist.all_reduce(reduced, how)
+            if reduced.is_cuda:
+                dist.all_reduce(reduced, how)
+            else:
+                self._wait(dist.all_reduce(reduced, how, group=self.group, async_op=True))
             return reduced
+
+    def _wait(self, work: dist.Work) -> None:
+        """Wait for a collective on a CPU for as long as all processes are at work."""
+        while self.beats is not None and not work.is_completed():
+            with contextlib.suppress(RuntimeError):  # not yet, or failed, which the last line raises
+                work.wait(datetime.timedelta(seconds=self.beats.patience_s / BEATS))
+            silent = [] if work.is_completed() else self.beats.silent()
+            if silent:
+                names = " and ".join(f"rank {rank}" for rank in silent)
+                raise dist.DistError(f"{names}: no heartbeat for {self.beats.patience_s:g} s")
+        work.wait()
 
     def gather(self, value: Tensor) -> list[Tensor]:
         """Tensors of all processes, by rank. They must be on the CPU and of equal shape."""
         if self.is_alone:
             return [value]
         gathered = [torch.empty_like(value) for _ in range(self.size)]
-        dist.all_gather(gathered, value)
+        self._wait(dist.all_gather(gathered, value, group=self.group, async_op=True))
         return gathered
 
     def broadcast_text(self, text: str) -> str:
@@ -181,7 +203,13 @@ def init_ranks() -> Ranks:
     line = ranks.with_rank(f"waiting for {awaited} at {address}, {PATIENCE_S // 60} minutes at most")
     try:
         with told_after(TELLS_AFTER_S, line):
-            dist.init_process_group(backend, timeout=datetime.timedelta(seconds=PATIENCE_S))
+            timeout = datetime.timedelta(seconds=PATIENCE_S)
+            store, rank, size = next(dist.rendezvous("env://", timeout=timeout))
+            store.set_timeout(timeout)
+            group_store = dist.PrefixStore("group", store)
+            dist.init_process_group(backend, store=group_store, rank=rank, world_size=size, timeout=timeout)
+            ranks.group = dist.new_group(backend="gloo", timeout=FOREVER)
+        ranks.beats = Heartbeats(dist.PrefixStore("echelon", store), rank, size, PATIENCE_S)
     except (RuntimeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(ranks.with_rank(f"cannot join the other processes of torchrun: {reason}")) from None
@@ -222,6 +250,8 @@ def environment_number(name: str, low: int, high: int, default: str = "") -> int
 
 def destroy_ranks(ranks: Ranks) -> None:
     """Destroy the process group, if there is one. Trainers that used it must be gone: they hold it."""
+    if ranks.beats is not None:
+        ranks.beats.stop()
     if not ranks.is_alone:
         # Threads of a group that outlives this may ask for Python's lock while the interpreter ends, and abort it.
         gc.collect()
