@@ -198,6 +198,9 @@ def test_the_leaderboard_of_the_page_is_that_of_the_table():
 
 def test_what_names_a_version_names_this_one():
     assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
+    project = re.search(r'^name = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
+    address = f"https://pypi.org/project/{project}/"
+    assert all(address in (ROOT / name).read_text() for name in ("CITATION.cff", "pyproject.toml", "SECURITY.md"))
     assert any(folder.name == VERSION for folder in (ROOT / "tests" / "fixtures").iterdir())
     heads, releases = releases_of((ROOT / "CHANGELOG.md").read_text())
     assert heads[0] == VERSION and len(set(heads)) == len(heads)

@@ -1,10 +1,12 @@
 """Policies that ship: the table and the files say the same, and each plays."""
 
 import dataclasses
+import importlib
 import json
 import math
 import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +25,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
+ROOT = Path(__file__).parents[3]
 NAMES = list(trained())
 
 
@@ -119,3 +122,14 @@ def test_other_weights_than_those_of_the_table_are_refused(copied):
     (copied / NAMES[0] / CLAIMS).write_text(json.dumps(claims))
     with pytest.raises(FileError, match=rf"^{name}: sha256 must be [0-9a-f]+, as in trained.json, got '0+'$"):
         resolve(name)
+
+
+def test_the_page_tells_sizes_and_licence_as_the_files_do(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    sizes = importlib.import_module("policy_sizes")
+    assert f"\n{sizes.table()}\n" in (ROOT / "docs" / "LEAGUE.md").read_text()
+    assert (ROOT / "LICENSE").read_text().startswith(f"{sizes.LICENCE} License")
+    policy = shipped_checkpoint("quick").policy()
+    once, twice = (sizes.flops_of(policy, shipped_checkpoint("quick").env) for _ in range(2))
+    # A matrix product of m * n * k takes 2 * m * n * k; of the LSTM alone, two of 64 * 256.
+    assert once == twice > 2 * 2 * 64 * 256

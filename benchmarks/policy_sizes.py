@@ -1,0 +1,48 @@
+"""Print the sizes of the policies that ship, a row of docs/LEAGUE.md each: parameters and operations, from the files.
+
+python benchmarks/policy_sizes.py
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from echelon.learn.checkpoint.shipped import shipped_checkpoint, trained
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.export import MechStep
+from echelon.rules.config import EnvConfig
+
+LICENCE = "MIT"
+"""Of the package, its weights included."""
+
+
+def flops_of(policy: ActorCritic, env: EnvConfig) -> int:
+    """Multiplications and additions of matrix products in a decision of one mech, as torch counts them: of two mechs
+    less those of one, so that work that does not depend on their number is left out."""
+    step, counts = MechStep(policy, env, "mean"), []
+    for mechs in (1, 2):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            step(*(torch.stack([tensor] * mechs) for tensor in step.inputs.values()))
+        counts.append(counter.get_total_flops())
+    return counts[1] - counts[0]
+
+
+def table() -> str:
+    """The Markdown table."""
+    lines = ["| `trained:` | model | parameters that decide | of the critic | FLOPs a decision of a mech | licence |"]
+    lines.append("|---|---|---|---|---|---|")
+    for name in trained():
+        checkpoint = shipped_checkpoint(name)
+        policy = checkpoint.policy()
+        actor = sum(parameter.numel() for parameter in policy.network.parameters())
+        critic, flops = policy.num_parameters() - actor, flops_of(policy, checkpoint.env)
+        model = checkpoint.claims["model"]
+        lines.append(
+            f"| `{name}` | {model['kind']} {model['hidden']} | {actor:,} | {critic:,} | {flops:,} | {LICENCE} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())
