@@ -12,6 +12,7 @@ python pipelines/arena.py pieces X
 python pipelines/arena.py command --blue stdio --red Y
 python pipelines/arena.py leaderboard add RESULT.json
 python pipelines/arena.py trained
+python pipelines/arena.py style X --against Y
 python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
@@ -30,6 +31,7 @@ from echelon.pipelines.export import Trained
 from echelon.pipelines.league import COMMANDS as LEAGUE_COMMANDS
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play, WriteDataset
+from echelon.pipelines.policy_tables import Opponents, StyleCommand
 from echelon.pipelines.strangers import Leaderboard
 from echelon.pipelines.whatif import ForkCommand, WhatIfCommand
 
@@ -45,9 +47,11 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "pieces": Pieces,
     "leaderboard": Leaderboard,
     "trained": Trained,
+    "style": StyleCommand,
     "command": Command,
     "edit": Edit,
     **LEAGUE_COMMANDS,
+    "opponents": Opponents,
 }
 """What each command does, in the order of the help."""
 

@@ -13,6 +13,7 @@ import tyro
 
 from echelon.arena.compiling import setup_words
 from echelon.arena.evaluate import Evaluation, evaluate, met_line
+from echelon.arena.match import match_events
 from echelon.arena.skills import SEEDS, skill_profile
 from echelon.env.tasks.task import BATTLES, scenario_task
 from echelon.league import commands
@@ -27,7 +28,7 @@ from echelon.pipelines.strangers import StrangersArgs
 from echelon.reports.plots import skills_figure
 from echelon.rules.config import Split
 from echelon.runtime.errors import require, rounded
-from echelon.runtime.files import check_writable
+from echelon.runtime.files import check_writable, write_lines
 from echelon.runtime.limits import Limits, Settings, check_settings
 from echelon.runtime.ray_tasks import RayArgs
 from echelon.scenarios.piece import PIECES, pieces
@@ -63,6 +64,8 @@ class Evaluate:
     """Seeds per opponent; 0 for those of the task, and 4 in a league."""
     json: bool = False
     """Print everything as one JSON object, with outcome and state hash of every battle."""
+    log: Path | None = None
+    """Write a JSON object a line for each battle: who, seed, winner, why and when it ended, hash of its last state."""
     protocol: Literal[1, 2] = 1
     """At a task strangers/...: 2 for that of docs/PROTOCOL.md, against strangers and beside strangers."""
     strangers: tyro.conf.OmitArgPrefixes[StrangersArgs] = field(default_factory=StrangersArgs)
@@ -85,6 +88,8 @@ class Evaluate:
         require(is_plain, "--protocol 2", "given with --task, without --opponents and --seeds", self.task or "none")
 
     def run(self) -> None:
+        require(self.log is None or self.protocol == 1, "--log", "given with --protocol 1", self.protocol)
+        check_writable(self.log)
         if self.protocol == 2:
             self.strangers.evaluate(self.policy, self.task, self.split, self.arena, self.json)
             return
@@ -105,6 +110,11 @@ class Evaluate:
                 store, seeds = Store(self.league), self.seeds or LEAGUE_SEEDS
                 arena = self.arena.build(store, tasks, 2 * seeds * (len(self.opponents) or len(store.active())))
                 evaluation = commands.evaluate(arena, self.policy, seeds, progress, self.opponents)
+        if self.log is not None:
+            setup = {name: evaluation.versions[name] for name in ("device", "precision", "compiled", "captured")}
+            results = evaluation.results.items()
+            matches = [match_events(one, evaluation.policy, name, evaluation.seeds) for name, one in results]
+            write_lines(self.log, [row | setup for rows in matches for row in rows])
         self._print(evaluation)
 
     def _print(self, evaluation: Evaluation) -> None:

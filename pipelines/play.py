@@ -16,7 +16,7 @@ from rich.progress import track
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.compiling import setup_json, setup_words
 from echelon.arena.evaluate import in_split
-from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
+from echelon.arena.match import MOST_PLAYED, battle_seeds, match_events, named_match, replay_of
 from echelon.arena.resolve import resolve
 from echelon.datasets.dataset import DatasetWriter, open_dataset
 from echelon.league.entry_policy import qualified_name
@@ -30,7 +30,7 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.config import Split
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
-from echelon.runtime.files import check_writable
+from echelon.runtime.files import check_writable, write_lines
 from echelon.runtime.limits import SEED, Limits, Settings
 from echelon.runtime.profiling import profiled_between
 
@@ -62,6 +62,8 @@ class Play(SplitBattle):
     json: bool = False
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+    log: Path | None = None
+    """Write a JSON object a line for each battle: who, seed, winner, why and when it ended, hash of its last state."""
     profile: Path | None = None
     """Profile decisions 17 to 48 of the match: write a trace here and print the costliest parts."""
     replay: Path | None = None
@@ -89,6 +91,9 @@ class Play(SplitBattle):
             save(replay_of(recorder, self.blue, self.red), self.replay)
             terminal(stderr=True).print(f"replay      {self.replay}")
         setup = setup_json(match.arena)
+        if self.log is not None:
+            seeds = battle_seeds(self.seed, self.battles)
+            write_lines(self.log, [row | setup for row in match_events(result, self.blue, self.red, seeds)])
         if self.json:
             print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **setup, **result.as_json()}))
         else:
@@ -97,11 +102,12 @@ class Play(SplitBattle):
 
     def recorder(self) -> Recorder | None:
         """Recorder of the first battles, or None. Checks that all output files are writable."""
-        check_writable(self.profile)
+        check_writable(self.profile, self.log)
         if self.replay is None:
             return None
-        is_other_file = self.profile is None or self.profile.resolve() != self.replay.resolve()
-        require(is_other_file, "--profile", "another file than the replay", str(self.profile))
+        for flag, path in (("--profile", self.profile), ("--log", self.log)):
+            is_other_file = path is None or path.resolve() != self.replay.resolve()
+            require(is_other_file, flag, "another file than the replay", str(path))
         limit = f"1..{self.arena.batch}, those of the first --batch"
         require(1 <= self.replay_battles <= self.arena.batch, "--replay-battles", limit, self.replay_battles)
         check_writable(self.replay)

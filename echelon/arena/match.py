@@ -167,6 +167,22 @@ class Result:
 SIDES = ("blue", "red")
 
 
+def match_events(result: Result, x: str, y: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """A `match` event for each battle between X and Y, in the words of a league's log.
+
+    Args:
+        seeds: one for each two battles.
+    """
+    return [
+        {
+            **{"event": "match", "blue_name": x if b % 2 == 0 else y, "red_name": y if b % 2 == 0 else x},
+            **{"seed": seeds[b // 2], "winner": outcome.winner.name.lower(), "reason": outcome.reason.name.lower()},
+            **{"decisions": outcome.decisions, "state_hash": outcome.state_hash},
+        }
+        for b, outcome in enumerate(result.outcomes)
+    ]
+
+
 def outcomes_json(outcomes: Sequence[BattleResult], sides: Sequence[str] = SIDES) -> list[dict[str, Any]]:
     """How each battle ended, with the hash of its last state: what a result file tells of it.
 

@@ -18,7 +18,13 @@ from echelon.league import log
 from echelon.league.evolution import Evolution
 from echelon.league.exploits import exploitabilities
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
-from echelon.league.matchmaking import period_seeds, round_robin
+from echelon.league.matchmaking import (
+    OpponentSampler,
+    compatible_entries,
+    opponent_pool,
+    period_seeds,
+    round_robin,
+)
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
 from echelon.league.ratings.game_theory import advantage, bradley_terry, cyclic_share, exploitability, nash
 from echelon.league.records import Entry, MatchRecord, Standing
@@ -188,6 +194,26 @@ def entry_rows(store: Store) -> Rows:
     entries = store.entries()
     names = {entry.id: entry.name for entry in entries}
     return [{"name": e.name, "kind": e.kind, "id": e.id, "parent": names.get(e.parent or "")} for e in entries]
+
+
+def opponent_rows(store: Store, name: str) -> Rows:
+    """A row per opponent that a learner which goes on from an entry may draw: its rating, the games of the two, the
+    entry's points per game in them, and its `share` of the learner's battles, the largest first."""
+    me = store.find(name)
+    require(not me.is_scripted, "an entry", "one with a network, which can be trained", name)
+    model = store.weights.open(me.id).model
+    shares = OpponentSampler(store, model, me.id).shares
+    pool = opponent_pool(store, compatible_entries(model, store), me)
+    names = {entry.id: entry.name for entry in store.entries()}
+    rows: Rows = [
+        {
+            **{"name": names[opponent.id], "rating": rounded(opponent.rating, 1), "games": opponent.games},
+            "points": round(opponent.score / opponent.games, 3) if opponent.games else None,
+            "share": rounded(shares.get(opponent.id, 0.0), 3),
+        }
+        for opponent in pool
+    ]
+    return sorted(rows, key=lambda row: -row["share"])
 
 
 def standing_rows(store: Store) -> Rows:

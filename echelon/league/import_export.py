@@ -114,11 +114,13 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 
     with open_file(path, MAX_BYTES) as file:
         try:
-            return Store.build(folder, fill)
+            store = Store.build(folder, fill)
         except BaseException:
             if not (root / FILE).exists():
                 take_back(copied, *new)
             raise
+    log.write_imported(store, stored_rows(store, "matches"))
+    return store
 
 
 def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from echelon.env.outcome import Winner
@@ -13,6 +14,7 @@ from echelon.league.store import Store
 from echelon.runtime.files import append_whole
 
 FILE = "log.jsonl"
+IMPORTED_AT_ONCE = 1024
 
 
 def write_event(store: Store, event: str, **values: object) -> None:
@@ -32,11 +34,27 @@ def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float, se
     Args:
         setup: how they were played, see `echelon.arena.compiling.setup_json`.
     """
+    rows = match_events(store, (match._asdict() for match in matches))
+    _append(store, [*rows, batch_event(store, len(matches), seconds, is_recorded=True) | setup])
+
+
+def match_events(store: Store, matches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A `match` event for each match, from its columns: who by id and by name, seed, winner, why and when it ended,
+    hash of its last state."""
+    names = {entry.id: entry.name for entry in store.entries()}
     rows = []
     for match in matches:
-        record = match._asdict() | {"winner": Winner(match.winner).name.lower()}
-        rows.append({"event": "match", **{name: record[name] for name in record if name not in ("recipe", "stats")}})
-    _append(store, [*rows, batch_event(store, len(matches), seconds, is_recorded=True) | setup])
+        sides = {f"{side}_name": names[match[side]] for side in ("blue", "red")}
+        told = {name: value for name, value in match.items() if name not in ("recipe", "stats", "key", "created")}
+        rows.append({"event": "match", **told, "winner": Winner(match["winner"]).name.lower(), **sides})
+    return rows
+
+
+def write_imported(store: Store, matches: Iterable[dict[str, Any]]) -> None:
+    """Append a `match` event, marked `imported`, for each match that came from a file, from its columns."""
+    rows = iter(matches)
+    while chunk := list(itertools.islice(rows, IMPORTED_AT_ONCE)):
+        _append(store, [row | {"imported": True} for row in match_events(store, chunk)])
 
 
 def batch_event(store: Store, matches: int, seconds: float, is_recorded: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from echelon.arena.proof import read_claims
+from echelon.league import log
 from echelon.league.columns import RULES
 from echelon.league.records import MatchRecord, recipe_versions
 from echelon.league.store import Store
@@ -71,4 +72,7 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
             require(match.blue != match.red, label, "of two entries", match.blue)
             is_current = recipe_versions(match.recipe) == current_versions()
             require(is_current, f"{label}.recipe", "of the rules and maps of today", match.recipe)
-    return len(matches), store.record(matches)
+    new = store.record(matches)
+    if new > 0:
+        log.write_imported(store, (match._asdict() for match in matches))
+    return len(matches), new

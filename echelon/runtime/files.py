@@ -14,7 +14,7 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -183,6 +183,11 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file of this content, as `replacing` does."""
     with replacing(path) as temporary:
         temporary.write_bytes(data)
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a file of JSON values, a line each, as `replacing` does."""
+    write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 @contextlib.contextmanager
