@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from echelon.env.loops.goals import score_goals
 from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
+from echelon.env.loops.stream_arrays import Streams
 from echelon.env.loops.zone import score
 from echelon.runtime.jit import called, compiled
 from echelon.sim.loops.decision import decide
@@ -87,22 +88,7 @@ class Scratch(NamedTuple):
     line: Any
     """A `sight.Line`."""
     around: Any
-    """`cockpit.Surroundings`."""
-
-
-class Streams(NamedTuple):
-    """The streams of `Observation`, of all battles or of one."""
-
-    contacts: Any
-    contacts_mask: Any
-    squad: Any
-    squad_mask: Any
-    ego: Any
-    comms: Any
-    local_map: Any
-    """`[B, N, 11 * 11]`."""
-    contact_mechs: Any
-    clear_lines: Any
+    """`local_map.Surroundings`."""
 
 
 one_battle, one_map, one_shown = picking(BattleArrays), picking(MapArrays), picking(Streams)
@@ -121,7 +107,7 @@ def play_one(
     tables: Any,
     views: Any,
     scratch: Scratch,
-    shown: Streams,
+    shown: Any,
     log: Any,
     lane: Any,
 ) -> None:
@@ -164,7 +150,7 @@ def decision_loop(
     tables: Any,
     views: Any,
     scratch: Scratch,
-    shown: Streams,
+    shown: Any,
     log: LogArrays,
 ) -> None:
     """Play a decision of some battles, if `plays`, and fill the streams.
@@ -179,7 +165,7 @@ def decision_loop(
         maps: M maps.
         tables, views: the constants.
         scratch: scratch memory.
-        shown: streams, of any values.
+        shown: `Streams`, of any values.
         log: what happens in each substep is written down there, if it has room.
     """
     for b in range(battles[0], battles[1]):

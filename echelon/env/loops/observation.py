@@ -1,85 +1,32 @@
-"""The streams of every cockpit, mech by mech: the loop form of `observation.build.observe`."""
+"""The streams of every mech: the loop form of `observation.build.observe`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, pitch, settings, threats, zone
-from echelon.env.loops.perception import contact_slots, find_missile_targets, perceive, prepare_viewers, sense_pairs
-from echelon.runtime.jit import ZERO, called
+from echelon.env.loops.perception import find_missile_targets, perceive, prepare_viewers, sense_pairs
+from echelon.env.loops.stream_arrays import clear_streams
+from echelon.env.loops.streams.ego import find_way
+from echelon.env.loops.streams.registry import show_streams
+from echelon.runtime.jit import called
 from echelon.sim.loops.fetching import cache_lines_each, fetch_cache_lines
 from echelon.sim.loops.lanes import first, is_first, stride, wait
 
 
-@called
-def fill(values: Any, number: Any, lane: Any) -> None:
-    """Set all `values` to a number."""
-    flat = values.reshape(values.size)
-    for i in range(first(lane), values.size, stride(lane)):
-        flat[i] = number
+class Sources(NamedTuple):
+    """What the loops of streams read of one battle, `show(n, sources, streams)` each."""
 
-
-@called
-def clear_streams(streams: Any, lane: Any) -> None:
-    """Empty the streams of one battle."""
-    fill(streams.contacts, ZERO, lane)
-    fill(streams.contacts_mask, False, lane)
-    fill(streams.squad, ZERO, lane)
-    fill(streams.squad_mask, False, lane)
-    fill(streams.ego, ZERO, lane)
-    fill(streams.comms, ZERO, lane)
-    fill(streams.contact_mechs, -1, lane)
-
-
-@called
-def show_others(n: int, focus_slots: Any, scratch: Any, tables: Any, views: Any, streams: Any) -> None:
-    """Fill the contacts and the comrades of one living mech."""
-    at, squads, slots = views.columns[0], views.squads, streams.contact_mechs[n]
-    count = contact_slots(n, scratch, views.cockpits[n], views.numbers[0], slots, focus_slots)
-    for slot in range(count):
-        streams.contacts_mask[n, slot] = True
-        contact(n, np.uint32(slots[slot]), slot, scratch, tables, views, streams.contacts[n, slot], at.contact)
-    pitch(count, scratch.ranking, streams.contacts[n], at.contact, views.numbers[0])
-    for seat in range(squads.shape[1]):
-        mate = np.uint32(squads[n, seat])
-        if mate < scratch.records.mechs.shape[0]:
-            streams.squad_mask[n, seat] = True
-            comrade(n, mate, scratch, tables, views, streams.squad[n, seat], at.squad)
-
-
-@called
-def listen(n: int, cockpit: Any, messages: Any, comms: Any) -> None:
-    """Fill what the packmates of one living mech said."""
-    for seat in range(cockpit.pack_slot.shape[0]):
-        mate = cockpit.pack_slot[seat]
-        if mate < messages.shape[0] and mate != n:
-            for i in range(messages.shape[1]):
-                comms[seat, i] = messages[mate, i]
-
-
-@called
-def show_mech(
-    n: int, arrays: Any, columns: Any, field: Any, scratch: Any, tables: Any, views: Any, streams: Any
-) -> None:
-    """Fill the streams of one mech, empty before; `columns [Y * X]` are the solid ones."""
-    rules, hull, view, at = tables.rules[0], tables.hulls[n], views.numbers[0], views.columns[0].ego
-    mech, viewer, cockpit, row = scratch.records.mechs[n], scratch.viewers[n], views.cockpits[n], streams.ego[n]
-    clock(scratch.records.battles[0], hull, row, at, view)
-    for other in range(scratch.records.mechs.shape[0]):
-        streams.clear_lines[n, other] = scratch.sights.line[n, other]
-    if mech.hp > ZERO:
-        show_others(n, arrays.focus_slots[n], scratch, tables, views, streams)
-        listen(n, cockpit, arrays.messages, streams.comms[n])
-        body(mech, hull, cockpit, row, at, rules, view)
-        threats(n, scratch, tables, row, at, view)
-        zone(mech, hull, viewer, field, row, at, rules, view)
-        settings(mech, hull, viewer, cockpit, scratch.orders[n], row, at, rules)
-        local_map(mech, hull, columns, streams.local_map[n], scratch.around, rules)
-    else:
-        for cell in range(streams.local_map.shape[1]):
-            streams.local_map[n, cell] = ZERO
+    arrays: Any
+    """A `decision.BattleArrays`."""
+    columns: Any
+    """[Y * X] int32, the solid voxels of each column of the ground."""
+    field: Any
+    """A `decision.MapArrays`."""
+    scratch: Any
+    """A `decision.Scratch`."""
+    tables: Any
+    views: Any
+    """`records.ViewTables`."""
 
 
 @called
@@ -111,7 +58,10 @@ def observe(
     perceive(scratch.by_mech, viewers, scratch.sights, hulls, view, lane)
     wait(lane)
     columns, of_ground = ground.solid.reshape(ground.solid.size), cache_lines_each(ground.solid, mechs.shape[0])
+    sources = Sources(arrays, columns, field, scratch, tables, views)
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         fetch_cache_lines(following.solid, n, of_ground, lane)
         fetch_cache_lines(following.opaque, n, of_ground, lane)
-        show_mech(n, arrays, columns, field, scratch, tables, views, streams)
+        for other in range(mechs.shape[0]):
+            streams.clear_lines[n, other] = scratch.sights.line[n, other]
+        show_streams(n, sources, streams)

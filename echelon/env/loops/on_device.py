@@ -12,10 +12,11 @@ from numba import cuda
 from torch import Tensor
 
 from echelon.env.blocks import Blocks, ordinary_tensors
-from echelon.env.loops.cockpit import Surroundings
-from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, play_one
+from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, play_one
 from echelon.env.loops.perception import MechArrays, Ranking, Sights
 from echelon.env.loops.play import Loops
+from echelon.env.loops.stream_arrays import Streams
+from echelon.env.loops.streams.local_map import Surroundings
 from echelon.env.outcome import final_statistics
 from echelon.runtime.device_loops import DeviceRecords, empty_device_records, launch, to_device
 from echelon.runtime.jit import called
@@ -118,7 +119,7 @@ class DeviceLoops(Loops):
     def _log(self, state: State, rows: int) -> Any:
         return None
 
-    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
+    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
         actions, focus_slots, before, after, ground, maps, *_ = arguments
         read = [actions, focus_slots, *itertools.chain(*before), *maps]
         run_loops(self.number, plays, read, [*itertools.chain(*after), *ground, *streams])

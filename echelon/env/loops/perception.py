@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from echelon.env.loops.stream_arrays import fetch_streams, lines_each
 from echelon.runtime import geometry
 from echelon.runtime.exact import log_64
 from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded, whole_vectors
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import distance_sq, length_3, on_grid
-from echelon.sim.loops.fetching import cache_lines_each, fetch_cache_lines
 from echelon.sim.loops.firing import find_clouds, find_emitters, is_in_smoke, jamming
 from echelon.sim.loops.lanes import first, stride, wait
 from echelon.sim.loops.segments import TOP_Z, cell_at
@@ -37,6 +37,12 @@ def log1p(x: Any) -> Any:
 def body_frame(x: Any, y: Any, mech: Any) -> Any:
     """`geometry.to_body` of a vector: ahead and left of where a mech faces."""
     return into_frame(x, y, mech.facing[0], mech.facing[1])
+
+
+@called
+def within(value: Any, low: Any, high: Any) -> Any:
+    """`value` between two limits."""
+    return min(max(value, low), high)
 
 
 class MechArrays(NamedTuple):
@@ -196,18 +202,10 @@ def sense_pairs(opaque: Any, blocked_at: Any, scratch: Any, streams: Any, rules:
     wait(lane)
     for n in range(first(lane), count, stride(lane)):
         fill_smoke(n, scratch, rules)
-    contacts, local_map, ego = streams.contacts, streams.local_map, streams.ego
-    pair, pairs = 0, max(count * (count - 1) // 2, 1)
-    of_contacts, of_maps, of_ego = (
-        cache_lines_each(contacts, pairs),
-        cache_lines_each(local_map, pairs),
-        cache_lines_each(ego, pairs),
-    )
+    pair, each = 0, lines_each(streams, max(count * (count - 1) // 2, 1))
     for n in range(count):
         for other in range(n + 1 + first(lane), count, stride(lane)):
-            fetch_cache_lines(contacts, pair, of_contacts, lane)
-            fetch_cache_lines(local_map, pair, of_maps, lane)
-            fetch_cache_lines(ego, pair, of_ego, lane)
+            fetch_streams(streams, pair, each, lane)
             pair += 1
             clear = False
             if by_mech.alive[n] and by_mech.alive[other]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +12,15 @@ import torch
 from torch import Tensor
 
 from echelon.env.blocks import Blocks
-from echelon.env.loops.cockpit import surroundings
-from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, decision_loop
+from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, decision_loop
 from echelon.env.loops.perception import perception_scratch
 from echelon.env.loops.records import VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
+from echelon.env.loops.stream_arrays import FILLED, Streams
+from echelon.env.loops.streams.local_map import surroundings
 from echelon.env.observation import layout
 from echelon.env.observation.stream import Observation
+from echelon.env.observation.streams.contacts import num_slots
 from echelon.env.observation.streams.registry import add_streams
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
@@ -88,7 +91,7 @@ class Loops:
             tuple(empty_like(f"{kind}.{i}", values) for i, values in enumerate(arrays))
             for kind, arrays in zip(PARTS, before, strict=True)
         )
-        streams, updated = self._streams(*messages.shape), {"focus_slots": empty_like("focus_slots", focus_slots)}
+        streams, updated = self._streams(len(messages)), {"focus_slots": empty_like("focus_slots", focus_slots)}
         # Nobody says anything while nothing is played.
         updated["messages"] = empty_like("messages", messages) if plays else messages
         # Written to, so never a copy.
@@ -99,12 +102,12 @@ class Loops:
         arguments = actions, focus_slots, before, after, rest, fields, self.tables, self.views
         self._loop(plays, arguments, streams, spans, log)
         tensors = {name: tensor(values) for name, values in streams._asdict().items()}
-        side = layout.LOCAL_MAP_CELLS
-        tensors["local_map"] = tensors["local_map"].unflatten(-1, (side, side))
+        for grid in (stream for stream in FILLED if stream.is_grid):
+            tensors[grid.name] = tensors[grid.name].unflatten(-1, grid.rows(self.game.config))
         state = state_of(after, state, **{name: tensor(values) for name, values in updated.items()})
         return state, add_streams(state, tensors, self.game)
 
-    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Streams, spans: list[slice], log: Any) -> None:
+    def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
         """`decision_loop` of the battles of some spans, under its `arguments` from `actions` to `views`."""
         actions, _, before, *_ = arguments
 
@@ -131,24 +134,22 @@ class Loops:
         """Memory for a loop to write to, of arbitrary values."""
         return self.recycled.empty(name, shape, dtype)
 
-    def _streams(self, batch: int, count: int, comm_dim: int) -> Streams:
-        """Room for streams."""
-        contacts, side = min(count - 1, layout.MAX_CONTACTS), layout.LOCAL_MAP_CELLS
-        squad = self.views.squads.shape[1]
+    def _streams(self, batch: int) -> Any:
+        """Room for `Streams` of so many battles."""
+        config = self.game.config
 
         def empty(name: str, *shape: int, dtype: type = np.float32) -> np.ndarray:
-            return self.empty(name, (batch, count, *shape), dtype)
+            return self.empty(name, (batch, config.num_mechs, *shape), dtype)
 
+        arrays = {}
+        for stream in FILLED:
+            shape = stream.shape(config.comm_dim, config)
+            arrays[stream.name] = empty(stream.name, *([math.prod(shape)] if stream.is_grid else shape))
+            arrays |= {mask: empty(mask, *stream.rows(config), dtype=np.bool_) for mask in stream.names[1:]}
         return Streams(
-            contacts=empty("contacts", contacts, layout.width(layout.CONTACT)),
-            contacts_mask=empty("contacts_mask", contacts, dtype=np.bool_),
-            squad=empty("squad", squad, layout.width(layout.SQUAD)),
-            squad_mask=empty("squad_mask", squad, dtype=np.bool_),
-            ego=empty("ego", layout.width(layout.EGO)),
-            comms=empty("comms", layout.PACK_SIZE, comm_dim),
-            local_map=empty("local_map", side * side),
-            contact_mechs=empty("contact_mechs", contacts, dtype=np.int64),
-            clear_lines=empty("clear_lines", count, dtype=np.bool_),
+            **arrays,
+            contact_mechs=empty("contact_mechs", num_slots(config), dtype=np.int64),
+            clear_lines=empty("clear_lines", config.num_mechs, dtype=np.bool_),
         )
 
     def _scratch(self, before: Parts) -> Scratch:

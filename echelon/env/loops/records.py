@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from echelon.env.loops.stream_arrays import FILLED
 from echelon.env.observation import features, layout, sensing
 from echelon.env.observation.streams import contacts, ego
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
@@ -33,9 +34,8 @@ COCKPIT = record(
     flags="sees_engaged",
 )
 """What a mech's suite shows, and what of its hull is told by observation only."""
-STREAMS = {"contact": layout.CONTACT, "squad": layout.SQUAD, "ego": layout.EGO}
 COLUMNS = np.dtype(
-    [(name, record(indices=" ".join(part.name for part in stream))) for name, stream in STREAMS.items()], align=True
+    [(s.name, record(indices=" ".join(feature.name for feature in s.features_of(0)))) for s in FILLED], align=True
 )
 """Where each feature of a stream begins."""
 
@@ -139,7 +139,8 @@ def action_record() -> Any:
 def column_record() -> Any:
     """`COLUMNS`."""
     table = np.zeros(1, COLUMNS)
-    for name, stream in STREAMS.items():
-        for feature in stream:
-            table[name][feature.name] = layout.columns(stream, feature.name).start
+    for stream in FILLED:
+        parts = stream.features_of(0)
+        for part in parts:
+            table[stream.name][part.name] = layout.columns(parts, part.name).start
     return table

@@ -1,0 +1,49 @@
+"""The arrays of streams that loops fill, and the loops over all of them, written from the registry of streams."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from echelon.env.observation.streams.registry import OF_MECHS, names_of
+from echelon.runtime.jit import ZERO, called
+from echelon.sim.loops.fetching import cache_lines_each, fetch_cache_lines
+from echelon.sim.loops.lanes import first, stride
+
+FILLED = tuple(stream for stream in OF_MECHS if stream.dense is not None)
+"""The streams of mechs that loops fill, each by the loop of its name in `loops/streams/`."""
+NAMES = names_of(FILLED)
+WATCHED = ("contact_mechs", "clear_lines")
+"""What `observe` returns beside streams."""
+make_tuple: Any = collections.namedtuple
+Streams: Any = make_tuple("Streams", (*NAMES, *WATCHED))
+"""Streams by name, `[B, N, ...]` of all battles or `[N, ...]` of one. The cells of a grid are one axis."""
+
+
+@called
+def fill(values: Any, number: Any, lane: Any) -> None:
+    """Set all `values` to a number."""
+    flat = values.reshape(values.size)
+    for i in range(first(lane), values.size, stride(lane)):
+        flat[i] = number
+
+
+def written(source: str, **names: Any) -> Any:
+    """The function that `source` defines, as a loop; numba knows the fields of a tuple by constant names only."""
+    names |= {"__name__": __name__}
+    exec(source, names)
+    return called(names["loop"])
+
+
+empty_values = {mask: False for stream in FILLED for mask in stream.names[1:]}
+clearing = "; ".join(f"fill(streams.{name}, {empty_values.get(name, 'ZERO')}, lane)" for name in NAMES)
+clear_streams = written(
+    f"def loop(streams, lane): {clearing}; fill(streams.contact_mechs, -1, lane)", fill=fill, ZERO=ZERO
+)
+"""Empty the streams of one battle."""
+counts = ", ".join(f"cache_lines_each(streams.{name}, shares)" for name in NAMES)
+lines_each = written(f"def loop(streams, shares): return {counts},", cache_lines_each=cache_lines_each)
+"""How many cache lines of each stream of a battle a share of so many takes."""
+fetching = "; ".join(f"fetch_cache_lines(streams.{name}, k, each[{i}], lane)" for i, name in enumerate(NAMES))
+fetch_streams = written(f"def loop(streams, k, each, lane): {fetching}", fetch_cache_lines=fetch_cache_lines)
+"""Fetch share k of all streams of a battle, of as many cache lines each as `lines_each` returns."""
