@@ -18,7 +18,7 @@ from echelon.view.run_report import EDITOR, as_script
 
 ASSETS = files("echelon.view") / "command"
 SCRIPTS = ("battle.js", "field.js", "orders.js", "stick.js", "film.js", "command.js")
-"""In the order they are read, after the editor's map, of which theirs is one."""
+"""In the order they are read, after the keyboard of all pages and the editor's map, of which theirs is one."""
 
 
 def command_page(facts: Mapping[str, Any]) -> str:
@@ -30,7 +30,7 @@ def command_page(facts: Mapping[str, Any]) -> str:
     """
     data = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
     data["ground"] = ground_picture(facts["ground"], facts["materials"])
-    scripts = [read("chart.js", EDITOR), *(read(name, ASSETS) for name in SCRIPTS)]
+    scripts = [read("typed.js"), read("chart.js", EDITOR), *(read(name, ASSETS) for name in SCRIPTS)]
     content = {
         "<!-- title -->": html.escape(f"{facts['team']} · Echelon"),
         "/* style */": read("editor.css", EDITOR) + read("command.css", ASSETS),

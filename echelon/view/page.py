@@ -71,6 +71,7 @@ SCRIPTS = (
     "tables.js",
     "api.js",
     "gestures.js",
+    "typed.js",
     "keys.js",
     "address.js",
     "wiring.js",

@@ -101,6 +101,6 @@ def editor_page(facts: Mapping[str, Any]) -> str:
         "<!-- title -->": html.escape(one_line(facts["file"])),
         "/* style */": read("editor.css", EDITOR),
         "<!-- data -->": as_script(facts),
-        "/* scripts */": "\n".join(read(name, EDITOR) for name in SCRIPTS),
+        "/* scripts */": "\n".join([read("typed.js"), *(read(name, EDITOR) for name in SCRIPTS)]),
     }
     return fill_template(EDITOR, "editor.html", content)

@@ -140,11 +140,11 @@ class Browser:
         )
         return place[0], place[1]
 
-    def press(self, key: str, modifiers: int = 0) -> None:
-        """Press a key: 8 is shift as a modifier."""
+    def press(self, key: str, modifiers: int = 0, code: str = "") -> None:
+        """Press a key: 8 is shift as a modifier, `code` the place of the key."""
         text = {"text": key} if len(key) == 1 else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=code, modifiers=modifiers, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code, modifiers=modifiers)
         self.materialize()
 
     def screenshot(self, path: Path | None = None) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,8 @@ import serving
 import torch
 from browser import CHROMIUM, Browser
 from patience import PATIENT, STUCK_S
+
+from echelon import EnvConfig
 
 pytestmark = [
     pytest.mark.browser,
@@ -110,10 +113,58 @@ def test_a_dropped_connection_pauses_and_goes_on(chromium, served):
     assert not chromium.run("echelon.paused()")
 
 
-def hold(browser: Browser, kind: str, key: str) -> None:
+def hold(browser: Browser, kind: str, key: str, code: str = "") -> None:
     """Press a key, `keyDown`, or let it go, `keyUp`."""
-    browser.call("Input.dispatchKeyEvent", type=kind, key=key, **({"text": key} if kind == "keyDown" else {}))
+    browser.call(
+        "Input.dispatchKeyEvent", type=kind, key=key, code=code, **({"text": key} if kind == "keyDown" else {})
+    )
     browser.materialize()
+
+
+def said(browser: Browser, text: str) -> bool:
+    """Whether the page has sent a message with this text since the last call; `watch_messages` comes first."""
+    browser.materialize()
+    return any(text in line for line in browser.run("window.sent.splice(0)"))
+
+
+def watch_messages(browser: Browser) -> None:
+    browser.run(
+        "(() => { const send = WebSocket.prototype.send; window.sent = [];"
+        " WebSocket.prototype.send = function (text) { window.sent.push(text); return send.call(this, text); }; })()"
+    )
+
+
+def test_keys_of_other_layouts_command_and_drive(chromium):
+    config = dataclasses.replace(EnvConfig.standard(), map_pool=2)
+    with serving.serving(serving.small_port(60.0, config=config), "real", paused=True) as served:
+        load(chromium, served)
+        chromium.wait("!!echelon.report()")
+        watch_messages(chromium)
+        for key, code in (("é", "Digit2"), ("2", "Numpad2")):
+            chromium.press("1", code="Digit1")
+            assert chromium.run("echelon.selected()") == 0
+            chromium.press(key, code=code)
+            assert chromium.run("echelon.selected()") == 1, (key, code)
+        for key, code in (("р", "KeyH"), ("h", "KeyJ")):
+            said(chromium, "")
+            chromium.press(key, code=code)
+            assert said(chromium, '"hold"'), (key, code)
+        chromium.press("y", code="KeyH")  # of a layout whose H is elsewhere
+        assert not said(chromium, '"hold"')
+        for key, code in (("ц", "KeyW"), ("z", "KeyW")):
+            chromium.press("e", code="KeyE")
+            chromium.wait("!!echelon.driven()")
+            step(chromium)
+            said(chromium, "")
+            hold(chromium, "keyDown", key, code)
+            chromium.wait("window.sent.some((line) => line.includes('\"ahead\":1'))")
+            # Shift has changed what the key writes.
+            said(chromium, "")
+            hold(chromium, "keyUp", key.upper(), code)
+            chromium.wait("window.sent.some((line) => line.includes('\"ahead\":0'))")
+            chromium.press("Escape", code="Escape")
+            assert chromium.run("echelon.driven()") is None
+        assert not chromium.complaints()
 
 
 def test_a_person_drives_a_mech_beside_its_pack(chromium, served):

@@ -153,17 +153,19 @@ function shift(by) {
   if (number >= 0 && number < SPEEDS.length) setSpeed(SPEEDS[number]);
 }
 
+const OTHER_KEYS = [" ", ".", "+", "=", "-", "e", "Escape"];
+
 function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
-  const key = event.key.toLowerCase();
-  if (stick.key(key, true)) {
+  if (isShortcut(event) || event.target.tagName === "SELECT") return;
+  const key = meaningOf(event, (key) => key in KEYS || key in FIRE_KEYS || OTHER_KEYS.includes(key));
+  if (stick.key(event, true)) {
     event.preventDefault();
     return;
   }
   if (key === " ") pause();
   else if (key === ".") step();
-  else if (key === "+" || key === "-") shift(key === "+" ? 1 : -1);
-  else if (battle.report && (key === "e" || (key === "escape" && battle.driven))) drive();
+  else if (["+", "=", "-"].includes(key)) shift(key === "-" ? -1 : 1);
+  else if (battle.report && (key === "e" || (key === "Escape" && battle.driven))) drive();
   else if (battle.report && orders.key(key)) show();
   else return;
   document.activeElement?.blur(); // else Space would press the button that was clicked last
@@ -201,7 +203,7 @@ function begin() {
   field.canvas.addEventListener("pointermove", () => (at("where").textContent = orders.cursor.join(", ")));
   field.canvas.addEventListener("pointerdown", () => battle.report && show());
   document.addEventListener("keydown", pressed);
-  document.addEventListener("keyup", (event) => stick.key(event.key.toLowerCase(), false));
+  document.addEventListener("keyup", (event) => stick.key(event, false));
   new ResizeObserver(() => field.measure()).observe(at("map"));
   field.measure();
   showPace();

@@ -1,13 +1,13 @@
 // One mech that the person drives by keys and mouse, in place of its policy.
 
-const AXES = { w: ["ahead", 1], s: ["ahead", -1], a: ["left", 1], d: ["left", -1], shift: ["jets", 1] };
+const AXES = { w: ["ahead", 1], s: ["ahead", -1], a: ["left", 1], d: ["left", -1], Shift: ["jets", 1] };
 const SWITCHES = ["v", "x"];
 const TRIGGERS = ["primary", "secondary", "tertiary"];
 const LEAST_MS = 50;
 
 class Stick {
   constructor(field, battle, orders, send, tell) {
-    Object.assign(this, { field, battle, orders, send, tell, held: new Set(), fires: false, isTaken: false, isDue: false, last: 0 });
+    Object.assign(this, { field, battle, orders, send, tell, held: new Map(), fires: false, isTaken: false, isDue: false, last: 0 });
     field.canvas.addEventListener("pointermove", () => (this.isDue = true));
     field.canvas.addEventListener("pointerdown", ({ button }) => button === 0 && this.pull(true));
     window.addEventListener("pointerup", ({ button }) => button === 0 && this.pull(false));
@@ -52,10 +52,14 @@ class Stick {
     Object.assign(this, { fires: isHeld, isDue: true });
   }
 
-  /** A key is pressed or let go; false if it is none of the stick's. */
-  key(key, isHeld) {
-    if (!this.battle.driven || !(key in AXES || SWITCHES.includes(key))) return false;
-    this.held[isHeld ? "add" : "delete"](key);
+  /** A key is pressed or let go; false if it is none of the stick's. Keys of the axes are meant by their place. */
+  key(event, isHeld) {
+    const isOurs = (key) => key in AXES || SWITCHES.includes(key), place = keyPlace(event);
+    const key = place in AXES ? place : meaningOf(event, isOurs), pressed = event.code || key;
+    if (!this.battle.driven || !(isHeld ? isOurs(key) : this.held.has(pressed))) return false;
+    // By the key and not by what it writes, which Shift may change while it is held.
+    if (isHeld) this.held.set(pressed, key);
+    else this.held.delete(pressed);
     this.isDue = true;
     return true;
   }
@@ -76,9 +80,9 @@ class Stick {
   flush(time) {
     if (!this.battle.driven || !this.isDue || time - this.last < LEAST_MS) return;
     Object.assign(this, { isDue: false, last: time });
-    const said = { mech: this.battle.driven, ahead: 0, left: 0, jets: 0, vent: this.held.has("v") };
-    for (const key of this.held) if (key in AXES) said[AXES[key][0]] += AXES[key][1];
-    said.fire = [...(this.fires ? TRIGGERS : []), ...(this.held.has("x") ? ["special"] : [])];
+    const held = new Set(this.held.values()), said = { mech: this.battle.driven, ahead: 0, left: 0, jets: 0, vent: held.has("v") };
+    for (const key of held) if (key in AXES) said[AXES[key][0]] += AXES[key][1];
+    said.fire = [...(this.fires ? TRIGGERS : []), ...(held.has("x") ? ["special"] : [])];
     if (this.orders.cursor) {
       const enemy = this.orders.within(this.battle.enemies, this.orders.cursor, time);
       Object.assign(said, { face: this.orders.cursor, ...(enemy ? { target: enemy.name } : {}) });

@@ -65,8 +65,10 @@ function told({ x, y }, { battles, blue_wins, red_wins, draws, sides, page }) {
   return [...lines.map((line) => element("p", { textContent: line })), link];
 }
 
+const EDITS = ["s", "z", "q", "e", "Delete", "Backspace", "Escape"];
+
 function pressed(event) {
-  const key = event.key.toLowerCase(), isCommand = event.ctrlKey || event.metaKey;
+  const key = meaningOf(event, (key) => key in ARROWS || EDITS.includes(key), "qe"), isCommand = event.ctrlKey || event.metaKey;
   if (isCommand && key === "s") {
     event.preventDefault();
     document.activeElement?.blur();
@@ -76,10 +78,10 @@ function pressed(event) {
   if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
   if (isCommand && key === "z") edited.undo();
   else if (isCommand || event.altKey) return;
-  else if (event.key in ARROWS) edited.nudge(...ARROWS[event.key]);
-  else if (key === "delete" || key === "backspace") edited.remove();
+  else if (key in ARROWS) edited.nudge(...ARROWS[key]);
+  else if (key === "Delete" || key === "Backspace") edited.remove();
   else if (key === "q" || key === "e") edited.turn(key === "q" ? 15 : -15);
-  else if (key === "escape") edited.selected = null;
+  else if (key === "Escape") edited.selected = null;
   else return;
   event.preventDefault();
   changed();

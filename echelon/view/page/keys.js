@@ -42,11 +42,13 @@ const KEYS = [
   ["?", "?", "this help", (v) => v.help()],
 ];
 
+const ACTS = Object.fromEntries(KEYS.map(([key, , , act]) => [key, act]));
+
 /** Listen to the keyboard for a viewer. */
 function listenToKeys(viewer) {
   window.addEventListener("keydown", (event) => {
     const chooses = event.target.closest?.("select"), dialog = document.querySelector("dialog[open]");
-    if (event.ctrlKey || event.metaKey || event.altKey || ((chooses || dialog) && event.key !== "Escape")) return;
+    if (isShortcut(event) || ((chooses || dialog) && event.key !== "Escape")) return;
     // Behind an open dialog nothing moves.
     if (dialog) {
       event.preventDefault();
@@ -54,10 +56,10 @@ function listenToKeys(viewer) {
       return;
     }
     const presses = event.key === " " && event.target.closest?.("button");
-    const known = KEYS.find(([key]) => key === event.key || key === event.key.toLowerCase());
-    if (!known || presses) return;
+    const meant = meaningOf(event, (key) => key in ACTS, "wasdqe"), act = ACTS[meant];
+    if (!act || presses) return;
     event.preventDefault();
-    known[3](viewer, event);
+    act(viewer, event);
   });
   // A button keeps the focus where the keyboard reached it; after a click the space bar plays again.
   window.addEventListener("click", (event) => event.detail > 0 && event.target.closest?.("button")?.blur());
