@@ -15,10 +15,11 @@ from typing import Literal
 import torch
 from measure import report, seconds
 
+from echelon.agents.runner import TeamObservation, TeamSeat
+from echelon.agents.stacked import SLOTS, StackedForward, StackedPolicies
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
-from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, StackedForward, StackedPolicies
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS, action_width
 from echelon.league.league_arena import LeagueArena
@@ -98,8 +99,8 @@ def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
     mechs = len(env.blue)
     streams = {name: td.get(("blue", "observation", name)) for name in STREAMS}
     noise = torch.randn(count, mechs, action_width(env.comm_dim), device=device)
-    observation = BatchObservation(streams, td.get(("blue", "mask")), td.get("telemetry"), noise)
-    slots = [[BatchSlot(k * args.rows + row, row % SLOTS) for row in range(args.rows)] for k in range(args.policies)]
+    observation = TeamObservation(streams, td.get(("blue", "mask")), td.get("telemetry"), noise)
+    slots = [[TeamSeat(k * args.rows + row, row % SLOTS) for row in range(args.rows)] for k in range(args.policies)]
     forward = StackedForward(policies[0], device, torch.float32, args.compiled)
     stack_of_all = StackedPolicies(forward, policies, slots, mechs)
     loop_stacks = [

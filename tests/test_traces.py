@@ -12,6 +12,7 @@ import torch
 from tiers import usually
 from tiny_runs import TINY, short_battles, tiny_run
 
+from echelon.agents.compiled import compiled_commander
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
 from echelon.env import rehearsal
@@ -21,7 +22,6 @@ from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.named import compiled_commander
 from echelon.learn.opponents.snapshot_pool import SnapshotPool
 from echelon.learn.ppo import collector, learner_views
 from echelon.learn.ppo.update import LOSS

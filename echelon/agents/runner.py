@@ -1,14 +1,112 @@
-"""What a policy of a team is shown, and what it has to return."""
+r"""Where a policy decides for its teams and keeps its memory.
+
+A pool has R teams of A mechs; smaller ones are padded. In a match of B battles the blue team of battle b is row b, the
+red one is row b + B; in a view the pool is one team of each battle. A `TeamSeat` is a team of the pool, or some of its
+mechs, and the policy that sits there decides as if it commanded the whole team:
+
+    pool of teams --team_input--> policy --check_action--> actions [G, A, D]
+    memory [G, A]  --------------^      \--------------> next memory [G, A]
+
+Memory is zero where a battle begins. It lies in one of two places: with a `TeamRunner` (views, matches), which shows it
+as one TensorDict, or in the TensorDict of an environment, whose restart clears it, and
+which checkpoints and captured CUDA graphs hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
+import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from echelon.agents.team_policy import (
+    TeamPolicy,
+    draws_actions,
+    graph_key_of,
+    memory_spec_of,
+    reads_action_mask,
+)
+from echelon.env.arguments import real_action
 from echelon.runtime import noise
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
+
+
+@dataclass(frozen=True)
+class SharedTeam:
+    """A team of two policies, each of which decides as if it commanded all of it.
+
+    Args:
+        own, rest: names of the policies, different ones.
+        places: mechs of the team that `own` commands; `rest` commands the others.
+    """
+
+    own: str
+    rest: str
+    places: tuple[int, ...]
+
+    def members(self, mechs: int) -> dict[str, tuple[int, ...]]:
+        """The mechs of a team of `mechs` that each commands, by name."""
+        partners = tuple(mech for mech in range(mechs) if mech not in self.places)
+        return {self.own: self.places, self.rest: partners}
+
+
+class TeamSeat(NamedTuple):
+    """A team of the pool, or a part of it, that a policy commands."""
+
+    row: int
+    """Row of the pool."""
+    place: int
+    """Slot within its block of stacked networks, see `echelon.agents.stacked`."""
+    mechs: tuple[int, ...] | None = None
+    """Which mechs of the team the policy commands, by their place in it; None for all of them."""
+
+
+class Part(NamedTuple):
+    """The mechs for which a decider acts, where they are not all of its teams'."""
+
+    rows: Tensor
+    """`[K]` int64, rows of the batch."""
+    teams: Tensor
+    """`[K]` int64, where each stands among the teams of the decider."""
+    mechs: Tensor
+    """`[K]` int64, places in the team."""
+
+    @staticmethod
+    def of(slots: Sequence[TeamSeat], count: int, device: torch.device) -> Part | None:
+        """The part that teams of `count` mechs in this order are, None for all of them."""
+        if all(slot.mechs is None for slot in slots):
+            return None
+        all_mechs = tuple(range(count))
+        listed = [
+            (slot.row, team, mech)
+            for team, slot in enumerate(slots)
+            for mech in (all_mechs if slot.mechs is None else slot.mechs)
+        ]
+        return Part(*torch.tensor(listed, device=device).T)
+
+
+class TeamObservation(NamedTuple):
+    """What all R teams of a pool observe."""
+
+    streams: Mapping[str, Tensor]
+    """`[R, A, ...]` observation streams by name."""
+    mask: Tensor
+    """`[R, A]` bool, which mechs are alive."""
+    telemetry: Tensor
+    """`[R, 16, 16]` team telemetry."""
+    noise: Tensor | None
+    """`[R, A, D]` standard normal samples, derived from the seed of each battle; None where no policy draws actions."""
+    action_mask: Tensor | None = None
+    """`[R, A, 64]` bool, the discrete actions that a mech can carry out; None where no policy reads it."""
+
+    def of(self, rows: Tensor, mechs: int) -> TeamObservation:
+        """The teams in `rows [G]` int64, without the padding behind `mechs`."""
+        streams = {name: leaf[rows, :mechs] for name, leaf in self.streams.items()}
+        normals, masks = (leaf if leaf is None else leaf[rows, :mechs] for leaf in (self.noise, self.action_mask))
+        return TeamObservation(streams, self.mask[rows, :mechs], self.telemetry[rows], normals, masks)
 
 
 def check_decided(name: str, decided: object) -> None:
@@ -17,6 +115,27 @@ def check_decided(name: str, decided: object) -> None:
         raise ConfigError(
             f'{name} must return the team it was given: return team.set("action", action), got {decided!r:.80}'
         )
+
+
+def check_action(policy: TeamPolicy, who: str | None, decided: object, shape: tuple[int, ...]) -> Tensor:
+    """`[G, A, D]` the action that a policy returned.
+
+    Args:
+        who: what messages call the policy; None for the name of its class.
+
+    Raises:
+        ConfigError: there is no action of this shape.
+    """
+    if who is None:
+        action = decided.get("action") if isinstance(decided, TensorDictBase) else None
+        actual = tuple(action.shape) if isinstance(action, Tensor) else "none"
+        require(actual == shape, f"the action of {type(policy).__name__}", f"of shape {shape}", actual)
+        assert isinstance(action, Tensor)
+        return action
+    check_decided(who, decided)
+    action = real_action(f"action of the {who}", decided.get("action", None))  # type: ignore[attr-defined]
+    require(action.shape == shape, f"action of the {who}", f"of shape {shape}", tuple(action.shape))
+    return action
 
 
 def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -> Tensor:
@@ -49,3 +168,175 @@ def team_input(
         "memory": memory,
     }
     return TensorDict(values if normals is None else {**values, "noise": normals}, batch, device=device)
+
+
+def first_memory(policy: TeamPolicy, teams: int, mechs: int, device: torch.device) -> TensorDict:
+    """What a policy remembers of battles that begin, batch `[G, A]`."""
+    return memory_spec_of(policy).expand((teams, mechs)).to(device).zero()
+
+
+class Decider(Protocol):
+    """What decides for some seats of a pool, and remembers."""
+
+    mechs: int
+    """In a team, A."""
+    commanded: list[int]
+    """Rows of its G teams, on the host."""
+    rows: Tensor
+    """`[G]` int64, the same on the device."""
+    part: Part | None
+    """What it acts for, None for all mechs of its teams."""
+    memory: TensorDictBase
+    """What its mechs remember, zero where battles begin."""
+
+    def decide(self, observation: TeamObservation) -> Tensor:
+        """`[G, A, D]` actions for the rows `rows`."""
+
+    def memories(self) -> TensorDictBase:
+        """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""
+
+    def remember(self, memories: TensorDictBase) -> None:
+        """Let the teams in `rows` remember what `memories` returned."""
+
+    def graph_key(self) -> Hashable | None:
+        """What decisions depend on beside tensors that stay where they are; None where the policy does not tell."""
+
+
+class SeatedPolicy:
+    """A policy that decides by itself: a scripted commander, an opponent inside a view, or any other `TeamPolicy`.
+
+    Args:
+        seats: what it commands; None for a pool of `teams` teams that it commands all.
+        mechs: in a team, A.
+        call: what decides as the policy does, such as a graph of it; the policy itself by default.
+        teams: teams to decide for at least: a graph has a shape. The first row of the pool fills them up.
+        who: what messages call it, see `check_action`.
+        width: of an action, D, where observations have no noise.
+    """
+
+    def __init__(
+        self,
+        policy: TeamPolicy,
+        seats: Sequence[TeamSeat] | None,
+        mechs: int,
+        device: torch.device,
+        call: Callable[[TensorDictBase], TensorDictBase] | None = None,
+        teams: int = 0,
+        who: str | None = None,
+        width: int = 0,
+    ) -> None:
+        self.policy, self.mechs, self.call, self.who, self.width = policy, mechs, call or policy, who, width
+        self.is_pool = seats is None
+        self.part = None if seats is None else Part.of(seats, mechs, device)
+        self.commanded = list(range(teams)) if seats is None else [seat.row for seat in seats]
+        self.rows = torch.tensor(self.commanded, device=device)
+        rows = self.commanded + [0] * (teams - len(self.commanded))
+        self.decided = torch.tensor(rows, device=device)
+        """`[max(G, teams)]` int64, the rows for which it decides."""
+        self.memory: TensorDictBase = first_memory(policy, len(rows), mechs, device)
+
+    def memories(self) -> TensorDictBase:
+        return self.memory[: len(self.rows)].clone()
+
+    def remember(self, memories: TensorDictBase) -> None:
+        self.memory = torch.cat([memories, self.memory[len(self.rows) :]])
+
+    def graph_key(self) -> Hashable | None:
+        return graph_key_of(self.policy)
+
+    def decide(self, observation: TeamObservation) -> Tensor:
+        observed = observation if self.is_pool else observation.of(self.decided, self.mechs)
+        normals = observed.noise if draws_actions(self.policy) else None
+        team = team_input(observed.streams, observed.mask, observed.telemetry, self.memory.copy(), normals)
+        if observed.action_mask is not None and reads_action_mask(self.policy):
+            team.set("action_mask", observed.action_mask)
+        output = self.call(team)
+        width = self.width if observed.noise is None else observed.noise.shape[-1]
+        action = check_action(self.policy, self.who, output, (len(self.decided), self.mechs, width))
+        remembered = output.get(("next", "memory"), self.memory)
+        # A captured decision reads the memory where it lay. In a view the memory before a decision may be put back.
+        if self.is_pool or self.graph_key() is None:
+            self.memory = remembered
+        else:
+            self.memory.update_(remembered)
+        return action[: len(self.rows)]
+
+
+class TeamRunner:
+    """Commanders at the seats of a pool: observations in, actions out, with the memory of all of them.
+
+    Args:
+        deciders: what decides, by name.
+        decide_all: decides for all of them in their order; one after the other by default.
+        shape: batch size that the memories of all of them begin with.
+    """
+
+    def __init__(
+        self,
+        deciders: Mapping[str, Decider],
+        decide_all: Callable[[Sequence[Decider], TeamObservation], list[Tensor]] | None = None,
+        shape: Sequence[int] = (),
+    ) -> None:
+        self.deciders, self.shape = dict(deciders), shape
+        self.decide_all = decide_all or one_by_one
+
+    def __call__(self, observation: TeamObservation) -> Tensor:
+        """`[R, A, D]` actions of all teams of the pool; 0 where nobody sits."""
+        assert observation.noise is not None
+        action, deciders = torch.zeros_like(observation.noise), list(self.deciders.values())
+        for decider, decided in zip(deciders, self.decide_all(deciders, observation), strict=True):
+            part = decider.part
+            if part is None:
+                action[decider.rows, : decider.mechs] = decided
+            else:
+                action[part.rows, part.mechs] = decided[part.teams, part.mechs]
+        return action
+
+    @torch.no_grad()
+    def decide(self, name: str, observation: TeamObservation) -> Tensor:
+        """`[G, A, D]` what one of `deciders` does for its teams."""
+        return self.deciders[name].decide(observation)
+
+    @property
+    def memory(self) -> TensorDict:
+        """What all policies remember, by name."""
+        return TensorDict({name: decider.memory for name, decider in self.deciders.items()}, self.shape)
+
+    @memory.setter
+    def memory(self, memory: TensorDictBase) -> None:
+        for name, decider in self.deciders.items():
+            decider.memory = memory.get(name, decider.memory)
+
+    def clear(self) -> None:
+        """Let all policies remember nothing."""
+        self.memory = self.memory.clone().zero_()
+
+    def graph_key(self) -> Hashable | None:
+        """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
+        keys = [decider.graph_key() for decider in self.deciders.values()]
+        return None if None in keys else tuple(keys)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether two policies share a team."""
+        return any(decider.part is not None for decider in self.deciders.values())
+
+    def memories(self) -> dict[int, TensorDictBase]:
+        """Copies of what the mechs of each team remember, batch `[A]`, by row; of the first of those that share it."""
+        memories: dict[int, TensorDictBase] = {}
+        for decider in self.deciders.values():
+            for row, memory in zip(decider.commanded, decider.memories().unbind(0), strict=True):
+                memories.setdefault(row, memory)
+        return memories
+
+    def remember(self, memory_of: Callable[[int], TensorDictBase | None]) -> None:
+        """Set what each team remembers, batch `[A]`, by its row; None for what it remembers now."""
+        for decider in self.deciders.values():
+            own = decider.memories().unbind(0)
+            given = [memory_of(row) for row in decider.commanded]
+            decider.remember(torch.stack([m if new is None else new for m, new in zip(own, given, strict=True)]))
+
+
+def one_by_one(deciders: Sequence[Decider], observation: TeamObservation) -> list[Tensor]:
+    """What each of `deciders` decides, in their order."""
+    return [decider.decide(observation) for decider in deciders]

@@ -21,20 +21,15 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.agents.runner import action_noise
+from echelon.agents.runner import SharedTeam, TeamObservation, TeamSeat, action_noise
+from echelon.agents.seating import RunnerMaker, check_policy
+from echelon.agents.stacked import SLOTS, is_stackable
 from echelon.agents.team_policy import TeamPolicy, reads_action_mask
 from echelon.arena.compiling import COMPILED_FROM as COMPILED_FROM
 from echelon.arena.compiling import is_much_work
-from echelon.arena.deciders import Decider, DeciderMaker, check_policy, command_packs, decide_all, is_stackable
 from echelon.arena.narrow import can_narrow, narrow_to
-from echelon.arena.stacked_policies import (
-    SLOTS,
-    BatchObservation,
-    BatchSlot,
-    SharedTeam,
-    ValueEstimates,
-)
 from echelon.arena.until_done import run_until_done
+from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
 from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.blocks import one_thread
@@ -165,7 +160,7 @@ class BatchArena:
         self.orders: Tensor | None = None
         """`[K, P, D]` what commanders tell packs in every battle, see `echelon.replay.battle.Battle.commands`."""
         self._env: EchelonEnv | None = None
-        self.deciders = DeciderMaker(device, self.compute, self.compiled)
+        self.deciders = RunnerMaker(device, self.compute, self.compiled)
 
     @functools.cached_property
     def maps(self) -> Maps:
@@ -291,21 +286,15 @@ class MatchBatch:
         slots, policies = self._teams(count)
         for name, policy in policies.items():
             check_policy(name, policy, self.env)
-        unstacked = {name: policy for name, policy in policies.items() if not is_stackable(policy)}
-        self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, unstacked.values())) else None
-        self.deciders: list[Decider] = []
+        alone = [policy for policy in policies.values() if not is_stackable(policy)]
+        self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, alone)) else None
         self.threads = torch.get_num_threads()
-        rows = [size for size in self.sizes for _ in range(count)]
-        for name, policy in unstacked.items():
-            self.deciders += arena.deciders.alone(name, policy, slots[name], rows)
-        stacked = arena.deciders.stacked(policies, slots, self.mechs)
-        self.deciders += [decider for decider, _ in stacked]
+        self.runner, stacked = arena.deciders.runner(policies, slots, self.sizes, count)
         self.recorder, self.estimates = recorder, None
-        is_shared = any(decider.part is not None for decider in self.deciders)
-        if recorder is not None and stacked and not is_shared:
+        if recorder is not None and stacked and not self.runner.is_shared:
             self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
 
-    def _teams(self, count: int) -> tuple[dict[str, list[BatchSlot]], dict[str, TeamPolicy]]:
+    def _teams(self, count: int) -> tuple[dict[str, list[TeamSeat]], dict[str, TeamPolicy]]:
         """By name of a policy the teams that it commands, or a part of which, and the policy."""
         with torch.inference_mode(False):
             names = dict.fromkeys(name for battle in self.battles for name in (battle.blue, battle.red))
@@ -315,18 +304,17 @@ class MatchBatch:
             for member in dict.fromkeys(member for team in shared.values() for member in (team.own, team.rest)):
                 if member not in policies:
                     policies[member] = self.policy_of(member)  # type: ignore[assignment]
-        slots: dict[str, list[BatchSlot]] = defaultdict(list)
+        slots: dict[str, list[TeamSeat]] = defaultdict(list)
         for b, battle in enumerate(self.battles):
             for side, name in enumerate((battle.blue, battle.red)):
                 members = shared[name].members(self.sizes[side]) if name in shared else {name: None}
                 for member, mechs in members.items():
-                    slots[member].append(BatchSlot(b + side * count, slot_index(battle, side), mechs))
+                    slots[member].append(TeamSeat(b + side * count, slot_index(battle, side), mechs))
         return slots, policies
 
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
-        keys = [decider.graph_key() for decider in self.deciders]
-        return None if None in keys else tuple(keys)
+        return self.runner.graph_key()
 
     def play(
         self, sink: StepSink | None = None, on_progress: Callable[[float], object] | None = None
@@ -356,20 +344,14 @@ class MatchBatch:
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         telemetry = td.get("telemetry")
         masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)
-        observation = BatchObservation(
+        observation = TeamObservation(
             streams={name: self._rows([td.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
             mask=self._rows([td.get((group, "mask")) for group in GROUPS]),
             telemetry=torch.cat((telemetry, telemetry)),
             noise=self._rows(normals.split(self.sizes, 1)),
             action_mask=None if masks is None else self._rows(masks),
         )
-        action = torch.zeros_like(observation.noise)
-        for decider, decided in zip(self.deciders, decide_all(self.deciders, observation, self.threads), strict=True):
-            slots = decider.part
-            if slots is None:
-                action[decider.rows, : decider.mechs] = decided
-            else:
-                action[slots.rows, slots.mechs] = decided[slots.teams, slots.mechs]
+        action = self.runner(observation)
         for group, group_action, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
             td.set((group, "action"), group_action[:, :mechs])
         if self.recorder is not None and self.estimates is not None:
@@ -378,6 +360,21 @@ class MatchBatch:
     def _rows(self, sides: Sequence[Tensor]) -> Tensor:
         """`[2B, A, ...]` rows of both teams, padded, from `[B, A_g, ...]` of each."""
         return torch.cat([pad_mechs(side, self.mechs) for side in sides])
+
+
+def command_packs(env: EchelonEnv, orders: Tensor, td: TensorDictBase, decision: Tensor | int) -> None:
+    """Write what recorded commanders say before a decision into `td`.
+
+    Args:
+        orders: `[K, P, D]`, as `BatchArena.orders`.
+        decision: a number, or `[B]`, which decision of the battle it is.
+    """
+    number = torch.as_tensor(decision, device=env.device).expand(env.num_envs) // env.config.command.period
+    silence = torch.zeros_like(orders[:1])
+    team_orders = torch.cat((orders, silence))[number.clamp_max(len(orders))]
+    sizes = [len(packs) for packs in env.command_map.values()]
+    for group, group_orders in zip(env.command_map, team_orders.split(sizes, 1), strict=True):
+        td.set((group, "action"), group_orders[..., : env.action_spec[group, "action"].shape[-1]])
 
 
 def to_results(outcome: TensorDictBase) -> list[BattleResult]:

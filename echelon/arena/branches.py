@@ -178,9 +178,8 @@ class BranchBatch(InterventionBatch):
         )
         td = self.env.set_state(states, range(len(self.branches)))
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
-        for decider in self.deciders:
-            sources = [divmod(row, self.env.num_envs) for row in decider.rows.tolist()]
-            decider.remember(torch.cat([self.branches[b].moment.memories[side] for side, b in sources]))
+        count = self.env.num_envs
+        self.runner.remember(lambda row: branches[row % count].moment.memories[row // count][0])
         return td
 
     def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
@@ -224,19 +223,15 @@ class ForkedBatch(InterventionBatch):
     def _intervene(self) -> TensorDictBase:
         """Hand over to who commands from here on; returns what is observed."""
         fork, (before,) = self.fork, self.battles
-        for decider in self.heirs.deciders:
-            sides = [row // self.env.num_envs for row in decider.rows.tolist()]
-            own_memories = decider.memories().split(1)
-            is_same_team = [before[side] == fork.battle[side] for side in sides]
-            rows = [side * self.env.num_envs for side in sides]
-            old = [
-                memory_of(self, row) if same else memory
-                for row, same, memory in zip(rows, is_same_team, own_memories, strict=True)
-            ]
-            decider.remember(torch.cat(old))
+        old = self.runner.memories()
+
+        def memory_of(side: int) -> TensorDictBase | None:
+            return old[side * self.env.num_envs] if before[side] == fork.battle[side] else None
+
+        self.heirs.runner.remember(lambda row: memory_of(row // self.heirs.env.num_envs))
         state = state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.game)
         td = self.env.set_state(edited(state, fork.edits))
-        self.deciders, self.seeds, self.action_masks = self.heirs.deciders, self.heirs.seeds, self.heirs.action_masks
+        self.runner, self.seeds, self.action_masks = self.heirs.runner, self.heirs.seeds, self.heirs.action_masks
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
         self.choose([(fork.mech, fork.intervention)])
         return td
@@ -244,9 +239,7 @@ class ForkedBatch(InterventionBatch):
 
 def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
     """What the team in a row of the batch remembers, `[1, A]`."""
-    rows_by_decider = [(decider, decider.rows.tolist()) for decider in batch.deciders]
-    decider, rows = next((candidate, rows) for candidate, rows in rows_by_decider if row in rows)
-    return decider.memories()[rows.index(row)][None]
+    return batch.runner.memories()[row][None]
 
 
 def state_of(state: TensorDictBase, mech: int, intervention: Intervention | None, game: SimModel) -> TensorDictBase:

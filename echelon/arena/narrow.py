@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.arena.deciders import is_shareable
-from echelon.arena.stacked_policies import StackedPolicies
+from echelon.agents.seating import keeps_memory
 from echelon.env.blocks import one_thread
 from echelon.env.env import EchelonEnv
 from echelon.runtime.jit import loops_on
@@ -21,10 +19,7 @@ if TYPE_CHECKING:
 def can_narrow(batch: MatchBatch) -> bool:
     """Whether shapes may change, and all that commanders go on from is in their memories."""
     is_free = loops_on(batch.arena.device) and not batch.arena.compiled and batch.recorder is None
-    return is_free and all(
-        decider.part is None and (isinstance(decider, StackedPolicies) or is_shareable(decider.policy))
-        for decider in batch.deciders
-    )
+    return is_free and not batch.runner.is_shared and all(map(keeps_memory, batch.runner.deciders.values()))
 
 
 def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
@@ -34,16 +29,11 @@ def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBa
         Their environment, and what is observed of them.
     """
     count, states = batch.env.num_envs, batch.env.get_state(left)
-    memories = {
-        row: memory
-        for decider in batch.deciders
-        for row, memory in zip(decider.rows.tolist(), decider.memories().unbind(0), strict=True)
-    }
+    memories = batch.runner.memories()
     with one_thread(batch.arena.device, batch.threads):
         rest = type(batch)(batch.arena, [batch.battles[b] for b in left.tolist()], None, batch.policy_of)
-    for decider in rest.deciders:
-        teams = [divmod(row, len(left)) for row in decider.rows.tolist()]
-        decider.remember(torch.stack([memories[side * count + int(left[b])] for side, b in teams]))
-    batch.battles, batch.env, batch.seeds, batch.deciders = rest.battles, rest.env, rest.seeds, rest.deciders
+    running, places = len(left), left.tolist()
+    rest.runner.remember(lambda row: memories[row // running * count + places[row % running]])
+    batch.battles, batch.env, batch.seeds, batch.runner = rest.battles, rest.env, rest.seeds, rest.runner
     batch.action_masks = rest.action_masks
     return batch.env, batch.env.set_state(states)

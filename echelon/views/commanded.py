@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.agents.runner import action_noise, check_decided, team_input
-from echelon.agents.team_policy import TeamPolicy, draws_actions, memory_spec_of
-from echelon.env.arguments import real_action
+from echelon.agents.runner import SeatedPolicy, TeamObservation, TeamRunner, action_noise
+from echelon.agents.team_policy import TeamPolicy, draws_actions
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.restart import select
@@ -100,48 +98,37 @@ class OneTeam:
         return replace(self, is_red=is_red, places=None if self.places is None else self.places.to(device))
 
 
-def first_memory(policy: TeamPolicy | None, env: EchelonEnv, mechs: int) -> TensorDictBase:
-    """What a policy inside a view remembers of battles that begin, batch `[B, A]`; nothing where there is none.
+def inside_runner(env: EchelonEnv, policies: Mapping[str, TeamPolicy | None], mechs: Mapping[str, int]) -> TeamRunner:
+    """The runner of the policies that decide inside a view, each for one team of each battle; None for nobody.
 
     Args:
-        mechs: of its team, A.
+        policies: by name, which messages call them by.
+        mechs: in the team of each, A.
     """
-    if policy is None:
-        return TensorDict({}, [env.num_envs], device=env.device)
-    return memory_spec_of(policy).expand((env.num_envs, mechs)).to(env.device).zero()
+    width = action_width(env.config.comm_dim)
+    seated = {
+        who: SeatedPolicy(policy, None, mechs[who], env.device, teams=env.num_envs, who=who, width=width)
+        for who, policy in policies.items()
+        if policy is not None
+    }
+    return TeamRunner(seated, shape=(env.num_envs,))
 
 
-@torch.no_grad()
-def decide_inside(
-    who: str,
-    policy: TeamPolicy,
-    env: EchelonEnv,
-    of_team: Callable[[Tensor, Tensor], Tensor],
-    memory: TensorDictBase,
-) -> tuple[Tensor, TensorDictBase]:
-    """What a policy does for a team, or a part of it, that nobody commands through the view.
+def observed_team(env: EchelonEnv, of_team: Callable[[Tensor, Tensor], Tensor], policy: TeamPolicy) -> TeamObservation:
+    """What a policy inside a view is shown of one team of each battle.
 
     Args:
-        who: `opponent` or `partner`, for error messages.
         of_team: values of its team, from those of blue and of red.
-        memory: what the policy remembers, batch `[B, A]`.
-
-    Returns:
-        Actions `[B, A, D]` and the next memory.
     """
-    tensordict, width = env.observed(), action_width(env.config.comm_dim)
-    mask = of_team(*(tensordict.get((group, "mask")) for group in GROUPS))
-    streams = {name: of_team(*(tensordict.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
-    normals = of_team(*noise_of_teams(env, width)) if draws_actions(policy) else None
-    output = policy(team_input(streams, mask, tensordict.get("telemetry"), memory.copy(), normals))
-    check_decided(who, output)
-    action, shape = real_action(f"action of the {who}", output.get("action", None)), (*mask.shape, width)
-    require(action.shape == shape, f"action of the {who}", f"of shape {shape}", tuple(action.shape))
-    return action, output.get(("next", "memory"), memory)
+    td = env.observed()
+    streams = {name: of_team(*(td.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
+    mask = of_team(*(td.get((group, "mask")) for group in GROUPS))
+    normals = of_team(*noise_of_teams(env)) if draws_actions(policy) else None
+    return TeamObservation(streams, mask, td.get("telemetry"), normals)
 
 
-def noise_of_teams(env: EchelonEnv, width: int) -> tuple[Tensor, ...]:
+def noise_of_teams(env: EchelonEnv) -> tuple[Tensor, ...]:
     """`[B, A, D]` standard normal numbers for each team, drawn from the battles' seeds and clocks."""
     sizes = [len(names) for names in env.group_map.values()]
     decision = env.state.tick // env.config.rules.decision_repeat
-    return action_noise(env.state.seed, decision, sum(sizes), width).split(sizes, 1)
+    return action_noise(env.state.seed, decision, sum(sizes), action_width(env.config.comm_dim)).split(sizes, 1)

@@ -23,7 +23,7 @@ from echelon.env.specs import DONE_KEYS
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.build import Opponent, env_of, team_policy
-from echelon.views.commanded import OneTeam, Side, decide_inside, first_memory
+from echelon.views.commanded import OneTeam, Side, inside_runner, observed_team
 
 GROUP = "commanders"
 STREAMS = ("packs", "tracks", "tracks_mask", "situation")
@@ -67,20 +67,14 @@ class CommandersView(EnvInfo, PartialEnv):
         self.team = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
         self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
-        self.memories = self._first_memories()
+        sizes = {"subordinates": self.team.count, "opponent": env.config.num_mechs - self.team.count}
+        self.inside = inside_runner(env, {"subordinates": subordinates, "opponent": opponent}, sizes)
         self._make_specs()
 
     @property
     def gamma(self) -> float:
         """Discount of a step: that of a decision to the power of their number in it."""
         return float(self.config.reward.gamma**self.config.command.period)
-
-    def _first_memories(self) -> TensorDict:
-        """What both policies remember of battles that begin, batch `[B]`."""
-        env = self.env
-        subordinates = first_memory(self.subordinates, env, self.team.count)
-        opponent = first_memory(self.opponent, env, env.config.num_mechs - self.team.count)
-        return TensorDict({"subordinates": subordinates, "opponent": opponent}, [self.num_envs], device=env.device)
 
     def _make_specs(self) -> None:
         env, batch = self.env, (self.num_envs,)
@@ -131,7 +125,7 @@ class CommandersView(EnvInfo, PartialEnv):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = self._reset_mask(tensordict, **kwargs)
         if mask is None:
-            self.memories = self._first_memories()
+            self.inside.clear()
             return self._shown(self.env._reset())
         reset = TensorDict({"_reset": mask}, self.batch_size, device=self.device)
         return self._began(self.env._reset(reset), mask)
@@ -144,7 +138,7 @@ class CommandersView(EnvInfo, PartialEnv):
         return tensordict.update(self._began(self.env.maybe_reset(observed), done))
 
     def _began(self, td: TensorDictBase, which: Tensor) -> TensorDictBase:
-        self.memories = self.memories.apply(lambda values: cleared(values, which[:, 0]))
+        self.inside.memory = self.inside.memory.apply(lambda values: cleared(values, which[:, 0]))
         return self._shown(td)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -172,13 +166,10 @@ class CommandersView(EnvInfo, PartialEnv):
 
     def _decided(self, orders: Tensor | None) -> TensorDictBase:
         env, commanded = self.env, self.team
-        memories = [self.memories.get(name) for name in ("subordinates", "opponent")]
-        subordinates, own_memory = decide_inside("subordinates", self.subordinates, env, commanded.of_team, memories[0])
-        opponent, other_memory = decide_inside("opponent", self.opponent, env, commanded.of_other, memories[1])
+        observed = observed_team(env, commanded.of_team, self.subordinates)
+        subordinates = self.inside.decide("subordinates", observed)
+        opponent = self.inside.decide("opponent", observed_team(env, commanded.of_other, self.opponent))
         subordinates = subordinates if self.drives is None else self.drives(subordinates)
-        self.memories = TensorDict(
-            {"subordinates": own_memory, "opponent": other_memory}, self.batch_size, device=self.device
-        )
         blue, red = self.team.split(subordinates, opponent)
         by_group: dict[str, Any] = {"blue": {"action": blue}, "red": {"action": red}}
         if orders is not None:
@@ -190,10 +181,10 @@ class CommandersView(EnvInfo, PartialEnv):
                     "action": side if side.shape == shape else torch.zeros(shape, device=self.device)
                 }
         actions = TensorDict(by_group, self.batch_size, device=self.device)
-        observed = env.observed() if self.keeps is not None else None
+        before = env.observed() if self.keeps is not None else None
         result = env._step(actions)
-        if self.keeps is not None and observed is not None:
-            self.keeps(observed.update(actions).set("next", result))
+        if self.keeps is not None and before is not None:
+            self.keeps(before.update(actions).set("next", result))
         return result
 
     def _gone_on(self, earlier: TensorDict, later: TensorDict, discount: float) -> TensorDict:

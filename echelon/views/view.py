@@ -24,7 +24,7 @@ from echelon.env.restart import Selection, cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
-from echelon.views.commanded import AllMechs, OneTeam, decide_inside, first_memory
+from echelon.views.commanded import AllMechs, OneTeam, inside_runner, observed_team
 from echelon.views.group_form import (
     DTYPES,
     ActionForm,
@@ -119,8 +119,8 @@ class View(EnvInfo, PartialEnv):
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
         own_size, other_size = self._team_sizes()
-        self._opponent_memory = first_memory(self.opponent, self.env, other_size)
-        self._partner_memory = first_memory(self.partner, self.env, own_size)
+        inside = {"opponent": self.opponent, "partner": self.partner}
+        self._inside = inside_runner(self.env, inside, {"opponent": other_size, "partner": own_size})
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
         specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
@@ -177,7 +177,7 @@ class View(EnvInfo, PartialEnv):
         device = resolve_device(device)
         if device == self.device:
             return self
-        memory, partners, remembered = self._opponent_memory, self._partner_memory, self._remembered
+        inside, remembered = self._inside.memory, self._remembered
         super().to(device)
         self.env.to(device)
         self.commanded = self.commanded.to(device)
@@ -185,7 +185,7 @@ class View(EnvInfo, PartialEnv):
             if isinstance(policy, torch.nn.Module):
                 policy.to(device)
         self._prepare()
-        self._opponent_memory, self._partner_memory = memory.to(device), partners.to(device)
+        self._inside.memory = inside.to(device)
         self._remembered = {group: value.to(device) for group, value in remembered.items()}
         return self
 
@@ -198,16 +198,12 @@ class View(EnvInfo, PartialEnv):
     def _memories(self) -> TensorDict:
         """What opponent, partner and the user's policies remember of the battles, batch `[B]`."""
         groups = {group: self._memory_of(group) for group, form in self.forms.items() if form.has_memory}
-        inside = {"opponent": self._opponent_memory}
-        if self.partner is not None:
-            inside["partner"] = self._partner_memory
-        return TensorDict({**inside, "groups": groups}, [self.num_envs], device=self.device)
+        inside = {"opponent": {}, **self._inside.memory, "groups": groups}
+        return TensorDict(inside, [self.num_envs], device=self.device)
 
     def _recall(self, memories: TensorDictBase) -> None:
         """Remember what `_memories` returned."""
-        self._opponent_memory, self._remembered = memories.get("opponent"), dict(memories.get("groups").items())
-        if self.partner is not None:
-            self._partner_memory = memories.get("partner")
+        self._inside.memory, self._remembered = memories, dict(memories.get("groups").items())
 
     def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
         """All battles, `battles`; what the opponent and the user's policies remember of them, `memories`; and the
@@ -271,13 +267,12 @@ class View(EnvInfo, PartialEnv):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = mask_of(tensordict, STEP, self.batch_size)
-        opponent_memory, partner_memory = self._opponent_memory, self._partner_memory
-        own_actions, other_actions = self._own_actions(tensordict), None
+        memory, own_actions, other_actions = self._inside.memory, self._own_actions(tensordict), None
         if self.opponent is not None:
-            other_actions, self._opponent_memory = self._decide("opponent", self.opponent, opponent_memory)
+            other_actions = self._decide("opponent", self.opponent)
         if self.partner is not None:
             assert isinstance(self.commanded, OneTeam) and self.commanded.places is not None
-            team, self._partner_memory = self._decide("partner", self.partner, partner_memory)
+            team = self._decide("partner", self.partner)
             own_actions = team.index_copy(1, self.commanded.places, own_actions)
         blue, red = self.commanded.split(own_actions, other_actions)
         actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
@@ -285,8 +280,7 @@ class View(EnvInfo, PartialEnv):
         if mask is not None:
             actions.set(STEP, self._whole_battles(STEP, mask))
             moves = Selection(actions.get(STEP)[:, 0])
-            self._opponent_memory = moves.replaced(opponent_memory, self._opponent_memory)
-            self._partner_memory = moves.replaced(partner_memory, self._partner_memory)
+            self._inside.memory = moves.replaced(memory, self._inside.memory)
         self._remember(tensordict, moves)
         result = self.env._step(actions)
         output = self._show(result)
@@ -295,11 +289,11 @@ class View(EnvInfo, PartialEnv):
             output.set(self._key(group, "reward"), reward[:, index])
         return output
 
-    def _decide(self, who: str, policy: TeamPolicy, memory: TensorDictBase) -> tuple[Tensor, TensorDictBase]:
-        """What a policy inside does for its whole team, `[B, A, D]`, and what it remembers next."""
+    def _decide(self, who: str, policy: TeamPolicy) -> Tensor:
+        """`[B, A, D]` what a policy inside does for its whole team."""
         assert isinstance(self.commanded, OneTeam)
         team = self.commanded.of_team if who == "partner" else self.commanded.of_other
-        return decide_inside(who, policy, self.env, team, memory)
+        return self._inside.decide(who, observed_team(self.env, team, policy))
 
     def _remember(self, tensordict: TensorDictBase, moves: Selection | None) -> None:
         """Keep what the user's policies wrote as their next memory, or else what they had, as do battles that wait."""

@@ -11,18 +11,12 @@ from leagues import BRIEF, TINY, policy_of
 from torch._dynamo.utils import counters
 
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.runner import TeamObservation, TeamSeat
+from echelon.agents.seating import fits_device
+from echelon.agents.stacked import SLOTS, StackedForward, StackedPolicies, blocks_of
 from echelon.arena import batch_arena, narrow, until_done
 from echelon.arena.batch_arena import BatchArena, Battle, slot_index
-from echelon.arena.deciders import fits_device
 from echelon.arena.fingerprint import leaves, state_hash
-from echelon.arena.stacked_policies import (
-    SLOTS,
-    BatchObservation,
-    BatchSlot,
-    StackedForward,
-    StackedPolicies,
-    blocks_of,
-)
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
 from echelon.league.matchmaking import period_seeds, round_robin
@@ -48,31 +42,31 @@ def test_blocks_are_filled_in_a_tournament_of_many():
     blocks, needed = 0, 0
     for who in ids:
         own = [(b, side) for b, battle in enumerate(battles) for side in (0, 1) if battle[side] == who]
-        blocks += len(blocks_of([BatchSlot(b, slot_index(battles[b], side)) for b, side in own]))
+        blocks += len(blocks_of([TeamSeat(b, slot_index(battles[b], side)) for b, side in own]))
         needed += -(-len(own) // SLOTS)
     assert needed == 70 and blocks <= 2 * needed
 
 
 def test_a_slot_keeps_its_place_in_its_block():
-    slots = [BatchSlot(0, 3), BatchSlot(1, 3), BatchSlot(2, 0)]
+    slots = [TeamSeat(0, 3), TeamSeat(1, 3), TeamSeat(2, 0)]
     blocks = blocks_of(slots)
     assert [len(block) for block in blocks] == [SLOTS, SLOTS]
     assert (blocks[0][3], blocks[1][3], blocks[0][0]) == (0, 1, 2)
     assert sum(row >= 0 for block in blocks for row in block) == 3
 
 
-def seen_by(battles: int, seed: int) -> BatchObservation:
+def seen_by(battles: int, seed: int) -> TeamObservation:
     """What teams of a real battle observe, and noise."""
     env = EchelonEnv(BRIEF, battles, device="cpu", seed=seed)
     now = env.rollout(3)[:, -1]
     streams = {name: now["blue", "observation", name] for name in STREAMS}
     mask = torch.ones(battles, 5, dtype=torch.bool)
-    return BatchObservation(streams, mask, now["telemetry"], torch.randn(battles, 5, 26))
+    return TeamObservation(streams, mask, now["telemetry"], torch.randn(battles, 5, 26))
 
 
 def test_each_slot_is_decided_by_its_own_policy():
     policies = [policy_of(seed) for seed in range(3)]
-    slots = [[BatchSlot(0, 0), BatchSlot(3, 5)], [BatchSlot(1, 2)], [BatchSlot(2, 2), BatchSlot(4, 2), BatchSlot(5, 7)]]
+    slots = [[TeamSeat(0, 0), TeamSeat(3, 5)], [TeamSeat(1, 2)], [TeamSeat(2, 2), TeamSeat(4, 2), TeamSeat(5, 7)]]
     seen = seen_by(6, 0)
     stack = stacked(policies, slots)
     with torch.inference_mode():
@@ -91,7 +85,7 @@ def test_each_slot_is_decided_by_its_own_policy():
 @pytest.mark.parametrize("compute", [torch.bfloat16, torch.float16])
 def test_half_precision_stays_near_full_precision(compute):
     torch.manual_seed(0)
-    policy, slots, seen = policy_of(0), [[BatchSlot(b, b) for b in range(8)]], seen_by(8, 1)
+    policy, slots, seen = policy_of(0), [[TeamSeat(b, b) for b in range(8)]], seen_by(8, 1)
     policy.network.head.loc.weight.data.mul_(0.1)
     full, half = stacked([policy], slots), stacked([policy], slots, compute)
     with torch.inference_mode():
@@ -104,7 +98,7 @@ def test_half_precision_stays_near_full_precision(compute):
 
 @pytest.mark.long
 def test_compiled_networks_stay_near_eager_ones():
-    policies, slots, seen = [policy_of(n) for n in range(2)], [[BatchSlot(0, 0)], [BatchSlot(1, 3)]], seen_by(2, 1)
+    policies, slots, seen = [policy_of(n) for n in range(2)], [[TeamSeat(0, 0)], [TeamSeat(1, 3)]], seen_by(2, 1)
     eager, compiled = stacked(policies, slots), stacked(policies, slots, compiled=True)
     with torch.inference_mode():
         for _ in range(3):

@@ -9,8 +9,10 @@ from leagues import BRIEF, policy_of
 from test_batch_arena import WIDER, seen_by
 from tiny_runs import tiny_run
 
+from echelon.agents import seating
 from echelon.agents.heuristic import Heuristic
-from echelon.arena import batch_arena, deciders, evaluator
+from echelon.agents.runner import SeatedPolicy, TeamSeat
+from echelon.arena import batch_arena, evaluator
 from echelon.arena.batch_arena import (
     COMPILED_FROM,
     BatchArena,
@@ -22,7 +24,6 @@ from echelon.arena.batch_arena import (
 from echelon.arena.compiling import saved_s
 from echelon.arena.evaluator import Evaluator
 from echelon.arena.match import Match
-from echelon.arena.stacked_policies import BatchSlot, PolicySlots
 from echelon.learn.config import EvalConfig
 from echelon.replay.recorder import Recorder
 from echelon.rules.physics import RulesConfig
@@ -151,8 +152,8 @@ def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, ch
 
 
 def test_a_graph_of_a_commander_decides_for_more_teams_than_it_commands():
-    policy, slots = POLICIES["script"], [BatchSlot(row, row) for row in (4, 1, 2)]
-    plain, padded = PolicySlots(policy, slots, 5, CPU), PolicySlots(policy, slots, 5, CPU, policy, least=6)
+    policy, slots = POLICIES["script"], [TeamSeat(row, row) for row in (4, 1, 2)]
+    plain, padded = SeatedPolicy(policy, slots, 5, CPU), SeatedPolicy(policy, slots, 5, CPU, policy, teams=6)
     for seed in range(3):
         seen = seen_by(6, seed)
         with torch.inference_mode():
@@ -167,7 +168,7 @@ def test_a_compiled_commander_is_made_once_a_name(monkeypatch):
         made.append(commander)
         return lambda team: (commander.weapon_use, team)
 
-    monkeypatch.setattr(deciders, "compiled_heuristic", compiled_heuristic)
+    monkeypatch.setattr(seating, "compiled_heuristic", compiled_heuristic)
     arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, compiled=True)
     assert arena.deciders.call_of("script", POLICIES["script"]) is POLICIES["script"], "a CPU plays loops"
     arena.deciders.device = GPU

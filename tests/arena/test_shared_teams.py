@@ -9,9 +9,9 @@ from leagues import BRIEF, TINY, policy_of
 
 import echelon
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.runner import SharedTeam
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.fingerprint import state_hash
-from echelon.arena.stacked_policies import SharedTeam
 from echelon.views.group_policy import team_input
 
 CPU = torch.device("cpu")

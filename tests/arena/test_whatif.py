@@ -12,8 +12,8 @@ from pytest import approx
 from tiers import marked_long
 
 import echelon
+from echelon.agents import seating
 from echelon.agents.heuristic import Heuristic
-from echelon.arena import deciders
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.branches import Branch, moments_of, play_branches, state_of
 from echelon.arena.fork import fork
@@ -72,7 +72,7 @@ def test_with_its_own_chance_a_battle_goes_on_as_it_did(config, names):
 
 @pytest.mark.parametrize("red", ["heuristic:hard", "heuristic:easy"])
 def test_threads_that_share_the_scripted_commanders_change_nothing(red, monkeypatch):
-    monkeypatch.setattr(deciders, "LEAST_TEAMS", 2)
+    monkeypatch.setattr(seating, "LEAST_TEAMS", 2)
     forward, threads, before, found = Heuristic.forward, [], torch.get_num_threads(), []
 
     def told(self, team):

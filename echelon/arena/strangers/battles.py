@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torchrl.envs import EnvBase
 
+from echelon.agents.runner import SharedTeam
 from echelon.agents.team_policy import TeamPolicy, draws_actions
 from echelon.agents.tiers import STYLE
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision
@@ -19,7 +20,6 @@ from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import TRAINED, resolve
 from echelon.arena.skills import SEED as PIECES_SEED
 from echelon.arena.skills import play_piece
-from echelon.arena.stacked_policies import SharedTeam
 from echelon.arena.view_policy import team_policy_of
 from echelon.env.tasks.strangers import Population, shares_of
 from echelon.env.tasks.task import Task

@@ -10,9 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
-from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite
 from torchrl.envs.utils import ExplorationType, exploration_type
@@ -90,24 +88,6 @@ class ActorNetwork(nn.Module):
         return embed.float().view(*features.shape[:3], -1)
 
 
-def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: object) -> PolicyOutput:
-    """Forward pass of n networks of `base`'s architecture: one `torch.vmap`, or a loop where the memory forbids that.
-
-    Args:
-        weights: stacked parameters, `[n, ...]` each, named as in `base.state_dict()`.
-        inputs: arguments of `ActorNetwork.forward`, `[n, ...]` each.
-    """
-
-    def single(own_weights: dict[str, Tensor], *own_inputs: object) -> PolicyOutput:
-        return functional_call(base, own_weights, own_inputs)
-
-    if base.memory.supports_vmap:
-        return torch.vmap(single)(weights, *inputs)
-    n = len(next(iter(weights.values())))
-    outputs = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(n)]
-    return tree_map(lambda *leaves: torch.stack(leaves), *outputs)
-
-
 class ActorCritic(TensorDictModuleBase):
     """A team policy (see `echelon.views.group_policy`), the same weights for every mech: encoder, memory, heads.
 
@@ -152,6 +132,21 @@ class ActorCritic(TensorDictModuleBase):
     def graph_key(self) -> Hashable | None:
         """Its class and the mode of exploration: it decides by its weights, which are changed in place."""
         return type(self), exploration_type()
+
+    @property
+    def architecture(self) -> Hashable | None:
+        """What networks have in common that decide together, see `echelon.agents.stacked`; None for a subclass, which
+        may override `forward`."""
+        return (self.model, self.specs) if type(self) is ActorCritic else None
+
+    def frozen_network(self, device: torch.device) -> ActorNetwork:
+        """A network of the same architecture and other weights, in evaluation mode, without gradients."""
+        return self.model.build(self.specs).to(device).requires_grad_(False).eval().network
+
+    @staticmethod
+    def actions(loc: Tensor, scale: Tensor, normals: Tensor) -> Tensor:
+        """`[..., D]` the actions that standard normal numbers draw."""
+        return (loc + scale * normals).tanh()
 
     @property
     def comm_dim(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 from tensordict import TensorDictBase
@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from torchrl.data import Composite, Unbounded
 
-from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
+from echelon.agents.stacked import StackedForward
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.opponents.assignment import SLOT, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
-from echelon.runtime.compile import fused
 from echelon.runtime.json_checks import integer, number, of_type, table
 from echelon.runtime.state_dict import StateDict
 
@@ -46,10 +46,8 @@ class FrozenOpponents:
     ) -> None:
         self.blocks, self.num_slots, self.pool, self.seed = blocks, slots, pool, seed
         device = next(like.parameters()).device
-        frozen = like.model.build(like.specs).to(device).requires_grad_(False).eval()
-        self.base: ActorNetwork = frozen.network
-        self.base.compute = like.network.compute
-        self.forward: Callable[..., PolicyOutput] = fused(batched_forward, device) if compiled else batched_forward
+        self.forward = StackedForward(like, device, like.network.compute, compiled, threads=1)
+        self.base = self.forward.base
         self.keys = like.keys
         self.weights = {
             name: value.detach()[None].repeat(slots * blocks, *[1] * value.dim())
@@ -73,7 +71,8 @@ class FrozenOpponents:
 
     def memory_spec(self) -> Composite:
         return Composite(
-            **dict(self.base.memory.spec().items()), **{SLOT: Unbounded((1,), device="cpu", dtype=torch.float32)}
+            **dict(self.base.memory.spec().items()),
+            **{SLOT: Unbounded((1,), device="cpu", dtype=torch.float32)},
         )
 
     def graph_key(self) -> Hashable:
@@ -174,7 +173,7 @@ class FrozenOpponents:
             return leaf.unflatten(0, (self.blocks, self.num_slots))[block, used, offset]
 
         inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
-        output = self.forward(self.base, self.weights, *tree_map(blocked, tuple(inputs)))
+        output = self.forward.call(self.base, self.weights, *tree_map(blocked, tuple(inputs)))
         distribution = ActionDistribution(chosen(output.loc), chosen(output.scale))
         team.set("action", distribution.rsample().tanh())
         for name, leaf in output.memory.items():

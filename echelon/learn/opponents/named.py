@@ -11,6 +11,7 @@ from tensordict.utils import expand_as_right
 from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
+from echelon.agents.compiled import compiled_commander
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode, graph_key_of, is_policy, memory_spec_of
 from echelon.agents.tiers import TIERS
@@ -18,7 +19,6 @@ from echelon.learn.checkpoint.provenance import name_entry, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import SLOT, current_slot
 from echelon.rules.config import EnvConfig
-from echelon.runtime.compile import fused
 from echelon.runtime.errors import require
 from echelon.runtime.files import expect
 from echelon.runtime.json_checks import integer, number, of_type
@@ -204,40 +204,3 @@ class NamedOpponents:
         if name not in self.commanders:
             self.commanders[name] = self.opponent_of(name, self.env, self.device)
         return self.commanders[name]
-
-
-def compiled_commander(commander: TeamPolicy, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
-    """What decides as a commander does, compiled when it is first called.
-
-    Of an `ActorCritic` its network is compiled. A class of the user's own is returned as it is: what it does may not
-    fit into a graph.
-    """
-    if type(commander) is Heuristic:
-        return compiled_heuristic(commander, device)
-    if type(commander) is ActorCritic:
-        commander.act = fused(commander.network.forward, device)
-    return commander
-
-
-def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
-    """A scripted commander as one graph; its `weapon_use [B, A, 1]` is read at each call."""
-
-    def decide(weapon_use: Tensor, *read: Tensor) -> tuple[Tensor, ...]:
-        commander.weapon_use = weapon_use
-        team = TensorDict({}, read[0].shape[:2])
-        for name, leaf in zip(commander.in_keys, read, strict=True):
-            team.set(name, leaf)
-        output = commander(team)
-        return tuple(output.get(name) for name in commander.out_keys)
-
-    tier = next((name for name, value in TIERS.items() if value is commander.tier), "of your own")
-    graph = fused(decide, device, name=f"heuristic:{tier}", exact=True)
-
-    def call(team: TensorDictBase) -> TensorDictBase:
-        # A number would be a constant of the graph, and another one would compile it again; so would other strides.
-        weapon_use = torch.as_tensor(commander.weapon_use, device=device).expand(*team.shape, 1).contiguous()
-        for name, leaf in zip(commander.out_keys, graph(weapon_use, *map(team.get, commander.in_keys)), strict=True):
-            team.set(name, leaf)
-        return team
-
-    return call

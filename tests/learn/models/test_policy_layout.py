@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorDict
 from tiny_runs import TINY, tiny_run
 
-from echelon.arena.deciders import DeciderMaker
-from echelon.arena.stacked_policies import BatchSlot
+from echelon.agents.runner import TeamSeat
+from echelon.agents.seating import RunnerMaker
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
@@ -166,8 +166,8 @@ def test_training_goes_on_with_the_earlier_layout(tmp_path):
 def test_networks_of_different_layouts_are_not_stacked():
     specs = {"older": PolicySpecs(8, earlier()), "newer": PolicySpecs(8), "twin": PolicySpecs(8)}
     policies = {name: TINY.build(specs[name]).eval() for name in specs}
-    slots = {name: [BatchSlot(row, 0)] for row, name in enumerate(specs)}
-    maker = DeciderMaker(torch.device("cpu"), torch.float32, compiled=False)
+    slots = {name: [TeamSeat(row, 0)] for row, name in enumerate(specs)}
+    maker = RunnerMaker(torch.device("cpu"), torch.float32, compiled=False)
     groups = [networks for _, networks in maker.stacked(policies, slots, 5)]
     assert groups == [[policies["older"]], [policies["newer"], policies["twin"]]]
 

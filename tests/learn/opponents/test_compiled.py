@@ -6,13 +6,14 @@ import pytest
 import torch
 from tiny_runs import TINY, short_battles
 
+from echelon.agents import compiled
+from echelon.agents.compiled import compiled_commander
 from echelon.agents.heuristic import Heuristic, scripted
 from echelon.env.env import EchelonEnv
 from echelon.learn.models.registry import PolicySpecs
-from echelon.learn.opponents import named
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.named import NamedOpponents, compiled_commander
+from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.snapshot_pool import SnapshotPool
 
 CPU = torch.device("cpu")
@@ -26,8 +27,8 @@ def traced(monkeypatch):
     def fused(function, device, **_):
         return torch.compile(function, fullgraph=True, dynamic=False, backend="aot_eager")
 
-    monkeypatch.setattr(named, "fused", fused)
-    monkeypatch.setattr("echelon.learn.opponents.frozen.fused", fused)
+    monkeypatch.setattr(compiled, "fused", fused)
+    monkeypatch.setattr("echelon.agents.stacked.fused", fused)
     torch._dynamo.reset()
 
 

@@ -1,39 +1,31 @@
-"""What decides for the teams of a batch of battles: networks of one architecture together, every other policy alone."""
+"""Seats policies in the teams of battles: networks of one architecture together, every other policy alone."""
 
 from __future__ import annotations
 
 import copy
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeGuard
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from echelon.agents.compiled import compiled_heuristic
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.runner import Decider, SeatedPolicy, TeamObservation, TeamRunner, TeamSeat, one_by_one
+from echelon.agents.stacked import Stackable, StackedForward, StackedPolicies, is_stackable
 from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode
-from echelon.arena.stacked_policies import (
-    BatchObservation,
-    BatchSlot,
-    PolicySlots,
-    StackedForward,
-    StackedPolicies,
-)
 from echelon.env.blocks import workers
 from echelon.env.env import EchelonEnv
-from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.registry import ModelConfig, PolicySpecs
-from echelon.learn.opponents.named import compiled_heuristic
 from echelon.runtime.errors import require
 
 LEAST_TEAMS = 32
 """Teams of a scripted commander in a share of a thread: fewer take hardly less time."""
-Decider = PolicySlots | StackedPolicies
 
 
-class DeciderMaker:
-    """Makes what decides for the teams of batches, and keeps what was compiled for earlier ones.
+class RunnerMaker:
+    """Makes the runners of batches of battles, and keeps what was compiled for earlier ones.
 
     Args:
         compiled: whether to compile networks, and on a GPU scripted commanders.
@@ -41,21 +33,21 @@ class DeciderMaker:
 
     def __init__(self, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
         self.device, self.compute, self.compiled = device, compute, compiled
-        self._forwards: dict[tuple[ModelConfig, PolicySpecs], StackedForward] = {}
+        self._forwards: dict[Hashable, StackedForward] = {}
         self._scripted: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
 
     def stacked(
-        self, policies: Mapping[str, TeamPolicy], slots: Mapping[str, Sequence[BatchSlot]], mechs: int
-    ) -> list[tuple[StackedPolicies, list[ActorCritic]]]:
+        self, policies: Mapping[str, TeamPolicy], slots: Mapping[str, Sequence[TeamSeat]], mechs: int
+    ) -> list[tuple[StackedPolicies, list[Stackable]]]:
         """Of each architecture among the policies what decides for its networks, and these networks.
 
         Args:
             mechs: number of mechs in a team, to which smaller ones are padded.
         """
-        by_model: dict[Hashable, list[tuple[ActorCritic, Sequence[BatchSlot]]]] = defaultdict(list)
+        by_model: dict[Hashable, list[tuple[Stackable, Sequence[TeamSeat]]]] = defaultdict(list)
         for name, policy in policies.items():
             if is_stackable(policy):
-                by_model[policy.model, policy.specs].append((policy, slots[name]))
+                by_model[policy.architecture].append((policy, slots[name]))
         stacks = []
         for members in by_model.values():
             networks = [policy for policy, _ in members]
@@ -64,15 +56,15 @@ class DeciderMaker:
         return stacks
 
     def alone(
-        self, name: str, policy: TeamPolicy, slots: Sequence[BatchSlot], sizes: Sequence[int]
-    ) -> list[PolicySlots]:
+        self, name: str, policy: TeamPolicy, slots: Sequence[TeamSeat], sizes: Sequence[int]
+    ) -> list[SeatedPolicy]:
         """What decides for the teams of a policy that is not stacked, those of different size apart: it is shown no
         padding. On a CPU the teams of a scripted commander are parted into shares, for `decide_all`.
 
         Args:
             sizes: number of mechs in the team of each row of the batch, `2B` of them.
         """
-        by_size: dict[int, list[BatchSlot]] = defaultdict(list)
+        by_size: dict[int, list[TeamSeat]] = defaultdict(list)
         for slot in slots:
             by_size[sizes[slot.row]].append(slot)
         call, battles = self.call_of(name, policy), len(sizes) // 2
@@ -83,11 +75,36 @@ class DeciderMaker:
             is_shared = call is policy and is_shareable(policy) and self.device.type == "cpu"
             shares = max(1, min(torch.get_num_threads(), len(teams) // LEAST_TEAMS)) if is_shared else 1
             capacity = least * -(-len(teams) // battles)
-            groups += [PolicySlots(policy, teams[k::shares], mechs, self.device, call, capacity) for k in range(shares)]
+            groups += [
+                SeatedPolicy(policy, teams[k::shares], mechs, self.device, call, capacity) for k in range(shares)
+            ]
         return groups
 
-    def _forward_of(self, policy: ActorCritic) -> StackedForward:
-        architecture = policy.model, policy.specs
+    def runner(
+        self,
+        policies: Mapping[str, TeamPolicy],
+        seats: Mapping[str, Sequence[TeamSeat]],
+        sizes: tuple[int, int],
+        battles: int,
+    ) -> tuple[TeamRunner, list[tuple[StackedPolicies, list[Stackable]]]]:
+        """What decides for the teams of `battles` battles, and what of it are stacked networks, with their policies.
+
+        Args:
+            seats: by name of a policy, rows b and b + B of the pool for the teams of battle b.
+            sizes: number of mechs of blue and of red.
+        """
+        rows = [size for size in sizes for _ in range(battles)]
+        deciders: dict[str, Decider] = {}
+        for name, policy in policies.items():
+            if not is_stackable(policy):
+                for number, decider in enumerate(self.alone(name, policy, seats[name], rows)):
+                    deciders[f"{name} {number}"] = decider
+        stacked = self.stacked(policies, seats, max(sizes))
+        deciders |= {f"networks {number}": decider for number, (decider, _) in enumerate(stacked)}
+        return TeamRunner(deciders, functools.partial(decide_all, torch.get_num_threads())), stacked
+
+    def _forward_of(self, policy: Stackable) -> StackedForward:
+        architecture = policy.architecture
         if architecture not in self._forwards:
             # Inference tensors would trigger a recompilation in later calls.
             with torch.inference_mode(False), torch.no_grad():
@@ -112,34 +129,19 @@ class DeciderMaker:
         return self._scripted[name]
 
 
-def decide_all(deciders: Sequence[Decider], observation: BatchObservation, threads: int) -> list[Tensor]:
+def decide_all(threads: int, deciders: Sequence[Decider], observation: TeamObservation) -> list[Tensor]:
     """What each of `deciders` decides, in their order: scripted commanders side by side on the threads of a CPU."""
-    shares = [decider for decider in deciders if isinstance(decider, PolicySlots) and is_shareable(decider.policy)]
+    shares = [decider for decider in deciders if isinstance(decider, SeatedPolicy) and is_shareable(decider.policy)]
     if min(threads, len(shares)) < 2 or observation.mask.device.type != "cpu":
-        return [decider.decide(observation) for decider in deciders]
+        return one_by_one(deciders, observation)
 
     # The mode belongs to a thread.
     @torch.inference_mode()
-    def decide(share: PolicySlots) -> Tensor:
+    def decide(share: SeatedPolicy) -> Tensor:
         return share.decide(observation)
 
     decided = dict(zip(map(id, shares), workers(threads).map(decide, shares), strict=True))
     return [decided[id(decider)] if id(decider) in decided else decider.decide(observation) for decider in deciders]
-
-
-def command_packs(env: EchelonEnv, orders: Tensor, td: TensorDictBase, decision: Tensor | int) -> None:
-    """Write what recorded commanders say before a decision into `td`.
-
-    Args:
-        orders: `[K, P, D]`, as `BatchArena.orders`.
-        decision: a number, or `[B]`, which decision of the battle it is.
-    """
-    number = torch.as_tensor(decision, device=env.device).expand(env.num_envs) // env.config.command.period
-    silence = torch.zeros_like(orders[:1])
-    team_orders = torch.cat((orders, silence))[number.clamp_max(len(orders))]
-    sizes = [len(packs) for packs in env.command_map.values()]
-    for group, group_orders in zip(env.command_map, team_orders.split(sizes, 1), strict=True):
-        td.set((group, "action"), group_orders[..., : env.action_spec[group, "action"].shape[-1]])
 
 
 def is_shareable(policy: TeamPolicy) -> bool:
@@ -147,21 +149,22 @@ def is_shareable(policy: TeamPolicy) -> bool:
     return type(policy) is Heuristic and policy.graph_key() is not None
 
 
-def is_stackable(policy: TeamPolicy) -> TypeGuard[ActorCritic]:
-    """Whether a policy is an `ActorCritic` itself: a subclass may override `forward`."""
-    return type(policy) is ActorCritic
+def keeps_memory(decider: Decider) -> bool:
+    """Whether all that a decider goes on from is in its memory."""
+    return isinstance(decider, StackedPolicies) or (isinstance(decider, SeatedPolicy) and is_shareable(decider.policy))
 
 
 def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     if not isinstance(policy, nn.Module):
         return
+    module: nn.Module = policy
     check_evaluation_mode(name, policy)
     if is_stackable(policy):
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
     # With the index of a GPU, which the device of an env may lack.
     battle_device = torch.empty(0, dtype=torch.float32, device=env.device).device
-    for leaf in (*policy.parameters(), *policy.buffers()):
+    for leaf in (*module.parameters(), *module.buffers()):
         fits = fits_device(leaf.device, battle_device, is_copied=is_stackable(policy))
         require(fits, f"{name}: device", f"{battle_device}, the device of the battles", str(leaf.device))
 

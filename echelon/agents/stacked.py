@@ -1,0 +1,238 @@
+"""Networks of one architecture, decided together over their stacked weights.
+
+Networks of one architecture share one forward pass over stacked weights, in blocks of `SLOTS` teams of one policy each.
+The slot of a team depends only on its own battle. A batched matrix product is bit-reproducible if shape and slot are
+the same, whatever the number of blocks, so a battle has the same result alone and among hundreds of others.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, TypeGuard
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torch.func import functional_call
+from torch.utils._pytree import tree_map
+
+from echelon.agents.runner import Part, TeamObservation, TeamSeat
+from echelon.agents.team_policy import TeamPolicy
+from echelon.env.blocks import workers
+from echelon.env.observation.layout import STREAMS
+from echelon.runtime.compile import fused
+
+SLOTS = 8
+"""Number of teams in a block: blocks of fewer fill more evenly, and products of few rows are slower."""
+CHUNK = 32
+"""Blocks per forward pass where the shape must not change: in a compiled graph, and on a GPU, where the choice of the
+matrix kernel depends on the number of blocks."""
+
+
+class Stackable(Protocol):
+    """A policy of a team whose network can decide together with others of its `architecture`."""
+
+    network: Any
+    """A module, called with streams, telemetry and memory; returns an object with `loc`, `scale`, `embed` and `memory`.
+    Its own `memory` has `spec()` and `supports_vmap`."""
+
+    act: Callable[..., Any]
+    """What it calls to decide alone: `network.forward`, or a graph of it."""
+
+    @property
+    def comm_dim(self) -> int:
+        """Numbers in a message, as in `EnvConfig.comm_dim`."""
+
+    @property
+    def architecture(self) -> Hashable | None:
+        """What is equal for policies whose networks differ in weights alone; None for one that is decided alone."""
+
+    def __call__(self, team: TensorDictBase, /) -> TensorDictBase:
+        """Decide for every mech of a team, batch `[B, A]`."""
+
+    def frozen_network(self, device: torch.device) -> Any:
+        """A network of the same architecture and other weights, in evaluation mode, without gradients."""
+
+    @staticmethod
+    def actions(loc: Tensor, scale: Tensor, normals: Tensor) -> Tensor:
+        """`[..., D]` the actions in (-1, 1) that standard normal numbers draw."""
+
+
+def is_stackable(policy: TeamPolicy) -> TypeGuard[Stackable]:
+    """Whether a policy decides together with others of its architecture."""
+    return getattr(policy, "architecture", None) is not None
+
+
+def batched_forward(base: Any, weights: dict[str, Tensor], *inputs: object) -> Any:
+    """Forward pass of n networks of `base`'s architecture: one `torch.vmap`, or a loop where the memory forbids that.
+
+    Args:
+        weights: stacked parameters, `[n, ...]` each, named as in `base.state_dict()`.
+        inputs: arguments of the network, `[n, ...]` each.
+    """
+
+    def single(own_weights: dict[str, Tensor], *own_inputs: object) -> Any:
+        return functional_call(base, own_weights, own_inputs)
+
+    if base.memory.supports_vmap:
+        return torch.vmap(single)(weights, *inputs)
+    n = len(next(iter(weights.values())))
+    outputs = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(n)]
+    return tree_map(lambda *leaves: torch.stack(leaves), *outputs)
+
+
+def blocks_of(slots: Sequence[TeamSeat]) -> list[list[int]]:
+    """Arrange teams in blocks: lists of `SLOTS` rows, each row in its slot, -1 for an empty slot."""
+    height = max(Counter(slot.place for slot in slots).values())
+    blocks = [[-1] * SLOTS for _ in range(height)]
+    counts: Counter[int] = Counter()
+    for slot in slots:
+        blocks[counts[slot.place]][slot.place] = slot.row
+        counts[slot.place] += 1
+    return blocks
+
+
+class StackedForward:
+    """Forward pass of one architecture over the stacked weights of several policies. Compiled at most once.
+
+    Args:
+        compute: dtype of matrix products, the attribute `compute` of a network.
+        compiled: whether to run through `torch.compile`, as one graph of a fixed shape.
+        threads: of a CPU that share the networks of a `StackedPolicies`; None for all that torch has.
+    """
+
+    def __init__(
+        self,
+        template: Stackable,
+        device: torch.device,
+        compute: torch.dtype,
+        compiled: bool,
+        threads: int | None = None,
+    ) -> None:
+        self.base: Any = template.frozen_network(device)
+        self.base.compute = compute
+        self.actions = template.actions
+        has_shape = compiled or device.type != "cpu"
+        self.chunk = CHUNK if has_shape else None
+        """Blocks per call; None for equal shares of the threads of a CPU."""
+        self.threads = 1 if has_shape else threads or torch.get_num_threads()
+        # A call gives its network other weights for as long as it takes: each thread needs a network of its own.
+        self.bases = [self.base, *(copy.deepcopy(self.base) for _ in range(1, self.threads))]
+        self.device = device
+        self.call: Callable[..., Any] = fused(batched_forward, device) if compiled else batched_forward
+
+
+class StackedPolicies:
+    """Policies of one architecture and the teams they command."""
+
+    def __init__(
+        self,
+        forward: StackedForward,
+        policies: Sequence[Stackable],
+        slots: Sequence[Sequence[TeamSeat]],
+        mechs: int,
+    ) -> None:
+        self.forward, self.mechs, device = forward, mechs, forward.device
+        blocks_by_policy = [blocks_of(policy_slots) for policy_slots in slots]
+        policy_states = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
+        states = [state for state, rows in zip(policy_states, blocks_by_policy, strict=True) for _ in rows]
+        blocks = [block for per_policy in blocks_by_policy for block in per_policy]
+        chunk = forward.chunk or -(-len(blocks) // forward.threads)
+        # The last chunk is padded with blocks of empty slots.
+        spare = -len(blocks) % chunk
+        states, blocks = states + states[-1:] * spare, blocks + [[-1] * SLOTS] * spare
+        weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
+        index = torch.tensor(blocks, device=device)
+        self.chunks = [slice(start, start + chunk) for start in range(0, len(blocks), chunk)]
+        self.weights = [{name: stack[chunk_slice] for name, stack in weights.items()} for chunk_slice in self.chunks]
+        """Stacked weights per chunk, `[n, ...]` for n blocks."""
+        self.index = [index[chunk_slice].clamp_min(0) for chunk_slice in self.chunks]
+        """Rows of the pool per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
+        spec = forward.base.memory.spec()
+        self.memory: TensorDictBase = TensorDict(
+            {
+                f"{number}": {
+                    name: torch.zeros(*rows.shape, mechs, *leaf.shape, dtype=torch.float32, device=device)
+                    for name, leaf in spec.items()
+                }
+                for number, rows in enumerate(self.index)
+            }
+        )
+        """What the mechs remember by number of the chunk, `[n, SLOTS, A, *shape]` by name."""
+        self.commanded = [row for block in blocks for row in block if row >= 0]
+        """Rows of the teams commanded, on the host: G of them, in the order of the policies."""
+        ends = [sum(len(policy_slots) for policy_slots in slots[: number + 1]) for number in range(len(slots))]
+        self.places = [range(end - len(policy_slots), end) for end, policy_slots in zip(ends, slots, strict=True)]
+        """Of each policy the places of its teams in `commanded`."""
+        self.part = Part.of(self._in_order(slots), mechs, device)
+        self.keeps_embed = False
+        """Whether `embed` is kept, for critics that read it."""
+        self.embed: Tensor | None = None
+        """`[G, A, hidden]` embeddings of the last decision."""
+        used = [place for place, row in enumerate(row for block in blocks for row in block) if row >= 0]
+        self.used = torch.tensor(used, device=device)
+        self.rows = index.flatten()[self.used]
+        """`[G]` int64 rows of the teams commanded."""
+
+    def _in_order(self, slots: Sequence[Sequence[TeamSeat]]) -> list[TeamSeat]:
+        """Slots of all policies in the order of `commanded`."""
+        by_row = [{slot.row: slot for slot in policy_slots} for policy_slots in slots]
+        return [
+            slot_of[self.commanded[index]]
+            for slot_of, indices in zip(by_row, self.places, strict=True)
+            for index in indices
+        ]
+
+    def distribution(self, observation: TeamObservation) -> tuple[Tensor, Tensor]:
+        """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
+        numbers, threads = range(len(self.chunks)), self.forward.threads
+        run = workers(threads).map if threads > 1 and len(numbers) > 1 else map
+        outputs = list(run(lambda number: self._forward_chunk(number, observation), numbers))
+
+        def commanded(leaf: str) -> Tensor:
+            return torch.cat([getattr(output, leaf).flatten(0, 1) for output in outputs])[self.used]
+
+        if self.keeps_embed:
+            self.embed = commanded("embed")
+        return commanded("loc"), commanded("scale")
+
+    @torch.inference_mode()
+    def _forward_chunk(self, number: int, observation: TeamObservation) -> Any:
+        """The forward pass of a chunk, in a thread of its own on a CPU. Updates its `memory`."""
+        base, index = self.forward.bases[number % len(self.forward.bases)], self.index[number]
+        streams = tuple(observation.streams[name][index] for name in STREAMS)
+        weights, memory = self.weights[number], self._memory_of(number)
+        output = self.forward.call(base, weights, streams, observation.telemetry[index], memory)
+        for name, leaf in memory.items():
+            leaf.copy_(output.memory[name])
+        return output
+
+    def _memory_of(self, number: int) -> dict[str, Tensor]:
+        """What the mechs of a chunk remember, by name; nothing for networks without memory."""
+        return dict(self.memory.get(f"{number}").items())
+
+    def memories(self) -> TensorDictBase:
+        chunks = [
+            TensorDict(self._memory_of(number), [*index.shape, self.mechs]) for number, index in enumerate(self.index)
+        ]
+        return torch.cat([chunk.flatten(0, 1) for chunk in chunks])[self.used]
+
+    def remember(self, memories: TensorDictBase) -> None:
+        start = 0
+        for number, index in enumerate(self.index):
+            in_chunk = (self.used >= start) & (self.used < start + index.numel())
+            for name, leaf in self._memory_of(number).items():
+                leaf.flatten(0, 1)[self.used[in_chunk] - start] = memories.get(name)[in_chunk]
+            start += index.numel()
+
+    def graph_key(self) -> Hashable:
+        """Nothing: weights, memory and noise lie where they are."""
+        return ()
+
+    def decide(self, observation: TeamObservation) -> Tensor:
+        """`[G, A, D]` sampled actions in (-1, 1) for the rows `rows`."""
+        assert observation.noise is not None
+        loc, scale = self.distribution(observation)
+        return self.forward.actions(loc, scale, observation.noise[self.rows])
