@@ -36,3 +36,14 @@ function writeAddress(viewer) {
   if (!state.showBars) words.set("bars", "0");
   return `#${words}`;
 }
+
+/** Put the address of a state into the browser's bar; false if the page has no address of its own, as in a notebook's frame. */
+function keepAddress(address) {
+  try {
+    history.replaceState(null, "", address);
+    return true;
+  } catch (error) {
+    if (error.name !== "SecurityError") throw error;
+    return false;
+  }
+}

@@ -53,14 +53,13 @@ function toggleClip(viewer) {
   if (!viewer.playback.playing) viewer.toggle();
 }
 
-/** Put the address of what is shown on the clipboard. */
+/** Put the address of what is shown on the clipboard; in a frame, whose address is not that of the page, its part from # on. */
 async function copyAddress(viewer) {
-  const address = location.href.replace(/#.*$/, "") + writeAddress(viewer);
-  history.replaceState(null, "", writeAddress(viewer));
+  const view = writeAddress(viewer), isShown = keepAddress(view) && window === window.top;
   try {
-    await navigator.clipboard.writeText(address);
-    viewer.say("address copied");
+    await navigator.clipboard.writeText(isShown ? location.href : view);
+    viewer.say(isShown ? "address copied" : `copied ${view.slice(0, 12)}…: put it behind the address of the page as a file`);
   } catch {
-    viewer.say("the address bar holds the address of this view");
+    viewer.say(isShown ? "the address bar holds the address of this view" : "nothing copied: a page in a frame has no address of its own");
   }
 }

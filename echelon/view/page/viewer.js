@@ -366,7 +366,7 @@ class Viewer {
       this.reminder = undefined;
       const address = writeAddress(this);
       this.written = address;
-      if (location.hash !== address) history.replaceState(null, "", address);
+      if (location.hash !== address) keepAddress(address);
     }, 400);
   }
 
