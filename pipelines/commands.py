@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 
 from echelon.arena.fingerprint import fingerprint
+from echelon.arena.resolve import named_checkpoint
 from echelon.env.describe.columns import describe_battle
 from echelon.env.describe.description import Description, markdown, print_tables
 from echelon.env.observation import layout
@@ -91,12 +92,13 @@ class Checkpoint:
     """Print the metadata of a checkpoint and validate its files, without building a model. Exit code 1 if invalid."""
 
     path: Annotated[Path, tyro.conf.Positional]
-    """Its folder."""
+    """Its folder, that of a run, trained:NAME, or league:FOLDER/NAME."""
     json: bool = False
     """Print JSON with the complete metadata."""
 
     def run(self) -> None:
-        report = inspect_checkpoint(self.path)
+        is_name = ":" in str(self.path) and not self.path.exists()
+        report = inspect_checkpoint(named_checkpoint(str(self.path)).path if is_name else self.path)
         if self.json:
             print(json.dumps({**asdict(report), "holds": report.is_valid}))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import logging
 import os
 import re
@@ -11,6 +12,7 @@ import select
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -106,7 +108,26 @@ def parse(read: Callable[[], T], command: str = "") -> T:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ConfigError(error_line(output.getvalue(), command)) from None
+        line = error_line(output.getvalue(), command)
+        raise ConfigError("; ".join([line, *switch_hint(line, sys.argv[1:])])) from None
+
+
+SWITCH_VALUE = re.compile(r"(Unrecognized options:|does not take) (.*[ ,])?(true|false)\b", re.IGNORECASE)
+"""An error about the value of a flag that takes none."""
+
+
+def switch_hint(line: str, words: Sequence[str]) -> list[str]:
+    """The two forms of the first flag that was given true or false, where `line` says that the value is unknown."""
+    values = ("true", "false")
+    pairs = [word.partition("=")[::2] for word in words if word.startswith("--")]
+    pairs += [(word, value) for word, value in itertools.pairwise(words) if word.startswith("--")]
+    flags = [flag for flag, value in pairs if value.lower() in values]
+    if not flags or not SWITCH_VALUE.search(line):
+        return []
+    parts = flags[0].lstrip("-").split(".")
+    on = ".".join([*parts[:-1], parts[-1].removeprefix("no-")])
+    off = ".".join([*parts[:-1], f"no-{parts[-1].removeprefix('no-')}"])
+    return [f"{flags[0]} takes no value: give --{on} or --{off}"]
 
 
 def settings(kind: type[T], description: str | None) -> T:
@@ -119,7 +140,21 @@ def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[st
     """The command that the words name, with its settings."""
     command = words[0] if words and words[0] in commands else ""
     cli = tyro.extras.subcommand_cli_from_dict
-    return parse(lambda: cli(dict(commands), args=words, description=description), command)
+    try:
+        return parse(lambda: cli(dict(commands), args=words, description=description), command)
+    except ConfigError as error:
+        raise ConfigError("; ".join([str(error), *count_hint(commands.get(command), words)])) from None
+
+
+def count_hint(command: Any, words: Sequence[str]) -> list[str]:
+    """Which flag sets the number of battles of a command that was given the other one of `--battles`, `--seeds`."""
+    names = {field.name for field in fields(command)} if is_dataclass(command) else set()
+    given = {word.partition("=")[0] for word in words}
+    return [
+        f"--{own} sets its number of battles"
+        for own, other in (("seeds", "battles"), ("battles", "seeds"))
+        if own in names and other not in names and f"--{other}" in given
+    ]
 
 
 def run(main: Callable[[], None]) -> None:
@@ -232,8 +267,9 @@ def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[
 
 
 def did_you_mean(meant: dict[str, list[str]]) -> list[str]:
-    """What was probably meant, if anything."""
-    return [f"did you mean {' or '.join(meant)}?"] if meant else []
+    """What was probably meant, if anything; the settings of one group in the order of the alphabet."""
+    is_group = len({name.rpartition(".")[0] for name in meant}) == 1
+    return [f"did you mean {' or '.join(sorted(meant) if is_group else meant)}?"] if meant else []
 
 
 LEAST_WIDTH = 40

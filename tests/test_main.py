@@ -112,6 +112,13 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     assert gone.returncode == 1 and "expected a checkpoint folder holding checkpoint.json" in gone.stdout
 
 
+def test_a_checkpoint_is_named_as_a_policy_is():
+    named = ask("checkpoint", "trained:quick")
+    assert named.returncode == 0 and "trained/quick\n" in named.stdout and named.stdout.endswith("it holds\n")
+    other = ask("checkpoint", "trained:none")
+    assert other.returncode == 1 and other.stderr.startswith("error: a trained policy must be one of ")
+
+
 def test_the_fingerprint_is_the_one_that_the_readme_links_to():
     (link,) = re.findall(r"\]\((\S*trajectories.json)\)", README.read_text())
     assert json.loads((README.parent / link).read_text())["fingerprint"] == ask("fingerprint").stdout.strip()

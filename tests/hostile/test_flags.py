@@ -63,7 +63,14 @@ BAD = {
     "a flag of other commands": (
         "arena",
         ("evaluate", "heuristic:easy", "--battles", "4"),
-        "evaluate does not take --battles; that belongs to command and dataset and exploit and play",
+        "evaluate does not take --battles; that belongs to command and dataset and exploit and play; --seeds sets its "
+        "number of battles",
+    ),
+    "seeds of a command of battles": ("arena", ("play", *SIDES, "--seeds=4"), "--battles sets its number of battles"),
+    "a switch with a value": (
+        "arena",
+        ("evaluate", "heuristic:easy", "--task", "small-5v5-v1", "--json=true"),
+        "evaluate does not take true; --json takes no value: give --json or --no-json",
     ),
     "a flag like one of other commands": (
         "arena",
@@ -204,6 +211,21 @@ BAD = {
     "an opponent of no league": ("train", ("--opponent", "league:"), "TrainConfig.opponent must be a commander"),
     "a flag misspelt in train": ("train", ("--num-env", "4"), "did you mean --num-envs?"),
     "a nested flag misspelt": ("train", ("--ppo.clipp", "1"), "did you mean --ppo.clip?"),
+    "a group of settings as one": (
+        "train",
+        ("--ppo.learning-rate", "1e-4"),
+        "did you mean --ppo.learning-rate.first or --ppo.learning-rate.last or --ppo.learning-rate.shape?",
+    ),
+    "a switch of train with a value": (
+        "train",
+        ("--env.features.smoke=true",),
+        "--env.features.smoke takes no value: give --env.features.smoke or --env.features.no-smoke",
+    ),
+    "a switch of train with a word": (
+        "train",
+        ("--no-deterministic", "False"),
+        "Unrecognized options: False; --no-deterministic takes no value: give --deterministic or --no-deterministic",
+    ),
     "no flag": ("train", ("num-envs",), "num-envs"),
     "no preset": ("train", ("--preset", "huge"), "--preset must be one of"),
     "a catalog that is not there": ("train", ("--catalog", "{tmp}/none.json"), "none.json"),
