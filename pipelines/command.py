@@ -28,6 +28,7 @@ from echelon.command.reply import Replies
 from echelon.command.session import MOST_BYTES, Session
 from echelon.datasets.commanded import CommandedGame
 from echelon.datasets.dataset import DatasetWriter
+from echelon.pipelines.access import Access
 from echelon.pipelines.arena_args import ChosenBattle
 from echelon.pipelines.command_server import CLIENT_LEFT, CommandServer
 from echelon.pipelines.page_server import page_facts
@@ -74,6 +75,9 @@ class Command(Settings, ChosenBattle):
     """Tell each report in plain English besides."""
     port: Annotated[int, Limits(0, 65535)] = 0
     """Of the address of ws and human; 0: one that is free."""
+    host: tuple[str, ...] = ()
+    """For ws and human: an address to listen on in place of 127.0.0.1, such as 0.0.0.0 in a container, and names by
+    which a browser reaches it from elsewhere. Whoever reaches it and knows the token may command."""
     browser: bool = True
     """Open a human's page in a browser."""
     device: str = "auto"
@@ -148,7 +152,7 @@ class Command(Settings, ChosenBattle):
         token = secrets.token_urlsafe(24)
         env = session.port.view.env
         page = command_page(page_facts(env, self.side, token)) if self.kind == "human" else ""
-        with CommandServer(page, self.port, token) as server:
+        with CommandServer(page, self.port, token, Access(self.host)) as server:
             print(f"command     {server.address}", file=sys.stderr, flush=True)
             if page and self.browser:
                 webbrowser.open(server.address)

@@ -1,4 +1,4 @@
-"""The server through which one program or person on this machine commands battles, over a WebSocket.
+"""The server through which one program or person commands battles, over a WebSocket.
 
 It carries the lines of a `Session` and hands out the pages that it was made with.
 """
@@ -11,6 +11,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
+from echelon.pipelines.access import THIS_MACHINE, Access
 from echelon.pipelines.page_server import POLICY_VIOLATION, PageServer
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ class CommandServer(PageServer):
     What is said while nobody is there is told to whoever comes next.
 
     Args:
-        page, port: as in `PageServer`.
+        page, port, token, access: as in `PageServer`.
     """
 
-    def __init__(self, page: str = "", port: int = 0, token: str = "") -> None:
-        super().__init__(page, port, token)
+    def __init__(self, page: str = "", port: int = 0, token: str = "", access: Access = THIS_MACHINE) -> None:
+        super().__init__(page, port, token, access=access)
         self.lines: queue.Queue[Any] = queue.Queue(MOST_LINES)
         """What the client writes."""
         self._seat = threading.Condition()

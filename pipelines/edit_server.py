@@ -27,6 +27,7 @@ from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import resolve
 from echelon.env.arguments import whole_within
 from echelon.env.edited_states import check_begun
+from echelon.pipelines.access import THIS_MACHINE, Access
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.catalog import Material
@@ -62,13 +63,14 @@ class RefusedError(Exception):
 
 
 class EditServer(ThreadingHTTPServer):
-    """The editor of one file on this machine. Use it as a context.
+    """The editor of one file. Use it as a context.
 
     Args:
         file: where scenarios are saved.
         start: what the page begins with where there is no file; None: open ground.
         commanders: names of those who may play.
         port: 0: one that is free.
+        access: where it listens, and whom it answers.
 
     Raises:
         ConfigError: the port is taken.
@@ -76,18 +78,26 @@ class EditServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, file: Path, start: Scenario | None, commanders: tuple[str, ...], port: int = 0) -> None:
-        self.file, self.start, self.commanders = file, start, commanders
+    def __init__(
+        self,
+        file: Path,
+        start: Scenario | None,
+        commanders: tuple[str, ...],
+        port: int = 0,
+        access: Access = THIS_MACHINE,
+    ) -> None:
+        self.file, self.start, self.commanders, self.access = file, start, commanders, access
         self.token, self.playing = secrets.token_urlsafe(24), threading.Lock()
-        try:
-            super().__init__(("127.0.0.1", port), EditHandler)
-        except OSError as error:
-            raise ConfigError(f"--port {port}: {error.strerror}") from None
+        super().__init__((access.address, port), EditHandler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = access.listen(port, "--port")
+        self.server_address = self.socket.getsockname()
+        self.server_port = self.server_address[1]
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What a browser on this machine calls it; another name leads here from a stranger's page."""
-        return tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
+        """Its names with the port, the one for a user of this machine first."""
+        return self.access.names(self.server_port)
 
     @property
     def address(self) -> str:
@@ -200,11 +210,12 @@ class EditHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def check_access(self) -> None:
-        """Refuse who does not know the token, or was led here by another name than this machine's."""
+        """Refuse who does not know the token, or is not admitted by `Access`."""
         query_token = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
         token = self.headers.get(TOKEN, "") or query_token
         is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
-        if not is_valid or self.headers.get("Host") not in self.server.hosts:
+        hosts, origins = (self.headers.get_all(name, []) for name in ("Host", "Origin"))
+        if not is_valid or not self.server.access.admits(hosts, origins):
             raise RefusedError(HTTPStatus.FORBIDDEN, "open the address that the program has printed")
 
     def show(self) -> tuple[str, bytes]:
@@ -251,7 +262,8 @@ def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:
 class Edit(Settings):
     """Edit a scenario in a browser: draw ground, zone and mechs, check, save, and let commanders fight there.
 
-    The page is served to this machine alone, at an address that holds a secret; Ctrl-C ends it."""
+    The page is served to this machine alone, unless --host says otherwise, at an address that holds a secret; Ctrl-C
+    ends it."""
 
     file: tyro.conf.Positional[Path] = Path("scenario.json")
     """The scenario, which is made where there is none; nothing else is written."""
@@ -261,6 +273,9 @@ class Edit(Settings):
     """Who may fight beside the scripted tiers: names as `play` takes them."""
     port: Annotated[int, Limits(0, 65535)] = 0
     """0: one that is free."""
+    host: tuple[str, ...] = ()
+    """An address to listen on in place of 127.0.0.1, such as 0.0.0.0 in a container, and names by which a browser
+    reaches it from elsewhere. Whoever reaches it and knows the token may edit."""
     browser: bool = True
     """Open the page in a browser."""
 
@@ -271,7 +286,7 @@ class Edit(Settings):
         start = find_scenario(self.start) if self.start else None
         named = tuple(resolve(name).name for name in self.commanders)
         names = (*(f"heuristic:{tier}" for tier in TIERS), *named)
-        with EditServer(self.file, start, names, self.port) as server:
+        with EditServer(self.file, start, names, self.port, Access(self.host)) as server:
             print(f"editor      {server.address}", flush=True)
             if self.browser:
                 webbrowser.open(server.address)

@@ -18,6 +18,7 @@ from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.config import PAST
 from echelon.learn.curriculum import SCRIPTED
 from echelon.learn.opponents.assignment import LEARNER
+from echelon.pipelines.access import THIS_MACHINE, Access
 from echelon.pipelines.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
 from echelon.view.command_page import command_page, ground_picture
 
@@ -65,13 +66,13 @@ class LiveServer(PageServer):
     Whoever shows a rollout waits for nobody: each viewer has a thread, which sends the newest one.
 
     Args:
-        page, port: as in `PageServer`.
+        page, port, token, access: as in `PageServer`.
     """
 
     close_timeout_s = 1.0
 
-    def __init__(self, page: str, port: int = 0, token: str = "") -> None:
-        super().__init__(page, port, token, ("--live", "--live-port"))
+    def __init__(self, page: str, port: int = 0, token: str = "", access: Access = THIS_MACHINE) -> None:
+        super().__init__(page, port, token, ("--live", "--live-port"), access)
         self._news = threading.Condition()
         self._rollout: LiveRollout | None = None
         self._number = 0
@@ -123,10 +124,11 @@ class Live(Callback):
 
     Args:
         port: 0: one that is free.
+        host: an address to listen on in place of 127.0.0.1, and names by which a browser may reach it.
     """
 
-    def __init__(self, port: int = 0) -> None:
-        self.port = port
+    def __init__(self, port: int = 0, host: tuple[str, ...] = ()) -> None:
+        self.port, self.access = port, Access(host, "--live-host")
         self.server: LiveServer | None = None
         """None before the run and on other processes."""
         self._serving = contextlib.ExitStack()
@@ -145,7 +147,7 @@ class Live(Callback):
             return
         token = secrets.token_urlsafe(24)
         page = command_page(page_facts(trainer.env, team_of(trainer), token, watches=True))
-        self.server = self._serving.enter_context(LiveServer(page, self.port, token))
+        self.server = self._serving.enter_context(LiveServer(page, self.port, token, self.access))
 
     def on_run_start(self, trainer: Trainer) -> None:
         if self.server is not None:

@@ -1,4 +1,4 @@
-"""An address on this machine that hands out pages and talks over a WebSocket, to whoever knows its token.
+"""An address that hands out pages and talks over a WebSocket, to whoever knows its token and is admitted by `Access`.
 
 No message names a file or a module.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import socket
 import threading
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ import numpy as np
 
 from echelon.command.session import MOST_BYTES
 from echelon.env.env import EchelonEnv
+from echelon.pipelines.access import THIS_MACHINE, Access
 from echelon.pipelines.edit_server import HEADERS
 from echelon.rules.catalog import Material
 from echelon.runtime.errors import ConfigError
@@ -52,12 +52,13 @@ def ground_of(env: EchelonEnv, number: int) -> np.ndarray:
 
 
 class PageServer:
-    """Base of what listens on this machine alone. Use it as a context.
+    """Base of what listens, on this machine alone unless `access` says otherwise. Use it as a context.
 
     Args:
         page: what a browser is shown at the address; "": nothing, the address is that of the WebSocket.
         port: 0: one that is free.
         needed_by: the flag that asks for it, and that of the port, for error messages.
+        access: where it listens, and whom it answers.
 
     Raises:
         ConfigError: the port is taken, or the package `websockets` is missing.
@@ -67,7 +68,12 @@ class PageServer:
     """How long a client may take to say goodbye."""
 
     def __init__(
-        self, page: str, port: int = 0, token: str = "", needed_by: tuple[str, str] = ("--blue ws and human", "--port")
+        self,
+        page: str,
+        port: int = 0,
+        token: str = "",
+        needed_by: tuple[str, str] = ("--blue ws and human", "--port"),
+        access: Access = THIS_MACHINE,
     ) -> None:
         asks, flag = needed_by
         try:
@@ -76,26 +82,18 @@ class PageServer:
         except ImportError:
             hint = "the package websockets: pip install 'echelon-marl[play]'"
             raise ConfigError(f"{asks} must have {hint}, got none") from None
-        try:
-            listening = socket.create_server(("127.0.0.1", port))
-        except OSError as error:
-            raise ConfigError(f"{flag} {port}: {error.strerror}") from None
+        listening = access.listen(port, flag)
         self.closed = ConnectionClosed
         """Raised where a client has gone."""
         self.token = token or secrets.token_urlsafe(24)
         self.pages = {PAGE: page} if page else {}
-        number = listening.getsockname()[1]
-        self.hosts = tuple(f"{name}:{number}" for name in ("127.0.0.1", "localhost"))
-        """What a browser on this machine calls it; another name leads here from a stranger's page."""
+        self.access, self.hosts = access, access.names(listening.getsockname()[1])
         quiet = logging.getLogger("echelon.page_server")
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
-        # A program sends no origin; every browser does.
-        origins = [f"http://{host}" for host in self.hosts]
         self._server = serve(
             self._attend,
             sock=listening,
-            origins=[*origins, None],  # type: ignore[list-item]
             process_request=self._answer,
             max_size=MOST_BYTES,
             compression=None,
@@ -123,7 +121,7 @@ class PageServer:
         url = urlsplit(request.path)
         token = parse_qs(url.query).get("token", [""])[0]
         is_valid = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
-        if not is_valid or request.headers.get_all("Host")[:1] not in [[host] for host in self.hosts]:
+        if not is_valid or not self.access.admits(*map(request.headers.get_all, ("Host", "Origin"))):
             return connection.respond(HTTPStatus.FORBIDDEN, "open the address that the program has printed\n")
         if url.path == CHANNEL:
             return None

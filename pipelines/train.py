@@ -54,7 +54,7 @@ def train(
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
-    callbacks += [ProgressBar(console), *([Live(config.live_port)] if config.live else [])]
+    callbacks += [ProgressBar(console), *([Live(config.live_port, config.live_host)] if config.live else [])]
     callbacks += [WarningSigns(), stop, *user_callbacks, evaluation, BattleStrips(), Curves(), Report()]
     callbacks += [*([league] if league is not None else []), Summary(evaluation)]
     with opened_run(config, ranks) as (folder, start):

@@ -263,6 +263,9 @@ class TrainConfig:
     iteration; its address is printed. It changes nothing. Needs `pip install 'echelon-marl[play]'`."""
     live_port: Annotated[int, Limits(0, 65535)] = 0
     """Of that page; 0: one that is free."""
+    live_host: tuple[str, ...] = ()
+    """Of that page: an address to listen on in place of 127.0.0.1, such as 0.0.0.0 in a container, and names by which a
+    browser reaches it from elsewhere. Whoever reaches it and knows the token may watch."""
     replay_battles: Annotated[int, Limits(0, BATTLES.high)] = 0
     """Battles of the last evaluation to record into `evaluation.echelon` of the run folder, and one of each before it;
     `report.html` shows it. Each takes seconds more on a CPU."""

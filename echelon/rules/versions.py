@@ -64,7 +64,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "muffled_noise": 0.2,
         "contested_share": 0.25,
     },
-    "TrainConfig": {"allow_test": False, "init": "", "live": False, "live_port": 0},
+    "TrainConfig": {"allow_test": False, "init": "", "live": False, "live_host": [], "live_port": 0},
     "EvalConfig": {"pieces": 0},
     "Unit": {"area": [], "cooldown_s": {}},
     "LeagueConfig": {"equal_rating": 0.0},

@@ -25,7 +25,9 @@ const film = new Film(battle, field, tell);
 let channel = null, isTold = false, frames = 0;
 
 function connect() {
-  channel = new WebSocket(`ws://${location.host}/ws?token=${encodeURIComponent(facts.token)}`);
+  // Beside the page: a proxy may serve it below a path of its own, or by https.
+  const place = new URL("ws", location.href.replace(/[?#].*/, "")), token = encodeURIComponent(facts.token);
+  channel = new WebSocket(`${place.href.replace(/^http/, "ws")}?token=${token}`);
   channel.onmessage = ({ data }) => hear(JSON.parse(data));
   channel.onclose = ({ code, reason }) => {
     stick.drop(); // the battle has let it go
@@ -77,7 +79,7 @@ const HEARD = {
   result: () => tell(true, "the battle is over"),
   replay: ({ path }) => {
     isTold = true;
-    const link = element("a", { id: "replay", href: `${path}?token=${encodeURIComponent(facts.token)}`, target: "_blank", textContent: "watch the battle" });
+    const link = element("a", { id: "replay", href: `${path.slice(1)}?token=${encodeURIComponent(facts.token)}`, target: "_blank", textContent: "watch the battle" });
     at("watch").replaceChildren(link);
   },
 };

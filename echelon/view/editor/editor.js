@@ -41,7 +41,7 @@ function changed() {
 
 async function save() {
   const sent = JSON.stringify(edited.values);
-  await ask("/save", edited.values, () => (edited.saved = sent));
+  await ask("save", edited.values, () => (edited.saved = sent));
   changed();
 }
 
@@ -50,7 +50,7 @@ async function play() {
   button.disabled = true;
   result.replaceChildren("playing; the first match of a machine compiles for minutes");
   const asked = { scenario: edited.values, x: at("x").value, y: at("y").value, battles: Number(at("battles").value), seed: Number(at("seed").value) };
-  const answer = await ask("/play", asked);
+  const answer = await ask("play", asked);
   button.disabled = false;
   result.replaceChildren(...(answer.ok ? told(asked, answer) : [element("p", { textContent: answer.said })]));
 }
@@ -103,7 +103,7 @@ function begin() {
     edited.undo();
     changed();
   });
-  at("check").addEventListener("click", () => ask("/check", edited.values));
+  at("check").addEventListener("click", () => ask("check", edited.values));
   at("save").addEventListener("click", save);
   at("play").addEventListener("click", play);
   document.addEventListener("keydown", pressed);
