@@ -43,7 +43,7 @@ PREPARED = "prepare_viewers(scratch, hulls, views.cockpits, rules, view, None); 
 ONCE = {
     "decode": "decode(action, arrays.focus_slots, orders, tally, hulls, at, rules, None)",
     "score": "score(battle, mechs, tally, hulls, field, view)",
-    "sense_pairs": PREPARED + "sense_pairs(ground.opaque, scratch, rules, None)",
+    "sense_pairs": PREPARED + "sense_pairs(ground.opaque, arrays.blocked_at, scratch, streams, rules, None)",
     "observe": "observe(arrays, ground, field, arrays, scratch, tables, views, streams, None)",
 }
 """Calls of what a decision does once; `sense_pairs`, with what it asks of each mech, is a part of `observe`."""

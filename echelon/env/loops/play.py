@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -143,8 +142,8 @@ class Loops:
 
         arrays = {}
         for stream in FILLED:
-            shape = stream.shape(config.comm_dim, config)
-            arrays[stream.name] = empty(stream.name, *([math.prod(shape)] if stream.is_grid else shape))
+            width = layout.width(stream.features_of(config.comm_dim))
+            arrays[stream.name] = empty(stream.name, *(() if stream.is_grid else stream.rows(config)), width)
             arrays |= {mask: empty(mask, *stream.rows(config), dtype=np.bool_) for mask in stream.names[1:]}
         return Streams(
             **arrays,

@@ -35,12 +35,13 @@ def written(source: str, **names: Any) -> Any:
     return called(names["loop"])
 
 
-empty_values = {mask: False for stream in FILLED for mask in stream.names[1:]}
-clearing = "; ".join(f"fill(streams.{name}, {empty_values.get(name, 'ZERO')}, lane)" for name in NAMES)
+cleared = {stream.name: "ZERO" for stream in FILLED if not stream.is_grid}
+cleared |= {mask: "False" for stream in FILLED for mask in stream.names[1:]}
+clearing = "; ".join(f"fill(streams.{name}, {number}, lane)" for name, number in cleared.items())
 clear_streams = written(
     f"def loop(streams, lane): {clearing}; fill(streams.contact_mechs, -1, lane)", fill=fill, ZERO=ZERO
 )
-"""Empty the streams of one battle."""
+"""Empty the streams of one battle, but for grids, whose loops write every cell."""
 counts = ", ".join(f"cache_lines_each(streams.{name}, shares)" for name in NAMES)
 lines_each = written(f"def loop(streams, shares): return {counts},", cache_lines_each=cache_lines_each)
 """How many cache lines of each stream of a battle a share of so many takes."""

@@ -20,9 +20,9 @@ def cache_lines_each(values: Any, shares: int) -> int:
 
 @called
 def fetch_cache_lines(values: Any, k: int, each: int, lane: Any) -> None:
-    """Fetch share k of an array, of so many lines each."""
+    """Fetch share k of an array, of so many lines each; shares after the last line are empty."""
     if lane is None:
-        for line in range(k * each, (k + 1) * each):
+        for line in range(k * each, min((k + 1) * each, cache_lines_each(values, 1))):
             prefetch(values, 64 * line)
 
 

@@ -58,8 +58,11 @@ def find_blocked(mech: Any, hull: Any, columns: Any, cells: Any, around: Any, ru
 
 @called
 def show(n: int, sources: Any, streams: Any) -> None:
-    """Fill the map around one mech."""
+    """Fill the map around one mech, with 0 if it is dead."""
     scratch, tables, mech = sources.scratch, sources.tables, sources.scratch.records.mechs[n]
+    cells = streams.local_map[n]
     if mech.hp > ZERO:
-        cells = streams.local_map[n]
         find_blocked(mech, tables.hulls[n], sources.columns, cells, scratch.around, tables.rules[0])
+    else:
+        for cell in range(cells.shape[0]):
+            cells[cell] = ZERO

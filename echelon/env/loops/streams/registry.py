@@ -12,4 +12,4 @@ loops: dict[str, Any] = {
 }
 calls = "; ".join(f"{name}(n, sources, streams)" for name in loops)
 show_streams = written(f"def loop(n, sources, streams): {calls}", **loops)
-"""Fill the streams of one mech, empty before, from `observation.Sources`."""
+"""Fill the streams of one mech from `observation.Sources`, cleared before by `clear_streams`."""
