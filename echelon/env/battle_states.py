@@ -56,7 +56,7 @@ def restored(
     edited = rows_where(fingerprint(saved) != saved.get(FINGERPRINT))
     if len(edited):
         state = State(**fields, batch_size=saved.shape)[edited]
-        check_edited(state, edited.tolist(), agent_names, model)
+        check_edited(state, edited.tolist(), list(agent_names), model)
         state, observation = look(state, observed[edited], model)
         fields["focus_slots"] = fields["focus_slots"].index_copy(0, edited, state.focus_slots)
         observed = observed.apply(lambda old, new: old.index_copy(0, edited, new), observation)

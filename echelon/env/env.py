@@ -110,6 +110,8 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next, each placed in the config's split when it begins."""
+    _observed: TensorDictBase | None
+    """What was last observed of every battle: a reset of some battles shows it again of the others."""
     restarts_by_row = True
     """Whether a restart on a CPU works on the battles that begin anew alone; False for tests of a GPU's form."""
 
@@ -168,8 +170,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         is_watched = self.observer is not None
         self.engine = Engine(self.game, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
         self.map_pool = MapPool(self.game, self.engine.loops)
-        self._observed: TensorDictBase | None = None
-        """What was last observed of every battle: a reset of some battles shows it again of the others."""
+        self._observed = None
         self.stream_buffers: Observation | None = None
         """`[B, N, ...]` where a step writes the streams, while somebody lends that."""
         self._make_specs()
