@@ -117,7 +117,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with RayArgs().connected() as tasks:
         assert tasks is None
-    hint = r"--ray needs Ray, .*pip install 'echelon\[ray\]'"
+    hint = r"--ray needs Ray, .*pip install 'echelon-marl\[ray\]'"
     with pytest.raises(ConfigError, match=hint), RayArgs("auto").connected():
         pass
 
