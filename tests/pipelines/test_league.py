@@ -51,7 +51,8 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     rows = json.loads(ask("tournament", "--league", path, "--seeds", "1", "--json", *recorded))
     assert len(rows) == 7 and {row["games"] for row in rows} == {12} and replay.stat().st_size > 1000
     assert [row["rating"] for row in rows] == sorted((row["rating"] for row in rows), reverse=True)
-    assert [row["kind"] for row in rows].count("commander") == 1
+    # Untrained policies have not taken half of their points.
+    assert [row["kind"] for row in rows].count("commander") == 0
     table = ask("standings", "--league", path)
     assert "after period 1" in table and "conservative" in table
 
