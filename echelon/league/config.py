@@ -24,6 +24,8 @@ class LeagueConfig:
     """Number of the best entries that are commanders."""
     min_games: Annotated[int, Limits(0, MANY.high)] = 20
     """Number of games before an entry may be promoted."""
+    commander_points: Annotated[float, SHARE] = 0.5
+    """Points per game, 1 for a win and 0.5 for a draw, below which no entry is a commander."""
     candidates_kept: Annotated[int, Limits(1, 10**6, "entries")] = 16
     """Number of candidates that stay active; those rated lower retire."""
     equal_rating: Annotated[float, Limits(0, 1e6)] = 20.0

@@ -22,10 +22,6 @@ RANKED = ("candidate", "commander")
 """Kinds that are promoted and demoted by rating; entries of roles and scripted tiers keep their kind."""
 
 
-EARNED = 0.5
-"""Points a game, 1 for a win and 0.5 for a draw, below which no entry is a commander."""
-
-
 @dataclass(frozen=True)
 class Move:
     """A change of the kind of an entry at the end of a period."""
@@ -115,7 +111,7 @@ def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
 def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style] | None = None) -> list[Move]:
     """Decide promotions to commander, demotions and retirements.
 
-    The best `commanders` entries by r - k RD with at least `min_games` games and `EARNED` of their points are
+    The best `commanders` entries by r - k RD with at least `min_games` games and `commander_points` a game are
     commanders; ties are broken by more games, then by name. Of the rest, the best `candidates_kept` and those with
     fewer games stay candidates; which of equals, their `styles` decide, see `unlike_first`.
 
@@ -128,7 +124,7 @@ def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str,
 
     ranked = sorted((s for s in stands if s.kind in RANKED), key=order)
     proven = [s for s in ranked if s.games >= config.min_games]
-    best = [s for s in proven if s.score >= EARNED * s.games][: config.commanders]
+    best = [s for s in proven if s.score >= config.commander_points * s.games][: config.commanders]
     score_text = f"r - {config.conservatism:g} RD ="
     changes = []
     for standing in best:

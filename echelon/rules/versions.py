@@ -67,7 +67,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "TrainConfig": {"allow_test": False, "init": "", "live": False, "live_host": [], "live_port": 0},
     "EvalConfig": {"pieces": 0},
     "Unit": {"area": [], "cooldown_s": {}},
-    "LeagueConfig": {"equal_rating": 0.0},
+    "LeagueConfig": {"equal_rating": 0.0, "commander_points": 0.0},
 }
 """Settings that came after the first release, by the name of their class, each with the JSON value under which
 everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.
