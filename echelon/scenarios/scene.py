@@ -120,7 +120,7 @@ class Scene:
 
     def env(self, num_envs: int = 1, device: torch.device | str | None = None, **settings: Any) -> EchelonEnv:
         """Battles that begin so, see `echelon.scene`."""
-        check_further(scene, settings, FURTHER_OF_SCENES, "Scene.env")
+        check_further(scene, settings, (*FURTHER_OF_SCENES, "maps"), "Scene.env")  # `scene` refuses maps, and says why.
         return scene(self.scenario, num_envs, device, **settings)
 
 
