@@ -66,7 +66,7 @@ INNER = (
     *(
         "env.engine",
         "env.loops",
-        "env.observation.layout.Feature",
+        "env.observation.features.Feature",
         "learn.checkpoint",
         "learn.models",
         "learn.opponents",

@@ -18,7 +18,7 @@ ENDS = {path.split("/", cut)[-1] for path in THERE for cut in range(path.count("
 SUFFIXES = ("py", "js", "css", "sh", "jsonl", "ipynb", "toml")
 OTHERS = {"mappo_ippo.py", "multiagent_competitive_ddpg.py", "multiagent_ppo.py"}
 """Programs of TorchRL."""
-MADE = {"log.jsonl", "checkpoints/", "weights/"}
+MADE = {"log.jsonl", "checkpoints/", "weights/", "runs/"}
 """What programs write."""
 
 
@@ -31,6 +31,8 @@ def words_of(page: Path) -> list[str]:
 def is_there(word: str) -> bool:
     """Whether a word that looks like the path of a file, or like a name in a module, is one."""
     path, suffix = word.partition("::")[0], word.rpartition(".")[2]
+    if path.rpartition("/")[2].startswith("NAME."):  # a file of a folder, to be named
+        return path.rpartition("/")[0] in ENDS
     if re.fullmatch(r"[\w./-]+/", path):
         return path.rstrip("/") in ENDS or path in MADE
     if re.fullmatch(r"[\w./-]+", path) and suffix.partition("::")[0] in SUFFIXES:
