@@ -63,7 +63,7 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
     dealt = damage.nothing_dealt(state)
     vents = heat.is_venting(state, orders, game)
     _, impacts = shots.fly(state, game)
-    marked = damage.marked_factor(state, game)
+    marked = damage.paint_factor(state, game)
     hits = shots.strike(state, impacts, marked, game)
     senses = sensing.perceive(state, orders, game)
     slots, is_filled = contacts.contact_slots(senses, state, orders, game)
@@ -73,14 +73,14 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
     return {
         "draw": (substeps, step.draw, (state, game)),
         "timers": (substeps, timers.count_down, (state,)),
-        "hazards": (substeps, hazards.burn, (state, orders, game)),
-        "footing": (substeps, footing.stand, (state, game)),
-        "heat": (substeps, heat.cool, (state, vents, game)),
+        "hazards": (substeps, hazards.apply_hazards, (state, orders, game)),
+        "footing": (substeps, footing.update_footing, (state, game)),
+        "heat": (substeps, heat.dissipate_heat, (state, vents, game)),
         "ams": (substeps, ams.intercept, (state, draws.ams, game)),
         "fly": (substeps, shots.fly, (state, game)),
         "strike": (substeps, shots.strike, (state, impacts, marked, game)),
-        "smoke": (substeps, smoke.billow, (state, impacts, game)),
-        "chip": (substeps, rubble.chip, (state, impacts, game)),
+        "smoke": (substeps, smoke.spawn_clouds, (state, impacts, game)),
+        "chip": (substeps, rubble.damage_voxels, (state, impacts, game)),
         "apply": (2 * substeps, damage.apply, (state, hits, dealt, game)),
         "fire": (substeps, firing.fire, (state, orders, vents, draws.beam_height, marked, game)),
         "wrecks": (substeps, rubble.lay_wrecks, (state, draws.wreck, draws.priority, game)),

@@ -121,7 +121,7 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     return {
         "decode": (1, actions.decode, (action, state.focus_slots, game.roster, config.features)),
         "play": (config.rules.decision_repeat, step.play, (state, orders, game)),
-        "conclude": (1, decision.conclude, (state, state, orders, game, static.streams)),
+        "conclude": (1, decision.score_observe_reward, (state, state, orders, game, static.streams)),
         "judge": (1, decision.judge_and_reward, (state, state, static.streams, game)),
         "restart": (1, begin_into_buffers, (mask, state_copy, outputs, remembered, buffers, *env._maps_drawn)),
     }

@@ -17,10 +17,10 @@ from measure import once, seconds
 
 from echelon import EchelonEnv
 from echelon.env.arguments import joined_actions
-from echelon.env.loops import observation, orders, perception, zone
+from echelon.env.loops import actions, observation, sensing, zone
 from echelon.env.loops.decision import BattleArrays, MapArrays, one_battle, one_map, one_shown
 from echelon.runtime.jit import OPTIONS, array
-from echelon.sim.loops import damage, decision, flight
+from echelon.sim.loops import ams, damage, firing, movement, rubble, shots, step, targeting
 from echelon.sim.loops.movement import update_headings
 from echelon.sim.loops.packing import fields_of, read
 from echelon.sim.loops.records import Ground
@@ -34,7 +34,7 @@ SUBSTEP = {
     "apply": "apply(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "credit_paint": "credit_paint(mechs, tally, paint, scratch.pairs, hulls, rules)",
     "fire": "find_targets(scratch, ground.opaque, tables, None); fire(scratch, tables)",
-    "lay_wreck": "lay_wreck(battle, mechs, hulls, ground, rules)",
+    "lay_wrecks": "lay_wrecks(battle, mechs, hulls, ground, rules)",
     "move": "move(mechs, tally, scratch.boxes, orders, hulls, ground, rules, None)",
 }
 """Calls of the systems of a substep, with None for the lane. Strikes, clouds and holes are left out: they need the
@@ -65,7 +65,20 @@ def run(actions, before, rest, maps, tables, views, scratch, shown):
 
 def compiled_alone(call: str) -> Callable[..., None]:
     """A loop over battles with one call in it."""
-    modules: tuple[Any, ...] = (damage, decision, flight, observation, orders, perception, zone)
+    modules: tuple[Any, ...] = (
+        ams,
+        damage,
+        firing,
+        movement,
+        rubble,
+        shots,
+        step,
+        targeting,
+        actions,
+        observation,
+        sensing,
+        zone,
+    )
     names = {name: value for module in modules for name, value in vars(module).items()}
     names |= {"Ground": Ground, "one_battle": one_battle, "one_map": one_map, "one_shown": one_shown, "read": read}
     names |= {"update_headings": update_headings}

@@ -8,7 +8,7 @@ from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.geometry import unit
-from echelon.sim.rubble import bitten_voxel
+from echelon.sim.rubble import voxel_behind
 from echelon.state import Maps
 from echelon.world.pool import make_maps
 
@@ -34,4 +34,4 @@ def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
     end[:, ::5], end[:, 1::5, 2] = start[:, ::5], start[:, 1::5, 2]
     flew = torch.rand(shape[:2], generator=generator) < 0.8
     flew[3] = False
-    return env, (bitten_voxel(start, unit(end - start), env.game), start, end, flew)
+    return env, (voxel_behind(start, unit(end - start), env.game), start, end, flew)

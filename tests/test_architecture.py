@@ -214,6 +214,7 @@ RENAMED = """
     Kept Lasting go_on MechPolicy Network think Thought think_together Seats Place Rival Challenger PastSelves
     ScriptedRivals FrozenRivals Ended Battles Hall Stack Seen Script Seat drawers Sparring Campaign Panel Vault Library
     Game Arms Guns settle Atlas Witness Fought Gathering Unroll stagger hourglass Rollout load_commander
+    wither marked_factor held_fire ordinary_tensors tell_compilation Recycled first_look first_shown
 """
 """Words that have plainer names now."""
 
@@ -261,6 +262,21 @@ def weapons_named(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return weapons & texts | (weapons - WORDS) & {name.lower() for name in identifiers(path.read_text())}
+
+
+SHARED_BY_LOOPS = {"__init__", "arithmetic", "fetching", "lanes", "log", "packing", "records", "tables"}
+"""Files of `sim/loops/` that hold no system."""
+
+
+def test_each_system_has_one_file_name_in_both_forms():
+    """The loops of a system of `sim/` lie in the file of its name."""
+    dense, loops = ({path.stem for path in (ROOT / "echelon" / room).glob("*.py")} for room in ("sim", "sim/loops"))
+    assert loops - SHARED_BY_LOOPS <= dense
+    streams, filled = (
+        {path.stem for path in (ROOT / "echelon" / "env" / room / "streams").glob("*.py")}
+        for room in ("observation", "loops")
+    )
+    assert filled <= streams
 
 
 @pytest.mark.parametrize("path", [*FILES, *SCRIPTS], ids=lambda p: str(p.relative_to(ROOT)))

@@ -88,7 +88,7 @@ class Heuristic(TensorDictModuleBase):
         """Decide for `[..., A]` mechs, with any batch dimensions before A."""
         memory = {name: team.get(("memory", name)) for name in MEMORY}
         view = look(team, self.size, self.longest_vox)
-        calls = self.radio.hear(team.get(("observation", "comms")))
+        calls = self.radio.decode_messages(team.get(("observation", "comms")))
         target = aim_at(view.contacts, self.spotter.pick(view, calls, memory["target_at"]))
 
         direction, stuck_s = self.steer(view, target, memory["stuck_s"].squeeze(-1))

@@ -65,7 +65,7 @@ class Radio(nn.Module):
         self.width = width
         self.register_buffer("size", size, persistent=False)
 
-    def hear(self, comms: Tensor) -> Calls:
+    def decode_messages(self, comms: Tensor) -> Calls:
         """Understand `[B, A, 5, width]`."""
         missing = max(self.WORDS - self.width, 0)
         engaged, x, y = pad(comms[..., : self.WORDS], (0, missing)).unbind(-1)

@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
-from echelon.env.blocks import ordinary_tensors
+from echelon.env.blocks import no_grad_outside_inference_mode
 from echelon.env.form import BACKENDS
 from echelon.env.observation.layout import action_width
 from echelon.rules import actions
@@ -149,14 +149,14 @@ def joined_actions(
                 f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
             )
         actions_of_groups.append(real_action((group, "action"), action))
-    with ordinary_tensors():
+    with no_grad_outside_inference_mode():
         return torch.cat(actions_of_groups, 1)
 
 
 def joined_commands(
     tensordict: TensorDictBase, action_spec: Composite, command_map: Mapping[str, Sequence[str]]
 ) -> Tensor | None:
-    """`[B, P, D]` what the commanders of both teams order, as `issue.give` takes it; None where nobody speaks."""
+    """`[B, P, D]` commands of both teams, as `issue.apply_commands` takes them; None where no commander speaks."""
     keys = [(group, "action") for group in command_map]
     if all(tensordict.get(key, None) is None for key in keys):
         return None
@@ -169,5 +169,5 @@ def joined_commands(
         if getattr(action, "shape", None) != shape:
             raise ConfigError(f"{key} must have shape {tuple(shape)}, got {tuple(action.shape)}: docs/COMMAND.md")
         padded.append(torch.nn.functional.pad(real_action(key, action), (0, width - shape[-1])))
-    with ordinary_tensors():
+    with no_grad_outside_inference_mode():
         return torch.cat(padded, 1)

@@ -19,7 +19,7 @@ Played = TypeVar("Played")
 
 
 @contextlib.contextmanager
-def ordinary_tensors() -> Iterator[None]:
+def no_grad_outside_inference_mode() -> Iterator[None]:
     """What is made inside are ordinary tensors without gradients, in whatever mode the caller is.
 
     The modes belong to a thread, and a compiled graph is made for the one it first meets. What is made in
@@ -77,7 +77,7 @@ class Blocks:
         spans = spans or self.spans
 
         def alone(span: slice) -> Played:
-            with ordinary_tensors(), self.context():
+            with no_grad_outside_inference_mode(), self.context():
                 return run(span)
 
         if self.threads == 1 or len(spans) == 1 or not self._has_compiled:

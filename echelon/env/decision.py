@@ -19,31 +19,31 @@ from echelon.state import State, Terrain
 
 
 @dataclass(frozen=True)
-class Played:
+class DecisionResult:
     """What a decision left behind."""
 
     state: State
     streams: Observation
     """What every mech perceives, `[B, N, ...]` each."""
-    paid: Tensor
+    reward_terms: Tensor
     """[B, N, K] weighted, K reward terms."""
     flags: dict[str, Tensor]
     """`done`, `terminated`, `truncated`, [B, 1] bool each."""
     outcome: dict[str, Tensor]
-    """The verdict on battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
+    """The outcome of battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
 
 
 Statistics = Callable[[State, Tensor, SimModel], Tensor]
 """`outcome.final_statistics`, or another form of it."""
 
 
-def conclude(
+def score_observe_reward(
     before: State,
     after: State,
     orders: Orders,
     game: SimModel,
     out: Observation | None = None,
-) -> Played:
+) -> DecisionResult:
     """Score, show, judge and pay, once the substeps are played; `out` as in `observe`."""
     state, streams = observe(goals.score_goals(zone.score(after, game), game), orders, game, out)
     return judge_and_reward(before, state, streams, game)
@@ -55,34 +55,36 @@ def judge_and_reward(
     streams: Observation,
     game: SimModel,
     final_statistics: Statistics = outcome.final_statistics,
-) -> Played:
+) -> DecisionResult:
     """Judge and pay, once teams have scored."""
     after = outcome.note_events(before, after, game)
     ending = outcome.judge(after, game)
     rewards = reward.weighted(reward.terms(before, after, ending, game), game.config.reward, game)
 
-    flags, result = verdict(after, ending, game, final_statistics)
-    return Played(after, streams, rewards, flags, result)
+    flags, result = outcome_tensors(after, ending, game, final_statistics)
+    return DecisionResult(after, streams, rewards, flags, result)
 
 
-def pay_extra_terms(before: State, played: Played, game: SimModel, extra: Mapping[str, RewardTerm]) -> Played:
-    """A decision that `conclude` paid, with the user's own reward terms, which run outside of graphs."""
+def pay_extra_terms(
+    before: State, played: DecisionResult, game: SimModel, extra: Mapping[str, RewardTerm]
+) -> DecisionResult:
+    """A decision that `score_observe_reward` paid, with the user's own reward terms, which run outside of graphs."""
     if not extra:
         return played
-    flags, verdict_on = played.flags, played.outcome
+    flags, ended = played.flags, played.outcome
     ending = Ending(
         *(flags[name][:, 0] for name in ("terminated", "truncated")),
-        *(verdict_on[name][:, 0] for name in ("winner", "reason")),
+        *(ended[name][:, 0] for name in ("winner", "reason")),
     )
     named = reward.extra_terms(before, played.state, ending, game, extra)
     paid = reward.weighted(named, game.config.reward, game, extra)
-    return replace(played, paid=torch.cat((played.paid, paid), -1))
+    return replace(played, reward_terms=torch.cat((played.reward_terms, paid), -1))
 
 
-def verdict(
+def outcome_tensors(
     after: State, ending: Ending, game: SimModel, final_statistics: Statistics = outcome.final_statistics
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """`Played.flags` and `Played.outcome` of battles that were judged."""
+    """`DecisionResult.flags` and `DecisionResult.outcome` of battles that were judged."""
     done = ending.done[:, None]
     decisions = after.tick[:, None] // game.rules.decision_repeat
     result = {
@@ -97,7 +99,7 @@ def verdict(
     return flags, result
 
 
-def concat_blocks(parts: list[Played], terrain: Terrain) -> Played:
+def concat_blocks(parts: list[DecisionResult], terrain: Terrain) -> DecisionResult:
     """What consecutive blocks left behind, as one; `terrain` is the ground of all, which each changed in place."""
     if len(parts) == 1:
         return parts[0]
@@ -108,10 +110,10 @@ def concat_blocks(parts: list[Played], terrain: Terrain) -> Played:
     def each(name: str) -> dict[str, Tensor]:
         return {key: torch.cat([getattr(block, name)[key] for block in parts]) for key in getattr(parts[0], name)}
 
-    return Played(
+    return DecisionResult(
         state=State(**leaves, terrain=terrain, batch_size=leaves["seed"].shape),
         streams=each("streams"),
-        paid=torch.cat([block.paid for block in parts]),
+        reward_terms=torch.cat([block.reward_terms for block in parts]),
         flags=each("flags"),
         outcome=each("outcome"),
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from echelon.env import outcome
 from echelon.env.areas import draw_places, has_areas, has_one_place
-from echelon.env.decision import verdict
+from echelon.env.decision import outcome_tensors
 from echelon.env.observation import layout
 from echelon.env.observation.build import observe
 from echelon.rules import actions
@@ -63,7 +63,7 @@ def look(state: State, tensordict: TensorDictBase, game: SimModel) -> tuple[Stat
         tensordict.set((group, "mask"), state.mechs.alive[:, span])
         if "reward_terms" in tensordict.get(group).keys():
             tensordict.get((group, "reward_terms")).zero_()
-    flags, result = verdict(state, outcome.judge(state, game), game)
+    flags, result = outcome_tensors(state, outcome.judge(state, game), game)
     tensordict.set("telemetry", game.maps.telemetry[state.map_id]).update(flags)
     if "outcome" in tensordict.keys():
         tensordict.get("outcome").update(result)

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from echelon.env import decision
 from echelon.env.areas import has_areas
-from echelon.env.blocks import Blocks, ordinary_tensors
-from echelon.env.decision import Played
-from echelon.env.form import Backend, form_of, tell_compilation
+from echelon.env.blocks import Blocks, no_grad_outside_inference_mode
+from echelon.env.decision import DecisionResult
+from echelon.env.form import Backend, announce_compile, form_of
 from echelon.env.loops.play import Loops
-from echelon.env.observation.build import Observation, first_look, write_streams
+from echelon.env.observation.build import Observation, initial_observation, write_streams
 from echelon.env.orders import commander_view, issue
 from echelon.env.restart import (
     Begun,
@@ -39,8 +39,8 @@ from echelon.state import State
 Compare = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 """Maps a function of a decision, by its name in `Engine`, to one that calls it and compares the result."""
 COMPILED = (
-    *("decode", "conclude", "judge", "give", "command_view", "play", "logged_substep"),
-    *("begin_by_mask", "begin_into_buffers", "first_look_dense"),
+    *("decode", "score_observe_reward", "judge", "apply_commands", "command_view", "play", "logged_substep"),
+    *("begin_by_mask", "begin_into_buffers", "initial_observation_dense"),
 )
 """What `Engine._compile` makes."""
 
@@ -93,7 +93,7 @@ class Engine:
         """Set while the functions of a decision are compared with their dense forms."""
         self.form = form_of(device, backend)
         if device.type == "cpu":
-            tell_compilation(self.form)
+            announce_compile(self.form)
         in_loops = self.form == "loops"
         self.blocks = Blocks(num_envs, device, num_envs if in_loops else None, whole=is_watched and not in_loops)
         self.loops = self._loops() if in_loops else None
@@ -117,15 +117,15 @@ class Engine:
         def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
             return fused(function, self.device, exact=True) if is_graph else function
 
-        self.decode, self.conclude = prepared(actions.decode), prepared(decision.conclude)
-        self.judge: Callable[..., Played] = prepared(decision.judge_and_reward)
-        self.give: Callable[..., tuple[State, Tensor]] = prepared(issue.give)
+        self.decode, self.score_observe_reward = prepared(actions.decode), prepared(decision.score_observe_reward)
+        self.judge: Callable[..., DecisionResult] = prepared(decision.judge_and_reward)
+        self.apply_commands: Callable[..., tuple[State, Tensor]] = prepared(issue.apply_commands)
         self.command_view: Callable[..., dict[tuple[str, ...], Tensor]] = prepared(commander_view.command_view)
         self.play: step.Play = prepared(step.play)
         self.logged_substep = prepared(step.logged_substep)
         self.begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
         self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
-        self.first_look_dense: Callable[..., tuple[State, Observation]] = prepared(first_look)
+        self.initial_observation_dense: Callable[..., tuple[State, Observation]] = prepared(initial_observation)
 
     def function(self, name: str) -> Callable[..., Any]:
         """The function of a decision of this name, or its comparison while `compare` is set."""
@@ -150,16 +150,16 @@ class Engine:
         self.__dict__.update(state)
         self._compile()
 
-    def first_look(self, state: State) -> tuple[State, Observation]:
+    def initial_observation(self, state: State) -> tuple[State, Observation]:
         """What is observed of battles at their first moment, and the state with the contact slots it showed."""
         if self.loops is not None and self.can_run_loops():
             return self.loops.observe(state, self.game.maps)
-        first: tuple[State, Observation] = self.function("first_look_dense")(state, self.game)
+        first: tuple[State, Observation] = self.function("initial_observation_dense")(state, self.game)
         return first
 
-    def first_shown(self, state: State, openings: TensorDict) -> Mapping[str, Tensor]:
+    def cached_initial_observation(self, state: State, initial_observations: TensorDict) -> Mapping[str, Tensor]:
         """What is observed of battles at their first moment: on their maps, or where their mechs drew to begin."""
-        return self.first_look(state)[1] if has_areas(self.game.maps) else openings[state.map_id]
+        return self.initial_observation(state)[1] if has_areas(self.game.maps) else initial_observations[state.map_id]
 
     def restart(self, selection: Selection, *arguments: Any) -> Begun:
         """Begin the selected battles anew; their ground is changed in place. Arguments as of `begin`."""
@@ -174,7 +174,7 @@ class Engine:
         if not has_areas(self.game.maps):
             return begun
         # Where their mechs drew to begin, no map has what they observe.
-        return with_first_observations(begun, selection, *self.first_look(begun.fresh), self.game.roster.teams)
+        return with_first_observations(begun, selection, *self.initial_observation(begun.fresh), self.game.roster.teams)
 
     def decide(
         self,
@@ -183,7 +183,7 @@ class Engine:
         observer: StepObserver | None = None,
         buffers: Observation | None = None,
         commands: Tensor | None = None,
-    ) -> Played:
+    ) -> DecisionResult:
         """A decision of all battles. The ground of `before` is changed in place.
 
         Args:
@@ -191,25 +191,25 @@ class Engine:
             action: `[B, N, D]` what both teams do.
             observer: is told of every substep and of the decision.
             buffers: `[B, N, ...]` where the streams are written, by default to new tensors.
-            commands: what commanders order, as in `echelon.env.orders.issue.give`.
+            commands: what commanders order, as in `echelon.env.orders.issue.apply_commands`.
         """
         if self.game.config.command.enabled:
-            with ordinary_tensors():
-                before, action = self.give(before, action, commands, self.game)
+            with no_grad_outside_inference_mode():
+                before, action = self.apply_commands(before, action, commands, self.game)
         # Nobody watches loops of a GPU.
         loops = self.loops if observer is None or self.device.type == "cpu" else None
         if loops is not None and self.can_run_loops():
-            decide: Callable[..., Played] = self.function("decide_in_loops")
+            decide: Callable[..., DecisionResult] = self.function("decide_in_loops")
             result = decide(loops, before, action, observer, buffers)
         else:
 
-            def play(battles: slice) -> Played:
+            def play(battles: slice) -> DecisionResult:
                 out = None if buffers is None else {name: buffer[battles] for name, buffer in buffers.items()}
                 return self.decide_dense(before[battles], action[battles], observer, out)
 
             result = decision.concat_blocks(self.blocks.play(play), before.terrain)
         if observer is not None:
-            reward = exact.sum(result.paid, -1)
+            reward = exact.sum(result.reward_terms, -1)
             summary = TensorDict({**result.outcome, "reward": reward}, reward.shape[:1], device=self.device)
             orders = self.decode(action, before.focus_slots, self.game.roster, self.game.config.features)
             observer.moment(result.state, orders, result.streams, summary, commands)
@@ -217,9 +217,9 @@ class Engine:
 
     def decide_in_loops(
         self, loops: Loops, before: State, action: Tensor, observer: StepObserver | None, buffers: Observation | None
-    ) -> Played:
+    ) -> DecisionResult:
         """`decide` of all battles in loops."""
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             with part("play"):
                 state, streams = loops.play(before, action, None if observer is None else observer.tick)
             if buffers is not None:
@@ -230,7 +230,7 @@ class Engine:
 
     def decide_dense(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
-    ) -> Played:
+    ) -> DecisionResult:
         """`decide` of a block of battles by operations of torch."""
         game = self.game
 
@@ -244,6 +244,6 @@ class Engine:
             orders: Orders = self.function("decode")(action, before.focus_slots, game.roster, game.config.features)
         with part("substeps"):
             after = step.decide(before, orders, game, self.function("play") if observer is None else watched)
-        with part("conclude"):
-            result: Played = self.function("conclude")(before, after, orders, game, buffers)
+        with part("score_observe_reward"):
+            result: DecisionResult = self.function("score_observe_reward")(before, after, orders, game, buffers)
             return decision.pay_extra_terms(before, result, game, self.extra_rewards)

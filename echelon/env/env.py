@@ -31,8 +31,8 @@ from echelon.env.battle_states import (
     places_of,
     restored,
 )
-from echelon.env.blocks import one_thread, ordinary_tensors
-from echelon.env.decision import Played
+from echelon.env.blocks import no_grad_outside_inference_mode, one_thread
+from echelon.env.decision import DecisionResult
 from echelon.env.edited_states import fingerprint
 from echelon.env.engine import Engine, StepObserver
 from echelon.env.env_info import EnvInfo
@@ -150,9 +150,9 @@ class EchelonEnv(EnvInfo, PartialEnv):
             next_seed: `[B]` int64 seeds of the battles that it begins.
         """
         self.next_seed, self._observed = next_seed, None
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             # A copy, for a graph that is compiled for one tensor in two places does not fit two tensors.
-            self.state = open_on_map(next_seed.clone(), *self._maps_drawn)
+            self.state = open_on_map(next_seed.clone(), *self._map_source)
 
     def run_eagerly(self) -> None:
         """Play on operation by operation: for a backend that fails here."""
@@ -210,7 +210,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
             ConfigError: no such place, or one twice.
         """
         index = self._places(rows)
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             saved = TensorDict(
                 {
                     STATE: self.state[index].to_tensordict(),
@@ -246,7 +246,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         check_battles(saved, index.shape)
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             fields, observed = restored(saved, self.state, self.agent_names, self.game)
             selection = Selection(rows=index)
             selection.restore(self.state.terrain, fields.pop("terrain"))
@@ -361,9 +361,9 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return super().set_seed(seed, static_seed)
 
     @property
-    def _maps_drawn(self) -> tuple[SimModel, Tensor, Mapping[str, Tensor]]:
+    def _map_source(self) -> tuple[SimModel, Tensor, Mapping[str, Tensor]]:
         """What battles that begin need of the maps, as `begin` takes it."""
-        return self.game, self.map_pool.drawn, dict(self.map_pool.openings.items())
+        return self.game, self.map_pool.map_slots, dict(self.map_pool.initial_observations.items())
 
     def renew_maps(self) -> int:
         """Make the spare maps anew and let battles that begin draw them, each in the place of an old one.
@@ -389,7 +389,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         all_battles = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         first = self._restart(all_battles, self._empty())
         if self.observer is not None:
-            observation = self.engine.first_shown(self.state, self.map_pool.openings)
+            observation = self.engine.cached_initial_observation(self.state, self.map_pool.initial_observations)
             self.observer.opening(self.game, self.state, observation)
         return first
 
@@ -407,8 +407,8 @@ class EchelonEnv(EnvInfo, PartialEnv):
         if selection.rows is not None and not len(selection.rows):
             return self._flagged(td, restarts)
         leaves = {key: td.get(key) for key in self._renewed}
-        with ordinary_tensors():
-            begun = self.engine.restart(selection, self.next_seed, self.state, leaves, *self._maps_drawn)
+        with no_grad_outside_inference_mode():
+            begun = self.engine.restart(selection, self.next_seed, self.state, leaves, *self._map_source)
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.leaves.items():
             td.set(key, value)
@@ -440,10 +440,10 @@ class EchelonEnv(EnvInfo, PartialEnv):
         for group in self.group_map:
             for leaf in self._memory_keys(group):
                 observed.set(leaf, self._remembered(tensordict, leaf))
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             before = before.replace(terrain=before.terrain.clone())
         output = self._decided(tensordict)
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             self.state = held_state(moves, before, self.state)
         reward_keys = [(group, name) for group in self.group_map for name in ("reward", "reward_terms")]
         reward_keys += [(group, "reward") for group in self.command_map]
@@ -461,9 +461,9 @@ class EchelonEnv(EnvInfo, PartialEnv):
         self.show(output)
         return output
 
-    def _tell(self, played: Played, tensordict: TensorDictBase) -> TensorDict:
+    def _tell(self, played: DecisionResult, tensordict: TensorDictBase) -> TensorDict:
         """A decision as TorchRL has it, memories passed on."""
-        state, paid, rewards = played.state, played.paid, exact.sum(played.paid, -1, keepdim=True)
+        state, paid, rewards = played.state, played.reward_terms, exact.sum(played.reward_terms, -1, keepdim=True)
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             mask = state.mechs.alive[:, span]

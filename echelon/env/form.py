@@ -53,7 +53,7 @@ def prefers_loops(device: torch.device) -> bool:
 
 
 @functools.cache
-def tell_compilation(form: Form) -> None:
+def announce_compile(form: Form) -> None:
     """Log, once a process, that the first environment of this machine compiles the loops of a decision."""
     if form == "loops" and not is_cached("decision_loop"):
         logger.info("compiling the simulation for this processor, once: about half a minute")

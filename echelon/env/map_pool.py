@@ -12,7 +12,7 @@ from torch import Tensor
 from echelon.env.blocks import one_thread
 from echelon.env.edited_states import check_begun
 from echelon.env.loops.play import Loops
-from echelon.env.observation.build import first_look
+from echelon.env.observation.build import initial_observation
 from echelon.rules.position import drawn_positions
 from echelon.runtime import noise
 from echelon.runtime.errors import require
@@ -43,16 +43,16 @@ class MapPool:
         count, spares = game.maps.shape[0], game.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
         device = game.roster.hull.device
-        self.openings = first_observations(game, game.maps, loops)
+        self.initial_observations = first_observations(game, game.maps, loops)
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
         indices = drawn_positions(game.config.positions) if game.config.positions else range(count - spares)
         self.active = torch.tensor(list(indices), device="cpu").to(device)
         """`[T]` int64 indices of all maps but the spares: a position as often as its weight says."""
-        self.drawn = self.active.repeat(-(-SLOTS // len(self.active)))
+        self.map_slots = self.active.repeat(-(-SLOTS // len(self.active)))
         """`[D]` int64 slots that battles draw their map from: `active` a whole number of times, which draws as `active`
         does, until weights are set. They are written in place, where captured graphs read them."""
         self.is_weighted = False
-        """Whether `drawn` is other than `active`, again and again."""
+        """Whether `map_slots` is other than `active`, again and again."""
         self.spares = list(range(count - spares, count))
         self.renewals = 0
         self.oldest = 0
@@ -86,10 +86,10 @@ class MapPool:
             offset: 0..1, where in its slot each is asked whose it is; a random one lets each map have on average the
                 share of its weight (systematic resampling), however small.
         """
-        slots = self.drawn.shape[0]
+        slots = self.map_slots.shape[0]
         ends = (weights.double() / weights.double().amax() * PARTS).long().cumsum(0)  # [T]
         quantiles = (torch.arange(slots, dtype=torch.float64, device=ends.device) + offset) / slots
-        self.drawn.copy_(self.active[torch.searchsorted(ends, (quantiles * ends[-1]).long(), right=True)])
+        self.map_slots.copy_(self.active[torch.searchsorted(ends, (quantiles * ends[-1]).long(), right=True)])
         self.is_weighted = True
 
     def renew(self, in_use: Tensor) -> int:
@@ -103,7 +103,7 @@ class MapPool:
         Returns:
             Number of new maps.
         """
-        device, busy = self.drawn.device, set(in_use.unique().tolist())
+        device, busy = self.map_slots.device, set(in_use.unique().tolist())
         free = [spare for spare in self.spares if spare not in busy]
         if not free:
             return 0
@@ -114,7 +114,7 @@ class MapPool:
         for spare in free:
             retired, active[self.oldest] = active[self.oldest], spare
             self.spares[self.spares.index(spare)] = retired
-            self.drawn.masked_fill_(self.drawn == retired, spare)
+            self.map_slots.masked_fill_(self.map_slots == retired, spare)
             self.oldest = (self.oldest + 1) % len(active)
         self.active.copy_(torch.tensor(active, device="cpu"))
         return len(free)
@@ -122,7 +122,10 @@ class MapPool:
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
         """Overwrite the maps `index [K]` with maps generated from `seeds [K]`."""
         maps = make_maps(self.game.config, self.game.roster, seeds)
-        for stored, data in ((self.game.maps, maps), (self.openings, first_observations(self.game, maps, self.loops))):
+        for stored, data in (
+            (self.game.maps, maps),
+            (self.initial_observations, first_observations(self.game, maps, self.loops)),
+        ):
             for name, value in data.items():
                 stored.get(name)[index] = value
 
@@ -139,32 +142,32 @@ class MapPool:
 
         Args:
             seeds: `[M]` its `game.maps.seed`; maps with another seed are generated again.
-            weighted: its `drawn`, where weights were set.
+            weighted: its `map_slots`, where weights were set.
         """
         is_written = len(self.game.config.positions) > 0
         is_same = not is_written or torch.equal(seeds.cpu(), self.game.maps.seed.cpu())
         require(is_same, "map_seeds", "those of positions that are written down", seeds.tolist())
-        differing = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
+        differing = (seeds.to(self.map_slots.device) != self.game.maps.seed).nonzero()[:, 0]
         if len(differing) > 0:
-            self._generate(differing, seeds.to(self.drawn.device)[differing])
-        slots = weighted or active * (self.drawn.shape[0] // len(active))
+            self._generate(differing, seeds.to(self.map_slots.device)[differing])
+        slots = weighted or active * (self.map_slots.shape[0] // len(active))
         self.active.copy_(torch.tensor(active, device="cpu"))
-        self.drawn.copy_(torch.tensor(slots, device="cpu"))
+        self.map_slots.copy_(torch.tensor(slots, device="cpu"))
         self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
         self.is_weighted = weighted is not None
 
     def take_over(self, other: MapPool) -> None:
         """Draw as another pool of the same maps does."""
         self.active.copy_(other.active)
-        self.drawn.copy_(other.drawn)
+        self.map_slots.copy_(other.map_slots)
         self.spares, self.renewals, self.oldest = list(other.spares), other.renewals, other.oldest
         self.is_weighted = other.is_weighted
 
 
-def draw_map(seed: Tensor, drawn: Tensor) -> Tensor:
-    """`[B]` int64 map index of each battle, from its seed `[B]` and the maps `drawn [D]`."""
+def draw_map(seed: Tensor, map_slots: Tensor) -> Tensor:
+    """`[B]` int64 map index of each battle, from its seed `[B]` and the maps `map_slots [D]`."""
     draw = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
-    return drawn[draw % drawn.shape[0]]
+    return map_slots[draw % map_slots.shape[0]]
 
 
 def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
@@ -176,5 +179,5 @@ def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -
         if loops is not None:
             state, streams = loops.observe(state, maps)
         else:
-            state, streams = first_look(state, dataclasses.replace(game, maps=maps))
+            state, streams = initial_observation(state, dataclasses.replace(game, maps=maps))
     return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=device)

@@ -19,7 +19,7 @@ from torch import Tensor
 from echelon.env import decision
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
-from echelon.env.observation.build import first_look
+from echelon.env.observation.build import initial_observation
 from echelon.env.restart import begin_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules import actions
@@ -44,18 +44,20 @@ CROWDED = 0.3
 """What is left of the distances between mechs."""
 
 
-def _conclude(before: State, after: State, orders: Orders, game: SimModel, out: Any) -> decision.Played:
-    """`conclude` into tensors of its own, whatever it is lent: else it would write over what it is compared with."""
-    return decision.conclude(before, after, orders, game)
+def _score_observe_reward(
+    before: State, after: State, orders: Orders, game: SimModel, out: Any
+) -> decision.DecisionResult:
+    """`score_observe_reward` into new tensors, so that it does not overwrite the tensors that it is compared with."""
+    return decision.score_observe_reward(before, after, orders, game)
 
 
-def dense_decision(env: EchelonEnv) -> Callable[..., decision.Played]:
+def dense_decision(env: EchelonEnv) -> Callable[..., decision.DecisionResult]:
     """What `Engine.decide_in_loops` stands for, operation by operation."""
     game, extra = env.game, env.engine.extra_rewards
 
-    def decide(before: State, action: Tensor, *others: Any) -> decision.Played:
+    def decide(before: State, action: Tensor, *others: Any) -> decision.DecisionResult:
         orders = actions.decode(action, before.focus_slots, game.roster, game.config.features)
-        result = decision.conclude(before, step.decide(before, orders, game, step.play), orders, game)
+        result = decision.score_observe_reward(before, step.decide(before, orders, game, step.play), orders, game)
         return decision.pay_extra_terms(before, result, game, extra)
 
     return decide
@@ -64,9 +66,9 @@ def dense_decision(env: EchelonEnv) -> Callable[..., decision.Played]:
 COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
     "decode": (actions.decode, 2),
     "play": (step.play, 2),
-    "conclude": (_conclude, 3),
+    "score_observe_reward": (_score_observe_reward, 3),
     "begin_by_mask": (begin_by_mask, 4),
-    "first_look_dense": (first_look, 1),
+    "initial_observation_dense": (initial_observation, 1),
 }
 """Functions of a decision, by the attribute of `Engine` that holds the compiled one: what each stands for, and how
 many of its first arguments have a row a battle."""

@@ -87,8 +87,8 @@ def begin(
     state: State,
     leaves: Leaves,
     game: SimModel,
-    drawn: Tensor,
-    openings: Mapping[str, Tensor],
+    map_slots: Tensor,
+    initial_observations: Mapping[str, Tensor],
 ) -> Begun:
     """Begin the selected battles anew: seeds, state, first observations; rewards and outcomes are cleared.
 
@@ -98,14 +98,14 @@ def begin(
         state: the battles that were there; nothing of it is written to.
         leaves: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
         game: with the maps.
-        drawn, openings: of the `MapPool`.
+        map_slots, initial_observations: of the `MapPool`.
     """
     seeds = selection.of(next_seed)
-    fresh = open_on_map(seeds, game, drawn, openings, selection.ground(state.terrain))
+    fresh = open_on_map(seeds, game, map_slots, initial_observations, selection.ground(state.terrain))
     following = selection.replaced(next_seed, noise.bits(fresh.seed, 0, Stream.EPISODE, 1)[:, 0])
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     state = state.replace(**{name: selection.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
-    first = first_shown(fresh, game, openings, leaves.keys())
+    first = cached_initial_observation(fresh, game, initial_observations, leaves.keys())
 
     def renewed(key: tuple[str, ...], old: Tensor) -> Tensor:
         if key in first:
@@ -183,8 +183,8 @@ def begin_into_buffers(
     remembered: Sequence[NextMemory],
     buffers: StaticBuffers,
     game: SimModel,
-    drawn: Tensor,
-    openings: Mapping[str, Tensor],
+    map_slots: Tensor,
+    initial_observations: Mapping[str, Tensor],
 ) -> None:
     """`begin_by_mask` into `buffers`, flags and memories included: what goes on is written there too.
 
@@ -196,7 +196,7 @@ def begin_into_buffers(
         remembered: what policies remember next. What is not among it stays as it is: nobody has written to it since
             the battles were reset.
     """
-    begun = begin_by_mask(which, buffers.next_seed, state, leaves, game, drawn, openings)
+    begun = begin_by_mask(which, buffers.next_seed, state, leaves, game, map_slots, initial_observations)
     buffers.next_seed.copy_(begun.next_seed)
     values = leaves_of(begun.state)
     for name, buffer in leaves_of(buffers.state).items():
@@ -209,25 +209,33 @@ def begin_into_buffers(
         buffers.memories[key][battles].copy_(cleared(value, which[battles]))
 
 
-def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor], wanted: Collection[object]) -> Leaves:
+def cached_initial_observation(
+    fresh: State, game: SimModel, initial_observations: Mapping[str, Tensor], wanted: Collection[object]
+) -> Leaves:
     """Observations, masks and telemetry of battles at their first moment, those with a key in `wanted`."""
     leaves: Leaves = {TELEMETRY: game.maps.telemetry[fresh.map_id]}
     for group, span in game.roster.teams.items():
         keys = {(group, "observation", name): name for name in STREAMS}
-        leaves |= {key: openings[name][fresh.map_id][:, span] for key, name in keys.items() if key in wanted}
+        leaves |= {
+            key: initial_observations[name][fresh.map_id][:, span] for key, name in keys.items() if key in wanted
+        }
         leaves[group, "mask"] = fresh.mechs.alive[:, span]
     return leaves | command_view(fresh, game) if game.config.command.enabled else leaves
 
 
 def open_on_map(
-    seed: Tensor, game: SimModel, drawn: Tensor, openings: Mapping[str, Tensor], terrain: Terrain | None = None
+    seed: Tensor,
+    game: SimModel,
+    map_slots: Tensor,
+    initial_observations: Mapping[str, Tensor],
+    terrain: Terrain | None = None,
 ) -> State:
     """Battles at their first moment, each on a map by its own seed `[B]`, which is `placed` in the config's split;
     `terrain` as in `open_battle`."""
     seed = placed(seed, game.config.split)
-    map_id = draw_map(seed, drawn)
+    map_id = draw_map(seed, map_slots)
     state = draw_places(open_battle(seed, map_id, game.maps, game.roster, game.config, terrain), game)
-    return state.replace(focus_slots=openings["focus_slots"][map_id])
+    return state.replace(focus_slots=initial_observations["focus_slots"][map_id])
 
 
 def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.areas import has_areas
-from echelon.env.blocks import ordinary_tensors
+from echelon.env.blocks import no_grad_outside_inference_mode
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
 from echelon.env.restart import NextMemory, StaticBuffers, replace_rows, restore_ground
@@ -54,7 +54,7 @@ class StaticBattles:
 
     def __init__(self, env: EchelonEnv, current: TensorDictBase) -> None:
         self.env, self.groups = env, list(env.teams)
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             leaves = {name: leaf.clone() for name, leaf in leaves_of(env.state).items()}
             self.state = with_leaves(env.state, leaves)
             self.next_seed = env.next_seed.clone()
@@ -112,10 +112,10 @@ class StaticBattles:
         if remembered is None:
             remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
         following = {key: after.get(key) for key in self.buffers.leaves}
-        with ordinary_tensors():
-            env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._maps_drawn)
+        with no_grad_outside_inference_mode():
+            env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
             restore_ground(self.state.terrain, mask, self.state.map_id, env.game.maps)
-            self._show_openings(mask, env.map_pool.openings)
+            self._show_openings(mask, env.map_pool.initial_observations)
         self._return()
 
     def _played(self) -> State:
@@ -124,11 +124,11 @@ class StaticBattles:
         leaves = {name: old[name] if is_same(old[name], new) else new for name, new in leaves_of(state).items()}
         return with_leaves(state, leaves)
 
-    def _show_openings(self, which: Tensor, openings: Mapping[str, Tensor]) -> None:
+    def _show_openings(self, which: Tensor, initial_observations: Mapping[str, Tensor]) -> None:
         """Show the first observations of battles that began."""
         rows: Tensor | None = self.state.map_id
         if has_areas(self.env.game.maps):
-            opened, openings = self.env.engine.first_look(self.state)
+            opened, initial_observations = self.env.engine.initial_observation(self.state)
             replace_rows(which, None, [self.state.focus_slots], [opened.focus_slots])
             rows = None
-        replace_rows(which, rows, list(self.streams.values()), [openings[name] for name in STREAMS])
+        replace_rows(which, rows, list(self.streams.values()), [initial_observations[name] for name in STREAMS])

@@ -13,7 +13,7 @@ from torch import Tensor
 from echelon.env.arguments import whole_within
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
-from echelon.env.orders.issue import within_bounds
+from echelon.env.orders.issue import sanitize_commands
 from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import MARKS, changes, events_of
@@ -111,7 +111,7 @@ class Recorder:
     ) -> None:
         if self._full:
             return
-        self._commands.append(None if commands is None else within_bounds(commands)[self._which])
+        self._commands.append(None if commands is None else sanitize_commands(commands)[self._which])
         self._moments.append(self._keep(state, orders, streams, outcome))
         self._ground.append(self._keep_ground(state))
 

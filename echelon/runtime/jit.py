@@ -27,12 +27,12 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrap
 wrapper for callers in C is made."""
 
 
-def compiled(loop: Any) -> Any:
+def kernel(loop: Any) -> Any:
     """Decorator that compiles a loop called from Python. Without numba it returns the loop, which is never called."""
     return compile_and_keep(loop, nogil=True, **OPTIONS) if HAS_LOOPS else loop
 
 
-def called(function: Any) -> Any:
+def device_function(function: Any) -> Any:
     """Decorator for a function that is called by compiled loops only. It is compiled once for all callers, which LLVM
     inlines it into; numba's own inlining took longer to compile and made nothing faster."""
     options = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
@@ -66,7 +66,7 @@ def whole_vectors(count: int) -> int:
     return (count + 7) & -8
 
 
-padded = called(whole_vectors)
+padded = device_function(whole_vectors)
 """`whole_vectors` in a loop."""
 
 

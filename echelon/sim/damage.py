@@ -111,7 +111,7 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
     return per_mech.gather(1, target[..., None].expand(-1, -1, per_mech.shape[-1]))
 
 
-def marked_factor(state: State, game: SimModel) -> Tensor:
+def paint_factor(state: State, game: SimModel) -> Tensor:
     """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted it."""
     indices = torch.arange(game.roster.num_mechs, device=state.mechs.painter.device)
     painter = of_own_pack(state.mechs.painter, game)  # [B, shooter, target]
@@ -119,7 +119,7 @@ def marked_factor(state: State, game: SimModel) -> Tensor:
     return 1 + game.catalog.paint_bonus * by_packmate.float()
 
 
-def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
+def direct_hit_damage(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
     """Effects of direct impacts. Hits from behind are multiplied by `rear_factor`; low ones hit the legs.
 
     A leg hit deals its full damage to the legs and half of it to the hull.
@@ -127,7 +127,7 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
     Args:
         sources: damage sources of the R rows of `strikes`.
         strikes: the impacts.
-        marked: `marked_factor` of the substep.
+        marked: `paint_factor` of the substep.
         state: the state before the phase.
         game: constants of the battle.
     """
@@ -155,13 +155,13 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
         heat=exact.sum(spread(sources.target_heat.expand_as(damage)), 1),
         # As floats: their maximum is vectorized on a CPU.
         suppress=spread(sources.suppress.expand_as(damage)).amax(1).to(torch.int32),
-        came_from=pushed(hull_damage, -strikes.direction[:, :, None, :2]),
+        came_from=sum_damage_by_direction(hull_damage, -strikes.direction[:, :, None, :2]),
         landed=sources.by_shooter(strikes.lands[..., None] * sources.weapon),
         by_weapon=sources.by_weapon(hull_damage * marked[:, sources.shooter]),
     )
 
 
-def pushed(damage: Tensor, towards: Tensor) -> Tensor:
+def sum_damage_by_direction(damage: Tensor, towards: Tensor) -> Tensor:
     """`[B, N, 2]` sum over rows of `damage [B, R, N]` times `towards`, which broadcasts to `[B, R, N, 2]`."""
     # One axis at a time: a last dimension of size 2 prevents vectorization over mechs on a CPU.
     return torch.stack([exact.sum(damage * component, 1) for component in towards.unbind(-1)], -1)
@@ -174,7 +174,7 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
         sources: damage sources of the R explosions.
         felt: `[B, R, N]` bool, mechs within the radius and not shielded by terrain.
         origin: `[B, R, 3]` vox, the centres.
-        marked: `marked_factor` of the substep.
+        marked: `paint_factor` of the substep.
         state: the state before the phase.
         game: constants of the battle.
     """
@@ -184,7 +184,7 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
     zero = no_hits(state)
     return Hits(
         damage=sources.by_shooter(damage) * marked,
-        came_from=pushed(damage, towards),
+        came_from=sum_damage_by_direction(damage, towards),
         by_weapon=sources.by_weapon(damage * marked[:, sources.shooter] * game.roster.hostile[sources.shooter]),
         **{name: getattr(zero, name) for name in ("leg_damage", "stability", "heat", "suppress", "landed")},
     )
@@ -277,7 +277,7 @@ def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, ga
     Args:
         state: the state after all damage of the substep.
         painter: `[B, N, P]` int64, who had painted each mech for each pack when it was dealt.
-        marked: `marked_factor` of the substep.
+        marked: `paint_factor` of the substep.
         dealt: damage of the substep.
         game: constants of the battle.
     """
@@ -293,7 +293,7 @@ def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, ga
     return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited, 2)))
 
 
-def wither(state: State, damage: Tensor) -> State:
+def apply_uncredited_damage(state: State, damage: Tensor) -> State:
     """Apply `damage [B, N]` hp that is credited to no mech: lava and burning debris."""
     mechs = state.mechs
     return state.replace(mechs=mechs.replace(hp=mechs.hp - damage.minimum(mechs.hp)))

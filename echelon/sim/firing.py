@@ -14,7 +14,7 @@ from echelon.runtime import exact
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit, up
 from echelon.sim import ewar, formulas
-from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
+from echelon.sim.damage import Hits, Strikes, direct_hit_damage, no_hits, of_target
 from echelon.sim.heat import bounded, is_running
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Volley, launch, slug_drop
@@ -54,7 +54,7 @@ def fire(
         orders: orders of all mechs.
         vents: `[B, N]` bool, mechs that vent in this substep and cannot fire.
         beam_height: `[B, N]` uniform samples in [0, 1) for the height at which beams hit.
-        marked: `damage.marked_factor` of the substep.
+        marked: `damage.paint_factor` of the substep.
         game: constants of the battle.
 
     Returns:
@@ -97,7 +97,7 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: Sta
     middle, half_height = of_target(mechs.pos[..., 2], target), game.roster.half_size[:, 2][target]
     height = formulas.beam_height(middle, beam_height[:, sources.shooter], half_height, BEAM_SPREAD, 1)
     direction = unit(of_target(mechs.pos, target) - mechs.pos[:, sources.shooter])
-    return harm(sources, Strikes(fires, target, direction, height), marked, state, game)
+    return direct_hit_damage(sources, Strikes(fires, target, direction, height), marked, state, game)
 
 
 def paint(state: State, weapon: int, rays: Pulls, game: SimModel) -> State:

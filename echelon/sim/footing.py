@@ -10,7 +10,7 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-def stand(state: State, game: SimModel) -> State:
+def update_footing(state: State, game: SimModel) -> State:
     """Advance falls: mechs without stability fall, and stand up after `fall_s` with `risen_stability` of it; others
     regain it.
 

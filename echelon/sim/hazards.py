@@ -11,7 +11,7 @@ from echelon.sim.terrain import is_material, standing_on
 from echelon.state import State
 
 
-def burn(state: State, orders: Orders, game: SimModel) -> State:
+def apply_hazards(state: State, orders: Orders, game: SimModel) -> State:
     """Apply the heat of ECM and ECCM, and heat and damage of lava, debris and water under each mech."""
     rules, mechs = game.rules, state.mechs
     material = standing_on(state, game)
@@ -25,4 +25,4 @@ def burn(state: State, orders: Orders, game: SimModel) -> State:
     heat_per_s = mechs.alive * heat_per_s + ewar.heat_per_s(state, orders, game)
     heat = bounded(mechs.heat + heat_per_s * rules.dt_s, game)
     state = state.replace(mechs=mechs.replace(heat=heat))
-    return damage.wither(state, damage_per_s * rules.dt_s)
+    return damage.apply_uncredited_damage(state, damage_per_s * rules.dt_s)

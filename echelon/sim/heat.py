@@ -31,7 +31,7 @@ def bounded(heat: Tensor, game: SimModel) -> Tensor:
     return heat.clamp_min(0.0).minimum(ceiling)
 
 
-def cool(state: State, vents: Tensor, game: SimModel) -> State:
+def dissipate_heat(state: State, vents: Tensor, game: SimModel) -> State:
     """Dissipate heat, at 1 + `vent_factor` times the normal rate for mechs that vent, `vents [B, N]` bool.
 
     The time that they vent is counted.

@@ -30,13 +30,13 @@ from echelon.sim.terrain import (
 from echelon.state import Mechs, State
 
 
-def chip(state: State, impacts: Impacts, game: SimModel) -> State:
+def damage_voxels(state: State, impacts: Impacts, game: SimModel) -> State:
     """Impacts damage the voxel they hit, which becomes air at 0 hp; foliage is removed along the path of a shot."""
     if not game.config.features.destruction:
         return state
-    tear(state, impacts, game)
+    clear_foliage(state, impacts, game)
     terrain = state.terrain
-    x, y, z = bitten_voxel(impacts.point, impacts.direction, game)  # [B, S]
+    x, y, z = voxel_behind(impacts.point, impacts.direction, game)  # [B, S]
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
     # Rows without damage all read voxel 0, which saves memory traffic.
     x, y, z = (torch.where(bites, cell, 0) for cell in (x, y, z))
@@ -57,16 +57,16 @@ def chip(state: State, impacts: Impacts, game: SimModel) -> State:
     return state
 
 
-def tear(state: State, impacts: Impacts, game: SimModel) -> None:
+def clear_foliage(state: State, impacts: Impacts, game: SimModel) -> None:
     """Remove the foliage that shots passed: at their start and in every voxel they entered."""
     if not game.leaf_rounds:
         return
-    terrain, muzzle = state.terrain, bitten_voxel(impacts.start, impacts.direction, game)
+    terrain, muzzle = state.terrain, voxel_behind(impacts.start, impacts.direction, game)
     paths = impacts.start, impacts.point, impacts.flew
     clear_leaves(terrain.opaque, terrain.solid, muzzle, *paths, game.leaf_rounds)
 
 
-def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
+def voxel_behind(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
     """`[B, S]` int64 x, y, z of the voxel just behind a point along `direction`, clamped to the map."""
     world = game.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)

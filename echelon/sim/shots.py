@@ -159,11 +159,11 @@ def strike(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hi
     Args:
         state: the state before them.
         impacts: where shots ended.
-        marked: `damage.marked_factor` of the substep.
+        marked: `damage.paint_factor` of the substep.
         game: constants of the battle.
     """
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
-    hits = damage.harm(game.roster.shots, direct, marked, state, game)
+    hits = damage.direct_hit_damage(game.roster.shots, direct, marked, state, game)
     if game.roster.bursts.count == 0:
         return hits
     return hits + burst(state, impacts, marked, game)

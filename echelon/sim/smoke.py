@@ -9,7 +9,7 @@ from echelon.sim.shots import Impacts
 from echelon.state import State
 
 
-def billow(state: State, impacts: Impacts, game: SimModel) -> State:
+def spawn_clouds(state: State, impacts: Impacts, game: SimModel) -> State:
     """Create a cloud for each of their shots that ended, in the first free cloud slot of its shooter."""
     clouds, span = state.clouds, game.roster.launching
     if not game.config.features.smoke or clouds.ttl.shape[1] == 0:

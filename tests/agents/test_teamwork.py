@@ -46,11 +46,11 @@ def test_what_is_said_is_understood():
     target = aim_at(view.contacts, torch.zeros(1, 4, dtype=torch.int64))
     radio = Radio(torch.tensor([40.0, 40.0]), 8)
     place = torch.tensor([[[18.5, 22.5]]]).expand(1, 4, 2)
-    calls = radio.hear(radio.say(target, place)[:, :, None])
+    calls = radio.decode_messages(radio.say(target, place)[:, :, None])
     assert calls.engaged.all() and torch.allclose(calls.target[..., 0, :], place)
-    assert not radio.hear(torch.zeros(1, 4, 5, 8)).engaged.any()
+    assert not radio.decode_messages(torch.zeros(1, 4, 5, 8)).engaged.any()
     mute = Radio(torch.tensor([40.0, 40.0]), 2)
-    assert (mute.say(target, place) == 0).all() and not mute.hear(torch.ones(1, 4, 5, 2) * 0).engaged.any()
+    assert (mute.say(target, place) == 0).all() and not mute.decode_messages(torch.ones(1, 4, 5, 2) * 0).engaged.any()
 
 
 def test_a_scout_jams_enemies_that_are_near():

@@ -176,13 +176,16 @@ def main(decisions, without, words):
         other = dense(before, action, *others)
         if play_one is not called:
             # A graph of the reward's operations rounds otherwise.
-            assert torch.allclose(one.paid, other.paid, atol=1e-6)
-            one = dataclasses.replace(one, paid=other.paid)
+            assert torch.allclose(one.reward_terms, other.reward_terms, atol=1e-6)
+            one = dataclasses.replace(one, reward_terms=other.reward_terms)
         count[0] += compare("a decision", one, other)
         return other
 
     shown, generator = crowded(env), torch.Generator().manual_seed(1)
-    one, other = loops.observe(env.state.clone(), env.game.maps), engine.first_look_dense(env.state.clone(), env.game)
+    one, other = (
+        loops.observe(env.state.clone(), env.game.maps),
+        engine.initial_observation_dense(env.state.clone(), env.game),
+    )
     compare("the first look", {"state": one[0], **one[1]}, {"state": other[0], **other[1]})
     engine.decide = both
     fought = {}

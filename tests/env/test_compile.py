@@ -57,7 +57,7 @@ def test_a_whole_decision_is_one_graph():
 
     def whole(state, action):
         orders = actions.decode(action, state.focus_slots, env.game.roster, env.config.features)
-        return decision.conclude(state, step.decide(state, orders, env.game), orders, env.game)
+        return decision.score_observe_reward(state, step.decide(state, orders, env.game), orders, env.game)
 
     env.reset()
     action = torch.rand(2, 4, 26) * 2 - 1
@@ -66,7 +66,7 @@ def test_a_whole_decision_is_one_graph():
         traced = torch.compile(whole, fullgraph=True, dynamic=False, backend="eager")(env.state.clone(), action)
     # Sums alone have other last bits in a graph (`exact.sum`).
     torch.testing.assert_close(traced.streams["ego"], expected.streams["ego"], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(traced.paid, expected.paid, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(traced.reward_terms, expected.reward_terms, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

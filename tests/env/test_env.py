@@ -493,7 +493,11 @@ def test_a_copy_of_a_compiled_environment_compiles_again():
     env = env_of(backend="graph")
     pickled = pickle.loads(pickle.dumps(env))  # noqa: S301
     for copied in (copy.deepcopy(env), pickled):
-        assert copied.form == "graph" and copied.engine.play is not step.play and callable(copied.engine.conclude)
+        assert (
+            copied.form == "graph"
+            and copied.engine.play is not step.play
+            and callable(copied.engine.score_observe_reward)
+        )
         assert torch.equal(copied.state.mechs.pos, env.state.mechs.pos)
 
 

@@ -21,7 +21,7 @@ def test_the_footprint_is_that_of_an_environment(preset):
     assert each.ground == sum(leaf.nbytes for leaf in env.state.terrain.values()) // 3
     assert abs(each.ground + each.step - (state + seen + acts) / 3) < 16
     assert each.map == sum(leaf.nbytes for leaf in env.game.maps.values()) // 2
-    openings = env.map_pool.openings.exclude("focus_slots").values()
+    openings = env.map_pool.initial_observations.exclude("focus_slots").values()
     assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and whom contacts are
 
 

@@ -187,7 +187,7 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
             assert values.numpy().tobytes() == other[name].numpy().tobytes(), name
         for name, values in dense.streams.items():
             assert values.numpy().tobytes() == played.streams[name].numpy().tobytes(), name
-        assert torch.equal(dense.paid, played.paid)
+        assert torch.equal(dense.reward_terms, played.reward_terms)
         checked[0] += len(action)
         return played
 

@@ -111,10 +111,10 @@ def test_maps_of_others_are_left_alone():
 @pytest.mark.usual
 def test_weights_say_how_often_a_map_is_drawn():
     env = env_of(num_envs=600)
-    slots, opened = env.map_pool.drawn, env.state.map_id
+    slots, opened = env.map_pool.map_slots, env.state.map_id
     assert torch.equal(opened, draw_map(env.state.seed, env.map_pool.active)), "as if there were one slot a map"
     env.map_pool.set_weights([1, 0, 3, 7, 7])
-    assert env.map_pool.drawn is slots and env.state.map_id is opened
+    assert env.map_pool.map_slots is slots and env.state.map_id is opened
     assert slots.bincount().tolist() == [256, 0, 770] and slots.shape == (1026,)
     env.set_seed(3)
     env.reset()
@@ -122,15 +122,15 @@ def test_weights_say_how_often_a_map_is_drawn():
     assert env.rollout(1, set_truncated=False) is not None
     env.renew_maps()
     assert env.map_pool.active.tolist() == [3, 4, 2] and slots.bincount().tolist() == [0, 0, 770, 256]
-    assert torch.equal(env._another(2).map_pool.drawn, slots)
+    assert torch.equal(env._another(2).map_pool.map_slots, slots)
 
 
 def test_a_small_weight_has_its_turn_now_and_then():
     pool, often = env_of().map_pool, torch.zeros(3)
     for step in range(100):
         pool.assign_slots(torch.tensor([1e-4, 0.5, 0.5]), step / 100)
-        often += pool.drawn.bincount(minlength=3)
-    assert 5 < often[0] < 20 and often.sum() == 100 * len(pool.drawn)
+        often += pool.map_slots.bincount(minlength=3)
+    assert 5 < often[0] < 20 and often.sum() == 100 * len(pool.map_slots)
 
 
 @pytest.mark.parametrize(

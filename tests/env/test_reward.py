@@ -400,7 +400,7 @@ def test_a_decision_in_a_graph_pays_terms_of_ones_own_as_eager_ones(monkeypatch)
     """The graph of what ends a decision, traced and not compiled, which takes minutes."""
 
     def traced(function, device, **_):
-        if function is not decision.conclude:
+        if function is not decision.score_observe_reward:
             return function
         return torch.compile(function, fullgraph=True, dynamic=False, backend="eager")
 

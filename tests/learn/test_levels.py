@@ -75,7 +75,7 @@ def three_maps(**changes):
 
 
 def shares(trainer):
-    drawn = trainer.env.map_pool.drawn
+    drawn = trainer.env.map_pool.map_slots
     return [float((drawn == index).float().mean()) for index in range(3)]
 
 
@@ -89,11 +89,11 @@ class Made(Callback):
 def test_the_map_that_is_won_half_the_time_is_drawn_most(tmp_path):
     trainer = Trainer(three_maps(), tmp_path, callbacks=[Made()])
     assert shares(trainer) == pytest.approx([1 / 3] * 3, abs=0.01)
-    slots = trainer.env.map_pool.drawn
+    slots = trainer.env.map_pool.map_slots
     trainer.train(4)
     won, lost, half = shares(trainer)
     assert won == pytest.approx(lost, abs=0.01) and half > 3 * won and won > 0.06
-    assert trainer.env.map_pool.drawn is slots, "where a captured graph reads them"
+    assert trainer.env.map_pool.map_slots is slots, "where a captured graph reads them"
     next(one for one in trainer.callbacks.all if one.name == "LevelReplay").on_stage(trainer)
     assert shares(trainer) == pytest.approx([1 / 3] * 3, abs=0.01), "another commander"
 
@@ -112,7 +112,7 @@ def test_the_default_counts_nothing_and_draws_all_alike(tmp_path):
     trainer.train(2)
     pool = trainer.env.map_pool
     assert trainer.collector.levels is None and not pool.is_weighted
-    assert pool.drawn.tolist() == pool.active.tolist() * 342
+    assert pool.map_slots.tolist() == pool.active.tolist() * 342
     assert "LevelReplay" not in [callback.name for callback in trainer.callbacks.all]
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).parts(0)["battles"]
     assert "weighted" not in start.facts and not any(key.startswith("levels") for key in start.tensors)
@@ -131,8 +131,8 @@ def test_four_iterations_are_two_and_two_bit_for_bit(tmp_path):
     ours, theirs = everything(whole), everything(again)
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert any(name.startswith("battles.levels.") for name in ours)
-    assert whole.env.map_pool.drawn.tolist() == again.env.map_pool.drawn.tolist()
-    assert set(whole.env.map_pool.drawn.tolist()) <= set(whole.env.map_pool.active.tolist())
+    assert whole.env.map_pool.map_slots.tolist() == again.env.map_pool.map_slots.tolist()
+    assert set(whole.env.map_pool.map_slots.tolist()) <= set(whole.env.map_pool.active.tolist())
     uniform = dataclasses.replace(config, curriculum=CurriculumConfig())
     start = open_checkpoint(newest_checkpoint(tmp_path / "parts" / "checkpoints"))
     assert not Trainer(uniform, tmp_path / "parts", start).env.map_pool.is_weighted
@@ -144,7 +144,7 @@ def test_four_iterations_are_two_and_two_bit_for_bit(tmp_path):
         changed = dataclasses.replace(hostile, tensors={**hostile.tensors, key: value})
         with pytest.raises(FileError, match=said):
             again._parts()["battles"].load_state_dict(changed)
-    changed = dataclasses.replace(hostile, facts={**hostile.facts, "weighted": [9] * len(again.env.map_pool.drawn)})
+    changed = dataclasses.replace(hostile, facts={**hostile.facts, "weighted": [9] * len(again.env.map_pool.map_slots)})
     with pytest.raises(FileError, match=r"weighted must name maps of"):
         again._parts()["battles"].load_state_dict(changed)
 

@@ -392,7 +392,7 @@ def scene():
         torch.tensor(p) for p in ([10.5, 20.5], [10.5, 30.5], [20.5, 20.5])
     )
     mechs.yaw[0] = 0.0
-    recorder.opening(env.game, env.state, env.map_pool.openings[env.state.map_id])
+    recorder.opening(env.game, env.state, env.map_pool.initial_observations[env.state.map_id])
     for d in range(8):
         orders = [(0, Act.TERTIARY, 1.0), (1, Act.SPECIAL, 1.0)] if d == 0 else []
         _, td = env.step_and_maybe_reset(told(env, td, *orders))

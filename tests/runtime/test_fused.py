@@ -110,14 +110,14 @@ def test_compiled_code_is_kept_in_the_users_cache(monkeypatch, tmp_path):
 
 def test_the_loops_of_a_decision_are_told_once(monkeypatch, caplog):
     monkeypatch.setattr(form, "is_cached", lambda loop: False)
-    form.tell_compilation.cache_clear()
+    form.announce_compile.cache_clear()
     with caplog.at_level("INFO", compile.__name__):
         for each in ("eager", "loops", "loops"):
-            form.tell_compilation(each)
+            form.announce_compile(each)
     assert [record.getMessage() for record in caplog.records] == [
         "compiling the simulation for this processor, once: about half a minute"
     ]
-    form.tell_compilation.cache_clear()
+    form.announce_compile.cache_clear()
 
 
 def test_programs_print_it(monkeypatch, capsys):

@@ -2,11 +2,11 @@
 
 import torch
 
-from echelon.env.loops.play import KEPT, Recycled
+from echelon.env.loops.play import KEPT, ArrayPool
 
 
 def test_memory_is_used_again_once_nobody_holds_it():
-    memory = Recycled()
+    memory = ArrayPool()
     first = torch.from_numpy(memory.empty("x", (4, 3), "float32"))
     place, row = first.data_ptr(), first[1:2]
     del first
@@ -19,6 +19,6 @@ def test_memory_is_used_again_once_nobody_holds_it():
 
 
 def test_what_is_held_is_never_handed_out_twice():
-    memory = Recycled()
+    memory = ArrayPool()
     held = [memory.empty("x", (5,), "int64") for _ in range(3 * KEPT)]
     assert len({array.ctypes.data for array in held}) == 3 * KEPT

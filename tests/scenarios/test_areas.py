@@ -11,7 +11,7 @@ from host_reads import HostReads
 import echelon
 from echelon import EchelonEnv, EnvConfig, Scene
 from echelon.env.edited_states import check_edited
-from echelon.env.observation.build import first_look
+from echelon.env.observation.build import initial_observation
 from echelon.env.restart import begin_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules.scenario import read_scenario, scenario_from_json
@@ -113,12 +113,12 @@ def test_a_beginning_is_one_graph():
     """As a GPU compiles it: without a host read, and the same battles."""
     env = melee().env(3, "cpu", seed=3, backend="eager")
     observation, which = env.reset(), torch.tensor([True, False, True])
-    there = (which, env.next_seed, env.state, {key: observation.get(key) for key in env._renewed}, *env._maps_drawn)
-    graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (begin_by_mask, first_look))
+    there = (which, env.next_seed, env.state, {key: observation.get(key) for key in env._renewed}, *env._map_source)
+    graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (begin_by_mask, initial_observation))
     found, wanted = graph(*there), begin_by_mask(*there)
     assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)
     assert not torch.equal(found.state.mechs.pos, env.state.mechs.pos)
-    streams, expected = look(wanted.fresh, env.game)[1], first_look(wanted.fresh, env.game)[1]
+    streams, expected = look(wanted.fresh, env.game)[1], initial_observation(wanted.fresh, env.game)[1]
     # A traced graph that torch's own operations run takes their square root, which a last bit may differ in.
     assert streams.keys() == expected.keys()
     assert all(torch.allclose(streams[name], values, rtol=0, atol=1e-6) for name, values in expected.items())

@@ -180,7 +180,7 @@ def segments(spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return start, end
 
 
-@jit.compiled
+@jit.kernel
 def each_first_hit(columns, start, end, planes, past_end, hit):
     for battle in range(start.shape[0]):
         for row in range(start.shape[1]):
@@ -236,7 +236,7 @@ def test_segments_that_broadcast(maps):
         assert torch.equal(fan[:, i], one.isfinite())
 
 
-@jit.compiled
+@jit.kernel
 def each_cleared(opaque, solid, x, y, z, start, end, flew, planes):
     for battle in range(start.shape[0]):
         for row in range(start.shape[1]):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from echelon.env.loops.actions import decode, pass_messages
 from echelon.env.loops.goals import score_goals
 from echelon.env.loops.observation import observe
-from echelon.env.loops.orders import decode, pass_messages
+from echelon.env.loops.records import ViewTables
 from echelon.env.loops.stream_arrays import Streams
 from echelon.env.loops.zone import score
-from echelon.runtime.jit import called, compiled
-from echelon.sim.loops.decision import decide
+from echelon.runtime.jit import device_function, kernel
 from echelon.sim.loops.fetching import fetch_ground
-from echelon.sim.loops.lanes import is_first, wait
+from echelon.sim.loops.lanes import Lane, is_first, wait
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.movement import update_headings
 from echelon.sim.loops.packing import picking, read, write
-from echelon.sim.loops.records import Ground
+from echelon.sim.loops.records import Ground, Scratch
+from echelon.sim.loops.step import decide
+from echelon.sim.loops.tables import Tables
 
 
 class BattleArrays(NamedTuple):
@@ -56,45 +58,10 @@ class MapArrays(NamedTuple):
     loss_score: Any
 
 
-class Scratch(NamedTuple):
-    """Memory for what is known of one battle while a decision runs."""
-
-    records: Any
-    """`packing.Records`."""
-    orders: Any
-    """[N] ORDER."""
-    pairs: Any
-    """[N, N] PAIR."""
-    lines: Any
-    """[N * N] int8: whether a mech and a later one have a clear line in this substep, -1 where nobody has asked yet."""
-    active_clouds: Any
-    """[C] int32: the clouds that hang, `num_active_clouds` of them."""
-    emitters: Any
-    """[N] int32: the mechs that emit, `num_emitters` of them."""
-    boxes: Any
-    """`movement.Boxes`."""
-    pulls: Any
-    """[W * N] PULL."""
-    impacts: Any
-    """[S] IMPACT."""
-    viewers: Any
-    """[N] VIEWER."""
-    by_mech: Any
-    """A `perception.MechArrays`."""
-    sights: Any
-    """`perception.Sights`."""
-    ranking: Any
-    """A `perception.Ranking`."""
-    line: Any
-    """A `sight.Line`."""
-    around: Any
-    """`local_map.Surroundings`."""
-
-
 one_battle, one_map, one_shown = picking(BattleArrays), picking(MapArrays), picking(Streams)
 
 
-@called
+@device_function
 def play_one(
     b: int,
     plays: bool,
@@ -104,12 +71,12 @@ def play_one(
     after: Any,
     rest: BattleArrays,
     maps: MapArrays,
-    tables: Any,
-    views: Any,
+    tables: Tables,
+    views: ViewTables,
     scratch: Scratch,
     shown: Any,
-    log: Any,
-    lane: Any,
+    log: LogArrays,
+    lane: Lane,
 ) -> None:
     """Play a decision of battle b, if `plays`, and fill its streams; arguments as of `decision_loop`, and the lane."""
     rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
@@ -137,7 +104,7 @@ def play_one(
     write(b, after, records, lane)
 
 
-@compiled
+@kernel
 def decision_loop(
     plays: bool,
     battles: tuple[int, int],
@@ -147,8 +114,8 @@ def decision_loop(
     after: Any,
     rest: BattleArrays,
     maps: MapArrays,
-    tables: Any,
-    views: Any,
+    tables: Tables,
+    views: ViewTables,
     scratch: Scratch,
     shown: Any,
     log: LogArrays,

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.jit import ZERO, called
+from echelon.runtime.jit import ZERO, device_function
+from echelon.sim.loops.records import BattleRow, Hulls, Mechs, Tally
 
 
-@called
-def count_runners(mechs: Any, tally: Any, hulls: Any, field: Any, red: Any) -> Any:
+@device_function
+def count_runners(mechs: Mechs, tally: Tally, hulls: Hulls, field: Any, red: Any) -> Any:
     """How many runners of a team have arrived, and how many died before."""
     arrived, dead = 0, 0
     for n in range(mechs.shape[0]):
@@ -22,8 +23,8 @@ def count_runners(mechs: Any, tally: Any, hulls: Any, field: Any, red: Any) -> A
     return np.float32(arrived), np.float32(dead)
 
 
-@called
-def score_goals(battle: Any, mechs: Any, tally: Any, hulls: Any, field: Any) -> None:
+@device_function
+def score_goals(battle: BattleRow, mechs: Mechs, tally: Tally, hulls: Hulls, field: Any) -> None:
     """`goals.score_goals` of one battle."""
     blue, red = count_runners(mechs, tally, hulls, field, False), count_runners(mechs, tally, hulls, field, True)
     tick = np.float32(battle.tick)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from echelon.env.loops.perception import find_missile_targets, perceive, prepare_viewers, sense_pairs
-from echelon.env.loops.stream_arrays import clear_streams
-from echelon.env.loops.streams.ego import find_way
+from echelon.env.loops.records import ViewTables
+from echelon.env.loops.sensing import perceive, prepare_viewers, sense_pairs
+from echelon.env.loops.stream_arrays import Streams, clear_streams
+from echelon.env.loops.streams.ego import find_missile_targets, find_way
 from echelon.env.loops.streams.registry import show_streams
-from echelon.runtime.jit import called
+from echelon.runtime.jit import device_function
 from echelon.sim.loops.fetching import cache_lines_each, fetch_cache_lines
-from echelon.sim.loops.lanes import first, is_first, stride, wait
+from echelon.sim.loops.lanes import Lane, first, is_first, stride, wait
+from echelon.sim.loops.records import Ground, Scratch
+from echelon.sim.loops.tables import Tables
 
 
 class Sources(NamedTuple):
@@ -29,17 +32,17 @@ class Sources(NamedTuple):
     """`records.ViewTables`."""
 
 
-@called
+@device_function
 def observe(
     arrays: Any,
-    ground: Any,
+    ground: Ground,
     field: Any,
     following: Any,
-    scratch: Any,
-    tables: Any,
-    views: Any,
-    streams: Any,
-    lane: Any,
+    scratch: Scratch,
+    tables: Tables,
+    views: ViewTables,
+    streams: Streams,
+    lane: Lane,
 ) -> None:
     """Fill the streams of a battle and `arrays.focus_slots`; fetch the ground `following`."""
     rules, hulls, view, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.cockpits

@@ -11,19 +11,20 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from echelon.env.blocks import Blocks, ordinary_tensors
-from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, play_one
-from echelon.env.loops.perception import MechArrays, Ranking, Sights
+from echelon.env.blocks import Blocks, no_grad_outside_inference_mode
+from echelon.env.loops.decision import BattleArrays, MapArrays, play_one
 from echelon.env.loops.play import Loops
+from echelon.env.loops.sensing import MechArrays, Ranking, Sights
 from echelon.env.loops.stream_arrays import Streams
 from echelon.env.loops.streams.local_map import Surroundings
 from echelon.env.outcome import final_statistics
 from echelon.runtime.device_loops import DeviceRecords, empty_device_records, launch, to_device
-from echelon.runtime.jit import called
+from echelon.runtime.jit import device_function
 from echelon.sim.loops import lanes
 from echelon.sim.loops.movement import Boxes
 from echelon.sim.loops.packing import FIELDS, PARTS, Parts, Records, picking, shapes_of
-from echelon.sim.loops.sight import Line
+from echelon.sim.loops.records import Scratch
+from echelon.sim.loops.segments import Line
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -42,7 +43,7 @@ CONSTANTS = {"line": ("counts",), "around": ("ahead", "left")}
 one_set, one_by_mech, one_sights, one_ranking = (picking(kind) for kind in (Records, MechArrays, Sights, Ranking))
 
 
-@called
+@device_function
 def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
     """The scratch memory of block b, and what each lane has of its own from a row of all lanes."""
     boxes, line, around = scratch.boxes, scratch.line, scratch.around
@@ -113,7 +114,7 @@ class DeviceLoops(Loops):
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
         kind = dtype if isinstance(dtype, torch.dtype) else torch.from_numpy(np.empty(0, dtype)).dtype
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             return torch.empty(shape, dtype=kind, device=self.device)
 
     def _log(self, state: State, rows: int) -> Any:

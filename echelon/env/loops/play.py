@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from echelon.env.blocks import Blocks
-from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, decision_loop
-from echelon.env.loops.perception import perception_scratch
+from echelon.env.loops.decision import BattleArrays, MapArrays, decision_loop
 from echelon.env.loops.records import VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
+from echelon.env.loops.sensing import perception_scratch
 from echelon.env.loops.stream_arrays import FILLED, Streams
 from echelon.env.loops.streams.local_map import surroundings
 from echelon.env.observation import layout
@@ -27,8 +27,8 @@ from echelon.runtime.jit import array, shared, tensor
 from echelon.sim.loops.log import empty_log, substeps_of
 from echelon.sim.loops.movement import boxes_scratch
 from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
-from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
-from echelon.sim.loops.sight import line_scratch
+from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL, Scratch
+from echelon.sim.loops.segments import line_scratch
 from echelon.sim.loops.tables import build_tables
 from echelon.sim.model import SimModel
 from echelon.sim.step import Log
@@ -47,7 +47,7 @@ class Loops:
     def __init__(self, game: SimModel, blocks: Blocks) -> None:
         self.game, self.blocks = game, blocks
         self.tables, self.views = build_tables(game), build_view_tables(game)
-        self.recycled = Recycled()
+        self.recycled = ArrayPool()
         self.scratches: list[Scratch] = []
         """What no thread works with at the moment."""
         self.no_log: Any = None
@@ -203,7 +203,7 @@ UNUSED = references([np.empty(0)])[0]
 """References to an array that only a list holds, counted as those of others are."""
 
 
-class Recycled:
+class ArrayPool:
     """Hands out arrays, the same again where nobody refers to one any more, be it by a tensor or a view of it: fresh
     memory costs a page fault every 4 KiB.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from echelon.sim.loops.records import record
 from echelon.sim.loops.tables import filled
 from echelon.sim.model import SimModel
 
+View: TypeAlias = Any
+Viewer: TypeAlias = Any
+Cockpit: TypeAlias = Any
+Viewers: TypeAlias = Any  # [N] VIEWER
+Cockpits: TypeAlias = Any  # [N] COCKPIT
 VIEWER = record(floats="quality jam radar_vox path:2 path_length", flags="finds_painted")
 """Sensors of a mech; `path` is the direction of the way to the zone, `path_length` how long it is, vox."""
 VIEW = record(

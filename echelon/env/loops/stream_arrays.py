@@ -6,9 +6,9 @@ import collections
 from typing import Any
 
 from echelon.env.observation.streams.registry import OF_MECHS, names_of
-from echelon.runtime.jit import ZERO, called
+from echelon.runtime.jit import ZERO, device_function
 from echelon.sim.loops.fetching import cache_lines_each, fetch_cache_lines
-from echelon.sim.loops.lanes import first, stride
+from echelon.sim.loops.lanes import Lane, first, stride
 
 FILLED = tuple(stream for stream in OF_MECHS if stream.dense is not None)
 """The streams of mechs that loops fill, each by the loop of its name in `loops/streams/`."""
@@ -20,8 +20,8 @@ Streams: Any = make_tuple("Streams", (*NAMES, *WATCHED))
 """Streams by name, `[B, N, ...]` of all battles or `[N, ...]` of one. The cells of a grid are one axis."""
 
 
-@called
-def fill(values: Any, number: Any, lane: Any) -> None:
+@device_function
+def fill(values: Any, number: Any, lane: Lane) -> None:
     """Set all `values` to a number."""
     flat = values.reshape(values.size)
     for i in range(first(lane), values.size, stride(lane)):
@@ -32,7 +32,7 @@ def written(source: str, **names: Any) -> Any:
     """The function that `source` defines, as a loop; numba knows the fields of a tuple by constant names only."""
     names |= {"__name__": __name__}
     exec(source, names)
-    return called(names["loop"])
+    return device_function(names["loop"])
 
 
 cleared = {stream.name: "ZERO" for stream in FILLED if not stream.is_grid}

@@ -6,26 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.jit import HALF, ONE, ZERO, called
+from echelon.env.loops.records import View
+from echelon.runtime.jit import HALF, ONE, ZERO, device_function
 from echelon.sim.loops.arithmetic import length_2, on_grid, positive
+from echelon.sim.loops.records import BattleRow, Hull, Hulls, Mech, Mechs, Tally
 
 
-@called
-def is_within(mech: Any, hull: Any, center: Any, radius: Any, view: Any) -> Any:
+@device_function
+def is_within(mech: Mech, hull: Hull, center: Any, radius: Any, view: View) -> Any:
     """`zone.in_each_zone` of one living mech and one zone."""
     distance = length_2(mech.pos[0] - center[0], mech.pos[1] - center[1])
     return distance < radius and mech.pos[2] - hull.half_size[2] < view.zone_ceiling_vox
 
 
-@called
-def is_inside(mech: Any, hull: Any, field: Any, view: Any) -> Any:
+@device_function
+def is_inside(mech: Mech, hull: Hull, field: Any, view: View) -> Any:
     """`zone.is_inside` of one living mech."""
     first = is_within(mech, hull, field.zone_center, field.zone_radius, view)
     return first or is_within(mech, hull, field.second_center, field.second_radius, view)
 
 
-@called
-def nearer(mech: Any, field: Any) -> Any:
+@device_function
+def nearer(mech: Mech, field: Any) -> Any:
     """`zone.nearer` of one mech: x and y of the way to a zone, and its radius."""
     to_x, to_y = field.zone_center[0] - mech.pos[0], field.zone_center[1] - mech.pos[1]
     second_x, second_y = field.second_center[0] - mech.pos[0], field.second_center[1] - mech.pos[1]
@@ -35,8 +37,8 @@ def nearer(mech: Any, field: Any) -> Any:
     return to_x, to_y, radius
 
 
-@called
-def control(own: Any, enemy: Any, view: Any) -> Any:
+@device_function
+def control(own: Mech, enemy: Any, view: View) -> Any:
     """`zone.control` of a team with `own` t in the zone, beside `enemy` t."""
     margin = (own - enemy) / max(own + enemy, ONE)
     shared = view.contested_share + view.contested_rest * positive(margin)
@@ -45,8 +47,8 @@ def control(own: Any, enemy: Any, view: Any) -> Any:
     return ONE if own > ZERO else ZERO
 
 
-@called
-def tonnage(mechs: Any, hulls: Any, center: Any, radius: Any, view: Any) -> Any:
+@device_function
+def tonnage(mechs: Mechs, hulls: Hulls, center: Any, radius: Any, view: View) -> Any:
     """Living t of blue and of red within a circle."""
     blue_t, red_t = 0.0, 0.0
     for n in range(mechs.shape[0]):
@@ -59,8 +61,8 @@ def tonnage(mechs: Any, hulls: Any, center: Any, radius: Any, view: Any) -> Any:
     return np.float32(blue_t), np.float32(red_t)
 
 
-@called
-def score(battle: Any, mechs: Any, tally: Any, hulls: Any, field: Any, view: Any) -> None:
+@device_function
+def score(battle: BattleRow, mechs: Mechs, tally: Tally, hulls: Hulls, field: Any, view: View) -> None:
     """`zone.score` of one battle."""
     for n in range(mechs.shape[0]):
         if mechs[n].hp > ZERO and is_inside(mechs[n], hulls[n], field, view):

@@ -44,7 +44,7 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
     return state, streams if out is None else write_streams(streams, out)
 
 
-def first_look(state: State, game: SimModel) -> tuple[State, Observation]:
+def initial_observation(state: State, game: SimModel) -> tuple[State, Observation]:
     """`observe` of battles in which nobody was told anything yet."""
     return observe(state, actions.idle(state.seed.shape[0], game.roster, game.config), game)
 

@@ -84,7 +84,7 @@ def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: SimModel) -
     return present & roster.hostile & (by_pack | painted) & ~sees
 
 
-def hear(senses: Senses, state: State, game: SimModel) -> Tensor:
+def sense_sound(senses: Senses, state: State, game: SimModel) -> Tensor:
     """`[B, N, 4]` noise from ahead, left, behind and right: log(1 + sum of noise / (1 + d^2)) / 5.
 
     A mech is as loud as it is fast and heavy; the fallen and the dead are silent. Cover muffles.

@@ -20,7 +20,7 @@ DRAWS = 8
 """Places that a drill draws, of which it takes the first that can be walked to."""
 
 
-def give(state: State, action: Tensor, commands: Tensor | None, game: SimModel) -> tuple[State, Tensor]:
+def apply_commands(state: State, action: Tensor, commands: Tensor | None, game: SimModel) -> tuple[State, Tensor]:
     """Let commanders speak and mechs hear, before a decision is played.
 
     Args:
@@ -33,8 +33,8 @@ def give(state: State, action: Tensor, commands: Tensor | None, game: SimModel) 
         The state, and the action with the triggers let go that orders hold.
     """
     state = send(state, commands, game)
-    state = hear(state, actions.decode(action, state.focus_slots, game.roster, game.config.features), game)
-    return state, held_fire(state, action, game)
+    state = receive_orders(state, actions.decode(action, state.focus_slots, game.roster, game.config.features), game)
+    return state, mask_triggers(state, action, game)
 
 
 def known_enemies(state: State, game: SimModel) -> Tensor:
@@ -78,7 +78,7 @@ def send(state: State, commands: Tensor | None, game: SimModel) -> State:
 
 def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
     """`[B, P, OrderField]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
-    command = within_bounds(commands)
+    command = sanitize_commands(commands)
     preference, kind = command[..., KINDS].max(-1)
     position = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
     is_stationary = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
@@ -99,7 +99,7 @@ def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor
     return torch.stack(columns, -1), preference > 0
 
 
-def within_bounds(commands: Tensor) -> Tensor:
+def sanitize_commands(commands: Tensor) -> Tensor:
     """What commanders say in numbers that they may say: of others the nearest, and 0 for what is none."""
     return torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
 
@@ -141,7 +141,7 @@ def drilled(state: State, game: SimModel) -> Tensor:
     return torch.stack(columns, -1)
 
 
-def hear(state: State, orders: actions.Orders, game: SimModel) -> State:
+def receive_orders(state: State, orders: actions.Orders, game: SimModel) -> State:
     """Let mechs hear what has arrived and is newer than what they heard last, where the net reaches them."""
     command, roster = game.config.command, game.roster
     distance = length(pairwise_offset(state.mechs.pos))
@@ -158,7 +158,7 @@ def hear(state: State, orders: actions.Orders, game: SimModel) -> State:
     return state.replace(orders_heard=heard)
 
 
-def held_fire(state: State, action: Tensor, game: SimModel) -> Tensor:
+def mask_triggers(state: State, action: Tensor, game: SimModel) -> Tensor:
     """`[B, N, D]` the action, triggers let go where orders hold fire, or return it only and nobody fires."""
     if not game.config.command.steers:
         return action

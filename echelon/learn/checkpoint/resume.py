@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.battle_states import MAX_TICK, index_limits
-from echelon.env.blocks import ordinary_tensors
+from echelon.env.blocks import no_grad_outside_inference_mode
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, Checkpoint
 from echelon.learn.config import TrainConfig
@@ -145,7 +145,7 @@ class EnvSnapshot:
             "spares": list(map_pool.spares),
             "renewals": map_pool.renewals,
             "oldest": map_pool.oldest,
-            **({"weighted": map_pool.drawn.tolist()} if map_pool.is_weighted else {}),
+            **({"weighted": map_pool.map_slots.tolist()} if map_pool.is_weighted else {}),
         }
         return StateDict(tensors, facts)
 
@@ -164,7 +164,7 @@ class EnvSnapshot:
         )
         dense.check(expected)
         check_indices(dense, env)
-        with ordinary_tensors():
+        with no_grad_outside_inference_mode():
             self._restore_maps(dense, sparse[LEVELS])
             tensors = {key: value.to(env.device) for key, value in dense.tensors.items()}
             state = with_leaves(env.state, {key: tensors[f"state.{key}"] for key in leaves_of(env.state)})
@@ -190,7 +190,7 @@ class EnvSnapshot:
         oldest = stored.fact("oldest", integer(0, len(active) - 1))
         # Weights that scores made are gone with the scores.
         is_weighted = "weighted" in stored.facts and (levels is not None or not scored)
-        weighted = stored.row("weighted", of_type(int), len(map_pool.drawn)) if is_weighted else None
+        weighted = stored.row("weighted", of_type(int), len(map_pool.map_slots)) if is_weighted else None
         if not set(weighted or active) <= set(active):
             raise FileError(f"{stored.name}.weighted must name maps of {active}, got {sorted(set(weighted or ()))}")
         map_pool.restore(stored.tensors["map_seeds"], active, spares, renewals, oldest, weighted)

@@ -48,20 +48,20 @@ def array(values: Tensor) -> np.ndarray:
     return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()
 
 
-@jit.called
+@jit.device_function
 def widened(value: Any, is_half: bool) -> Any:
     """float32 of an element of `array`; `is_half` where it is bfloat16."""
     return np.int32(np.int32(value) << np.int32(16)).view(np.float32) if is_half else np.float32(value)
 
 
-@jit.called
+@jit.device_function
 def halved(value: Any) -> Any:
     """The bits of a float32 as bfloat16, rounded to nearest, ties to even."""
     bits = np.float32(value).view(np.int32)
     return np.int16((bits + np.int32(0x7FFF) + ((bits >> np.int32(16)) & np.int32(1))) >> np.int32(16))
 
 
-@jit.called
+@jit.device_function
 def exponential(x: Any) -> Any:
     """e^x of a float32, with a relative error of 2e-7 at most; of x beyond `FARTHEST` that of `FARTHEST`."""
     clamped = min(max(x, -FARTHEST), FARTHEST)

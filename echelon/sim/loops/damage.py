@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.jit import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, device_function
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import on_grid, positive, unit_2
-from echelon.sim.loops.lanes import first, stride
-from echelon.sim.loops.upkeep import bounded
+from echelon.sim.loops.heat import bounded
+from echelon.sim.loops.lanes import Lane, first, stride
+from echelon.sim.loops.records import Hull, Hulls, Impact, Mech, Mechs, Paint, Pairs, Rules, Shot, Tally, Weapon
 
-knee_height, owed_to_paint = called(formulas.knee_height), called(formulas.owed_to_paint)
+knee_height, owed_to_paint = device_function(formulas.knee_height), device_function(formulas.owed_to_paint)
 
 
-@called
-def begin_damage(mechs: Any, pairs: Any, rules: Any, lane: Any) -> None:
+@device_function
+def begin_damage(mechs: Mechs, pairs: Pairs, rules: Rules, lane: Lane) -> None:
     """Clear what was dealt in the substep before, if there was one: all pairs then have dealt 0."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].is_harmed:
@@ -27,15 +28,15 @@ def begin_damage(mechs: Any, pairs: Any, rules: Any, lane: Any) -> None:
                 mechs[n].dealt_by[weapon] = ZERO
 
 
-@called
-def marked(shooter: int, target: int, paint: Any, hulls: Any, rules: Any) -> Any:
-    """`damage.marked_factor` of one pair."""
+@device_function
+def paint_factor(shooter: int, target: int, paint: Paint, hulls: Hulls, rules: Rules) -> Any:
+    """`damage.paint_factor` of one pair."""
     marker = paint[target, hulls[shooter].pack].marker
     return ONE + rules.paint_bonus if marker >= 0 and marker != shooter else ONE
 
 
-@called
-def hit_target(target: int, mechs: Any, pairs: Any, rules: Any) -> Any:
+@device_function
+def hit_target(target: int, mechs: Mechs, pairs: Pairs, rules: Rules) -> Any:
     """A mech that is hit; its sums are cleared at the first hit of a phase."""
     mech = mechs[target]
     if not mech.is_hit:
@@ -58,11 +59,20 @@ def hit_target(target: int, mechs: Any, pairs: Any, rules: Any) -> Any:
     return mech
 
 
-@called
-def harm(
-    shot: Any, x: Any, y: Any, height: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any
+@device_function
+def direct_hit_damage(
+    shot: Shot,
+    x: Any,
+    y: Any,
+    height: Any,
+    mechs: Mechs,
+    paint: Paint,
+    pairs: Pairs,
+    hulls: Hulls,
+    gun: Weapon,
+    rules: Rules,
 ) -> None:
-    """`damage.harm` of a direct hit, along (x, y) of a unit vector and at a height.
+    """`damage.direct_hit_damage` of a direct hit, along (x, y) of a unit vector and at a height.
 
     Args:
         shot: an `IMPACT` or a `PULL`: whose weapon hit whom.
@@ -77,7 +87,7 @@ def harm(
         to_hull = rules.leg_hit_share * damage
         pairs[target, shooter].legs += on_grid(damage)
     pairs[target, shooter].direct += on_grid(to_hull)
-    mech.direct_by[weapon] += on_grid(to_hull * marked(shooter, target, paint, hulls, rules))
+    mech.direct_by[weapon] += on_grid(to_hull * paint_factor(shooter, target, paint, hulls, rules))
     mech.hit_stability += on_grid(gun.stability * factor)
     mech.hit_heat += on_grid(gun.target_heat)
     mech.suppress = max(mech.suppress, gun.suppress)
@@ -85,26 +95,35 @@ def harm(
     mech.from_y += on_grid(to_hull * -y)
 
 
-@called
+@device_function
 def splash(
-    impact: Any, target: int, x: Any, y: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any
+    impact: Impact,
+    target: int,
+    x: Any,
+    y: Any,
+    mechs: Mechs,
+    paint: Paint,
+    pairs: Pairs,
+    hulls: Hulls,
+    gun: Weapon,
+    rules: Rules,
 ) -> None:
     """`damage.splash` of one explosion at (x, y) on one mech."""
     shooter, mech, damage = impact.shooter, hit_target(target, mechs, pairs, rules), gun.splash_damage
     to_x, to_y = unit_2(x - mech.pos[0], y - mech.pos[1])
     pairs[target, shooter].splash += on_grid(damage)
     if hulls[shooter].is_red != hulls[target].is_red:
-        mech.splash_by[impact.weapon] += on_grid(damage * marked(shooter, target, paint, hulls, rules))
+        mech.splash_by[impact.weapon] += on_grid(damage * paint_factor(shooter, target, paint, hulls, rules))
     mech.splash_x += on_grid(damage * to_x)
     mech.splash_y += on_grid(damage * to_y)
 
 
-@called
-def take(target: int, mechs: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> Any:
+@device_function
+def take(target: int, mechs: Mechs, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> Any:
     """Sum up what a mech is hit by, before its hp limit it: hull damage, and damage to its legs."""
     hull_damage, leg_damage = 0.0, 0.0
     for shooter in range(mechs.shape[0]):
-        pair, factor = pairs[target, shooter], marked(shooter, target, paint, hulls, rules)
+        pair, factor = pairs[target, shooter], paint_factor(shooter, target, paint, hulls, rules)
         struck = np.float32(pair.direct) * factor + np.float32(pair.splash) * factor
         pair.direct = struck
         hull_damage += on_grid(struck)
@@ -112,8 +131,8 @@ def take(target: int, mechs: Any, paint: Any, pairs: Any, hulls: Any, rules: Any
     return np.float32(hull_damage), np.float32(leg_damage)
 
 
-@called
-def count_dealt(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+@device_function
+def count_dealt(target: int, share: Any, mechs: Mechs, tally: Tally, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
     """Count the share of the damage to a mech that its hp could take, by shooter and by weapon."""
     mech = mechs[target]
     for shooter in range(mechs.shape[0]):
@@ -128,8 +147,8 @@ def count_dealt(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hul
         tally[target].taken[weapon] += struck
 
 
-@called
-def struck(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rules: Any) -> None:
+@device_function
+def struck(mech: Mech, incoming: Any, removed: Any, to_legs: Any, hull: Hull, rules: Rules) -> None:
     """`damage.struck` of one mech."""
     if mech.hp > ZERO and incoming > ZERO:
         mech.under_fire = rules.alarm_substeps
@@ -143,7 +162,7 @@ def struck(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rule
     mech.suppressed = max(mech.suppressed, int(mech.suppress))
 
 
-@called
+@device_function
 def argmax_positive(values: Any, count: int) -> Any:
     """The first index of the highest of some values above 0, -1 for none."""
     highest, best = ZERO, -1
@@ -154,8 +173,10 @@ def argmax_positive(values: Any, count: int) -> Any:
     return best
 
 
-@called
-def credit_kill(target: int, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+@device_function
+def credit_kill(
+    target: int, mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules
+) -> None:
     """`damage.credited_kills` of one mech that died."""
     highest, killer = ZERO, -1
     for shooter in range(mechs.shape[0]):
@@ -176,8 +197,8 @@ def credit_kill(target: int, mechs: Any, tally: Any, paint: Any, pairs: Any, hul
                 tally[target].killed_by[weapon] += ONE
 
 
-@called
-def apply(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+@device_function
+def apply(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
     """`damage.apply`: all hits of a phase at once."""
     any_hit = False
     for target in range(mechs.shape[0]):
@@ -202,8 +223,8 @@ def apply(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any
             mechs[n].assist_hp = 0.0
 
 
-@called
-def credit_paint(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+@device_function
+def credit_paint(mechs: Mechs, tally: Tally, paint: Paint, pairs: Pairs, hulls: Hulls, rules: Rules) -> None:
     """`damage.credit_paint`."""
     any_mark = False
     for target in range(mechs.shape[0]):
@@ -215,7 +236,7 @@ def credit_paint(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rul
             for shooter in range(mechs.shape[0]):
                 dealt = pairs[target, shooter].dealt
                 if hulls[shooter].pack == pack and dealt > ZERO:
-                    added += on_grid(owed_to_paint(dealt, marked(shooter, target, paint, hulls, rules)))
+                    added += on_grid(owed_to_paint(dealt, paint_factor(shooter, target, paint, hulls, rules)))
             mechs[painter].paint_damage += on_grid(np.float32(added))
     if any_mark:
         for n in range(mechs.shape[0]):

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.runtime.jit import called, prefetch
-from echelon.sim.loops.upkeep import voxel_below
+from echelon.runtime.jit import device_function, prefetch
+from echelon.sim.loops.lanes import Lane
+from echelon.sim.loops.records import Ground, Hulls, Mechs, Rules
+from echelon.sim.loops.terrain import voxel_below
 
 
-@called
+@device_function
 def cache_lines_each(values: Any, shares: int) -> int:
     """How many lines of an array a share of so many takes."""
     return (values.size * values.itemsize + 64 * shares - 1) // (64 * shares)
 
 
-@called
-def fetch_cache_lines(values: Any, k: int, each: int, lane: Any) -> None:
+@device_function
+def fetch_cache_lines(values: Any, k: int, each: int, lane: Lane) -> None:
     """Fetch share k of an array, of so many lines each; shares after the last line are empty."""
     if lane is None:
         for line in range(k * each, min((k + 1) * each, cache_lines_each(values, 1))):
             prefetch(values, 64 * line)
 
 
-@called
-def fetch_ground(mechs: Any, hulls: Any, ground: Any, field: Any, rules: Any, lane: Any) -> None:
+@device_function
+def fetch_ground(mechs: Mechs, hulls: Hulls, ground: Ground, field: Any, rules: Rules, lane: Lane) -> None:
     """Fetch what all mechs are to know of the voxel that they stand in, but for `solid` and `opaque`."""
     if lane is None:
         for n in range(mechs.shape[0]):

@@ -7,18 +7,20 @@ may write to one place only if both write the same.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from echelon.runtime.jit import called
+from echelon.runtime.jit import device_function
 
 LANES = 32
 """Lanes of a warp."""
+Lane: TypeAlias = Any
+"""The number of a lane, or None."""
 barrier: Any = None
 """Makes the lanes of a warp wait for each other; set by whoever compiles loops for a GPU."""
 
 
-@called
-def first(lane: Any) -> Any:
+@device_function
+def first(lane: Lane) -> Any:
     """The first index that a lane works on: `range(first(lane), count, stride(lane))` has all of them. numba compiles
     that as well as `range(count)`, and a range that a function returns 5 % slower."""
     if lane is None:
@@ -26,22 +28,22 @@ def first(lane: Any) -> Any:
     return lane
 
 
-@called
-def stride(lane: Any) -> Any:
+@device_function
+def stride(lane: Lane) -> Any:
     """How far apart the indices are that a lane works on."""
     if lane is None:
         return 1
     return 32
 
 
-@called
-def is_first(lane: Any) -> Any:
+@device_function
+def is_first(lane: Lane) -> Any:
     """Whether a lane does what one does for all."""
     return True if lane is None else lane == 0
 
 
-@called
-def wait(lane: Any) -> None:
+@device_function
+def wait(lane: Lane) -> None:
     """Wait until all lanes are here: what they wrote before is read from here on."""
     if lane is not None:
         barrier()

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH
-from echelon.runtime.jit import called
+from echelon.runtime.jit import device_function
 from echelon.sim.damage import Dealt
 from echelon.sim.loops.packing import Parts, state_of, write
-from echelon.sim.loops.records import IMPACT
+from echelon.sim.loops.records import IMPACT, Scratch, Weapons
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Impacts
 from echelon.sim.step import Log
@@ -49,8 +49,8 @@ def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
     )
 
 
-@called
-def keep(row: int, flew: int, fired: int, scratch: Any, weapons: Any, log: LogArrays) -> None:
+@device_function
+def keep(row: int, flew: int, fired: int, scratch: Scratch, weapons: Weapons, log: LogArrays) -> None:
     """Write a substep of a battle that is over down in a row: `flew` impacts, `fired` pulls."""
     records, impacts, pairs, pulls = scratch.records, scratch.impacts, scratch.pairs, scratch.pulls
     write(row, log.states, records, None)

@@ -7,15 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from echelon.runtime import geometry
-from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called, padded, whole_vectors
+from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, device_function, padded, whole_vectors
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import bits_between, cell_span, sine, wrap_angle
-from echelon.sim.loops.lanes import first, stride, wait
-from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+from echelon.sim.loops.heat import bounded, is_running, is_shut_down
+from echelon.sim.loops.lanes import Lane, first, stride, wait
+from echelon.sim.loops.records import Columns, Ground, Hull, Hulls, Mech, Mechs, Order, Orders, Rules, Tally
+from echelon.sim.loops.terrain import find_ground
 
-pace, turned, jet_heat = called(formulas.pace), called(formulas.turned), called(formulas.jet_heat)
-lift, climb_rate = called(formulas.lift), called(formulas.climb_rate)
-out_of_frame = called(geometry.out_of_frame)
+pace, turned, jet_heat = (
+    device_function(formulas.pace),
+    device_function(formulas.turned),
+    device_function(formulas.jet_heat),
+)
+lift, climb_rate = device_function(formulas.lift), device_function(formulas.climb_rate)
+out_of_frame = device_function(geometry.out_of_frame)
 
 
 class Boxes(NamedTuple):
@@ -46,8 +52,8 @@ def boxes_scratch(count: int) -> Boxes:
     return Boxes(**{**floats, **others})
 
 
-@called
-def update_headings(mechs: Any, boxes: Any, lane: Any) -> None:
+@device_function
+def update_headings(mechs: Mechs, boxes: Boxes, lane: Lane) -> None:
     """Fill the headings of all mechs from their yaws, by vector instructions."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         boxes.yaw[n] = mechs[n].yaw
@@ -57,8 +63,8 @@ def update_headings(mechs: Any, boxes: Any, lane: Any) -> None:
         mechs[n].facing[0], mechs[n].facing[1] = boxes.facing_x[n], boxes.facing_y[n]
 
 
-@called
-def turn(mechs: Any, boxes: Any, orders: Any, hulls: Any, rules: Any, lane: Any) -> None:
+@device_function
+def turn(mechs: Mechs, boxes: Boxes, orders: Orders, hulls: Hulls, rules: Rules, lane: Lane) -> None:
     """The turns of all mechs, as in `movement.steer`."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if is_running(mechs[n], hulls[n]):
@@ -66,8 +72,8 @@ def turn(mechs: Any, boxes: Any, orders: Any, hulls: Any, rules: Any, lane: Any)
     update_headings(mechs, boxes, lane)
 
 
-@called
-def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
+@device_function
+def steer(mech: Mech, hull: Hull, order: Order, wades: Any, rules: Rules) -> None:
     """`movement.steer` of one mech that has turned; `wades`: it stands in water."""
     runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
     thrust = order.thrust if runs else ZERO
@@ -91,21 +97,21 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
     mech.heat = bounded(mech.heat + jet_heat(thrust, rules.jet_heat_per_s, rules.dt_s), hull, rules)
 
 
-@called
-def top_cell(axis: int, rules: Any) -> int:
+@device_function
+def top_cell(axis: int, rules: Rules) -> int:
     """The last cell of an axis that a column of bits holds, or a map."""
     return 30 if axis == 2 else int(rules.size[axis] - 1)
 
 
-@called
-def find_cells(mech: Any, half: Any, rules: Any) -> None:
+@device_function
+def find_cells(mech: Mech, half: Any, rules: Rules) -> None:
     """Fill the cells that a hull of half size `half [3]` spans along each axis."""
     for axis in range(3):
         mech.first_cell[axis], mech.last_cell[axis] = cell_span(mech.pos[axis], half[axis], top_cell(axis, rules))
 
 
-@called
-def bits_under(mech: Any, columns: Any, first_x: int, last_x: int, first_y: int, last_y: int) -> Any:
+@device_function
+def bits_under(mech: Mech, columns: Columns, first_x: int, last_x: int, first_y: int, last_y: int) -> Any:
     """The bits that are set in any of the `columns [Y, X]` under a hull.
 
     Most steps end above the same columns as the one before.
@@ -129,8 +135,8 @@ def bits_under(mech: Any, columns: Any, first_x: int, last_x: int, first_y: int,
     return mech.column_bits
 
 
-@called
-def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
+@device_function
+def choose(axis: int, mech: Mech, hull: Hull, solid: Columns, rules: Rules) -> None:
     """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it.
 
     The cells that it spans are those of where it would go; along two axes they are those of where it is.
@@ -163,8 +169,8 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     cells[axis], last_cells[axis] = first, last
 
 
-@called
-def find_neighbours(mechs: Any, boxes: Any, hulls: Any, rules: Any, lane: Any) -> None:
+@device_function
+def find_neighbours(mechs: Mechs, boxes: Boxes, hulls: Hulls, rules: Rules, lane: Lane) -> None:
     """Fill whom each mech may meet in this substep: the hulls that are alive and near it, in order.
 
     What two mechs may close in along an axis is bounded by their speeds, and along z by the two steps up as well, of
@@ -183,8 +189,8 @@ def find_neighbours(mechs: Any, boxes: Any, hulls: Any, rules: Any, lane: Any) -
         fill_neighbours(n, mechs.shape[0], mechs[n], boxes, boxes.neighbours[n])
 
 
-@called
-def fill_neighbours(n: int, count: int, mech: Any, boxes: Any, neighbours: Any) -> None:
+@device_function
+def fill_neighbours(n: int, count: int, mech: Mech, boxes: Boxes, neighbours: Any) -> None:
     """Fill the neighbours of one mech; how far all are by vector instructions, then who is near."""
     x, y, z, reach_x, reach_y, reach_z = (
         boxes.x[n],
@@ -208,7 +214,7 @@ def fill_neighbours(n: int, count: int, mech: Any, boxes: Any, neighbours: Any) 
     mech.neighbours = found
 
 
-@called
+@device_function
 def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
     """Whether the boxes of two hulls at two positions, of half sizes `half` and `other_half`, overlap; `[3]` each."""
     return (
@@ -218,8 +224,8 @@ def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
     )
 
 
-@called
-def yields(n: int, mechs: Any, neighbours: Any, hulls: Any) -> Any:
+@device_function
+def yields(n: int, mechs: Mechs, neighbours: Any, hulls: Hulls) -> Any:
     """`hits_hull` of one mech."""
     mech, half, hits = mechs[n], hulls[n].half_size, False
     for index in range(mech.neighbours):
@@ -231,8 +237,8 @@ def yields(n: int, mechs: Any, neighbours: Any, hulls: Any) -> Any:
     return hits
 
 
-@called
-def go(axis: int, mechs: Any, neighbours: Any, hulls: Any, solid: Any, rules: Any, lane: Any) -> None:
+@device_function
+def go(axis: int, mechs: Mechs, neighbours: Any, hulls: Hulls, solid: Columns, rules: Rules, lane: Lane) -> None:
     """`movement.go` of all mechs of a battle."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         if mechs[n].hp > ZERO:
@@ -252,3 +258,21 @@ def go(axis: int, mechs: Any, neighbours: Any, hulls: Any, solid: Any, rules: An
                 mech.pos[2] = mech.next_pos[2]
             if mech.stopped or mech.stays:
                 mech.vel[axis] = ZERO
+
+
+@device_function
+def move(
+    mechs: Mechs, tally: Tally, boxes: Boxes, orders: Orders, hulls: Hulls, ground: Ground, rules: Rules, lane: Lane
+) -> None:
+    """`movement.move` and `heat.count_shutdowns`."""
+    turn(mechs, boxes, orders, hulls, rules, lane)
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
+        find_ground(mechs[n], hulls[n], ground, rules)
+        steer(mechs[n], hulls[n], orders[n], mechs[n].stands_on == rules.water, rules)
+    find_neighbours(mechs, boxes, hulls, rules, lane)
+    for axis in range(3):
+        go(axis, mechs, boxes.neighbours, hulls, ground.solid, rules, lane)
+    for n in range(first(lane), mechs.shape[0], stride(lane)):
+        mech = mechs[n]
+        if mech.hp > ZERO and not mech.was_shut_down and is_shut_down(mech, hulls[n]):
+            tally[n].shutdowns += ONE

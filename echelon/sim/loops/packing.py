@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from echelon.runtime.jit import array, called, tensor
-from echelon.sim.loops.lanes import first, stride
+from echelon.runtime.jit import array, device_function, tensor
+from echelon.sim.loops.lanes import Lane, first, stride
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
 
@@ -104,14 +104,14 @@ def copying(part: str, reads: bool) -> Callable[..., None]:
             lines[-1] = lines[-1][1:]
     names: dict[str, Any] = {"__name__": __name__, "first": first, "stride": stride}
     exec("\n".join(lines), names)
-    return called(names["copy"])
+    return device_function(names["copy"])
 
 
 def picking(kind: Any) -> Callable[..., Any]:
     """A loop `pick(fields, row)` that makes of the arrays in a `kind`, a NamedTuple, one of a row of each."""
     names: dict[str, Any] = {"__name__": __name__, "kind": kind}
     exec(f"def pick(fields, row): return kind({', '.join(f'fields.{name}[row]' for name in kind._fields)})", names)
-    return called(names["pick"])
+    return device_function(names["pick"])
 
 
 def moving(reads: bool) -> Callable[..., Any]:
@@ -120,8 +120,8 @@ def moving(reads: bool) -> Callable[..., Any]:
     # Each by a name of its own, which numba takes for a constant.
     battles, mechs, tally, paint, shots, clouds = (copying(part, reads) for part in PARTS)
 
-    @called
-    def move(b: int, fields: Any, records: Any, lane: Any) -> None:
+    @device_function
+    def move(b: int, fields: Any, records: Records, lane: Lane) -> None:
         battles(b, fields[0], records.battles, lane)
         mechs(b, fields[1], records.mechs, lane)
         tally(b, fields[2], records.tally, lane)

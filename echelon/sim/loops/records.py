@@ -8,7 +8,7 @@ that they are compiled once for all rosters.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,32 @@ from echelon.rules.physics import RulesConfig
 from echelon.runtime.limits import hints_of
 
 W, T = MAX_WEAPONS, MAX_TIMERS
+
+# Types of the arguments of loops: a record below, or an array of them. NumPy does not type the fields of a record.
+BattleRow: TypeAlias = Any
+Mech: TypeAlias = Any
+Hull: TypeAlias = Any
+Weapon: TypeAlias = Any
+Shot: TypeAlias = Any
+Impact: TypeAlias = Any
+Pull: TypeAlias = Any
+Order: TypeAlias = Any
+TallyRow: TypeAlias = Any
+Rules: TypeAlias = Any
+Mechs: TypeAlias = Any  # [N] MECH
+Hulls: TypeAlias = Any  # [N] HULL
+Weapons: TypeAlias = Any  # [W] WEAPON
+Tally: TypeAlias = Any  # [N] TALLY
+Orders: TypeAlias = Any  # [N] ORDER
+PaintRow: TypeAlias = Any  # [P] PAINT of one mech
+Paint: TypeAlias = Any  # [N, P] PAINT
+Pairs: TypeAlias = Any  # [N, N] PAIR
+Shots: TypeAlias = Any  # [S] SHOT
+Slots: TypeAlias = Any  # [S] SLOT
+Impacts: TypeAlias = Any  # [S] IMPACT
+Pulls: TypeAlias = Any  # [W * N] PULL
+Clouds: TypeAlias = Any  # [C] CLOUD
+Columns: TypeAlias = Any  # [Y, X] int32, bit z set where a voxel blocks; [Y * X] where they are called flat
 
 
 def record(
@@ -133,3 +159,38 @@ class Ground(NamedTuple):
     was_solid: Any
     was_opaque: Any
     hazard: Any
+
+
+class Scratch(NamedTuple):
+    """Memory for what is known of one battle while a decision runs."""
+
+    records: Any
+    """`packing.Records`."""
+    orders: Any
+    """[N] ORDER."""
+    pairs: Any
+    """[N, N] PAIR."""
+    lines: Any
+    """[N * N] int8: whether a mech and a later one have a clear line in this substep, -1 where nobody has asked yet."""
+    active_clouds: Any
+    """[C] int32: the clouds that hang, `num_active_clouds` of them."""
+    emitters: Any
+    """[N] int32: the mechs that emit, `num_emitters` of them."""
+    boxes: Any
+    """`movement.Boxes`."""
+    pulls: Any
+    """[W * N] PULL."""
+    impacts: Any
+    """[S] IMPACT."""
+    viewers: Any
+    """[N] VIEWER."""
+    by_mech: Any
+    """A `sensing.MechArrays`."""
+    sights: Any
+    """`sensing.Sights`."""
+    ranking: Any
+    """A `sensing.Ranking`."""
+    line: Any
+    """A `sight.Line`."""
+    around: Any
+    """`local_map.Surroundings`."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.runtime.jit import INFINITY, ONE, ZERO, called
+from echelon.runtime.jit import INFINITY, ONE, ZERO, device_function, padded
 from echelon.sim.loops.arithmetic import SMALL
+from echelon.sim.loops.records import Columns
 
 TOP_Z = np.float32(30)
 
 
-@called
+@device_function
 def cell_at(at: Any, top: Any) -> Any:
     """The cell of a coordinate, as a float32; `top` is the last cell of the axis."""
     return min(max(np.floor(at), ZERO), top)
 
 
-@called
+@device_function
 def axis_between(at: Any, to: Any, first: Any, last: Any) -> Any:
     """`segments` for one axis of one segment from cell to cell: begin, length, cell, sign, steps."""
     # Two choices of a number each, for a branch of this kind is predicted half of the time.
@@ -26,13 +27,13 @@ def axis_between(at: Any, to: Any, first: Any, last: Any) -> Any:
     return begin, abs(to - at), first, sign, abs(last - first)
 
 
-@called
+@device_function
 def segment_axis(at: Any, to: Any, top: Any) -> Any:
     """`axis_between` of the cells of two coordinates; `top` is the last cell of the axis."""
     return axis_between(at, to, cell_at(at, top), cell_at(to, top))
 
 
-@called
+@device_function
 def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
     """`cross` for one segment: number of cells entered so far, and x, y, z of the cell entered.
 
@@ -51,8 +52,8 @@ def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
     return entered, cell_b, cell_c, cell_a
 
 
-@called
-def first_on_axis(axis: int, columns: Any, a: Any, b: Any, c: Any, planes: int, past_end: bool, best: Any) -> Any:
+@device_function
+def first_on_axis(axis: int, columns: Columns, a: Any, b: Any, c: Any, planes: int, past_end: bool, best: Any) -> Any:
     """The first hit, or `best` if that is sooner, among the cells entered by crossing planes of one axis.
 
     Args:
@@ -73,9 +74,18 @@ def first_on_axis(axis: int, columns: Any, a: Any, b: Any, c: Any, planes: int, 
     return best
 
 
-@called
+@device_function
 def first_on_segment(
-    columns: Any, x: Any, y: Any, z: Any, to_x: Any, to_y: Any, to_z: Any, planes: int, past_end: bool, any_hit: bool
+    columns: Columns,
+    x: Any,
+    y: Any,
+    z: Any,
+    to_x: Any,
+    to_y: Any,
+    to_z: Any,
+    planes: int,
+    past_end: bool,
+    any_hit: bool,
 ) -> Any:
     """`first_hit` of one segment, of at most `planes` crossings of any axis, in `columns [Y, X]`."""
     top_x, top_y = np.float32(columns.shape[1] - 1), np.float32(columns.shape[0] - 1)
@@ -88,14 +98,14 @@ def first_on_segment(
     return best
 
 
-@called
-def clear_voxel(opaque: Any, solid: Any, x: int, y: int, z: int) -> None:
+@device_function
+def clear_voxel(opaque: Columns, solid: Columns, x: int, y: int, z: int) -> None:
     """Remove the leaf of a voxel, if it holds one: what is opaque and not solid."""
     opaque[y, x] &= ~(np.int32(1) << np.int32(z)) | solid[y, x]
 
 
-@called
-def clear_on_axis(axis: int, opaque: Any, solid: Any, a: Any, b: Any, c: Any, planes: int) -> None:
+@device_function
+def clear_on_axis(axis: int, opaque: Columns, solid: Columns, a: Any, b: Any, c: Any, planes: int) -> None:
     """Remove the leaves of the cells entered by crossing planes of one axis, with arguments as in `entered_cell`."""
     length = max(a[1], SMALL)
     for count in range(1, min(int(a[4]), planes) + 1):
@@ -104,8 +114,10 @@ def clear_on_axis(axis: int, opaque: Any, solid: Any, a: Any, b: Any, c: Any, pl
         clear_voxel(opaque, solid, x, y, z)
 
 
-@called
-def clear_on_segment(opaque: Any, solid: Any, x: int, y: int, z: int, start: Any, end: Any, planes: int) -> None:
+@device_function
+def clear_on_segment(
+    opaque: Columns, solid: Columns, x: int, y: int, z: int, start: Any, end: Any, planes: int
+) -> None:
     """`clear_leaves` of one shot: at the voxel (x, y, z), and on its way, in `opaque`, `solid [Y, X]`."""
     top_x, top_y = np.float32(opaque.shape[1] - 1), np.float32(opaque.shape[0] - 1)
     clear_voxel(opaque, solid, x, y, z)
@@ -115,3 +127,107 @@ def clear_on_segment(opaque: Any, solid: Any, x: int, y: int, z: int, start: Any
     clear_on_axis(0, opaque, solid, a, b, c, planes)
     clear_on_axis(1, opaque, solid, b, c, a, planes)
     clear_on_axis(2, opaque, solid, c, a, b, planes)
+
+
+class Line(NamedTuple):
+    """Scratch memory for the crossings of one segment with the planes of an axis, K at the most."""
+
+    counts: Any
+    """[K] float32: 1, 2, ... K."""
+    columns: Any
+    """[K] int32, the column that each crossing enters."""
+    bits: Any
+    """[K] int32, and the bit there."""
+
+
+def line_scratch(longest_side: int) -> Line:
+    """For maps of which no side is longer."""
+    room = longest_side + 8
+    return Line(np.arange(1, room + 1, dtype=np.float32), np.zeros(room, np.int32), np.zeros(room, np.int32))
+
+
+@device_function
+def entered_column(count: Any, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any) -> Any:
+    """The column and the bit of the cell that a segment enters by its crossing `count` of a horizontal axis.
+
+    Of its last cell the bit is 31, which no voxel sets.
+
+    Args:
+        along, across, up: the `axis_between` of this axis, of the other horizontal one and of z.
+        stride, other_stride: how far apart neighbours along these two are in columns `[Y * X]`.
+        total: cells entered in all.
+    """
+    t = min((count - along[0]) / max(along[1], SMALL), ONE)
+    cell = max(min(np.floor(across[0] + t * across[1]), across[4]), ZERO)
+    above = max(min(np.floor(up[0] + t * up[1]), up[4]), ZERO)
+    # All whole numbers that a float32 holds.
+    column = along[2] * stride + across[2] * other_stride + along[3] * stride * count + across[3] * other_stride * cell
+    return np.int32(column), np.int32(up[2] + up[3] * above if count + cell + above != total else TOP_Z + ONE)
+
+
+@device_function
+def first_blocked_crossing(
+    columns: Columns, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any, line: Line
+) -> int:
+    """The first crossing of a horizontal axis by which a segment enters a cell that is set, but for its last; 0: none.
+
+    First all cells, in a loop without a branch, of whole vectors of eight; then the bits, up to the first that is set.
+
+    Args:
+        columns: `[Y * X]`.
+        along, across, up, stride, other_stride, total: as in `entered_column`.
+        line: scratch memory.
+    """
+    steps = int(along[4])
+    for k in range(padded(steps)):
+        line.columns[k], line.bits[k] = entered_column(line.counts[k], along, across, up, stride, other_stride, total)
+    clear = 0
+    while clear < steps and not (columns[np.uint32(line.columns[clear])] >> line.bits[clear]) & 1:
+        clear += 1
+    return clear + 1 if clear < steps else 0
+
+
+@device_function
+def is_blocked_at(
+    cell: int, columns: Columns, along: Any, across: Any, up: Any, stride: Any, other_stride: Any, total: Any
+) -> bool:
+    """Whether a segment crosses into a cell of a horizontal axis, but for its last, and what it enters there is set."""
+    count = (np.float32(cell) - along[2]) * along[3]
+    if count < ONE or count > along[4]:
+        return False
+    column, bit = entered_column(count, along, across, up, stride, other_stride, total)
+    return (columns[np.uint32(column)] >> bit) & 1 != 0
+
+
+@device_function
+def is_clear(n: int, other: int, columns: Columns, flat: Columns, by_mech: Any, blocked_at: Any, line: Line) -> bool:
+    """Whether no voxel of `columns [Y, X]` blocks strictly between the cells of two mechs.
+
+    What blocked them when they were last looked at often blocks them still, and is tried first; on a GPU nobody
+    remembers that.
+
+    Args:
+        flat: the same columns, `[Y * X]`.
+        by_mech: `MechArrays`.
+        blocked_at: `[N, N]` of any values; 1 + the cell along x where a line was blocked, or -1 - that along y.
+        line: scratch memory.
+    """
+    cells, guess, row = by_mech.cells, int(blocked_at[n, other]), np.float32(columns.shape[1])
+    a = axis_between(by_mech.x[n], by_mech.x[other], cells[0, n], cells[0, other])
+    b = axis_between(by_mech.y[n], by_mech.y[other], cells[1, n], cells[1, other])
+    c = axis_between(by_mech.z[n], by_mech.z[other], cells[2, n], cells[2, other])
+    total = a[4] + b[4] + c[4]
+    if guess > 0 and is_blocked_at(guess - 1, flat, a, b, c, ONE, row, total):
+        return False
+    if guess < 0 and is_blocked_at(-1 - guess, flat, b, a, c, row, ONE, total):
+        return False
+    blocked_at[n, other] = 0
+    count = first_blocked_crossing(flat, a, b, c, ONE, row, total, line)
+    if count > 0:
+        blocked_at[n, other] = 1 + int(a[2] + a[3] * np.float32(count))
+        return False
+    count = first_blocked_crossing(flat, b, a, c, row, ONE, total, line)
+    if count > 0:
+        blocked_at[n, other] = -1 - int(b[2] + b[3] * np.float32(count))
+        return False
+    return first_on_axis(2, columns, c, a, b, int(c[4]), False, INFINITY) == INFINITY

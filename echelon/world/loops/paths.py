@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.runtime.jit import compiled
+from echelon.runtime.jit import kernel
 
 
-@compiled
+@kernel
 def lower_costs(cost: Any, fixed: Any, steps: Any, offsets: Any, queue: Any, waits: Any) -> None:
     """Lower `cost` until no step shortens it: columns whose cost fell are looked at again, in the order of their fall.
 

@@ -55,7 +55,7 @@ def spoken(one, orders, substeps: int = 0):
     """The state of a scene after orders are given at a substep."""
     state = one.state.replace(tick=one.state.tick + substeps)
     idle = torch.zeros(1, 4, 26)
-    one.state, action = issue.give(state, idle, orders, one.game)
+    one.state, action = issue.apply_commands(state, idle, orders, one.game)
     return one.state.orders_heard[0], action[0]
 
 
@@ -130,7 +130,7 @@ def test_the_jammed_hear_an_order_once_they_are_out_of_it():
     one = scene(CONFIG).place(MEDIUM, 10, 10).place(LIGHT, 38, 38).place(SCOUT, 12, 10).place(ENEMY, 30, 30)
     jams = torch.zeros(1, 4, 26)
     jams[:, SCOUT, Act.SECONDARY] = 0.4
-    one.state, _ = issue.give(one.state, jams, command(OrderKind.MOVE), one.game)
+    one.state, _ = issue.apply_commands(one.state, jams, command(OrderKind.MOVE), one.game)
     assert one.state.orders_heard[0, :2, OrderField.ISSUED].tolist() == [-1, 0]
     assert spoken(one, None, substeps=5)[0][MEDIUM, OrderField.ISSUED] == 0
 
@@ -185,7 +185,7 @@ def test_triggers_are_let_go_where_orders_hold_fire(discipline, under_fire, hold
     one = scene(CONFIG).set(MEDIUM, under_fire=under_fire)
     spoken(one, command(OrderKind.MOVE, **{discipline: 1.0}))
     action = torch.ones(1, 4, 26)
-    _, kept = issue.give(one.state, action, None, one.game)
+    _, kept = issue.apply_commands(one.state, action, None, one.game)
     triggers = kept[0, MEDIUM, [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY, Act.SPECIAL]]
     assert triggers.tolist() == [-1.0 if holds else 1.0] * 4 and (kept[0, ENEMY] == 1).all()
     others = [Act.FORWARD, Act.VENT, Act.PREFER_0]
@@ -303,7 +303,7 @@ def test_an_environment_with_orders_is_one_of_torchrl_and_reads_nothing_on_the_h
     td = env.rand_action(env.reset())
     env.step(td)
     with HostReads() as counted:
-        issue.give(env.state, torch.zeros(2, 4, 26), torch.zeros(2, 2, action_width(2)), env.game)
+        issue.apply_commands(env.state, torch.zeros(2, 4, 26), torch.zeros(2, 2, action_width(2)), env.game)
         add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.game)
         commander_view.command_view(env.state, env.game)
     assert not counted.reads
@@ -315,7 +315,7 @@ def test_orders_are_traced_as_one_graph():
     arguments = env.state, torch.rand(2, 4, 26), torch.rand(2, 2, action_width(2)), env.game
 
     def whole(state, action, commands, game):
-        state, action = issue.give(state, action, commands, game)
+        state, action = issue.apply_commands(state, action, commands, game)
         return state.orders_heard, action, commander_view.command_view(state, game)
 
     traced = torch.compile(whole, fullgraph=True, dynamic=False, backend="eager")(*arguments)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.runtime.jit import ZERO, called
+from echelon.env.loops.stream_arrays import Streams
+from echelon.runtime.jit import ZERO, device_function
 
 
-@called
-def show(n: int, sources: Any, streams: Any) -> None:
+@device_function
+def show(n: int, sources: Any, streams: Streams) -> None:
     """Fill what the packmates of one mech said."""
     cockpit, messages, rows = sources.views.cockpits[n], sources.arrays.messages, streams.comms[n]
     if sources.scratch.records.mechs[n].hp > ZERO:

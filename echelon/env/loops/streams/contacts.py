@@ -6,17 +6,76 @@ from typing import Any
 
 import numpy as np
 
-from echelon.env.loops.perception import body_frame, contact_slots, within
+from echelon.env.loops.records import Cockpit, View, ViewTables
+from echelon.env.loops.sensing import Ranking, body_frame, within
+from echelon.env.loops.stream_arrays import Streams
 from echelon.runtime.exact import atan2_64
-from echelon.runtime.jit import ONE, ZERO, called, padded
+from echelon.runtime.jit import INFINITY, ONE, ZERO, device_function, padded
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import SMALL, length_2, length_3, positive
+from echelon.sim.loops.records import Mech, Scratch, Slots
+from echelon.sim.loops.tables import Tables
 
-atan2, drop = called(atan2_64), called(formulas.drop)
+
+@device_function
+def list_others(n: int, scratch: Scratch, hostile_only: Any, sort_mode: Any, view: View) -> Any:
+    """Fill the keys by which a cockpit orders whom it may show, +inf for the others; returns how many are sensed and
+    how many are listed in all."""
+    by_mech, keys, sees, intel, red = (
+        scratch.by_mech,
+        scratch.ranking.key,
+        scratch.sights.sees[n],
+        scratch.sights.intel[n],
+        scratch.by_mech.is_red[n],
+    )
+    friends, of_reports, by_weight, by_health = view.friends, view.intel, sort_mode == 1, sort_mode == 2
+    visual, count = np.int32(0), 0
+    for other in range(padded(keys.shape[0])):
+        hostile = by_mech.is_red[other] != red
+        is_shown = sees[other] & (hostile | (not hostile_only))
+        of_enemy = by_mech.lightness[other] if by_weight else by_mech.health[other] if by_health else ZERO
+        unseen = of_reports if intel[other] else INFINITY
+        keys[other] = (of_enemy if hostile else friends) if is_shown else unseen
+        visual = np.int32(visual + np.int32(is_shown))
+    for other in range(scratch.viewers.shape[0]):
+        scratch.ranking.listed[count] = other
+        count += 1 if keys[other] < INFINITY else 0
+    return visual, count
 
 
-@called
-def motion(own: Any, mech: Any, row: Any, at: Any, view: Any) -> Any:
+@device_function
+def rank(index: int, keys: Any, distance: Any) -> Any:
+    """How many of those listed come before one of them, by key, then distance, then index."""
+    key, away, before = keys[index], distance[index], np.int32(0)
+    for other in range(padded(keys.shape[0])):
+        nearer = (distance[other] < away) | ((distance[other] == away) & (np.int32(other) < np.int32(index)))
+        before = np.int32(before + np.int32((keys[other] < key) | ((keys[other] == key) & nearer)))
+    return before
+
+
+@device_function
+def contact_slots(n: int, scratch: Scratch, cockpit: Cockpit, view: View, slots: Slots, focus_slots: Any) -> Any:
+    """`contacts.contact_slots` of one cockpit: fills `slots [C]` and `focus_slots`; returns how many are shown."""
+    ranking, distance = scratch.ranking, scratch.sights.distance[n]
+    order, is_red = scratch.orders[n], scratch.by_mech.is_red
+    visual, count = list_others(n, scratch, order.hostile_only, order.sort_mode, view)
+    num_visual = min(visual, cockpit.visual_slots)
+    shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
+    for index in range(count):
+        other = np.uint32(ranking.listed[index])
+        ranking.ranked[rank(other, ranking.key, distance)] = other
+    for slot in range(shown):
+        slots[slot] = ranking.ranked[slot if slot < num_visual else slot - num_visual + visual]
+    for slot in range(min(shown, focus_slots.shape[0])):
+        focus_slots[slot] = slots[slot] if is_red[slots[slot]] != is_red[n] else -1
+    return shown
+
+
+atan2, drop = device_function(atan2_64), device_function(formulas.drop)
+
+
+@device_function
+def motion(own: Mech, mech: Mech, row: Any, at: Any, view: View) -> Any:
     """Columns of `contacts.motion` of one contact, but for the pitch.
 
     Returns how far away it is, how much higher, and how far away on the ground.
@@ -41,8 +100,10 @@ def motion(own: Any, mech: Any, row: Any, at: Any, view: Any) -> Any:
     return distance, z, length_2(x, y)
 
 
-@called
-def contact(n: int, other: int, slot: int, scratch: Any, tables: Any, views: Any, row: Any, at: Any) -> None:
+@device_function
+def contact(
+    n: int, other: int, slot: int, scratch: Scratch, tables: Tables, views: ViewTables, row: Any, at: Any
+) -> None:
     """Fill the columns of one contact, `row [F]` of zeros; see `contacts.others` and `contacts.motion`."""
     mechs, paint, hulls, rules = scratch.records.mechs, scratch.records.paint, tables.hulls, tables.rules[0]
     cockpit, view, sights, ranking = views.cockpits[n], views.numbers[0], scratch.sights, scratch.ranking
@@ -64,8 +125,8 @@ def contact(n: int, other: int, slot: int, scratch: Any, tables: Any, views: Any
     ranking.rise[slot] = z + drop(distance / cockpit.slug_speed, rules.half_gravity)
 
 
-@called
-def pitch(count: int, ranking: Any, rows: Any, at: Any, view: Any) -> None:
+@device_function
+def pitch(count: int, ranking: Ranking, rows: Any, at: Any, view: View) -> None:
     """The column of all contacts of a cockpit that tells how high to aim, `rows [C, F]`."""
     for slot in range(padded(count)):
         ranking.pitch[slot] = atan2(ranking.rise[slot], ranking.reach[slot])
@@ -73,8 +134,8 @@ def pitch(count: int, ranking: Any, rows: Any, at: Any, view: Any) -> None:
         rows[slot, at.lead_pitch] = np.float32(ranking.pitch[slot]) / view.quarter_turn
 
 
-@called
-def show(n: int, sources: Any, streams: Any) -> None:
+@device_function
+def show(n: int, sources: Any, streams: Streams) -> None:
     """Fill the contacts of one mech, and its `contact_mechs` and `focus_slots`."""
     scratch, views = sources.scratch, sources.views
     if scratch.records.mechs[n].hp > ZERO:

@@ -6,15 +6,42 @@ from typing import Any
 
 import numpy as np
 
-from echelon.env.loops.perception import body_frame, hear, is_targeted, within
+from echelon.env.loops.records import Cockpit, View, Viewer
+from echelon.env.loops.sensing import body_frame, sense_sound, within
+from echelon.env.loops.stream_arrays import Streams
 from echelon.env.loops.zone import is_inside, nearer
-from echelon.runtime.jit import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, device_function, padded
 from echelon.sim.loops.arithmetic import clamped, unit_2
-from echelon.sim.loops.upkeep import is_running, is_shut_down
+from echelon.sim.loops.heat import is_running, is_shut_down
+from echelon.sim.loops.records import BattleRow, Hull, Mech, Order, Rules, Scratch, Shots, Slots, Weapons
+from echelon.sim.loops.tables import Tables
 
 
-@called
-def body(mech: Any, hull: Any, cockpit: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
+@device_function
+def find_missile_targets(shots: Shots, slots: Slots, weapons: Weapons, missile_target: Any) -> None:
+    """`ego.is_missiles_target` of all mechs."""
+    for n in range(missile_target.shape[0]):
+        missile_target[n] = False
+    for slot in range(shots.shape[0]):
+        shot = shots[slot]
+        if shot.ttl > 0 and shot.target >= 0 and weapons[slots[slot].weapon].is_homing:
+            missile_target[np.uint32(shot.target)] = True
+
+
+@device_function
+def is_targeted(n: int, scratch: Scratch, view: View) -> Any:
+    """`ego.is_targeted` of one mech."""
+    by_mech, line, distance, targeted = scratch.by_mech, scratch.sights.line[n], scratch.sights.distance[n], False
+    red, targeted_vox = by_mech.is_red[n], view.targeted_vox
+    for other in range(padded(line.shape[0])):
+        targeted |= (
+            line[other] & (distance[other] <= targeted_vox) & (by_mech.is_red[other] != red) & by_mech.alive[other]
+        )
+    return targeted
+
+
+@device_function
+def body(mech: Mech, hull: Hull, cockpit: Cockpit, row: Any, at: Any, rules: Rules, view: View) -> None:
     """Columns of `ego.body` of one living mech."""
     heat, shut_down = mech.heat / hull.heat_cap, is_shut_down(mech, hull)
     row[at.hull + hull.hull] = ONE
@@ -40,8 +67,8 @@ def body(mech: Any, hull: Any, cockpit: Any, row: Any, at: Any, rules: Any, view
             row[at.cooldown + trigger] = np.float32(mech.cooldown[timer]) / longest
 
 
-@called
-def threats(n: int, scratch: Any, tables: Any, row: Any, at: Any, view: Any) -> None:
+@device_function
+def threats(n: int, scratch: Scratch, tables: Tables, row: Any, at: Any, view: View) -> None:
     """Columns of `ego.threats` of one living mech."""
     paint, mech, painted = scratch.records.paint, scratch.records.mechs[n], False
     for pack in range(paint.shape[1]):
@@ -53,11 +80,11 @@ def threats(n: int, scratch: Any, tables: Any, row: Any, at: Any, view: Any) -> 
     row[at.suppressed] = ONE if mech.suppressed > 0 else ZERO
     ahead, left = body_frame(mech.hit_from[0], mech.hit_from[1], mech)
     row[at.hit_from], row[at.hit_from + 1] = within(ahead, -ONE, ONE), within(left, -ONE, ONE)
-    hear(n, mech, scratch, row, at.acoustics, view)
+    sense_sound(n, mech, scratch, row, at.acoustics, view)
 
 
-@called
-def find_way(mech: Any, viewer: Any, field: Any, rules: Any) -> None:
+@device_function
+def find_way(mech: Mech, viewer: Viewer, field: Any, rules: Rules) -> None:
     """Look up the way to the zone: for all mechs in a row, as each waits for the memory of the map."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
@@ -65,8 +92,8 @@ def find_way(mech: Any, viewer: Any, field: Any, rules: Any) -> None:
     viewer.path_length = field.path_length[y, x]
 
 
-@called
-def zone(mech: Any, hull: Any, viewer: Any, field: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
+@device_function
+def zone(mech: Mech, hull: Hull, viewer: Viewer, field: Any, row: Any, at: Any, rules: Rules, view: View) -> None:
     """Columns of `ego.zone_and_clock` that tell of the zone, for one living mech."""
     to_x, to_y, radius = nearer(mech, field)
     path_x, path_y = viewer.path[0], viewer.path[1]
@@ -82,8 +109,10 @@ def zone(mech: Any, hull: Any, viewer: Any, field: Any, row: Any, at: Any, rules
     row[at.path_length] = min(viewer.path_length / view.longest, view.longest_path)
 
 
-@called
-def settings(mech: Any, hull: Any, viewer: Any, cockpit: Any, order: Any, row: Any, at: Any, rules: Any) -> None:
+@device_function
+def settings(
+    mech: Mech, hull: Hull, viewer: Viewer, cockpit: Cockpit, order: Order, row: Any, at: Any, rules: Rules
+) -> None:
     """Columns of `ego.settings` of one living mech."""
     runs = is_running(mech, hull)
     row[at.ecm] = ONE if order.ecm and runs else ZERO
@@ -96,8 +125,8 @@ def settings(mech: Any, hull: Any, viewer: Any, cockpit: Any, order: Any, row: A
         row[at.suite + column] = cockpit.descriptor[column]
 
 
-@called
-def clock(battle: Any, hull: Any, row: Any, at: Any, view: Any) -> None:
+@device_function
+def clock(battle: BattleRow, hull: Hull, row: Any, at: Any, view: View) -> None:
     """Columns of `ego.zone_and_clock` that the dead see too."""
     own, enemy = (1, 0) if hull.is_red else (0, 1)
     row[at.own_score] = min(battle.score[own] / view.score_to_win_s, ONE)
@@ -106,8 +135,8 @@ def clock(battle: Any, hull: Any, row: Any, at: Any, view: Any) -> None:
     row[at.time] = np.float32(battle.tick) / view.last_tick
 
 
-@called
-def show(n: int, sources: Any, streams: Any) -> None:
+@device_function
+def show(n: int, sources: Any, streams: Streams) -> None:
     """Fill the row of one mech."""
     scratch, tables, views = sources.scratch, sources.tables, sources.views
     rules, hull, view, at = tables.rules[0], tables.hulls[n], views.numbers[0], views.columns[0].ego

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.env.loops.perception import within
+from echelon.env.loops.sensing import within
+from echelon.env.loops.stream_arrays import Streams
 from echelon.runtime import geometry
-from echelon.runtime.jit import ONE, ZERO, called
-from echelon.sim.loops.wrecks import height_bits
+from echelon.runtime.jit import ONE, ZERO, device_function
+from echelon.sim.loops.records import Columns, Hull, Mech, Rules
+from echelon.sim.loops.terrain import height_bits
 
-out_of_frame = called(geometry.out_of_frame)
+out_of_frame = device_function(geometry.out_of_frame)
 
 
 class Surroundings(NamedTuple):
@@ -33,8 +35,8 @@ def surroundings(side: int) -> Surroundings:
     return Surroundings(np.repeat(offset, side), np.tile(offset, side), room[0], room[1])
 
 
-@called
-def find_blocked(mech: Any, hull: Any, columns: Any, cells: Any, around: Any, rules: Any) -> None:
+@device_function
+def find_blocked(mech: Mech, hull: Hull, columns: Columns, cells: Any, around: Any, rules: Rules) -> None:
     """Fill the map of one living mech, `cells [11 * 11]`, on the solid `columns [Y * X]`.
 
     First which columns are there, then their bits, then what they say; the first and the last by vector instructions.
@@ -56,8 +58,8 @@ def find_blocked(mech: Any, hull: Any, columns: Any, cells: Any, around: Any, ru
         cells[k] = ONE if ((bits & level) != 0) & ((bits & raised) != 0) else ZERO
 
 
-@called
-def show(n: int, sources: Any, streams: Any) -> None:
+@device_function
+def show(n: int, sources: Any, streams: Streams) -> None:
     """Fill the map around one mech, with 0 if it is dead."""
     scratch, tables, mech = sources.scratch, sources.tables, sources.scratch.records.mechs[n]
     cells = streams.local_map[n]

@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from echelon.env.loops.perception import body_frame
-from echelon.runtime.jit import ONE, ZERO, called
-from echelon.sim.loops.upkeep import is_running
+from echelon.env.loops.records import ViewTables
+from echelon.env.loops.sensing import body_frame
+from echelon.env.loops.stream_arrays import Streams
+from echelon.runtime.jit import ONE, ZERO, device_function
+from echelon.sim.loops.heat import is_running
+from echelon.sim.loops.records import Hull, Mech, Scratch, Weapons
+from echelon.sim.loops.tables import Tables
 
 
-@called
-def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
+@device_function
+def readiness(mech: Mech, hull: Hull, carries: Any, weapons: Weapons) -> Any:
     """`squad.readiness` of one mech; `carries [W]`."""
     carried, ready = ZERO, ZERO
     for weapon in range(weapons.shape[0]):
@@ -23,8 +27,8 @@ def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
     return (ready if is_running(mech, hull) else ZERO) / max(carried, ONE)
 
 
-@called
-def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, at: Any) -> None:
+@device_function
+def comrade(n: int, mate: int, scratch: Scratch, tables: Tables, views: ViewTables, row: Any, at: Any) -> None:
     """Fill the columns of one comrade, `row [F]` of zeros; see `squad.squad`."""
     mechs, by_mech, cockpits, view = scratch.records.mechs, scratch.by_mech, views.cockpits, views.numbers[0]
     own, mech, hull, cockpit = mechs[n], mechs[mate], tables.hulls[mate], cockpits[n]
@@ -49,8 +53,8 @@ def comrade(n: int, mate: int, scratch: Any, tables: Any, views: Any, row: Any, 
         row[first + 2] = (enemy.pos[2] - own.pos[2]) / view.longest
 
 
-@called
-def show(n: int, sources: Any, streams: Any) -> None:
+@device_function
+def show(n: int, sources: Any, streams: Streams) -> None:
     """Fill the comrades of one mech."""
     scratch, views = sources.scratch, sources.views
     mechs, squads, at = scratch.records.mechs, views.squads, views.columns[0].squad

@@ -21,7 +21,7 @@ from echelon.env.observation.features import (
     flag,
     pack,
 )
-from echelon.env.observation.sensing import Senses, hear
+from echelon.env.observation.sensing import Senses, sense_sound
 from echelon.env.observation.stream import Stream, StreamInputs
 from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
 from echelon.rules.catalog import Hull, Suite, Trigger
@@ -145,7 +145,7 @@ def threats(senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:
         "incoming_missile": is_missiles_target(state, game),
         "suppressed": mechs.suppressed > 0,
         "hit_from": to_body(mechs.hit_from, heading(mechs.yaw)).clamp(-1, 1),
-        "acoustics": hear(senses, state, game),
+        "acoustics": sense_sound(senses, state, game),
     }
 
 

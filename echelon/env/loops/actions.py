@@ -1,4 +1,4 @@
-"""What the numbers of an action order each mech to do. See `rules/actions.py`."""
+"""Actions of mechs as orders, and their messages. See `rules/actions.py`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.jit import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, device_function
 from echelon.sim.loops.arithmetic import length_2, positive
-from echelon.sim.loops.lanes import first, stride
+from echelon.sim.loops.lanes import Lane, first, stride
+from echelon.sim.loops.records import Hulls, Mechs, Orders, Rules, TallyRow
 
 
-@called
+@device_function
 def clipped(number: Any) -> Any:
     """A number of an action: 0 if it is not finite, at most 1 and at least -1."""
     return min(max(number, -ONE), ONE) if np.isfinite(number) else ZERO
 
 
-@called
+@device_function
 def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
     """`actions.focus_target` of one mech."""
     best, target = ZERO, -1
@@ -29,7 +30,7 @@ def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
     return target
 
 
-@called
+@device_function
 def sort_mode(action: Any, at: Any) -> Any:
     """The first of the sort modes that are wished for most."""
     best, best_mode = clipped(action[at.first_sort_mode]), 0
@@ -39,8 +40,10 @@ def sort_mode(action: Any, at: Any) -> Any:
     return best_mode
 
 
-@called
-def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, at: Any, rules: Any, lane: Any) -> None:
+@device_function
+def decode(
+    actions: Any, focus_slots: Any, orders: Orders, tally: TallyRow, hulls: Hulls, at: Any, rules: Rules, lane: Lane
+) -> None:
     """`actions.decode` of one battle, but for the messages; counts what is not finite in `tally`. `at`: an `ACTION`."""
     for n in range(first(lane), orders.shape[0], stride(lane)):
         action, order, hull = actions[n], orders[n], hulls[n]
@@ -66,8 +69,8 @@ def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, 
         order.hostile_only = rules.observation_control and clipped(action[at.hostile_only]) > ZERO
 
 
-@called
-def pass_messages(actions: Any, mechs: Any, messages: Any, at: Any, rules: Any, lane: Any) -> None:
+@device_function
+def pass_messages(actions: Any, mechs: Mechs, messages: Any, at: Any, rules: Rules, lane: Lane) -> None:
     """What the living say, after the substeps: `messages [N, comm_dim]`."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         for i in range(messages.shape[1]):

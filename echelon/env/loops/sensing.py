@@ -1,4 +1,4 @@
-"""Who senses whom, and what a mech hears. See `observation/sensing.py` and `observation/contacts.py`."""
+"""Which mechs a mech senses, and what it hears. See `observation/sensing.py`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.env.loops.stream_arrays import fetch_streams, lines_each
+from echelon.env.loops.records import Cockpits, View, Viewer, Viewers
+from echelon.env.loops.stream_arrays import Streams, fetch_streams, lines_each
 from echelon.runtime import geometry
 from echelon.runtime.exact import log_64
-from echelon.runtime.jit import INFINITY, ONE, ZERO, called, padded, whole_vectors
+from echelon.runtime.jit import ONE, ZERO, device_function, padded, whole_vectors
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import distance_sq, length_3, on_grid
-from echelon.sim.loops.firing import find_clouds, find_emitters, is_in_smoke, jamming
-from echelon.sim.loops.lanes import first, stride, wait
-from echelon.sim.loops.segments import TOP_Z, cell_at
-from echelon.sim.loops.sight import is_clear
-from echelon.sim.loops.upkeep import is_emitting
+from echelon.sim.loops.ewar import find_emitters, is_emitting, jamming
+from echelon.sim.loops.lanes import Lane, first, stride, wait
+from echelon.sim.loops.records import Columns, Hulls, Mech, Rules, Scratch
+from echelon.sim.loops.segments import TOP_Z, cell_at, is_clear
+from echelon.sim.loops.sight import find_clouds, is_in_smoke
 
-log, into_frame = called(log_64), called(geometry.into_frame)
-loudness = called(formulas.loudness)
+log = device_function(log_64)
+into_frame = device_function(geometry.into_frame)
+loudness = device_function(formulas.loudness)
 
 
-@called
+@device_function
 def log1p(x: Any) -> Any:
     """`exact.log1p`."""
     exact = float(x)
@@ -33,13 +35,13 @@ def log1p(x: Any) -> Any:
     return np.float32(log(float(mantissa), float(exponent)) + (d - 0.5 * d * d))
 
 
-@called
-def body_frame(x: Any, y: Any, mech: Any) -> Any:
+@device_function
+def body_frame(x: Any, y: Any, mech: Mech) -> Any:
     """`geometry.to_body` of a vector: ahead and left of where a mech faces."""
     return into_frame(x, y, mech.facing[0], mech.facing[1])
 
 
-@called
+@device_function
 def within(value: Any, low: Any, high: Any) -> Any:
     """`value` between two limits."""
     return min(max(value, low), high)
@@ -126,8 +128,8 @@ def perception_scratch(count: int, packs: int, clouds: int) -> dict[str, Any]:
     return {"by_mech": by_mech, "sights": zeros(Sights, count, room), "ranking": zeros(Ranking, room)}
 
 
-@called
-def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: Any, lane: Any) -> None:
+@device_function
+def prepare_viewers(scratch: Scratch, hulls: Hulls, cockpits: Cockpits, rules: Rules, view: View, lane: Lane) -> None:
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
     mechs, paint, viewers, orders = scratch.records.mechs, scratch.records.paint, scratch.viewers, scratch.orders
     by_mech = scratch.by_mech
@@ -151,27 +153,16 @@ def prepare_viewers(scratch: Any, hulls: Any, cockpits: Any, rules: Any, view: A
             by_mech.painted[pack, n] = paint[n, pack].left > 0
 
 
-@called
-def find_missile_targets(shots: Any, slots: Any, weapons: Any, missile_target: Any) -> None:
-    """`ego.is_missiles_target` of all mechs."""
-    for n in range(missile_target.shape[0]):
-        missile_target[n] = False
-    for slot in range(shots.shape[0]):
-        shot = shots[slot]
-        if shot.ttl > 0 and shot.target >= 0 and weapons[slots[slot].weapon].is_homing:
-            missile_target[np.uint32(shot.target)] = True
-
-
-@called
-def fill_distances(n: int, by_mech: Any, distance: Any) -> None:
+@device_function
+def fill_distances(n: int, by_mech: MechArrays, distance: Any) -> None:
     """Fill how far the others are from a mech, `distance [R]`."""
     x, y, z = by_mech.x[n], by_mech.y[n], by_mech.z[n]
     for other in range(padded(distance.shape[0])):
         distance[other] = length_3(by_mech.x[other] - x, by_mech.y[other] - y, by_mech.z[other] - z)
 
 
-@called
-def fill_smoke(n: int, scratch: Any, rules: Any) -> None:
+@device_function
+def fill_smoke(n: int, scratch: Scratch, rules: Rules) -> None:
     """Fill between whom and a mech a cloud lies; of those of whom nobody asks, too."""
     by_mech, smoky = scratch.by_mech, scratch.sights.smoky[n]
     x, y, z, radius_sq = by_mech.x[n], by_mech.y[n], by_mech.z[n], rules.cloud_vox_sq
@@ -188,8 +179,8 @@ def fill_smoke(n: int, scratch: Any, rules: Any) -> None:
             smoky[other] |= is_in_smoke(a, b, apart_sq, radius_sq)
 
 
-@called
-def sense_pairs(opaque: Any, blocked_at: Any, scratch: Any, streams: Any, rules: Any, lane: Any) -> None:
+@device_function
+def sense_pairs(opaque: Columns, blocked_at: Any, scratch: Scratch, streams: Streams, rules: Rules, lane: Lane) -> None:
     """Fill what is between any two mechs; meanwhile fetch the streams that are to be filled."""
     records, by_mech, sights, count = scratch.records, scratch.by_mech, scratch.sights, scratch.viewers.shape[0]
     flat = opaque.reshape(opaque.size)
@@ -213,8 +204,8 @@ def sense_pairs(opaque: Any, blocked_at: Any, scratch: Any, streams: Any, rules:
             sights.open[n, other], sights.open[other, n] = clear, clear
 
 
-@called
-def sense_directly(n: int, pack: int, by_mech: Any, viewer: Any, sights: Any, view: Any) -> None:
+@device_function
+def sense_directly(n: int, pack: int, by_mech: MechArrays, viewer: Viewer, sights: Sights, view: View) -> None:
     """`sensing.perceive` of one mech: fill its lines, and whom it senses by itself."""
     line, sees, clear, smoky, distance = (
         sights.line[n],
@@ -234,8 +225,8 @@ def sense_directly(n: int, pack: int, by_mech: Any, viewer: Any, sights: Any, vi
     sees[n] = False
 
 
-@called
-def pool_reports(pack: int, by_mech: Any, sights: Any, hulls: Any) -> None:
+@device_function
+def pool_reports(pack: int, by_mech: MechArrays, sights: Sights, hulls: Hulls) -> None:
     """Fill of whom a pack knows: whom it painted, and whom one of it senses."""
     known, painted = by_mech.known[pack], by_mech.painted[pack]
     for other in range(padded(known.shape[0])):
@@ -247,8 +238,8 @@ def pool_reports(pack: int, by_mech: Any, sights: Any, hulls: Any) -> None:
                 known[other] |= seen[other]
 
 
-@called
-def receive_reports(n: int, pack: int, by_mech: Any, sights: Any) -> None:
+@device_function
+def receive_reports(n: int, pack: int, by_mech: MechArrays, sights: Sights) -> None:
     """Fill of whom packmates tell one mech."""
     sees, intel, known = sights.sees[n], sights.intel[n], by_mech.known[pack]
     red, alive = by_mech.is_red[n], by_mech.alive[n]
@@ -257,8 +248,8 @@ def receive_reports(n: int, pack: int, by_mech: Any, sights: Any) -> None:
         intel[other] = known[other] & is_enemy & alive & (not sees[other])
 
 
-@called
-def perceive(by_mech: Any, viewers: Any, sights: Any, hulls: Any, view: Any, lane: Any) -> None:
+@device_function
+def perceive(by_mech: MechArrays, viewers: Viewers, sights: Sights, hulls: Hulls, view: View, lane: Lane) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     for n in range(first(lane), viewers.shape[0], stride(lane)):
         sense_directly(n, hulls[n].pack, by_mech, viewers[n], sights, view)
@@ -270,75 +261,9 @@ def perceive(by_mech: Any, viewers: Any, sights: Any, hulls: Any, view: Any, lan
         receive_reports(n, hulls[n].pack, by_mech, sights)
 
 
-@called
-def list_others(n: int, scratch: Any, hostile_only: Any, sort_mode: Any, view: Any) -> Any:
-    """Fill the keys by which a cockpit orders whom it may show, +inf for the others; returns how many are sensed and
-    how many are listed in all."""
-    by_mech, keys, sees, intel, red = (
-        scratch.by_mech,
-        scratch.ranking.key,
-        scratch.sights.sees[n],
-        scratch.sights.intel[n],
-        scratch.by_mech.is_red[n],
-    )
-    friends, of_reports, by_weight, by_health = view.friends, view.intel, sort_mode == 1, sort_mode == 2
-    visual, count = np.int32(0), 0
-    for other in range(padded(keys.shape[0])):
-        hostile = by_mech.is_red[other] != red
-        is_shown = sees[other] & (hostile | (not hostile_only))
-        of_enemy = by_mech.lightness[other] if by_weight else by_mech.health[other] if by_health else ZERO
-        unseen = of_reports if intel[other] else INFINITY
-        keys[other] = (of_enemy if hostile else friends) if is_shown else unseen
-        visual = np.int32(visual + np.int32(is_shown))
-    for other in range(scratch.viewers.shape[0]):
-        scratch.ranking.listed[count] = other
-        count += 1 if keys[other] < INFINITY else 0
-    return visual, count
-
-
-@called
-def rank(index: int, keys: Any, distance: Any) -> Any:
-    """How many of those listed come before one of them, by key, then distance, then index."""
-    key, away, before = keys[index], distance[index], np.int32(0)
-    for other in range(padded(keys.shape[0])):
-        nearer = (distance[other] < away) | ((distance[other] == away) & (np.int32(other) < np.int32(index)))
-        before = np.int32(before + np.int32((keys[other] < key) | ((keys[other] == key) & nearer)))
-    return before
-
-
-@called
-def contact_slots(n: int, scratch: Any, cockpit: Any, view: Any, slots: Any, focus_slots: Any) -> Any:
-    """`contacts.contact_slots` of one cockpit: fills `slots [C]` and `focus_slots`; returns how many are shown."""
-    ranking, distance = scratch.ranking, scratch.sights.distance[n]
-    order, is_red = scratch.orders[n], scratch.by_mech.is_red
-    visual, count = list_others(n, scratch, order.hostile_only, order.sort_mode, view)
-    num_visual = min(visual, cockpit.visual_slots)
-    shown = min(num_visual + min(count - visual, cockpit.intel_slots), slots.shape[0])
-    for index in range(count):
-        other = np.uint32(ranking.listed[index])
-        ranking.ranked[rank(other, ranking.key, distance)] = other
-    for slot in range(shown):
-        slots[slot] = ranking.ranked[slot if slot < num_visual else slot - num_visual + visual]
-    for slot in range(min(shown, focus_slots.shape[0])):
-        focus_slots[slot] = slots[slot] if is_red[slots[slot]] != is_red[n] else -1
-    return shown
-
-
-@called
-def is_targeted(n: int, scratch: Any, view: Any) -> Any:
-    """`ego.is_targeted` of one mech."""
-    by_mech, line, distance, targeted = scratch.by_mech, scratch.sights.line[n], scratch.sights.distance[n], False
-    red, targeted_vox = by_mech.is_red[n], view.targeted_vox
-    for other in range(padded(line.shape[0])):
-        targeted |= (
-            line[other] & (distance[other] <= targeted_vox) & (by_mech.is_red[other] != red) & by_mech.alive[other]
-        )
-    return targeted
-
-
-@called
-def hear(n: int, mech: Any, scratch: Any, row: Any, column: int, view: Any) -> None:
-    """`sensing.hear` of one mech, into four columns from `column` on: ahead, left, behind, right."""
+@device_function
+def sense_sound(n: int, mech: Mech, scratch: Scratch, row: Any, column: int, view: View) -> None:
+    """`sensing.sense_sound` of one mech, into four columns from `column` on: ahead, left, behind, right."""
     by_mech, ranking, distance, clear = (
         scratch.by_mech,
         scratch.ranking,

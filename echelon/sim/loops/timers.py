@@ -1,0 +1,19 @@
+"""Timers of a mech. See `sim/timers.py`."""
+
+from __future__ import annotations
+
+from echelon.runtime.jit import device_function
+from echelon.sim.loops.records import Mech, PaintRow, Rules
+
+
+@device_function
+def count_down(mech: Mech, paint: PaintRow, rules: Rules) -> None:
+    """`timers.count_down` of one mech; notes who painted it, `paint [P]`, before this substep's fire paints anew."""
+    mech.suppressed = max(mech.suppressed - 1, 0)
+    mech.under_fire = max(mech.under_fire - 1, 0)
+    for timer in range(rules.num_timers):
+        mech.cooldown[timer] = max(mech.cooldown[timer] - 1, 0)
+    for pack in range(paint.shape[0]):
+        mark = paint[pack]
+        mark.left = max(mark.left - 1, 0)
+        mark.marker = mark.by if mark.left > 0 else -1
