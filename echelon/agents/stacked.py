@@ -21,7 +21,6 @@ from torch.utils._pytree import tree_map
 from echelon.agents.runner import Part, TeamObservation, TeamSeat
 from echelon.agents.team_policy import TeamPolicy
 from echelon.env.blocks import workers
-from echelon.env.observation.layout import STREAMS
 from echelon.runtime.compile import fused
 
 SLOTS = 8
@@ -202,7 +201,7 @@ class StackedPolicies:
     def _forward_chunk(self, number: int, observation: TeamObservation) -> Any:
         """The forward pass of a chunk, in a thread of its own on a CPU. Updates its `memory`."""
         base, index = self.forward.bases[number % len(self.forward.bases)], self.index[number]
-        streams = tuple(observation.streams[name][index] for name in STREAMS)
+        streams = tuple(observation.streams[name][index] for name in base.streams)
         weights, memory = self.weights[number], self._memory_of(number)
         output = self.forward.call(base, weights, streams, observation.telemetry[index], memory)
         for name, leaf in memory.items():

@@ -52,6 +52,7 @@ SCHEMA, VERSION = "echelon-dataset", 1
 CLAIMS = "claims"
 """The entry of the metadata that says everything but the numbers, as JSON."""
 MOST_BYTES = 1 << 44
+MOST_COLUMNS = 4096
 LONGEST_NAME = 4096
 """Letters of a commander's name, which may be the path of a checkpoint."""
 ROWS, BATTLES = "rows", "battles"
@@ -196,7 +197,7 @@ def open_dataset(path: Path | str) -> Dataset:
     with open_file(path, MOST_BYTES) as file:
         header = read_header(path.name, file)[0]
     config, commanders = check_claims(path.name, header.metadata.get(CLAIMS, "{}"))
-    check_columns(path.name, header, columns(config))
+    check_columns(path.name, header, as_written(header, columns(config)))
     try:
         with safetensors.safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in header.tensors}
@@ -218,6 +219,20 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
     OBJECT(f"{name}: env", env)
     with as_file_error(name):
         return env_from_json(env), tuple(commanders)
+
+
+def as_written(header: Header, expected: dict[str, Column]) -> dict[str, Column]:
+    """`expected`, without the streams that the version lacked that wrote the file, and with its widths of streams."""
+    columns = {}
+    for key, column in expected.items():
+        if "/observation/" in key:
+            if key not in header.tensors:
+                continue
+            width = header.tensors[key][1][-1:]
+            if 0 < math.prod(width) <= MOST_COLUMNS:
+                column = Column(column.dtype, (*column.shape[:-1], *width))
+        columns[key] = column
+    return columns
 
 
 def check_columns(name: str, header: Header, expected: dict[str, Column]) -> None:

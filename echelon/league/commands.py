@@ -201,9 +201,9 @@ def opponent_rows(store: Store, name: str) -> Rows:
     entry's points per game in them, and its `share` of the learner's battles, the largest first."""
     me = store.find(name)
     require(not me.is_scripted, "an entry", "one with a network, which can be trained", name)
-    model = store.weights.open(me.id).model
-    shares = OpponentSampler(store, model, me.id).shares
-    pool = opponent_pool(store, compatible_entries(model, store), me)
+    own = store.weights.open(me.id)
+    shares = OpponentSampler(store, own.model, me.id, own.specs.columns).shares
+    pool = opponent_pool(store, compatible_entries(own.model, store, own.specs.columns), me)
     names = {entry.id: entry.name for entry in store.entries()}
     rows: Rows = [
         {

@@ -12,6 +12,7 @@ from echelon.league.config import LeagueConfig, Weighting
 from echelon.league.ratings.glicko2 import RATING
 from echelon.league.records import Entry, Standing
 from echelon.league.store import Store
+from echelon.learn.models.policy_layout import PolicyLayout
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.opponents.snapshot_pool import Weights
 from echelon.runtime.errors import require
@@ -164,11 +165,12 @@ class OpponentSampler(LeaguePool):
         model: architecture of the learner, which opponents must share.
         me: id of the learner's last entry, whose rating and results are used; empty before the first entry, when the
             learner counts as a new entry of this league without games.
+        columns: the learner's layout, which opponents must share; by default that of this version.
     """
 
-    def __init__(self, store: Store, model: ModelConfig, me: str = "") -> None:
+    def __init__(self, store: Store, model: ModelConfig, me: str = "", columns: PolicyLayout | None = None) -> None:
         super().__init__(store)
-        self.model = model
+        self.model, self.columns = model, columns
         self.config: LeagueConfig = store.rules
         self.me: Entry | None = None
         self.set_learner(me)
@@ -180,7 +182,7 @@ class OpponentSampler(LeaguePool):
 
     def refresh(self) -> None:
         """Recompute the distribution of opponents from the current state of the league."""
-        pool = opponent_pool(self.store, compatible_entries(self.model, self.store), self.me)
+        pool = opponent_pool(self.store, compatible_entries(self.model, self.store, self.columns), self.me)
         own_standings = [
             standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id
         ]
@@ -188,10 +190,20 @@ class OpponentSampler(LeaguePool):
         self.shares = chances(pool, rating, games, self.config) if pool else {}
 
 
-def compatible_entries(model: ModelConfig, store: Store) -> list[Entry]:
-    """Active entries of a league with trained policies of this architecture."""
-    networks = [entry for entry in store.active() if not entry.is_scripted]
-    return [entry for entry in networks if store.weights.open(entry.id).model == model]
+def compatible_entries(model: ModelConfig, store: Store, columns: PolicyLayout | None = None) -> list[Entry]:
+    """Active entries of a league with trained policies of this architecture.
+
+    Args:
+        columns: the layout that they must read; by default that of this version.
+    """
+    entries = []
+    for entry in store.active():
+        if not entry.is_scripted:
+            checkpoint = store.weights.open(entry.id)
+            own = columns or PolicyLayout.current(checkpoint.specs.comm_dim)
+            if checkpoint.model == model and checkpoint.specs.columns == own:
+                entries.append(entry)
+    return entries
 
 
 def opponent_pool(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:

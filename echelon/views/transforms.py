@@ -30,7 +30,7 @@ class FlatObservation(Transform):
     def of(streams: TensorDictBase, dtype: torch.dtype = torch.float32) -> Tensor:
         """`[B, A, F]` from the streams of a team, rounded to `dtype`."""
         batch = streams.get("ego").dim() - 1
-        return torch.cat([streams.get(name).flatten(batch).to(dtype) for name in STREAMS], -1)
+        return torch.cat([streams.get(name).flatten(batch).to(dtype) for name in STREAMS if name in streams.keys()], -1)
 
     @staticmethod
     def restore(flat: Tensor, spec: Composite) -> TensorDictBase:

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 from builders import short_battles
 from patience import STUCK_S
+from safetensors.torch import save_file
 from tensordict import TensorDict
 from torchrl.data import LazyMemmapStorage, ReplayBuffer, SliceSampler, TensorStorage
 
@@ -346,3 +348,23 @@ def test_columns_are_aligned(path):
     assert (8 + length) % 8 == 0
     for name, column in columns(EVEN).items():
         assert header[name]["data_offsets"][0] % column.dtype.itemsize == 0
+
+
+def test_file_of_a_version_with_fewer_columns_and_streams_is_read(path, tmp_path):
+    """A later version adds columns and streams; files of earlier ones keep those that they were written with."""
+    with safetensors.safe_open(path, "pt") as file:
+        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()
+    ego = [name for name in tensors if name.endswith("/observation/ego")]
+    earlier = {name: leaf[..., :-3].contiguous() if name in ego else leaf for name, leaf in tensors.items()}
+    earlier = {name: leaf for name, leaf in earlier.items() if not name.endswith("/observation/comms")}
+    save_file(earlier, tmp_path / "earlier.safetensors", metadata)
+    (rows,) = open_dataset(tmp_path / "earlier.safetensors").transitions("structured")
+    (whole,) = open_dataset(path).transitions("structured")
+    for place in ("blue", ("next", "blue")):
+        observation, expected = rows[place]["observation"], whole[place]["observation"]
+        assert set(expected.keys()) - set(observation.keys()) == {"comms"}
+        assert torch.equal(observation["ego"], expected["ego"][..., :-3])
+    (flat,) = open_dataset(tmp_path / "earlier.safetensors").transitions()
+    missing = 3 + whole["blue", "observation", "comms"][0, 0].numel()
+    (whole_flat,) = open_dataset(path).transitions()
+    assert flat["blue", "observation"].shape[-1] == whole_flat["blue", "observation"].shape[-1] - missing

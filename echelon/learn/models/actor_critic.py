@@ -15,7 +15,6 @@ from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from echelon.env.observation import layout
 from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.encoder import BattlePooling, Encoder, new_layer, orthogonal
 from echelon.learn.models.keys import TeamKeys
@@ -45,7 +44,9 @@ class ActorNetwork(nn.Module):
 
     def __init__(self, encoder: nn.Module, memory: Memory, head: nn.Module, specs: PolicySpecs) -> None:
         super().__init__()
-        self.columns = ColumnReader(specs.columns, specs.today, layout.STREAMS, new_layer()["device"])
+        self.streams: tuple[str, ...] = getattr(encoder, "streams", None) or specs.columns.observed_streams
+        """Names of the streams that it reads, in the order of the encoder's arguments."""
+        self.columns = ColumnReader(specs.columns, specs.today, self.streams, new_layer()["device"])
         self.encoder = encoder
         self.memory = memory
         self.head = head
@@ -58,7 +59,7 @@ class ActorNetwork(nn.Module):
         """One decision.
 
         Args:
-            streams: `[..., A, *]` each, in the order of `layout.STREAMS`, with the columns of this version.
+            streams: `[..., A, *]` each, in the order of `streams`, with the columns of this version.
             telemetry: `[..., 16, 16]` top-down map of each battle.
             memory: what the mechs remember, `[..., A, *shape]` each.
         """
@@ -126,7 +127,7 @@ class ActorCritic(TensorDictModuleBase):
         self.critic = critic or Critic(model, specs)
         self.act: Callable[..., PolicyOutput] = self.network.forward
         """Forward pass for one decision; the trainer may replace it with a compiled one."""
-        self.keys = TeamKeys(list(memory.spec().keys()))
+        self.keys = TeamKeys(list(memory.spec().keys()), self.network.streams)
         self.in_keys, self.out_keys = self.keys.read, [self.keys.action, *self.keys.next_memory.values()]
 
     def graph_key(self) -> Hashable | None:

@@ -150,6 +150,8 @@ class Encoder(nn.Module):
             model that passes its specs on also opens checkpoints of earlier layouts.
     """
 
+    streams = ("contacts", "contacts_mask", "squad", "squad_mask", "ego", "comms", "local_map")
+    """Names of the streams that `forward` takes, in order; an encoder without it takes all of its layout."""
     accepts_reduced_precision = True
     """Whether its features are the same from streams in the dtype of the matrix products: all that it does to one
     before a layer is to multiply it by 0 or 1, and to ask messages for zeros."""

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from echelon.env.describe.columns import describe_battle
-from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.keys import TELEMETRY
 from echelon.rules.config import EnvConfig
@@ -43,7 +42,7 @@ class MechStep(nn.Module):
         self.network = copy.deepcopy(policy.network).cpu().eval()
         self.network.compute = torch.float32
         self.memory, fields = list(policy.memory_spec().keys()), describe_battle(env)
-        streams = {f"observation.{name}": fields["blue", "observation", name] for name in layout.STREAMS}
+        streams = {f"observation.{name}": fields["blue", "observation", name] for name in self.network.streams}
         self.inputs = {name: zeros(leaf.shape[2:], leaf.dtype) for name, leaf in streams.items()}
         """What one mech reads, zeros, by the names that `echelon describe` prints, in the order of the arguments."""
         self.inputs[TELEMETRY] = zeros(fields[TELEMETRY].shape[1:])
@@ -55,7 +54,7 @@ class MechStep(nn.Module):
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """`action [mechs, D]` in -1..1, then what each mech remembers next; arguments in the order of `inputs`."""
         named_inputs = dict(zip(self.inputs, inputs, strict=True))
-        streams = tuple(named_inputs[f"observation.{name}"][:, None] for name in layout.STREAMS)
+        streams = tuple(named_inputs[f"observation.{name}"][:, None] for name in self.network.streams)
         memory = {name: named_inputs[f"memory.{name}"][:, None] for name in self.memory}
         output = self.network(streams, named_inputs[TELEMETRY], memory)
         u = output.loc[:, 0]

@@ -15,7 +15,6 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 
 from echelon.agents.team_policy import entry
-from echelon.env.observation import layout
 from echelon.learn.models.memory import MemoryState
 
 TELEMETRY, IS_INIT = "telemetry", "is_init"
@@ -67,13 +66,14 @@ class TeamKeys:
 
     Args:
         memory: names of what the policy remembers.
+        streams: names of the streams that it reads.
         group: the group; None for the root.
     """
 
-    def __init__(self, memory: Sequence[str], group: str | None = None) -> None:
-        self.memory_names = list(memory)
+    def __init__(self, memory: Sequence[str], streams: Sequence[str], group: str | None = None) -> None:
+        self.memory_names, self.stream_names = list(memory), tuple(streams)
         self.group = group
-        self.streams: dict[str, NestedKey] = {name: self._key("observation", name) for name in layout.STREAMS}
+        self.streams: dict[str, NestedKey] = {name: self._key("observation", name) for name in streams}
         self.memory: dict[str, NestedKey] = {name: self._key("memory", name) for name in memory}
         self.next_memory: dict[str, NestedKey] = {name: ("next", *self._path("memory", name)) for name in memory}
         self.ego, self.enemy = self._key("observation", "ego"), self._key("enemy")
@@ -86,7 +86,7 @@ class TeamKeys:
 
     def of_group(self, group: str | None) -> TeamKeys:
         """The same entries of another group."""
-        return TeamKeys(self.memory_names, group)
+        return TeamKeys(self.memory_names, self.stream_names, group)
 
     def _path(self, *names: str) -> tuple[str, ...]:
         return names if self.group is None else (self.group, *names)

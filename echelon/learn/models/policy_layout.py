@@ -58,6 +58,12 @@ class PolicyLayout:
         """sha256 of its JSON; equal layouts have equal hashes."""
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
 
+    @property
+    def observed_streams(self) -> tuple[str, ...]:
+        """Names of the streams of a mech that it lists, masks included, in the order of `layout.STREAMS`."""
+        names = dict(self.streams)
+        return tuple(name for name in layout.STREAMS if name.removesuffix("_mask") in names)
+
     def columns(self, stream: str) -> Columns:
         """The runs of columns of a stream."""
         return dict(self.streams)[stream]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.observation.layout import GROUPS, STREAMS
+from echelon.env.observation.layout import GROUPS
 from echelon.env.restart import replace_rows
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.keys import TeamKeys
 from echelon.learn.models.operators import ValueHead
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import without_padding
@@ -46,7 +47,7 @@ class LearnerViews:
         def cast(leaf: Tensor) -> Tensor:
             return leaf.to(dtype) if casts and leaf.dtype != torch.bool else leaf
 
-        streams = {name: cast(team.get(("observation", name))) for name in STREAMS}
+        streams = {name: cast(team.get(("observation", name))) for name in observed(self.policy.keys)}
         telemetry = cast(team.get("telemetry")[:, 0])
         view = TensorDict({"observation": streams, "telemetry": telemetry}, team.shape[:1], device=self.device)
         return view if enemy is None else view.set("enemy", cast(enemy))
@@ -72,7 +73,7 @@ class LearnerViews:
     def reduced(self, td: TensorDictBase) -> TensorDict:
         """What the learner decides from, batch `[G, A]`, put together in the dtype of the forward pass."""
         teams = [self.assignment.part(td, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
-        return reduced_view(teams, self.policy.keys.memory, self.policy.network.compute, self.concat_pieces)
+        return reduced_view(teams, self.policy.keys, self.policy.network.compute, self.concat_pieces)
 
     def pieces(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
         """The view and next memory of all teams in pieces, one after the other, not put together where that is all
@@ -138,6 +139,11 @@ class FinalViews:
         self.taken += truncated
 
 
+def observed(keys: TeamKeys) -> tuple[str, ...]:
+    """Names of the streams that a learner reads; its critic reads `ego` whatever the encoder reads."""
+    return tuple(dict.fromkeys((*keys.stream_names, "ego")))
+
+
 def concat_pieces(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
     """Put pieces together `[G, ...]`, each whole in its dtype."""
     return [torch.cat([tensor.to(dtype) for tensor in tensors]) for tensors, dtype in zip(pieces, dtypes, strict=True)]
@@ -145,7 +151,7 @@ def concat_pieces(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dty
 
 def reduced_view(
     teams: Sequence[TensorDictBase],
-    memory: Iterable[str],
+    keys: TeamKeys,
     dtype: torch.dtype,
     concat_pieces: Callable[..., list[Tensor]],
 ) -> TensorDict:
@@ -153,11 +159,11 @@ def reduced_view(
 
     Args:
         teams: as `PolicyAssignment.part` shows them, of A mechs each.
-        memory: names of what the policy remembers, which stays in its own dtype.
+        keys: the entries that the policy reads; its memory stays in its own dtype.
         concat_pieces: the function of this name, or a graph of it.
     """
-    observation_keys: list[tuple[str, ...]] = [("observation", name) for name in STREAMS]
-    rest: list[tuple[str, ...]] = [("mask",), *(("memory", name) for name in memory)]
+    observation_keys: list[tuple[str, ...]] = [("observation", name) for name in observed(keys)]
+    rest: list[tuple[str, ...]] = [("mask",), *(("memory", name) for name in keys.memory)]
     pieces = {key: [team.get(key) for team in teams] for key in (*observation_keys, *rest)}
     pieces["telemetry",] = [team.get("telemetry")[:, 0] for team in teams]
     key_dtypes = {key: tensors[0].dtype for key, tensors in pieces.items()}

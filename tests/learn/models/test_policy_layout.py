@@ -45,6 +45,7 @@ def later_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         }
 
     monkeypatch.setattr(layout, "streams", after)
+    monkeypatch.setattr(layout, "STREAMS", (*layout.STREAMS, "sonar"))
     PolicyLayout.current.cache_clear()
     yield
     monkeypatch.undo()
