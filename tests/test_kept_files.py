@@ -91,7 +91,8 @@ def test_checkpoints_are_read_and_play(kept):
 def test_a_run_goes_on(kept_today):
     start = open_checkpoint(newest_checkpoint(kept_today / "run" / "checkpoints"))
     trainer = Trainer(run_of(start), kept_today / "further", start)
-    assert trainer.resume_note == "", "its battles are fought on"
+    has_todays_columns = start.specs.columns == start.specs.today
+    assert (trainer.resume_note == "") == has_todays_columns, "battles of other columns begin anew"
     trainer.train(1)
     assert trainer.counters.iterations == start.counters.iterations + 1
 
@@ -103,7 +104,9 @@ def test_a_league_fights_on(kept_today):
     (fought,) = LeagueArena(league, CPU).play([Battle(one, two, 77)])
     assert len(fought.matches) == 1 and league.played([Battle(one, two, 77)])
     start = open_checkpoint(newest_checkpoint(kept_today / "run" / "checkpoints"))
-    assert len(compatible_entries(start.model, league)) == 2, "its policies are opponents to a learner"
+    assert len(compatible_entries(start.model, league, start.specs.columns)) == 2, (
+        "its policies are opponents to a learner"
+    )
     assert league.add(start.path).id in {entry.id for entry in league.entries()}
 
 
