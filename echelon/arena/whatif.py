@@ -8,7 +8,6 @@ otherwise is a counterfactual baseline as in COMA (Foerster et al. 2018) and in 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -355,8 +354,15 @@ def differences(changes: Tensor, interventions: Sequence[str]) -> dict[str, Tens
 
 
 def intervals(changes: Tensor) -> dict[str, Tensor]:
-    """Mean and 95 % interval over the last axis, branches that share their chance."""
-    mean = changes.mean(-1)
-    # torch warns of the deviation of nothing.
-    half = Z_95 * changes.std(-1) / math.sqrt(changes.shape[-1]) if changes.numel() else mean
-    return {"difference": mean, "low": mean - half, "high": mean + half}
+    """Mean and 95 % interval of changes `[..., branches]` of blue's share, each within -1 .. 1.
+
+    The adjusted Wald interval for paired proportions (Bonett and Price 2012), as in `win_rate_interval`: one branch
+    that changed by +1 and one by -1 are added. Without them an interval over branches of which none changed has no
+    width, though one battle in a hundred may change.
+    """
+    sample = torch.cat((changes, changes.new_tensor([1.0, -1.0]).expand(*changes.shape[:-1], 2)), -1)
+    middle = sample.mean(-1)
+    variance = (sample - middle[..., None]).square().mean(-1)
+    half = Z_95 * (variance / sample.shape[-1]).sqrt()
+    ends = {"low": (middle - half).clamp_min(-1.0), "high": (middle + half).clamp_max(1.0)}
+    return {"difference": changes.mean(-1), **ends}
