@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from echelon.arena.evaluator import BEST
-from echelon.arena.match import bootstrap_interval
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import POLICY, open_checkpoint
 from echelon.reports.data import as_text, duration
 from echelon.reports.plots import SHARES, title_of
-from echelon.reports.run_groups import Run, Statistic, grouped, interquartile_mean, middle, with_changes
+from echelon.reports.run_groups import FEW, Run, Statistic, grouped, interval_over_runs, middle, moments, with_changes
 from echelon.runtime.errors import one_line
 
 SHOWN = ("return", "win_rate", "stage", "entropy", "kl", "explained_variance", "kills", "deaths", "agent_steps_per_s")
@@ -40,7 +39,7 @@ def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Stat
     return {
         "name": one_line(f"{len(runs)} runs, {len(groups)} {'group' if len(groups) == 1 else 'groups'}"),
         "state": f"{statistic_name} over the seeds of a group",
-        "told": "bands: 95 % bootstrap interval over runs; groups are named by the settings in which they differ",
+        "told": "bands: 95 % interval over the runs of a group, as far as all go; groups bear the settings that differ",
         "progress": 1.0,
         "made": f"written {time.strftime('%Y-%m-%d %H:%M:%S')}",
         "origin": [],
@@ -85,53 +84,82 @@ def chart_of(
 
 
 def ablation_table(groups: Mapping[str, Sequence[Run]], rivals: Sequence[str], statistic: Statistic) -> dict[str, Any]:
-    """A row a group: its last win rate against each rival, and the difference to the first group."""
-    ends = {label: {rival: end_of(members, rival) for rival in rivals} for label, members in groups.items()}
-    first = next(iter(ends))
+    """A row a group: its win rate against each rival, and the difference to the first group.
+
+    Runs are compared at the last step that all of them have reached; the note names those that went on.
+    """
+    members = [run for group in groups.values() for run in group]
+    steps = {rival: last_common_step(members, rival) for rival in rivals}
+    ends = {label: {rival: rates_at(group, rival, steps[rival]) for rival in rivals} for label, group in groups.items()}
+    first = next(iter(ends), None)
     rows = []
     for label, samples in ends.items():
         row: list[Any] = [one_line(label)]
         for rival in rivals:
-            row.append(interval_text([samples[rival]], statistic))
+            row.append(interval_text([samples[rival]], statistic, runs=len(groups[label])))
             row.append(
-                "" if label == first else interval_text([samples[rival], ends[first][rival]], statistic, sign="+")
+                "" if label == first else interval_text([samples[rival], ends[str(first)][rival]], statistic, sign="+")
             )
         rows.append(row)
     columns = ["group", *(text for rival in rivals for text in (one_line(rival), "to the first, points"))]
-    note = "Last win rates, in percent, and 95 % bootstrap intervals over runs, where there are several."
-    return {"title": "Groups beside each other", "note": note, "columns": columns, "rows": rows}
+    note = (
+        "Win rates, in percent, at the last agent step that all runs have been evaluated at, with 95 % intervals over "
+        f"runs. Such an interval of few runs is wide: below {FEW} runs their values stand beside it."
+    )
+    return {
+        "title": "Groups beside each other",
+        "note": " ".join([note, *unequal_lengths(members, steps)]),
+        "columns": columns,
+        "rows": rows,
+    }
 
 
-def end_of(members: Sequence[Run], rival: str) -> np.ndarray:
-    """The last win rate against a rival of each run that met it."""
-    series = [run.series(rival)[1] for run in members if rival in run.rivals]
-    return np.array([values[-1] for values in series if len(values)])
+def last_common_step(runs: Sequence[Run], rival: str) -> float:
+    """The last agent step at which all runs that met a rival have been evaluated against it; 0 for none."""
+    last = [steps[-1] for steps, _ in (run.series(rival) for run in runs) if len(steps)]
+    return min(last, default=0.0)
 
 
-def middle_of(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[float, float, float]:
-    """The middle of a sample, or of the first less that of the second, with the ends of its interval over runs: NaN
-    where a sample has a single run."""
-
-    def of(*parts: np.ndarray, axis: int = -1) -> Any:
-        middles = [
-            interquartile_mean(sample, axis) if statistic == "iqm" else np.mean(sample, axis) for sample in parts
-        ]
-        return middles[0] if len(middles) == 1 else middles[0] - middles[1]
-
-    value = float(of(*samples))
-    if min(len(sample) for sample in samples) < 2:
-        return value, np.nan, np.nan
-    interval = bootstrap_interval(samples, of)
-    return value, float(interval.low), float(interval.high)
+def rates_at(members: Sequence[Run], rival: str, step: float) -> np.ndarray:
+    """The last win rate against a rival up to `step`, of each run that has one."""
+    series = [run.series(rival) for run in members]
+    return np.array([rates[steps <= step][-1] for steps, rates in series if len(steps) and steps[0] <= step])
 
 
-def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str = "") -> str:
-    """What `middle_of` finds in percent, with its interval where it is known; empty where a sample is."""
+def unequal_lengths(runs: Sequence[Run], steps: Mapping[str, float]) -> list[str]:
+    """Sentences that name the runs that ended early, and those that met no rival."""
+    series = {run.name: [run.series(rival)[0][-1] for rival in steps if rival in run.rivals] for run in runs}
+    missing = [one_line(name) for name, ends in series.items() if not ends]
+    ends = {one_line(name): max(last) for name, last in series.items() if last}
+    longest = max(ends.values(), default=0)
+    short = [
+        f"{name} ended early, at {end:,.0f} of {longest:,.0f} steps" for name, end in ends.items() if end < longest
+    ]
+    told = [f"{'; '.join(short)}: all are compared there."] if short else []
+    return [*told, *([f"No evaluations: {', '.join(missing)}."] if missing and steps else [])]
+
+
+def interval_text(samples: Sequence[np.ndarray], statistic: Statistic, sign: str = "", runs: int = 0) -> str:
+    """A middle, or the difference of two, in percent with its 95 % interval over runs; empty where a sample is.
+
+    Args:
+        runs: runs of the group, if that is to be told: the number of those with a value stands beside it where it is
+            another, and the values of few runs.
+    """
     if not all(map(len, samples)):
         return ""
-    value, low, high = middle_of(samples, statistic)
-    interval = "" if np.isnan(low) else f" ({100 * low:{sign}.0f} to {100 * high:{sign}.0f})"
-    return f"{100 * value:{sign}.0f}{interval}"
+    middles = [float(moments(sample, statistic)[0]) for sample in samples]
+    value = middles[0] - sum(middles[1:])
+    parts = []
+    if min(map(len, samples)) > 1 and any(sample.std() > 0 for sample in samples):
+        low, high = interval_over_runs(samples, statistic)
+        least = 0.0 if len(samples) == 1 else -1.0
+        parts.append(f"{100 * float(low.clip(least)):{sign}.0f} to {100 * float(high.clip(None, 1)):{sign}.0f}")
+    if runs and 1 < len(samples[0]) < FEW:
+        parts.append("runs " + ", ".join(f"{100 * rate:.0f}" for rate in samples[0]))
+    if runs and len(samples[0]) < runs:
+        parts.append(f"{len(samples[0])} of {runs} runs")
+    return f"{100 * value:{sign}.0f}{' (' + '; '.join(parts) + ')' if parts else ''}"
 
 
 def settings_table(runs: Sequence[Run]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from echelon.arena.match import bootstrap_interval
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_metrics, read_table
@@ -26,6 +25,13 @@ SAME = (
 """Settings in which runs of one group may differ: they are not what is compared."""
 NUMBERS = ("agent_steps", "win_rate", "low", "high")
 """Columns of `evaluations.csv` that are drawn."""
+WIDER, WIDER_TRIMMED = 0.3, 0.1
+"""By what share Student's interval of one group of up to `SKEWED` runs is widened, of a mean and of a trimmed mean; of
+more runs by less. With it 92 of 100 intervals of 3, 5 and 10 runs hold the value of skewed runs too (exponential,
+Beta(19, 1); of 3 exponential runs 91 do), see `tests/reports/test_run_groups.py`."""
+SKEWED = 10
+FEW = 5
+"""Below so many runs their values stand beside the interval."""
 BINS = 60
 """Points of a curve; rows of `metrics.csv` between two of them are averaged."""
 
@@ -130,8 +136,8 @@ def interquartile_mean(values: np.ndarray, axis: int = 0) -> Any:
 
 
 def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None:
-    """The mean or interquartile mean of a series over runs, where all of them have values, with a bootstrap interval
-    over runs (percentiles); None where there is nothing. Of one run it is the interval over battles of an evaluation,
+    """The mean or interquartile mean of a series over runs, where all of them have values, with the interval of
+    `interval_over_runs`; None where there is nothing. Of one run it is the interval over battles of an evaluation,
     and none of anything else.
 
     Args:
@@ -151,8 +157,54 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
         if intervals is None:
             return Curve(steps, value, value, value)
         return Curve(steps, value, *np.array([intervals[x] for x in steps]).T)
-    interval = bootstrap_interval([table], of, axis=0)
-    return Curve(steps, value, interval.low, interval.high)
+    low, high = interval_over_runs([table], statistic)
+    if any(name in run.rivals for run in runs):
+        low, high = low.clip(0.0, 1.0), high.clip(0.0, 1.0)
+    return Curve(steps, value, low, high)
+
+
+def interval_over_runs(samples: Sequence[np.ndarray], statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
+    """95 % interval of the middle of a group of runs, or of the first group's less that of the second.
+
+    Student's interval, of interquartile means that of trimmed means (Tukey and McLaughlin 1963), of differences
+    Welch's; that of one group is widened by `WIDER`. A percentile bootstrap of 3 runs holds the mean 73 times in 100.
+
+    Args:
+        samples: one or two groups, `[runs, ...]` each, of at least two runs.
+
+    Returns:
+        `[...]` the low and the high end.
+    """
+    from scipy.stats import t  # takes a second to import
+
+    wider = WIDER if cut_of(samples[0], statistic) == 0 else WIDER_TRIMMED
+    middles, variances, degrees = zip(*(moments(sample, statistic) for sample in samples), strict=True)
+    value, variance, freedom = middles[0], variances[0], np.full(np.shape(variances[0]), float(degrees[0]))
+    if len(samples) == 2:
+        value, variance = value - middles[1], variance + variances[1]
+        shares = sum(part**2 / count for part, count in zip(variances, degrees, strict=True))
+        freedom = np.where(shares > 0, variance**2 / np.where(shares > 0, shares, 1), min(degrees))
+    factor = 1.0 if len(samples) == 2 else 1 + wider * min(1.0, SKEWED / len(samples[0]))
+    half = t.ppf(0.975, freedom) * np.sqrt(variance) * factor
+    return value - half, value + half
+
+
+def cut_of(sample: np.ndarray, statistic: Statistic) -> int:
+    """How many runs of `[runs, ...]` are left out at either end."""
+    return len(sample) // 4 if statistic == "iqm" else 0
+
+
+def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, int]:
+    """The middle of `[runs, ...]`, the variance of that, and its degrees of freedom.
+
+    For an interquartile mean the variance is that of the values of which the outer quarters are set to the nearest
+    value that is kept (winsorized).
+    """
+    cut = cut_of(sample, statistic)
+    kept, ordered = len(sample) - 2 * cut, np.sort(sample, 0)
+    winsorized = ordered.clip(ordered[cut], ordered[len(sample) - cut - 1])
+    squares = ((winsorized - winsorized.mean(0)) ** 2).sum(0)
+    return ordered[cut : cut + kept].mean(0), squares / (kept * (kept - 1)), kept - 1
 
 
 def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:

@@ -34,14 +34,32 @@ def test_groups_have_bands_and_stand_beside_each_other(tmp_path):
     wins = report["charts"][0]
     assert wins["title"] == "win rate against easy" and wins["bands"] and wins["range"] == [0, 1]
     assert [line["name"] for line in wins["lines"]] == ["rate 1 (2 runs)", "rate 2 (2 runs)"]
-    assert wins["lines"][0]["y"] == pytest.approx([0.25, 0.5]) and wins["lines"][0]["low"][1] == pytest.approx(0.4)
+    assert wins["lines"][0]["y"] == pytest.approx([0.25, 0.5]) and wins["lines"][0]["low"][1] == 0.0
     beside, settings, origins = report["tables"]
     assert beside["columns"] == ["group", "easy", "to the first, points"]
     (first, _, none), (_, second, change) = beside["rows"][0], beside["rows"][1]
-    assert first == "rate 1 (2 runs)" and none == "" and second == "90 (80 to 100)" and change.startswith("+40 (+")
+    assert (
+        first == "rate 1 (2 runs)"
+        and none == ""
+        and second == "90 (0 to 100; runs 80, 100)"
+        and change.startswith("+40 (-")
+    )
     assert settings["rows"] == [["rate", "1", "1", "2", "2"]]
     assert [row[0] for row in origins["rows"]] == ["a", "b", "c", "d"]
     json.dumps(report, allow_nan=False)
+
+
+def test_runs_of_unequal_length_are_compared_at_the_last_step_of_all(tmp_path):
+    runs = [run("a", [0.1, 0.4, 0.8]), run("b", [0.1, 0.6, 0.9]), run("short", [0.1, 0.5]), run("none", [])]
+    beside = report_of_runs(runs, [tmp_path] * 4)["tables"][0]
+    assert beside["rows"] == [["4 runs", "50 (18 to 82; runs 40, 60, 50; 3 of 4 runs)", ""]]
+    assert "short ended early, at 2,000 of 3,000 steps: all are compared there." in beside["note"]
+    assert "No evaluations: none." in beside["note"]
+
+
+def test_equal_runs_have_no_interval(tmp_path):
+    beside = report_of_runs([run(name, [1.0]) for name in "abc"], [tmp_path] * 3)["tables"][0]
+    assert beside["rows"] == [["3 runs", "100 (runs 100, 100, 100)", ""]]
 
 
 def test_runs_of_one_config_differ_in_nothing(tmp_path):
