@@ -58,6 +58,7 @@ class Trained:
     """What a baseline has learnt."""
 
     policy: nn.Module
+    """In evaluation mode."""
     agent_steps: int
     seconds: float
     """Wall time of training."""
@@ -65,6 +66,9 @@ class Trained:
     """An entry per iteration: agent steps, and what the baseline measured in its own battles."""
     facts: dict[str, Any]
     """The recipe's own settings that a reader wants to know, such as whom it trained against."""
+
+    def __post_init__(self) -> None:
+        self.policy.eval()
 
 
 Recipe = Callable[[EnvConfig, Budget], Trained | None]

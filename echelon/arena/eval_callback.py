@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from echelon.agents.heuristic import scripted
-from echelon.arena.evaluator import BEST, Evaluator, Score, format_row
+from echelon.arena.evaluator import BEST, Evaluator, Score, evaluation_mode, format_row
 from echelon.arena.skills import PROFILE, skill_profile
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint
@@ -129,7 +129,8 @@ class EvalCallback(Callback):
         evaluation, policy = trainer.config.evaluation, trainer.policy
         compiled = SWITCH[evaluation.compiled]
         cuda_graph = False if trainer.config.cuda_graphs == "off" else None
-        profile = skill_profile(policy, seeds=evaluation.pieces, compiled=compiled, cuda_graph=cuda_graph)
+        with evaluation_mode(policy):
+            profile = skill_profile(policy, seeds=evaluation.pieces, compiled=compiled, cuda_graph=cuda_graph)
         write_whole(trainer.folder / PROFILE, json_bytes(profile.as_json()))
         trainer.log(
             f"set pieces: {profile.win_rate:.0%} of {evaluation.pieces} battles of each of {len(profile.results)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -130,7 +129,7 @@ def evaluate(
         policy: a name (a commander, `trained:NAME`, a checkpoint or run folder, `league:FOLDER/NAME`,
             `package.module:Commander`), a `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of
             the view `env` or, where neither `env` nor its keys name one, those of a team
-            (`echelon.views.group_policy`). A module is in evaluation mode meanwhile.
+            (`echelon.views.group_policy`). A network must be in evaluation mode: `policy.eval()`.
         task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`; set pieces are played by `skill_profile`.
         opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.
@@ -164,26 +163,21 @@ def evaluate(
     names = opponent_names(task.protocol.opponents if opponents is None else opponents)
     name = policy if isinstance(policy, str) else POLICY
     given_policies = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
-    with evaluation_mode(policy):
-        if arena is None:
-            policy_device = place_of(policy, device if cluster is None else "cpu")
-            config = in_split(task.evaluation_config, split)
-            policies, ids = commanders_of((name, policy), given_policies, config, env, policy_device)
-            total = 2 * len(match_seeds) * len(names)
-            options = (min(number_of_battles(batch, "batch"), total), precision, compiled, cuda_graph, total)
-            arena, provenance = (
-                make_arena(config, policies.__getitem__, policy_device, cluster, *options),
-                provenance_of(policy),
-            )
-        else:
-            require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
-            require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
-            require(split is None, "split", "that of the arena's config, where an arena is given", split)
-            ids, provenance = {key: key for key in (name, *names)}, UNKNOWN
-        match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
-        results = play_match(
-            arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink
-        )
+    if arena is None:
+        policy_device = place_of(policy, device if cluster is None else "cpu")
+        config = in_split(task.evaluation_config, split)
+        policies, ids = commanders_of((name, policy), given_policies, config, env, policy_device)
+        total = 2 * len(match_seeds) * len(names)
+        options = (min(number_of_battles(batch, "batch"), total), precision, compiled, cuda_graph, total)
+        arena = make_arena(config, policies.__getitem__, policy_device, cluster, *options)
+        provenance = provenance_of(policy)
+    else:
+        require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
+        require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
+        require(split is None, "split", "that of the arena's config, where an arena is given", split)
+        ids, provenance = {key: key for key in (name, *names)}, UNKNOWN
+    match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
+    results = play_match(arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink)
     return Evaluation(
         task=task.name,
         fingerprint=task.fingerprint,
@@ -268,26 +262,12 @@ def commanders_of(
 
 def checked_policy(name: str, policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
     """`team_policy_of`; one of the user's own is asked for a decision, to raise what is wrong before any battle."""
-    team = team_policy_of(policy, env, config, device)
     check_evaluation_mode(name, policy)
+    team = team_policy_of(policy, env, config, device)
     if not isinstance(policy, ActorCritic):
-        with evaluation_mode(policy), kept_generators(device):
+        with kept_generators(device):
             check_decision(name, team, config, device)
     return team
-
-
-@contextlib.contextmanager
-def evaluation_mode(*policies: Any) -> Iterator[None]:
-    """Modules in evaluation mode, and as they were afterwards; anything else stays as it is."""
-    networks = [policy for policy in policies if isinstance(policy, nn.Module)]
-    were = [(module, module.training) for network in networks for module in network.modules()]
-    for network in networks:
-        network.eval()
-    try:
-        yield
-    finally:
-        for module, was_training in were:
-            module.training = was_training
 
 
 def versions_of(processor: str) -> dict[str, Any]:

@@ -5,14 +5,17 @@ The panel consists of the commanders that the run names, scripted ones by defaul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchArena
-from echelon.arena.evaluate import evaluate, evaluation_mode
+from echelon.arena.evaluate import evaluate
 from echelon.arena.match import Result, replay_of
 from echelon.env.form import form_of
 from echelon.env.tasks.task import EVAL_SEED, Protocol, Task, held_out
@@ -216,6 +219,18 @@ class Evaluator:
             for team, x in ((LEARNER, True), (RIVAL, False)):
                 stats = {name: round(mean, 4) for name, mean in score.result.mean_stats(x).items()}
                 self.behaviour.write({**counters, "rival": score.rival, "team": team, **stats})
+
+
+@contextlib.contextmanager
+def evaluation_mode(policy: nn.Module) -> Iterator[None]:
+    """A policy in training switched to evaluation mode, and back to the mode of each of its modules."""
+    modes = [(module, module.training) for module in policy.modules()]
+    policy.eval()
+    try:
+        yield
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
 
 
 def frozen_copy(policy: ActorCritic) -> ActorCritic:

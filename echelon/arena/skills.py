@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from echelon.agents.team_policy import check_evaluation_mode
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, definite_precision
-from echelon.arena.evaluate import POLICY, evaluation_mode, place_of, versions_of
+from echelon.arena.evaluate import POLICY, place_of, versions_of
 from echelon.arena.match import battle_seeds, win_rate_interval
 from echelon.arena.resolve import LINE, resolve
 from echelon.arena.view_policy import check_policy, team_policy_of
@@ -133,15 +134,15 @@ def skill_profile(
     policy = path_text(policy)
     if not isinstance(policy, str):
         check_policy(policy)
+        check_evaluation_mode(POLICY, policy)
     device_used = resolve_device(place_of(policy, device))
     precision = definite_precision(precision, device_used)
     options = (device_used, min(number_of_battles(batch, "batch"), count), precision, compiled, cuda_graph)
     results = {}
-    with evaluation_mode(policy):
-        for piece in set_pieces:
-            results[piece.name] = play_piece(piece, policy, set_seeds, *options)
-            if on_piece is not None:
-                on_piece(piece.name)
+    for piece in set_pieces:
+        results[piece.name] = play_piece(piece, policy, set_seeds, *options)
+        if on_piece is not None:
+            on_piece(piece.name)
     versions = {**versions_of(processor_name(device_used)), "precision": precision}
     return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(set_seeds), versions)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -93,22 +94,42 @@ def test_an_object_plays_as_the_name_does():
     assert hashes(own)["mine"][::2] == hashes(own)["mine"][1::2], "one commander on both sides"
 
 
-def test_a_module_of_torchrl_is_played_in_evaluation_mode_and_left_as_it_was():
+def of_torchrl():
+    """A TorchRL module with dropout, made for `echelon.mechs`, in training mode."""
     width = echelon.mechs(BRIEF, num_envs=1, device="cpu").observation_spec["observation"].shape[-1]
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(width, action_width(BRIEF.comm_dim)), nn.Dropout(0.5), nn.Tanh())
-    policy = TensorDictModule(layers, ["observation"], ["action"]).train()
-    layers[0].eval()
-    before = torch.get_rng_state()
+    return TensorDictModule(layers, ["observation"], ["action"])
+
+
+def test_a_module_of_torchrl_repeats_its_battles_and_draws_from_no_generator_of_the_user():
+    policy, before = of_torchrl().eval(), torch.get_rng_state()
     first, again = (evaluate(policy, TASK) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), before)
     assert hashes(first) == hashes(again), "dropout is off"
-    assert policy.training and layers[1].training and not layers[0].training
-    for mine in (policy, policy_of(1).train()):
-        with pytest.raises(ConfigError, match=r"^mine: must be in evaluation mode for a match, got training mode"):
-            evaluate("heuristic:hard", TASK, {"mine": mine}, device="cpu")
-    ours = policy_of(1).train()
-    assert evaluate(ours, TASK).results["heuristic:easy"].battles == 4 and ours.training
+
+
+@pytest.mark.parametrize("make", [of_torchrl, lambda: policy_of(1).train()], ids=["torchrl", "echelon"])
+def test_a_network_in_training_mode_is_refused_and_left_as_it_was(make):
+    """Also one whose dropout alone is in that mode."""
+    strangers = find_task("strangers/small-5v5-v1")
+    partly = of_torchrl().eval()
+    partly.module[1].train()
+    for policy in (make(), partly):
+        modes = [module.training for module in policy.modules()]
+        for judge in (
+            lambda given: evaluate(given, TASK, device="cpu"),
+            lambda given: echelon.style(given, TASK, device="cpu"),
+            lambda given: echelon.skill_profile(given, echelon.pieces()[:1], 1, device="cpu"),
+            lambda given: echelon.evaluate_strangers(given, strangers, battles=2, beside=2, pieces=0, device="cpu"),
+        ):
+            with pytest.raises(ConfigError) as refused:
+                judge(policy)
+            limit = "must be in evaluation mode for a match, got training mode: call policy.eval()"
+            assert str(refused.value) == f"policy: {limit}"
+        with pytest.raises(ConfigError, match=rf"^mine: {re.escape(limit)}$"):
+            evaluate("heuristic:hard", TASK, {"mine": policy}, device="cpu")
+        assert [module.training for module in policy.modules()] == modes
 
 
 def test_a_split_chooses_maps_and_seeds():

@@ -25,7 +25,7 @@ def main(name: str = "small-5v5", num_envs: int = 64, steps: int = 32, iteration
         optimiser.zero_grad()
         (found["loss_objective"] + found["loss_critic"] + found["loss_entropy"]).backward()
         optimiser.step()
-    print(echelon.evaluate(actor, task, **protocol))
+    print(echelon.evaluate(actor.eval(), task, **protocol))
     return actor
 
 

@@ -13,7 +13,7 @@ from torchrl.envs import EnvBase
 
 from echelon.agents.populations import strangers
 from echelon.arena.batch_arena import Precision, definite_precision, is_worth_compiling
-from echelon.arena.evaluate import evaluation_mode, place_of, versions_of
+from echelon.arena.evaluate import place_of, versions_of
 from echelon.arena.match import battle_seeds, outcomes_json
 from echelon.arena.resolve import resolve
 from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, Run, Settings, cases_of, run_of
@@ -120,12 +120,11 @@ def evaluate_strangers(
     where = place_of(listed[0], device)
     batch, precision = number_of_battles(batch, "batch"), definite_precision(precision, where)
     settings: Settings = (where, batch, precision, compiled, cuda_graph)
-    with evaluation_mode(*listed):
-        runs = [run_of(candidate, number, env, task.battle(split), where) for number, candidate in enumerate(listed)]
-        names = [run.name for run in runs]
-        require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)
-        arena = protocol_arena(task, split, plan, runs, settings, on_battles)
-        run_records = [told_of(arena, number) for number in range(len(runs))]
+    runs = [run_of(candidate, number, env, task.battle(split), where) for number, candidate in enumerate(listed)]
+    names = [run.name for run in runs]
+    require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)
+    arena = protocol_arena(task, split, plan, runs, settings, on_battles)
+    run_records = [told_of(arena, number) for number in range(len(runs))]
     return StrangersEvaluation({
         "schema": SCHEMA,
         "version": VERSION,

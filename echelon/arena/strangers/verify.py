@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torchrl.envs import EnvBase
 
-from echelon.arena.evaluate import evaluation_mode, place_of
+from echelon.arena.evaluate import place_of
 from echelon.arena.match import SIDES, outcomes_json
 from echelon.arena.proof import OUTCOME, VERSIONS, read_claims, require_same, require_same_rules
 from echelon.arena.resolve import resolve
@@ -162,15 +162,12 @@ def verify(
     candidates = policies_of(task_claims, policies, name)
     versions, where = task_claims["versions"], place_of(candidates[0], device)
     settings = (where, number_of_battles(batch, "batch"), versions["precision"], versions["compiled"], None)
-    with evaluation_mode(*candidates):
-        runs = [
-            run_of(policy, number, env, task.battle(task_claims["split"]), where)
-            for number, policy in enumerate(candidates)
-        ]
-        arena = protocol_arena(
-            task, task_claims["split"], own_plan(task_claims, task, name), runs, settings, on_battles
-        )
-        return verification_of(task_claims, arena, sample, seed, statistical, name)
+    runs = [
+        run_of(policy, number, env, task.battle(task_claims["split"]), where)
+        for number, policy in enumerate(candidates)
+    ]
+    arena = protocol_arena(task, task_claims["split"], own_plan(task_claims, task, name), runs, settings, on_battles)
+    return verification_of(task_claims, arena, sample, seed, statistical, name)
 
 
 def verification_of(
