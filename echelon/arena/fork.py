@@ -23,7 +23,7 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.files import expect
-from echelon.runtime.limits import Limits, path_text
+from echelon.runtime.limits import Limits, path_text, typed
 from echelon.world.splits import placed_seed
 
 
@@ -90,11 +90,11 @@ def checked_edit(config: EnvConfig, edit: Any) -> tuple[int, str, float]:
     is_triple = isinstance(edit, Sequence) and not isinstance(edit, str) and len(edit) == 3
     require(is_triple, "changes", "each a mech, what of it is set, and its value", edit)
     mech, name, value = edit
-    whole_within("changes: mech", mech, Limits(0, config.num_mechs - 1))
+    mech = whole_within("changes: mech", mech, Limits(0, config.num_mechs - 1))
     require(name in EDITS, "changes", f"of {', '.join(EDITS)}", name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
-    require(is_number, f"changes: {name}", "a number", value)
-    return mech, name, float(value)
+    number = float(typed(float, value, f"changes: {name}"))
+    require(abs(number) < 1e9, f"changes: {name}", "a number", value)
+    return mech, name, number
 
 
 def record_fork(arena: BatchArena, battle: Battle, change: Fork, known: BattleSetup, heirs: BattleSetup) -> Replay:

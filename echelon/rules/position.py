@@ -12,7 +12,7 @@ from echelon.rules.limits import LARGEST_MAP_VOX
 from echelon.rules.objective import Objective, check_circle, whole_columns
 from echelon.rules.specs import Table
 from echelon.runtime.errors import require, short_repr
-from echelon.runtime.limits import Limits, Settings
+from echelon.runtime.limits import Limits, Settings, typed
 
 READY: Mapping[str, float] = Table({})
 """`Unit.cooldown_s` of a mech whose weapons are ready."""
@@ -66,7 +66,8 @@ class Unit(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(isinstance(self.cooldown_s, Mapping), "Unit.cooldown_s", "seconds by weapon", self.cooldown_s)
-        object.__setattr__(self, "cooldown_s", Table(self.cooldown_s))
+        waits = {name: typed(float, wait, f"cooldown_s: {name}") for name, wait in self.cooldown_s.items()}
+        object.__setattr__(self, "cooldown_s", Table(waits))
         if self.area:
             require(len(self.area) == 4, "Unit.area", "x, y, x, y of two corners", self.area)
             require(self.area[0] < self.area[2] and self.area[1] < self.area[3], "Unit.area", "low, high", self.area)
@@ -183,9 +184,8 @@ def check_cooldowns(name: str, unit: Unit, catalog: Catalog) -> None:
     for weapon, seconds in unit.cooldown_s.items():
         where = f"cooldown_s of {name}"
         require(weapon in timers, where, f"of {', '.join(timers)}, those of a {unit.hull}", weapon)
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        is_valid = is_number and 0 <= seconds <= timers[weapon][1]
-        require(is_valid, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
+        is_within = 0 <= seconds <= timers[weapon][1]
+        require(is_within, f"{weapon} of {where}", f"0..{timers[weapon][1]:g} s", seconds)
 
 
 def drawn_positions(positions: tuple[Position, ...]) -> list[int]:

@@ -218,7 +218,9 @@ def test_a_fork_is_other_from_its_time_on(short):
 
 def test_what_a_mech_is_can_be_set(short):
     mech = int(np.flatnonzero(echelon.replay.file.read(short).battles[0].hp[8])[0])
-    was, became = fork(short, at_s=2.0, changes=[(mech, "hp", 20.0), (mech, "heat", 1.0)], device="cpu").battles
+    was, became = fork(
+        short, at_s=2.0, changes=[(np.int64(mech), "hp", np.float32(20)), (mech, "heat", np.int64(1))], device="cpu"
+    ).battles
     assert same(was, became, 9) and became.hp[9, mech] <= 20 * 128 < was.hp[9, mech]
     _, calm = fork(short, at_s=2.0, mech=mech, intervention="hold_primary", device="cpu").battles
     assert same(was, calm, 9)

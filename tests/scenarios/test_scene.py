@@ -5,6 +5,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -74,7 +75,7 @@ def test_loops_play_what_operations_play():
 
 def test_weapons_are_ready_when_their_timers_have_run_out(tmp_path):
     """Seconds by weapon become substeps of its timer, the longer one where two share it; a file holds them."""
-    scene = Scene().place("blue", "heavy", at=(12, 20), cooldown_s={"missile": 2.0, "ams": 0.3})
+    scene = Scene().place("blue", "heavy", at=(12, 20), cooldown_s={"missile": np.float32(2), "ams": 0.3})
     scene.place("red", "medium", at=(30, 20), facing_deg=180)
     env, rules = scene.env(2, "cpu", seed=0), scene.settings.rules
     timers = [*scene.settings.catalog.timer_names, "ams"]

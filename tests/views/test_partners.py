@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from host_reads import HostReads
@@ -137,7 +138,15 @@ def test_a_step_reads_nothing_on_the_host(monkeypatch):
     assert not counter.reads
 
 
-@pytest.mark.parametrize("mine", [0, 4, True, "01", [], [0, 0], [4], [-1], [0.5], range(4)])
+def test_numbers_of_numpy_are_whole_numbers():
+    for mine, same in ((np.int64(2), 2), ([np.uint8(3), np.int32(0)], [3, 0])):
+        env, other = (echelon.partners(SHORT, mine=given, device="cpu", seed=np.int64(1)) for given in (mine, same))
+        assert env.agent_names == other.agent_names
+
+
+@pytest.mark.parametrize(
+    "mine", [0, 4, 10**12, np.int64(4), np.bool_(True), True, "01", [], [0, 0], [4], [-1], [0.5], range(4)]
+)
 def test_nobody_is_left_out_and_nobody_counted_twice(mine):
     with pytest.raises(ConfigError, match=r"mine must be 1\.\.3, a number of mechs, or different places among 0\.\.3"):
         echelon.partners(SHORT, mine=mine, device="cpu")
