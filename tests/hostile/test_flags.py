@@ -249,7 +249,7 @@ BAD = {
     ),
     # python -m echelon
     "echelon: no command": ("echelon", (), "Expected one of {describe"),
-    "echelon: another command": ("echelon", ("layot",), "describe, layout, checkpoint"),
+    "echelon: another command": ("echelon", ("layot",), "describe, checkpoint"),
     "echelon: a word too many": ("echelon", ("fingerprint", "now"), "now"),
     "echelon: columns of no preset": ("echelon", ("describe", "--env", "huge"), "--env"),
     "echelon: columns of -1": ("echelon", ("describe", "--comm-dim", "-1"), "Describe.comm_dim must be 0..1024"),
