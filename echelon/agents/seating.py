@@ -15,7 +15,7 @@ from echelon.agents.compiled import compiled_heuristic
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.runner import Decider, SeatedPolicy, TeamObservation, TeamRunner, TeamSeat, one_by_one
 from echelon.agents.stacked import Stackable, StackedForward, StackedPolicies, is_stackable
-from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode
+from echelon.agents.team_policy import TeamPolicy, check_comm_dim, check_evaluation_mode
 from echelon.env.blocks import workers
 from echelon.env.env import EchelonEnv
 from echelon.runtime.errors import require
@@ -159,9 +159,7 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
         return
     module: nn.Module = policy
     check_evaluation_mode(name, policy)
-    if is_stackable(policy):
-        comm_dim = env.config.comm_dim
-        require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
+    check_comm_dim(name, policy, env.config.comm_dim)
     # With the index of a GPU, which the device of an env may lack.
     battle_device = torch.empty(0, dtype=torch.float32, device=env.device).device
     for leaf in (*module.parameters(), *module.buffers()):

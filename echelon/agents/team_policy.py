@@ -23,7 +23,7 @@ from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.data import Composite
 
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
 
 
 class TeamPolicy(Protocol):
@@ -48,7 +48,13 @@ def check_evaluation_mode(name: str, policy: object) -> None:
     if not isinstance(policy, nn.Module) or next(policy.parameters(), None) is None:
         return
     if any(module.training for module in policy.modules()):
-        raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
+        raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call policy.eval()")
+
+
+def check_comm_dim(name: str, policy: object, comm_dim: int) -> None:
+    """Refuse a policy that was made for messages of another width than those of the battles."""
+    own = getattr(policy, "comm_dim", comm_dim)
+    require(own == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", own)
 
 
 def memory_spec_of(policy: TeamPolicy) -> Composite:

@@ -8,6 +8,7 @@ host read.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -19,13 +20,14 @@ from torchrl.data import Composite
 from torchrl.envs import MarlGroupMapType
 
 from echelon.agents.names import resolve
-from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode, is_policy
+from echelon.agents.team_policy import TeamPolicy, check_comm_dim, check_evaluation_mode, is_policy
 from echelon.env.arguments import check_further
 from echelon.env.battle_states import require_whole_battles
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
 from echelon.rules.config import EnvConfig
-from echelon.runtime.errors import require
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.limits import whole
 from echelon.views.commanded import AllMechs, OneTeam, Side
 from echelon.views.group_form import ActionForm, ObservationForm, PerGroup
 from echelon.views.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
@@ -183,12 +185,12 @@ def partners(
 def places_of(mine: int | Sequence[int], mechs: int) -> list[int]:
     """Places of the user's mechs in a team, in order."""
     limit = f"1..{mechs - 1}, a number of mechs, or different places among 0..{mechs - 1}, not all of them"
-    are_places = isinstance(mine, Sequence) and not isinstance(mine, str)
-    indices: list[Any] = list(mine) if are_places else []  # type: ignore[arg-type]
-    if isinstance(mine, int) and not isinstance(mine, bool):
-        indices = list(range(mine))
-    are_whole = all(type(index) is int and 0 <= index < mechs for index in indices)
-    require(are_whole and 0 < len(set(indices)) == len(indices) < mechs, "mine", limit, mine)
+    indices: list[int] = []
+    with contextlib.suppress(ConfigError):  # of `whole`, whose line tells less
+        places = mine if isinstance(mine, Sequence) else range(min(whole("mine", mine), mechs))
+        indices = [whole("mine", place) for place in places]
+    are_inside = all(0 <= index < mechs for index in indices)
+    require(are_inside and 0 < len(set(indices)) == len(indices) < mechs, "mine", limit, mine)
     return sorted(indices)
 
 
@@ -304,5 +306,6 @@ def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device, who
     if not isinstance(opponent, str | os.PathLike):
         require(is_policy(opponent), who, "a name, a path or the policy of a team, no class", opponent)
         check_evaluation_mode(who, opponent)
+        check_comm_dim(who, opponent, config.comm_dim)
         return opponent
     return resolve(opponent).policy(config, device)

@@ -287,13 +287,33 @@ def test_a_bare_reset_of_some_battles_leaves_the_others_alone(kind):
 # Opponents
 
 
+def test_a_policy_for_messages_of_another_width_is_refused_by_comm_dim():
+    other = dataclasses.replace(TINY, comm_dim=TINY.comm_dim + 2)
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(TINY.comm_dim)).eval()
+    words = f"comm_dim must be {other.comm_dim} for this battle, got {TINY.comm_dim}"
+    for who, make in (
+        ("opponent", lambda: echelon.versus(other, policy)),
+        ("opponent", lambda: echelon.versus(other, Heuristic(TINY))),
+        ("partner", lambda: echelon.partners(other, policy)),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            make()
+        assert str(refused.value) == f"{who}: {words}"
+    for width in (other.comm_dim, 0):
+        config = dataclasses.replace(TINY, comm_dim=width)
+        env = echelon.mechs(config, observation="structured", memory=policy.memory_spec(), device="cpu")
+        words = f"^comm_dim: expected {TINY.comm_dim}, that of the policy, got battles of {width}$"
+        with pytest.raises(ConfigError, match=words):
+            policy.get_policy_operator()(env.reset())
+
+
 def test_a_network_in_training_mode_is_refused_as_an_opponent():
     """Also one whose parts alone are in that mode, and one of TorchRL's; a module without parameters has no mode."""
     ours = LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim))
     layers = torch.nn.Sequential(torch.nn.Linear(2, WIDTH), torch.nn.Dropout(0.5)).eval()
     layers[1].train()
     commanded = dataclasses.replace(TINY, command=CommandConfig(enabled=True))
-    opponent = "opponent: must be in evaluation mode for a match, got training mode: call .eval()"
+    opponent = "opponent: must be in evaluation mode for a match, got training mode: call policy.eval()"
     for make, said in (
         (lambda policy: echelon.versus(TINY, policy), opponent),
         (lambda policy: echelon.mechs(TINY, policy), opponent),

@@ -17,6 +17,7 @@ from echelon.learn.loops.arithmetic import uses_loops
 from echelon.learn.loops.packing import PackedPool, valid_rows
 from echelon.learn.models.policy_layout import PolicyLayout
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
+from echelon.runtime.errors import ConfigError
 
 STEEP = 1e30
 """Slope of 1 - STEEP * (largest - x), which clamped to >= 0 is 1 at the largest entry of a set and 0 elsewhere."""
@@ -161,16 +162,16 @@ class Encoder(nn.Module):
     def __init__(self, model: ModelConfig, specs: PolicySpecs | int) -> None:
         super().__init__()
         specs = PolicySpecs(specs) if isinstance(specs, int) else specs
-        columns, comm_dim = specs.columns, specs.comm_dim
+        columns, self.comm_dim = specs.columns, specs.comm_dim
         self.contact = SetEncoder(columns.width("contacts"), model.contact_width)
         self.comrade = SetEncoder(columns.width("squad"), model.squad_width)
-        self.message = SetEncoder(comm_dim, model.comm_width) if comm_dim > 0 else None
+        self.message = SetEncoder(self.comm_dim, model.comm_width) if self.comm_dim > 0 else None
         self.ground = GridEncoder(layout.LOCAL_MAP_CELLS, model.map_width)
         self.telemetry = GridEncoder(layout.TELEMETRY_CELLS, model.telemetry_width)
         self.body = nn.Sequential(
             orthogonal(nn.Linear(columns.width("ego"), model.body_width, **new_layer())), nn.ReLU()
         )
-        sets = model.contact_width + model.squad_width + (model.comm_width if comm_dim > 0 else 0)
+        sets = model.contact_width + model.squad_width + (model.comm_width if self.comm_dim > 0 else 0)
         rest = model.map_width + model.telemetry_width + model.body_width
         self.fuse = orthogonal(nn.Linear(2 * sets + rest, model.hidden, **new_layer()))
         self.norm = nn.LayerNorm(model.hidden, **new_layer())
@@ -193,6 +194,10 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """`[..., A, hidden]` from the streams `[..., A, *]` of teams of A mechs and `telemetry [..., 16, 16]`."""
         teams = ego.shape[:-1]
+        if comms.shape[-1] != self.comm_dim:
+            raise ConfigError(
+                f"comm_dim: expected {self.comm_dim}, that of the policy, got battles of {comms.shape[-1]}"
+            )
 
         def rows(stream: Tensor) -> Tensor:
             return stream.flatten(0, len(teams) - 1)
