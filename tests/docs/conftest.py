@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from brief_tasks import make_tasks_brief
-from pages import ROOT
+from pages import MINE, ROOT
 from running import run_here
 
 from echelon.arena.match import battle_seeds
@@ -18,13 +18,6 @@ from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.scenarios.scene import Scene
 
 FIVE = ("heavy", "medium", "medium", "light", "scout")
-MINE = """
-from charger import Charger as Commander
-from cool_reward import stays_cool
-from early_stop import EarlyStop as StopWhenGood
-from gru import Config
-"""
-"""The module of their own that pages speak of."""
 COPIES = ("first", "a", "b", "c", "a0", "a1", "a2", "b0", "b1", "b2", "met-its-response")
 """Names of further runs on the pages."""
 DIFFERENT = ("b", "c", *(f"mappo-lstm-{seed}" for seed in range(5)))

@@ -17,6 +17,13 @@ BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\w+)(?P<needs>[ \w]*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
+MINE = """
+from charger import Charger as Commander
+from cool_reward import stays_cool
+from early_stop import EarlyStop as StopWhenGood
+from gru import Config
+"""
+"""The module of their own that pages speak of."""
 UNRUN = "compiled, not run: "
 """How an HTML comment on the line before a block begins that says why it is not run."""
 

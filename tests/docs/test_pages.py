@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from brief_tasks import make_tasks_brief
-from pages import LINKED, PAGES, ROOT, UNRUN, anchors, blocks, commands, is_outside, links, program
+from pages import LINKED, MINE, PAGES, ROOT, UNRUN, anchors, blocks, commands, is_outside, links, program
 from tiny_runs import TINY, tiny_run
 
 import echelon
@@ -38,13 +38,6 @@ from echelon.rules.versions import CHANGES, MAP_MAKER_VERSION
 from echelon.runtime.version import VERSION
 from echelon.world import biomes
 
-MINE = """
-from charger import Charger as Commander
-from cool_reward import stays_cool
-from early_stop import EarlyStop as StopWhenGood
-from gru import Config
-"""
-"""The module of their own that pages speak of."""
 OTHER = {"docker", "git", "mypy", "pip", "pytest", "python3", "ray", "ruff", "sphinx-build"}
 OTHER |= {"cd", "gpu.sh", "run", "wheel_matrix.sh"}
 """Programs that are not Echelon's: what they name in the repository must exist."""
