@@ -17,7 +17,8 @@ def describe(game: SimModel) -> dict[str, Any]:
     team_of = {n: name for name, span in roster.teams.items() for n in range(span.start, span.stop)}
     return {
         "record": RECORD,
-        "env": config.signature(),
+        # To play the battle again one needs the maps that it was played on.
+        "env": {**config.signature(), "map_seed": config.map_seed, **({"split": config.split} if config.split else {})},
         "dt_s": config.rules.dt_s,
         "decision_repeat": config.rules.decision_repeat,
         "size": [world.size_x, world.size_y, world.size_z],

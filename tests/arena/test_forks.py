@@ -17,6 +17,7 @@ from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.orders import CommandConfig, OrderField
+from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.scenarios.scene import config_of_words
@@ -188,3 +189,15 @@ def test_what_each_death_cost():
     times = replay.battles[0].deaths[:, 0] // 5 * 0.25
     assert found.deaths["s"].tolist() == pytest.approx(times.tolist())
     assert set(times.round(2)) <= {round(float(s), 2) for s in found.moments["decision"] * 0.25}
+
+
+@pytest.mark.parametrize("split", [None, "test"])
+def test_battle_of_an_evaluation_is_forked_on_its_own_maps(split):
+    """Evaluations are played on other maps than training: another `map_seed`, and seeds of a split."""
+    recorder, config = Recorder([0, 1]), dataclasses.replace(BRIEF, map_pool=2)
+    task = echelon.Task("brief-v1", "brief battles", config, RULES_VERSION, MAP_MAKER_VERSION)
+    options = {"opponents": ["heuristic:easy"], "battles": 2, "split": split}
+    echelon.evaluate("heuristic:hard", task, **options, device="cpu", recorder=recorder)
+    replay = replay_of(recorder, "heuristic:hard", "heuristic:easy")
+    for index in (0, 1):
+        assert_same(*fork(replay, index, at_s=0.4, device="cpu").battles)
