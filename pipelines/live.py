@@ -189,7 +189,7 @@ class Live(Callback):
 
 
 def owner_of(trainer: Trainer, group: str) -> str:
-    """Who commands a team of the first battle, as `PolicyAssignment` calls it."""
+    """Who commands a team of the first battle, as `EnvTeams` calls it."""
     return trainer.opponents.assignment.owners[group][0][1]
 
 

@@ -8,15 +8,14 @@ mechs, and the policy that sits there decides as if it commanded the whole team:
     memory [G, A]  --------------^      \--------------> next memory [G, A]
 
 Memory is zero where a battle begins. It lies in one of two places: with a `TeamRunner` (views, matches), which shows it
-as one TensorDict, or in the TensorDict of an environment, whose restart clears it, and
-which checkpoints and captured CUDA graphs hold.
+as one TensorDict, or in the TensorDict of an environment (`echelon.agents.env_teams`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -30,6 +29,7 @@ from echelon.agents.team_policy import (
     reads_action_mask,
 )
 from echelon.env.arguments import real_action
+from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError, require
 
@@ -101,6 +101,28 @@ class TeamObservation(NamedTuple):
     """`[R, A, D]` standard normal samples, derived from the seed of each battle; None where no policy draws actions."""
     action_mask: Tensor | None = None
     """`[R, A, 64]` bool, the discrete actions that a mech can carry out; None where no policy reads it."""
+
+    @staticmethod
+    def shown(
+        observed: TensorDictBase,
+        join: Callable[[Tensor, Tensor], Tensor],
+        telemetry: Tensor,
+        noise: Sequence[Tensor] | None,
+        action_mask: Sequence[Tensor] | None = None,
+    ) -> TeamObservation:
+        """What teams observe, from what an environment shows of both groups.
+
+        Args:
+            join: rows of the pool, `[R, A, ...]`, from the values of blue and red, `[B, A_g, ...]` each.
+            noise, action_mask: those of blue and red.
+        """
+
+        def joined(*key: str) -> Tensor:
+            return join(*(observed.get((group, *key)) for group in GROUPS))
+
+        streams = {name: joined("observation", name) for name in STREAMS}
+        normals, masks = (pair if pair is None else join(*pair) for pair in (noise, action_mask))
+        return TeamObservation(streams, joined("mask"), telemetry, normals, masks)
 
     def of(self, rows: Tensor, mechs: int) -> TeamObservation:
         """The teams in `rows [G]` int64, without the padding behind `mechs`."""
@@ -175,7 +197,7 @@ def first_memory(policy: TeamPolicy, teams: int, mechs: int, device: torch.devic
     return memory_spec_of(policy).expand((teams, mechs)).to(device).zero()
 
 
-class Decider(Protocol):
+class Decider:
     """What decides for some seats of a pool, and remembers."""
 
     mechs: int
@@ -187,22 +209,30 @@ class Decider(Protocol):
     part: Part | None
     """What it acts for, None for all mechs of its teams."""
     memory: TensorDictBase
-    """What its mechs remember, zero where battles begin."""
+    """What mechs remember, batch `[R, A]`, zero where battles begin."""
+    used: Tensor
+    """`[G]` int64, rows of `memory` of its teams."""
 
     def decide(self, observation: TeamObservation) -> Tensor:
         """`[G, A, D]` actions for the rows `rows`."""
-
-    def memories(self) -> TensorDictBase:
-        """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""
-
-    def remember(self, memories: TensorDictBase) -> None:
-        """Let the teams in `rows` remember what `memories` returned."""
+        raise NotImplementedError
 
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where the policy does not tell."""
+        raise NotImplementedError
+
+    def memories(self) -> TensorDictBase:
+        """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""
+        return self.memory[self.used]
+
+    def remember(self, memories: TensorDictBase) -> None:
+        """Let the teams in `rows` remember what `memories` returned."""
+        memory = self.memory.clone()
+        memory[self.used] = memories
+        self.memory = memory
 
 
-class SeatedPolicy:
+class SeatedPolicy(Decider):
     """A policy that decides by itself: a scripted commander, an opponent inside a view, or any other `TeamPolicy`.
 
     Args:
@@ -230,16 +260,11 @@ class SeatedPolicy:
         self.part = None if seats is None else Part.of(seats, mechs, device)
         self.commanded = list(range(teams)) if seats is None else [seat.row for seat in seats]
         self.rows = torch.tensor(self.commanded, device=device)
+        self.used = torch.arange(len(self.commanded), device=device)
         rows = self.commanded + [0] * (teams - len(self.commanded))
         self.decided = torch.tensor(rows, device=device)
         """`[max(G, teams)]` int64, the rows for which it decides."""
         self.memory: TensorDictBase = first_memory(policy, len(rows), mechs, device)
-
-    def memories(self) -> TensorDictBase:
-        return self.memory[: len(self.rows)].clone()
-
-    def remember(self, memories: TensorDictBase) -> None:
-        self.memory = torch.cat([memories, self.memory[len(self.rows) :]])
 
     def graph_key(self) -> Hashable | None:
         return graph_key_of(self.policy)
@@ -306,10 +331,6 @@ class TeamRunner:
     def memory(self, memory: TensorDictBase) -> None:
         for name, decider in self.deciders.items():
             decider.memory = memory.get(name, decider.memory)
-
-    def clear(self) -> None:
-        """Let all policies remember nothing."""
-        self.memory = self.memory.clone().zero_()
 
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""

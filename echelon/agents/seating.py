@@ -38,22 +38,25 @@ class RunnerMaker:
 
     def stacked(
         self, policies: Mapping[str, TeamPolicy], slots: Mapping[str, Sequence[TeamSeat]], mechs: int
-    ) -> list[tuple[StackedPolicies, list[Stackable]]]:
-        """Of each architecture among the policies what decides for its networks, and these networks.
+    ) -> list[StackedPolicies]:
+        """What decides for the networks among the policies, those of each architecture together.
 
         Args:
             mechs: number of mechs in a team, to which smaller ones are padded.
         """
-        by_model: dict[Hashable, list[tuple[Stackable, Sequence[TeamSeat]]]] = defaultdict(list)
+        by_model: dict[Hashable, dict[str, Stackable]] = defaultdict(dict)
         for name, policy in policies.items():
             if is_stackable(policy):
-                by_model[policy.architecture].append((policy, slots[name]))
-        stacks = []
-        for members in by_model.values():
-            networks = [policy for policy, _ in members]
-            teams = [commanded for _, commanded in members]
-            stacks.append((StackedPolicies(self._forward_of(networks[0]), networks, teams, mechs), networks))
-        return stacks
+                by_model[policy.architecture][name] = policy
+        return [
+            StackedPolicies(
+                self._forward_of(next(iter(networks.values()))),
+                list(networks.values()),
+                [slots[name] for name in networks],
+                mechs,
+            )
+            for networks in by_model.values()
+        ]
 
     def alone(
         self, name: str, policy: TeamPolicy, slots: Sequence[TeamSeat], sizes: Sequence[int]
@@ -86,8 +89,8 @@ class RunnerMaker:
         seats: Mapping[str, Sequence[TeamSeat]],
         sizes: tuple[int, int],
         battles: int,
-    ) -> tuple[TeamRunner, list[tuple[StackedPolicies, list[Stackable]]]]:
-        """What decides for the teams of `battles` battles, and what of it are stacked networks, with their policies.
+    ) -> TeamRunner:
+        """What decides for the teams of `battles` battles.
 
         Args:
             seats: by name of a policy, rows b and b + B of the pool for the teams of battle b.
@@ -99,9 +102,9 @@ class RunnerMaker:
             if not is_stackable(policy):
                 for number, decider in enumerate(self.alone(name, policy, seats[name], rows)):
                     deciders[f"{name} {number}"] = decider
-        stacked = self.stacked(policies, seats, max(sizes))
-        deciders |= {f"networks {number}": decider for number, (decider, _) in enumerate(stacked)}
-        return TeamRunner(deciders, functools.partial(decide_all, torch.get_num_threads())), stacked
+        stacks = self.stacked(policies, seats, max(sizes))
+        deciders |= {f"networks {number}": stack for number, stack in enumerate(stacks)}
+        return TeamRunner(deciders, functools.partial(decide_all, torch.get_num_threads()))
 
     def _forward_of(self, policy: Stackable) -> StackedForward:
         architecture = policy.architecture

@@ -13,12 +13,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeGuard
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 from torch.func import functional_call
 from torch.utils._pytree import tree_map
 
-from echelon.agents.runner import Part, TeamObservation, TeamSeat
+from echelon.agents.runner import Decider, Part, TeamObservation, TeamSeat
 from echelon.agents.team_policy import TeamPolicy
 from echelon.env.blocks import workers
 from echelon.runtime.compile import fused
@@ -122,8 +122,32 @@ class StackedForward:
         self.device = device
         self.call: Callable[..., Any] = fused(batched_forward, device) if compiled else batched_forward
 
+    def by_slot(
+        self, weights: dict[str, Tensor], blocks: int, slot: Tensor, inputs: tuple[Any, ...]
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """`loc`, `scale` and next memory of R rows in K equal blocks of S networks, each from one network of its block.
 
-class StackedPolicies:
+        Args:
+            weights: `[KS, ...]` stacked: all networks of the first block, of the second, and so on.
+            slot: `[R]` int64, which network of its block decides a row.
+            inputs: arguments of the network, `[R, ...]` each.
+        """
+        row, size = torch.arange(len(slot), device=slot.device), len(slot) // blocks
+        block, offset, slots = row // size, row % size, len(next(iter(weights.values()))) // blocks
+
+        def blocked(leaf: Tensor) -> Tensor:
+            """`[KS, R / K, ...]` from `[R, ...]`: each block of rows once for each network."""
+            return leaf.unflatten(0, (blocks, -1)).repeat_interleave(slots, 0)
+
+        def chosen(leaf: Tensor) -> Tensor:
+            """`[R, A, ...]` output of the network of each row, from `[KS, R / K, A, ...]`."""
+            return leaf.unflatten(0, (blocks, slots))[block, slot, offset]
+
+        output = self.call(self.base, weights, *tree_map(blocked, inputs))
+        return chosen(output.loc), chosen(output.scale), {name: chosen(leaf) for name, leaf in output.memory.items()}
+
+
+class StackedPolicies(Decider):
     """Policies of one architecture and the teams they command."""
 
     def __init__(
@@ -133,7 +157,7 @@ class StackedPolicies:
         slots: Sequence[Sequence[TeamSeat]],
         mechs: int,
     ) -> None:
-        self.forward, self.mechs, device = forward, mechs, forward.device
+        self.forward, self.policies, self.mechs, device = forward, policies, mechs, forward.device
         blocks_by_policy = [blocks_of(policy_slots) for policy_slots in slots]
         policy_states = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
         states = [state for state, rows in zip(policy_states, blocks_by_policy, strict=True) for _ in rows]
@@ -150,16 +174,8 @@ class StackedPolicies:
         self.index = [index[chunk_slice].clamp_min(0) for chunk_slice in self.chunks]
         """Rows of the pool per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
         spec = forward.base.memory.spec()
-        self.memory: TensorDictBase = TensorDict(
-            {
-                f"{number}": {
-                    name: torch.zeros(*rows.shape, mechs, *leaf.shape, dtype=torch.float32, device=device)
-                    for name, leaf in spec.items()
-                }
-                for number, rows in enumerate(self.index)
-            }
-        )
-        """What the mechs remember by number of the chunk, `[n, SLOTS, A, *shape]` by name."""
+        self.memory = spec.expand((index.numel(), mechs)).to(device).zero()
+        """What mechs remember, block by block, `[n * SLOTS, A]`."""
         self.commanded = [row for block in blocks for row in block if row >= 0]
         """Rows of the teams commanded, on the host: G of them, in the order of the policies."""
         ends = [sum(len(policy_slots) for policy_slots in slots[: number + 1]) for number in range(len(slots))]
@@ -202,29 +218,12 @@ class StackedPolicies:
         """The forward pass of a chunk, in a thread of its own on a CPU. Updates its `memory`."""
         base, index = self.forward.bases[number % len(self.forward.bases)], self.index[number]
         streams = tuple(observation.streams[name][index] for name in base.streams)
-        weights, memory = self.weights[number], self._memory_of(number)
+        rows = slice(self.chunks[number].start * SLOTS, self.chunks[number].stop * SLOTS)
+        weights, memory = self.weights[number], {k: v[rows].unflatten(0, (-1, SLOTS)) for k, v in self.memory.items()}
         output = self.forward.call(base, weights, streams, observation.telemetry[index], memory)
         for name, leaf in memory.items():
             leaf.copy_(output.memory[name])
         return output
-
-    def _memory_of(self, number: int) -> dict[str, Tensor]:
-        """What the mechs of a chunk remember, by name; nothing for networks without memory."""
-        return dict(self.memory.get(f"{number}").items())
-
-    def memories(self) -> TensorDictBase:
-        chunks = [
-            TensorDict(self._memory_of(number), [*index.shape, self.mechs]) for number, index in enumerate(self.index)
-        ]
-        return torch.cat([chunk.flatten(0, 1) for chunk in chunks])[self.used]
-
-    def remember(self, memories: TensorDictBase) -> None:
-        start = 0
-        for number, index in enumerate(self.index):
-            in_chunk = (self.used >= start) & (self.used < start + index.numel())
-            for name, leaf in self._memory_of(number).items():
-                leaf.flatten(0, 1)[self.used[in_chunk] - start] = memories.get(name)[in_chunk]
-            start += index.numel()
 
     def graph_key(self) -> Hashable:
         """Nothing: weights, memory and noise lie where they are."""

@@ -9,8 +9,8 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.data import Composite
 
-from echelon.agents.runner import check_decided, team_input
-from echelon.agents.team_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask
+from echelon.agents.runner import check_decided, first_memory, team_input
+from echelon.agents.team_policy import TeamPolicy, draws_actions, reads_action_mask
 from echelon.env.discrete import ACTIONS
 from echelon.env.observation.layout import action_width
 from echelon.env.specs import Specs
@@ -53,8 +53,7 @@ def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.
     """Let a policy decide once for teams of either size that see nothing."""
     for mechs in dict.fromkeys((len(env.blue), len(env.red))):
         with in_one_line(f"{name}: expected memory_spec() to be a Composite spec"):
-            spec = memory_spec_of(policy)
-            memory = spec.expand(BATTLES, mechs).to(device).zero()
+            memory = first_memory(policy, BATTLES, mechs, device)
         team = blank_team(policy, memory, mechs, env, device)
         with in_one_line(f"{name}: expected a decision for a team of {mechs} mechs"):
             decided = policy(team)

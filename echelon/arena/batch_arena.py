@@ -21,9 +21,10 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
+from echelon.agents.env_teams import pad_mechs
 from echelon.agents.runner import SharedTeam, TeamObservation, TeamSeat, action_noise
 from echelon.agents.seating import RunnerMaker, check_policy
-from echelon.agents.stacked import SLOTS, is_stackable
+from echelon.agents.stacked import SLOTS, StackedPolicies, is_stackable
 from echelon.agents.team_policy import TeamPolicy, reads_action_mask
 from echelon.arena.compiling import COMPILED_FROM as COMPILED_FROM
 from echelon.arena.compiling import is_much_work
@@ -38,10 +39,9 @@ from echelon.env.env import EchelonEnv
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend
 from echelon.env.observation import layout
-from echelon.env.observation.layout import GROUPS, STREAMS
+from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Reason, Winner
 from echelon.learn.models.precision import resolve_precision
-from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime.device import can_compile, processor_name, resolve_device
@@ -289,8 +289,9 @@ class MatchBatch:
         alone = [policy for policy in policies.values() if not is_stackable(policy)]
         self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, alone)) else None
         self.threads = torch.get_num_threads()
-        self.runner, stacked = arena.deciders.runner(policies, slots, self.sizes, count)
+        self.runner = arena.deciders.runner(policies, slots, self.sizes, count)
         self.recorder, self.estimates = recorder, None
+        stacked = [decider for decider in self.runner.deciders.values() if isinstance(decider, StackedPolicies)]
         if recorder is not None and stacked and not self.runner.is_shared:
             self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
 
@@ -342,22 +343,16 @@ class MatchBatch:
             command_packs(self.env, self.arena.orders, td, decision)
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
-        telemetry = td.get("telemetry")
         masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)
-        observation = TeamObservation(
-            streams={name: self._rows([td.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
-            mask=self._rows([td.get((group, "mask")) for group in GROUPS]),
-            telemetry=torch.cat((telemetry, telemetry)),
-            noise=self._rows(normals.split(self.sizes, 1)),
-            action_mask=None if masks is None else self._rows(masks),
-        )
+        telemetry = torch.cat([td.get("telemetry")] * 2)
+        observation = TeamObservation.shown(td, self._rows, telemetry, normals.split(self.sizes, 1), masks)
         action = self.runner(observation)
         for group, group_action, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
             td.set((group, "action"), group_action[:, :mechs])
         if self.recorder is not None and self.estimates is not None:
             self.recorder.expect(self.estimates(observation))
 
-    def _rows(self, sides: Sequence[Tensor]) -> Tensor:
+    def _rows(self, *sides: Tensor) -> Tensor:
         """`[2B, A, ...]` rows of both teams, padded, from `[B, A_g, ...]` of each."""
         return torch.cat([pad_mechs(side, self.mechs) for side in sides])
 

@@ -36,22 +36,22 @@ class ValueEstimates:
     policies have none.
 
     Args:
-        stacked: the policies, which then keep their embeddings; each with the policies in their order.
+        stacked: the networks, which then keep their embeddings.
     """
 
     def __init__(
         self,
-        stacked: Sequence[tuple[StackedPolicies, Sequence[Stackable]]],
+        stacked: Sequence[StackedPolicies],
         battles: Collection[int],
         sizes: tuple[int, int],
         count: int,
     ) -> None:
         self.battles, self.sizes, self.count = battles, sizes, count
         self.followed: list[tuple[StackedPolicies, list[Followed]]] = []
-        for decider, policies in stacked:
+        for decider in stacked:
             teams = [
                 followed
-                for policy, positions in zip(policies, decider.places, strict=True)
+                for policy, positions in zip(decider.policies, decider.places, strict=True)
                 for side in (0, 1)
                 if (followed := self._teams_of(policy, decider, positions, side)) is not None
             ]

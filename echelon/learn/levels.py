@@ -12,8 +12,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.agents.env_teams import size
 from echelon.learn.callbacks.base import Callback, Metrics
-from echelon.learn.opponents.assignment import PolicyAssignment, size
+from echelon.learn.opponents.assignment import PolicyAssignment
 from echelon.runtime import noise
 from echelon.runtime.files import expect
 from echelon.runtime.noise import Stream

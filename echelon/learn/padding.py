@@ -6,25 +6,11 @@ A mechs, so that nothing is masked there.
 
 from __future__ import annotations
 
-from tensordict import TensorDictBase
 from tensordict.utils import expand_as_right
 from torch import Tensor
-from torch.nn.functional import pad
 
 EXISTS = "exists"
 """Entry `[G, T, A]` bool of a batch that holds teams of different size; absent in others."""
-
-
-def pad_mechs(leaf: Tensor, mechs: int) -> Tensor:
-    """`[R, mechs, ...]` from `[R, A, ...]`: zeros, or False, behind the A mechs; the tensor itself if A is `mechs`."""
-    missing = mechs - leaf.shape[1]
-    return leaf if missing == 0 else pad(leaf, (*[0, 0] * (leaf.dim() - 2), 0, missing))
-
-
-def pad_team(team: TensorDictBase, mechs: int) -> TensorDictBase:
-    """A team of batch `[R, mechs]` from batch `[R, A]`, as `pad_mechs`."""
-    rows, team_size = team.batch_size
-    return team if team_size == mechs else team.apply(lambda leaf: pad_mechs(leaf, mechs), batch_size=[rows, mechs])
 
 
 def without_padding(value: Tensor, exists: Tensor | None) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from echelon.agents.runner import SeatedPolicy, TeamObservation, TeamRunner, action_noise
 from echelon.agents.team_policy import TeamPolicy, draws_actions
 from echelon.env.env import EchelonEnv
-from echelon.env.observation.layout import GROUPS, STREAMS, action_width
+from echelon.env.observation.layout import GROUPS, action_width
 from echelon.env.restart import select
 from echelon.runtime.errors import require
 
@@ -120,11 +120,8 @@ def observed_team(env: EchelonEnv, of_team: Callable[[Tensor, Tensor], Tensor], 
     Args:
         of_team: values of its team, from those of blue and of red.
     """
-    td = env.observed()
-    streams = {name: of_team(*(td.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
-    mask = of_team(*(td.get((group, "mask")) for group in GROUPS))
-    normals = of_team(*noise_of_teams(env)) if draws_actions(policy) else None
-    return TeamObservation(streams, mask, td.get("telemetry"), normals)
+    td, normals = env.observed(), noise_of_teams(env) if draws_actions(policy) else None
+    return TeamObservation.shown(td, of_team, td.get("telemetry"), normals)
 
 
 def noise_of_teams(env: EchelonEnv) -> tuple[Tensor, ...]:

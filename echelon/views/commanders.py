@@ -125,8 +125,7 @@ class CommandersView(EnvInfo, PartialEnv):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = self._reset_mask(tensordict, **kwargs)
         if mask is None:
-            self.inside.clear()
-            return self._shown(self.env._reset())
+            return self._began(self.env._reset(), torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device))
         reset = TensorDict({"_reset": mask}, self.batch_size, device=self.device)
         return self._began(self.env._reset(reset), mask)
 

@@ -5,11 +5,11 @@ Several policies may share an environment, so each has its own entry in the envi
 
 from __future__ import annotations
 
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey
-from torch import Tensor
 
+from echelon.agents.env_teams import team_view
 from echelon.agents.runner import action_noise, team_input
 from echelon.agents.team_policy import TeamPolicy, entry, memory_spec, memory_spec_of
 
@@ -17,35 +17,11 @@ __all__ = [
     "GroupPolicy",
     "TeamPolicy",
     "action_noise",
-    "for_each_mech",
-    "memory_of",
     "memory_spec",
     "memory_spec_of",
     "team_input",
     "team_view",
 ]
-
-
-def memory_of(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBase:
-    """Recurrent state of the policy called `name`, batch `[B, A]`; empty for a policy without state."""
-    memory = tensordict.get((group, "memory", name), None)
-    if memory is None:
-        team = tensordict.get(group)
-        return TensorDict({}, team.batch_size, device=team.device)
-    return memory.copy()
-
-
-def team_view(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBase:
-    """Input of a team policy, batch `[B, A]`: `observation`, `mask`, `telemetry` and its own `memory`."""
-    team = tensordict.get(group).select("observation", "mask").copy()
-    team.set("telemetry", for_each_mech(tensordict, team.shape[1]))
-    return team.set("memory", memory_of(tensordict, group, name))
-
-
-def for_each_mech(tensordict: TensorDictBase, mechs: int) -> Tensor:
-    """`[B, A, 16, 16]` telemetry map, expanded to the mechs of a team without a copy."""
-    telemetry = tensordict.get("telemetry")
-    return telemetry[:, None].expand(-1, mechs, -1, -1)
 
 
 class GroupPolicy(TensorDictModuleBase):

@@ -121,8 +121,12 @@ class View(EnvInfo, PartialEnv):
         own_size, other_size = self._team_sizes()
         inside = {"opponent": self.opponent, "partner": self.partner}
         self._inside = inside_runner(self.env, inside, {"opponent": other_size, "partner": own_size})
-        self._remembered: dict[str, TensorDictBase] = {}
-        """What each group's policies remembered last; empty without `memory`."""
+        self._remembered: dict[str, TensorDictBase] = {
+            group: form.memory.expand((self.num_envs, len(form.rows))).to(self.device).zero()
+            for group, form in self.forms.items()
+            if form.has_memory
+        }
+        """What each group's policies remembered last."""
         specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
         self._set_specs(specs.observation(), specs.action(), specs.specs.reward(), specs.specs.done())
 
@@ -197,8 +201,7 @@ class View(EnvInfo, PartialEnv):
 
     def _memories(self) -> TensorDict:
         """What opponent, partner and the user's policies remember of the battles, batch `[B]`."""
-        groups = {group: self._memory_of(group) for group, form in self.forms.items() if form.has_memory}
-        inside = {"opponent": {}, **self._inside.memory, "groups": groups}
+        inside = {"opponent": {}, **self._inside.memory, "groups": self._remembered}
         return TensorDict(inside, [self.num_envs], device=self.device)
 
     def _recall(self, memories: TensorDictBase) -> None:
@@ -297,12 +300,11 @@ class View(EnvInfo, PartialEnv):
 
     def _remember(self, tensordict: TensorDictBase, moves: Selection | None) -> None:
         """Keep what the user's policies wrote as their next memory, or else what they had, as do battles that wait."""
-        for group, form in self.forms.items():
-            if form.has_memory:
-                key = self._key(group, "memory")
-                current, output = tensordict.get(key, self._memory_of(group)), tensordict.get(("next", *key), None)
-                memory = current if output is None else output
-                self._remembered[group] = memory if moves is None else moves.replaced(current, memory)
+        for group, remembered in self._remembered.items():
+            key = self._key(group, "memory")
+            current = tensordict.get(key, remembered)
+            memory = tensordict.get(("next", *key), current)
+            self._remembered[group] = memory if moves is None else moves.replaced(current, memory)
 
     # Both teams as the commanded mechs, and back
 
@@ -343,7 +345,7 @@ class View(EnvInfo, PartialEnv):
             team = {name: value[:, index] for name, value in entries.items() if name not in left_out}
             team["observation"] = (structured if flat is None or not form.is_flat else flat)[:, index]
             if form.has_memory:
-                team["memory"] = self._memory_of(group)
+                team["memory"] = self._remembered[group]
             self._set_group(output, group, TensorDict(team, team["mask"].shape, device=self.device))
         for name in ("telemetry", "is_init", *DONE_KEYS):
             self._set_root(output, name, td.get(name))
@@ -352,13 +354,6 @@ class View(EnvInfo, PartialEnv):
         if self.info:
             self._set_root(output, "outcome", self._outcome(td.get("outcome")))
         return output
-
-    def _memory_of(self, group: str) -> TensorDictBase:
-        if group not in self._remembered:
-            form = self.forms[group]
-            shape = (self.num_envs, len(form.rows))
-            self._remembered[group] = form.memory.expand(shape).to(self.device).zero()
-        return self._remembered[group]
 
     def _state(self, td: TensorDictBase) -> Tensor:
         """`[B, N * F]` the ego streams of all mechs, those of the own team first."""

@@ -7,6 +7,7 @@ import torch
 from builders import CPU
 from leagues import TINY, policy_of
 
+from echelon.agents.env_teams import pad_mechs
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.user_policy import check_decision
 from echelon.arena import batch_arena
@@ -15,7 +16,6 @@ from echelon.arena.evaluator import Evaluator
 from echelon.arena.match import Match
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_table
-from echelon.learn.padding import pad_mechs
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError

@@ -7,6 +7,8 @@ import torch
 from tiny_runs import TINY, everything, run_to_the_end, short_battles, tiny_run
 from torch import Tensor
 
+from echelon.agents import env_teams
+from echelon.agents.env_teams import pad_mechs
 from echelon.learn import padding
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
@@ -16,7 +18,7 @@ from echelon.learn.models.registry import model_with
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents import assignment
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.learn.padding import EXISTS, pad_mechs
+from echelon.learn.padding import EXISTS
 from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.objective import RecurrentPPOLoss
 from echelon.learn.ppo.update import Sequences, total
@@ -80,7 +82,7 @@ def test_padding_counts_nowhere(tmp_path, monkeypatch, changes):
     """
     runs = []
     for name, pad in (("zeros", pad_mechs), ("poison", poisoned)):
-        for module in (padding, assignment):
+        for module in (env_teams, assignment):
             monkeypatch.setattr(module, "pad_mechs", pad)
         trainer = run_to_the_end(Trainer(unequal_run(2, precision="fp32", **changes), tmp_path / name))
         assert trainer.collector.buffer["observation", "ego"].isnan().any() == (name == "poison")

@@ -8,8 +8,6 @@ from collections.abc import Hashable, Sequence
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
-from torch.utils._pytree import tree_map
 from torchrl.data import Composite, Unbounded
 
 from echelon.agents.stacked import StackedForward
@@ -155,27 +153,13 @@ class FrozenOpponents:
 
     @torch.no_grad()
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        battles = team.shape[0]
-        battle = torch.arange(battles, device=self.edges.device)
-        size = battles // self.blocks
-        block, offset = battle // size, battle % size
-        draw = torch.rand(battles, 1, dtype=torch.float32, device=self.edges.device)
-        drawn_slot = (draw >= self.edges[block]).sum(1)
+        battles, edges = team.shape[0], self.edges
+        draw = torch.rand(battles, 1, dtype=torch.float32, device=edges.device)
+        drawn_slot = (draw >= edges.repeat_interleave(battles // self.blocks, 0)).sum(1)
         slot = current_slot(team.get(("memory", SLOT)), drawn_slot[:, None, None].float())
-        used = slot[:, 0, 0].long() - 1
-
-        def blocked(leaf: Tensor) -> Tensor:
-            """`[KS, B / K, ...]` from `[B, ...]`: each block of battles once for each slot."""
-            return leaf.unflatten(0, (self.blocks, -1)).repeat_interleave(self.num_slots, 0)
-
-        def chosen(leaf: Tensor) -> Tensor:
-            """`[B, A, ...]` output of the slot that the battle uses, from `[KS, B / K, A, ...]`."""
-            return leaf.unflatten(0, (self.blocks, self.num_slots))[block, used, offset]
-
-        inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
-        output = self.forward.call(self.base, self.weights, *tree_map(blocked, tuple(inputs)))
-        distribution = ActionDistribution(chosen(output.loc), chosen(output.scale))
-        team.set("action", distribution.rsample().tanh())
-        for name, leaf in output.memory.items():
-            team.set(("next", "memory", name), chosen(leaf))
+        inputs = tuple(self.keys.inputs(team, self.keys.layout(team, is_sequence=False)))
+        loc, scale, memory = self.forward.by_slot(self.weights, self.blocks, slot[:, 0, 0].long() - 1, inputs)
+        team.set("action", ActionDistribution(loc, scale).rsample().tanh())
+        for name, leaf in memory.items():
+            team.set(("next", "memory", name), leaf)
         return team.set(("next", "memory", SLOT), slot)

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from echelon.agents.env_teams import team_view
 from echelon.env.observation.layout import GROUPS
 from echelon.env.restart import replace_rows
 from echelon.learn.models.actor_critic import ActorCritic
@@ -72,17 +73,18 @@ class LearnerViews:
 
     def reduced(self, td: TensorDictBase) -> TensorDict:
         """What the learner decides from, batch `[G, A]`, put together in the dtype of the forward pass."""
-        teams = [self.assignment.part(td, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
+        teams = [team_view(td, group, LEARNER)[battles] for group, battles in self.assignment.teams[LEARNER]]
         return reduced_view(teams, self.policy.keys, self.policy.network.compute, self.concat_pieces)
 
     def pieces(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
         """The view and next memory of all teams in pieces, one after the other, not put together where that is all
         there is to do."""
-        enemy, teams = self.enemy(after), self.assignment.teams[LEARNER]
+        enemy = self.enemy(after)
         if self.exists is not None:
             team_views = [self.assignment.view(after, LEARNER)]
         else:
-            team_views = [self.assignment.part(after, LEARNER, *team) for team in teams]
+            teams = self.assignment.teams[LEARNER]
+            team_views = [team_view(after, group, LEARNER)[battles] for group, battles in teams]
         memory = {name: decided.get(key) for name, key in self.policy.keys.next_memory.items()}
         memory = {name: without_padding(leaf, self.exists) for name, leaf in memory.items()}
         pieces, start = [], 0
@@ -158,7 +160,7 @@ def reduced_view(
     """Views of teams as one, batch `[G, A]`, with streams and telemetry in `dtype`.
 
     Args:
-        teams: as `PolicyAssignment.part` shows them, of A mechs each.
+        teams: as `team_view` shows them, of A mechs each.
         keys: the entries that the policy reads; its memory stays in its own dtype.
         concat_pieces: the function of this name, or a graph of it.
     """

@@ -169,7 +169,7 @@ def test_networks_of_different_layouts_are_not_stacked():
     policies = {name: TINY.build(specs[name]).eval() for name in specs}
     slots = {name: [TeamSeat(row, 0)] for row, name in enumerate(specs)}
     maker = RunnerMaker(torch.device("cpu"), torch.float32, compiled=False)
-    groups = [networks for _, networks in maker.stacked(policies, slots, 5)]
+    groups = [stack.policies for stack in maker.stacked(policies, slots, 5)]
     assert groups == [[policies["older"]], [policies["newer"], policies["twin"]]]
 
 
