@@ -20,6 +20,8 @@ from echelon.agents.team_policy import TeamPolicy, graph_key_of, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.env.restart import NextMemory
 
+TELEMETRY = "telemetry"
+
 
 class TeamSlice(NamedTuple):
     """One group (`blue` or `red`) in a range of battles of the batch."""
@@ -38,17 +40,9 @@ def pad_mechs(leaf: Tensor, mechs: int) -> Tensor:
     return leaf if missing == 0 else pad(leaf, (*[0, 0] * (leaf.dim() - 2), 0, missing))
 
 
-def pad_team(team: TensorDictBase, mechs: int) -> TensorDictBase:
-    """A team of batch `[R, mechs]` from batch `[R, A]`, as `pad_mechs`."""
-    rows, team_size = team.batch_size
-    return team if team_size == mechs else team.apply(lambda leaf: pad_mechs(leaf, mechs), batch_size=[rows, mechs])
-
-
-def gather(teams: Sequence[TeamSlice], of_group: Callable[[str], TensorDictBase]) -> TensorDictBase:
-    """Teams in one batch `[G, A]`, the smaller ones padded, from batches `[B, A_g]` of both groups."""
-    parts = [of_group(group)[battles] for group, battles in teams]
-    mechs = max(part.shape[1] for part in parts)
-    return TensorDict.cat([pad_team(part, mechs) for part in parts], 0)
+def concat_pieces(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+    """Put pieces together `[G, ...]`, each whole in its dtype."""
+    return [torch.cat([tensor.to(dtype) for tensor in tensors]) for tensors, dtype in zip(pieces, dtypes, strict=True)]
 
 
 def memory_of(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBase:
@@ -62,14 +56,14 @@ def memory_of(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBa
 
 def for_each_mech(tensordict: TensorDictBase, mechs: int) -> Tensor:
     """`[B, A, 16, 16]` telemetry map, expanded to the mechs of a team without a copy."""
-    telemetry = tensordict.get("telemetry")
+    telemetry = tensordict.get(TELEMETRY)
     return telemetry[:, None].expand(-1, mechs, -1, -1)
 
 
 def team_view(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBase:
     """Input of a team policy, batch `[B, A]`: `observation`, `mask`, `telemetry` and its own `memory`."""
     team = tensordict.get(group).select("observation", "mask").copy()
-    team.set("telemetry", for_each_mech(tensordict, team.shape[1]))
+    team.set(TELEMETRY, for_each_mech(tensordict, team.shape[1]))
     return team.set("memory", memory_of(tensordict, group, name))
 
 
@@ -96,13 +90,38 @@ class EnvTeams:
         for owners in self.owners.values():
             owners.sort(key=lambda owner: owner[0].start)
 
-    def view(self, tensordict: TensorDictBase, name: str, teams: Sequence[TeamSlice] | None = None) -> TensorDictBase:
-        """Input of one policy, batch `[G, A]` over `teams`, by default all that it commands."""
-        teams = self.teams[name] if teams is None else teams
-        team = gather(teams, lambda group: tensordict.get(group).select("observation", "mask"))
-        telemetry = torch.cat([tensordict.get("telemetry")[battles] for _, battles in teams])
-        team.set("telemetry", telemetry[:, None].expand(-1, team.shape[1], -1, -1))
-        return team.set("memory", gather(teams, lambda group: memory_of(tensordict, group, name)))
+    def view(
+        self,
+        tensordict: TensorDictBase,
+        name: str,
+        teams: Sequence[TeamSlice] | None = None,
+        dtype: torch.dtype | None = None,
+        concat: Callable[..., list[Tensor]] = concat_pieces,
+    ) -> TensorDict:
+        """Input of one policy, batch `[G, A]` over `teams`, by default all that it commands.
+
+        Args:
+            dtype: of streams and telemetry; by default their own.
+            concat: the function `concat_pieces`, or a graph of it.
+        """
+        parts = [team_view(tensordict, group, name)[battles] for group, battles in teams or self.teams[name]]
+        mechs = max(part.shape[1] for part in parts)
+        keys = [key for key in parts[0].keys(True, True) if key != TELEMETRY]
+        pieces = [[pad_mechs(part.get(key), mechs) for part in parts] for key in keys]
+        pieces.append([part.get(TELEMETRY)[:, 0] for part in parts])
+        own_dtypes = [tensors[0].dtype for tensors in pieces]
+        is_kept = [
+            kind == torch.bool or key[0] == "memory" for key, kind in zip([*keys, TELEMETRY], own_dtypes, strict=True)
+        ]
+        dtypes = [own if kept or dtype is None else dtype for own, kept in zip(own_dtypes, is_kept, strict=True)]
+        *leaves, telemetry = concat(pieces, dtypes)
+        shape, device = (len(telemetry), mechs), telemetry.device
+        # Without a device the inner one would be moved: tensordict then enters `torch.device` into a table whose length
+        # Dynamo guards, and all that was compiled before is compiled again.
+        team = TensorDict({"memory": TensorDict({}, shape, device=device)}, shape, device=device)
+        for key, leaf in zip(keys, leaves, strict=True):
+            team.set(key, leaf)
+        return team.set(TELEMETRY, telemetry[:, None].expand(*shape, -1, -1))
 
     def views(self, tensordict: TensorDictBase, name: str) -> list[TensorDictBase]:
         """What a policy is called with, one after the other: one view, or one for each of its teams."""

@@ -317,11 +317,6 @@ class TeamRunner:
                 action[part.rows, part.mechs] = decided[part.teams, part.mechs]
         return action
 
-    @torch.no_grad()
-    def decide(self, name: str, observation: TeamObservation) -> Tensor:
-        """`[G, A, D]` what one of `deciders` does for its teams."""
-        return self.deciders[name].decide(observation)
-
     @property
     def memory(self) -> TensorDict:
         """What all policies remember, by name."""

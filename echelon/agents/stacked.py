@@ -82,14 +82,14 @@ def batched_forward(base: Any, weights: dict[str, Tensor], *inputs: object) -> A
     return tree_map(lambda *leaves: torch.stack(leaves), *outputs)
 
 
-def blocks_of(slots: Sequence[TeamSeat]) -> list[list[int]]:
-    """Arrange teams in blocks: lists of `SLOTS` rows, each row in its slot, -1 for an empty slot."""
-    height = max(Counter(slot.place for slot in slots).values())
-    blocks = [[-1] * SLOTS for _ in range(height)]
+def blocks_of(seats: Sequence[TeamSeat]) -> list[list[TeamSeat | None]]:
+    """Arrange teams in blocks of `SLOTS`, each in its slot; None for an empty slot."""
+    height = max(Counter(seat.place for seat in seats).values())
+    blocks: list[list[TeamSeat | None]] = [[None] * SLOTS for _ in range(height)]
     counts: Counter[int] = Counter()
-    for slot in slots:
-        blocks[counts[slot.place]][slot.place] = slot.row
-        counts[slot.place] += 1
+    for seat in seats:
+        blocks[counts[seat.place]][seat.place] = seat
+        counts[seat.place] += 1
     return blocks
 
 
@@ -165,40 +165,32 @@ class StackedPolicies(Decider):
         chunk = forward.chunk or -(-len(blocks) // forward.threads)
         # The last chunk is padded with blocks of empty slots.
         spare = -len(blocks) % chunk
-        states, blocks = states + states[-1:] * spare, blocks + [[-1] * SLOTS] * spare
+        states += states[-1:] * spare
+        places = [seat for block in blocks for seat in block] + [None] * (spare * SLOTS)
         weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
-        index = torch.tensor(blocks, device=device)
-        self.chunks = [slice(start, start + chunk) for start in range(0, len(blocks), chunk)]
+        rows = torch.tensor([0 if seat is None else seat.row for seat in places], device=device)
+        self.chunks = [slice(start, start + chunk) for start in range(0, len(states), chunk)]
         self.weights = [{name: stack[chunk_slice] for name, stack in weights.items()} for chunk_slice in self.chunks]
         """Stacked weights per chunk, `[n, ...]` for n blocks."""
-        self.index = [index[chunk_slice].clamp_min(0) for chunk_slice in self.chunks]
+        self.index = [rows.view(-1, SLOTS)[chunk_slice] for chunk_slice in self.chunks]
         """Rows of the pool per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
-        spec = forward.base.memory.spec()
-        self.memory = spec.expand((index.numel(), mechs)).to(device).zero()
+        self.memory = forward.base.memory.spec().expand((len(places), mechs)).to(device).zero()
         """What mechs remember, block by block, `[n * SLOTS, A]`."""
-        self.commanded = [row for block in blocks for row in block if row >= 0]
+        commanded = [seat for seat in places if seat is not None]
+        self.commanded = [seat.row for seat in commanded]
         """Rows of the teams commanded, on the host: G of them, in the order of the policies."""
         ends = [sum(len(policy_slots) for policy_slots in slots[: number + 1]) for number in range(len(slots))]
         self.places = [range(end - len(policy_slots), end) for end, policy_slots in zip(ends, slots, strict=True)]
         """Of each policy the places of its teams in `commanded`."""
-        self.part = Part.of(self._in_order(slots), mechs, device)
+        self.part = Part.of(commanded, mechs, device)
         self.keeps_embed = False
         """Whether `embed` is kept, for critics that read it."""
         self.embed: Tensor | None = None
         """`[G, A, hidden]` embeddings of the last decision."""
-        used = [place for place, row in enumerate(row for block in blocks for row in block) if row >= 0]
+        used = [place for place, seat in enumerate(places) if seat is not None]
         self.used = torch.tensor(used, device=device)
-        self.rows = index.flatten()[self.used]
+        self.rows = rows[self.used]
         """`[G]` int64 rows of the teams commanded."""
-
-    def _in_order(self, slots: Sequence[Sequence[TeamSeat]]) -> list[TeamSeat]:
-        """Slots of all policies in the order of `commanded`."""
-        by_row = [{slot.row: slot for slot in policy_slots} for policy_slots in slots]
-        return [
-            slot_of[self.commanded[index]]
-            for slot_of, indices in zip(by_row, self.places, strict=True)
-            for index in indices
-        ]
 
     def distribution(self, observation: TeamObservation) -> tuple[Tensor, Tensor]:
         """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""

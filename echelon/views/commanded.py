@@ -98,30 +98,37 @@ class OneTeam:
         return replace(self, is_red=is_red, places=None if self.places is None else self.places.to(device))
 
 
-def inside_runner(env: EchelonEnv, policies: Mapping[str, TeamPolicy | None], mechs: Mapping[str, int]) -> TeamRunner:
-    """The runner of the policies that decide inside a view, each for one team of each battle; None for nobody.
+class InsideTeams(TeamRunner):
+    """The policies that decide inside a view, each for one team of each battle.
 
     Args:
-        policies: by name, which messages call them by.
-        mechs: in the team of each, A.
+        policies: by name, which messages contain; None where there is no such policy.
+        mechs: number of mechs in the team of each, A.
+        of_team: returns the values of the team of each, from the values of blue and red.
     """
-    width = action_width(env.config.comm_dim)
-    seated = {
-        who: SeatedPolicy(policy, None, mechs[who], env.device, teams=env.num_envs, who=who, width=width)
-        for who, policy in policies.items()
-        if policy is not None
-    }
-    return TeamRunner(seated, shape=(env.num_envs,))
 
+    def __init__(
+        self,
+        env: EchelonEnv,
+        policies: Mapping[str, TeamPolicy | None],
+        mechs: Mapping[str, int],
+        of_team: Mapping[str, Callable[[Tensor, Tensor], Tensor]],
+    ) -> None:
+        width = action_width(env.config.comm_dim)
+        self.env, self.of_team = env, of_team
+        self.policies = {who: policy for who, policy in policies.items() if policy is not None}
+        seated = {
+            who: SeatedPolicy(policy, None, mechs[who], env.device, teams=env.num_envs, who=who, width=width)
+            for who, policy in self.policies.items()
+        }
+        super().__init__(seated, shape=(env.num_envs,))
 
-def observed_team(env: EchelonEnv, of_team: Callable[[Tensor, Tensor], Tensor], policy: TeamPolicy) -> TeamObservation:
-    """What a policy inside a view is shown of one team of each battle.
-
-    Args:
-        of_team: values of its team, from those of blue and of red.
-    """
-    td, normals = env.observed(), noise_of_teams(env) if draws_actions(policy) else None
-    return TeamObservation.shown(td, of_team, td.get("telemetry"), normals)
+    @torch.no_grad()
+    def decide(self, who: str) -> Tensor:
+        """Return the actions `[B, A, D]` of a policy for its whole team."""
+        td, of_team = self.env.observed(), self.of_team[who]
+        normals = noise_of_teams(self.env) if draws_actions(self.policies[who]) else None
+        return self.deciders[who].decide(TeamObservation.shown(td, of_team, td.get("telemetry"), normals))
 
 
 def noise_of_teams(env: EchelonEnv) -> tuple[Tensor, ...]:

@@ -23,7 +23,7 @@ from echelon.env.specs import DONE_KEYS
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.build import Opponent, env_of, team_policy
-from echelon.views.commanded import OneTeam, Side, inside_runner, observed_team
+from echelon.views.commanded import InsideTeams, OneTeam, Side
 
 GROUP = "commanders"
 STREAMS = ("packs", "tracks", "tracks_mask", "situation")
@@ -68,7 +68,8 @@ class CommandersView(EnvInfo, PartialEnv):
         names = env.command_map[COMMAND["red" if side == "red" else "blue"]]
         self.group_map = {GROUP: [f"pack_{i}" for i in range(len(names))]}
         sizes = {"subordinates": self.team.count, "opponent": env.config.num_mechs - self.team.count}
-        self.inside = inside_runner(env, {"subordinates": subordinates, "opponent": opponent}, sizes)
+        of_team = {"subordinates": self.team.of_team, "opponent": self.team.of_other}
+        self.inside = InsideTeams(env, {"subordinates": subordinates, "opponent": opponent}, sizes, of_team)
         self._make_specs()
 
     @property
@@ -164,10 +165,7 @@ class CommandersView(EnvInfo, PartialEnv):
             return self._decided(orders)
 
     def _decided(self, orders: Tensor | None) -> TensorDictBase:
-        env, commanded = self.env, self.team
-        observed = observed_team(env, commanded.of_team, self.subordinates)
-        subordinates = self.inside.decide("subordinates", observed)
-        opponent = self.inside.decide("opponent", observed_team(env, commanded.of_other, self.opponent))
+        env, subordinates, opponent = self.env, self.inside.decide("subordinates"), self.inside.decide("opponent")
         subordinates = subordinates if self.drives is None else self.drives(subordinates)
         blue, red = self.team.split(subordinates, opponent)
         by_group: dict[str, Any] = {"blue": {"action": blue}, "red": {"action": red}}

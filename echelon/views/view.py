@@ -24,7 +24,7 @@ from echelon.env.restart import Selection, cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
-from echelon.views.commanded import AllMechs, OneTeam, inside_runner, observed_team
+from echelon.views.commanded import AllMechs, InsideTeams, OneTeam
 from echelon.views.group_form import (
     DTYPES,
     ActionForm,
@@ -120,7 +120,10 @@ class View(EnvInfo, PartialEnv):
         self._shows_flat = any(form.is_flat for form in self.forms.values())
         own_size, other_size = self._team_sizes()
         inside = {"opponent": self.opponent, "partner": self.partner}
-        self._inside = inside_runner(self.env, inside, {"opponent": other_size, "partner": own_size})
+        of_team = {}
+        if isinstance(self.commanded, OneTeam):
+            of_team = {"opponent": self.commanded.of_other, "partner": self.commanded.of_team}
+        self._inside = InsideTeams(self.env, inside, {"opponent": other_size, "partner": own_size}, of_team)
         self._remembered: dict[str, TensorDictBase] = {
             group: form.memory.expand((self.num_envs, len(form.rows))).to(self.device).zero()
             for group, form in self.forms.items()
@@ -272,10 +275,10 @@ class View(EnvInfo, PartialEnv):
         mask = mask_of(tensordict, STEP, self.batch_size)
         memory, own_actions, other_actions = self._inside.memory, self._own_actions(tensordict), None
         if self.opponent is not None:
-            other_actions = self._decide("opponent", self.opponent)
+            other_actions = self._inside.decide("opponent")
         if self.partner is not None:
             assert isinstance(self.commanded, OneTeam) and self.commanded.places is not None
-            team = self._decide("partner", self.partner)
+            team = self._inside.decide("partner")
             own_actions = team.index_copy(1, self.commanded.places, own_actions)
         blue, red = self.commanded.split(own_actions, other_actions)
         actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
@@ -291,12 +294,6 @@ class View(EnvInfo, PartialEnv):
         for group, index in self._index.items():
             output.set(self._key(group, "reward"), reward[:, index])
         return output
-
-    def _decide(self, who: str, policy: TeamPolicy) -> Tensor:
-        """`[B, A, D]` what a policy inside does for its whole team."""
-        assert isinstance(self.commanded, OneTeam)
-        team = self.commanded.of_team if who == "partner" else self.commanded.of_other
-        return self._inside.decide(who, observed_team(self.env, team, policy))
 
     def _remember(self, tensordict: TensorDictBase, moves: Selection | None) -> None:
         """Keep what the user's policies wrote as their next memory, or else what they had, as do battles that wait."""

@@ -51,8 +51,8 @@ def test_a_slot_keeps_its_place_in_its_block():
     slots = [TeamSeat(0, 3), TeamSeat(1, 3), TeamSeat(2, 0)]
     blocks = blocks_of(slots)
     assert [len(block) for block in blocks] == [SLOTS, SLOTS]
-    assert (blocks[0][3], blocks[1][3], blocks[0][0]) == (0, 1, 2)
-    assert sum(row >= 0 for block in blocks for row in block) == 3
+    assert (blocks[0][3], blocks[1][3], blocks[0][0]) == tuple(slots)
+    assert sum(seat is not None for block in blocks for seat in block) == 3
 
 
 def seen_by(battles: int, seed: int) -> TeamObservation:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.agents.env_teams import EnvTeams, TeamSlice, gather, memory_of, pad_mechs, size
+from echelon.agents.env_teams import EnvTeams, TeamSlice, memory_of, pad_mechs, size
 from echelon.agents.team_policy import TeamPolicy
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
@@ -68,7 +68,10 @@ class PolicyAssignment(EnvTeams):
 
     def memory_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the learner's mechs remember, batch `[G, A]`."""
-        return gather(self.teams[LEARNER], lambda group: memory_of(tensordict, group, LEARNER))
+        parts = [memory_of(tensordict, group, LEARNER)[battles] for group, battles in self.teams[LEARNER]]
+        mechs = max(part.shape[1] for part in parts)
+        leaves = {key: torch.cat([pad_mechs(part.get(key), mechs) for part in parts]) for key in parts[0].keys()}
+        return TensorDict(leaves, (sum(map(len, parts)), mechs), device=tensordict.device)
 
     def rows(self, per_group: dict[str, Tensor]) -> Tensor:
         """`[G, ...]` values of the learner's teams, from values `[B, ...]` of both groups."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.agents.env_teams import team_view
+from echelon.agents.env_teams import concat_pieces, team_view
 from echelon.env.observation.layout import GROUPS
 from echelon.env.restart import replace_rows
 from echelon.learn.models.actor_critic import ActorCritic
@@ -73,8 +73,7 @@ class LearnerViews:
 
     def reduced(self, td: TensorDictBase) -> TensorDict:
         """What the learner decides from, batch `[G, A]`, put together in the dtype of the forward pass."""
-        teams = [team_view(td, group, LEARNER)[battles] for group, battles in self.assignment.teams[LEARNER]]
-        return reduced_view(teams, self.policy.keys, self.policy.network.compute, self.concat_pieces)
+        return self.assignment.view(td, LEARNER, dtype=self.policy.network.compute, concat=self.concat_pieces)
 
     def pieces(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
         """The view and next memory of all teams in pieces, one after the other, not put together where that is all
@@ -144,38 +143,3 @@ class FinalViews:
 def observed(keys: TeamKeys) -> tuple[str, ...]:
     """Names of the streams that a learner reads; its critic reads `ego` whatever the encoder reads."""
     return tuple(dict.fromkeys((*keys.stream_names, "ego")))
-
-
-def concat_pieces(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
-    """Put pieces together `[G, ...]`, each whole in its dtype."""
-    return [torch.cat([tensor.to(dtype) for tensor in tensors]) for tensors, dtype in zip(pieces, dtypes, strict=True)]
-
-
-def reduced_view(
-    teams: Sequence[TensorDictBase],
-    keys: TeamKeys,
-    dtype: torch.dtype,
-    concat_pieces: Callable[..., list[Tensor]],
-) -> TensorDict:
-    """Views of teams as one, batch `[G, A]`, with streams and telemetry in `dtype`.
-
-    Args:
-        teams: as `team_view` shows them, of A mechs each.
-        keys: the entries that the policy reads; its memory stays in its own dtype.
-        concat_pieces: the function of this name, or a graph of it.
-    """
-    observation_keys: list[tuple[str, ...]] = [("observation", name) for name in observed(keys)]
-    rest: list[tuple[str, ...]] = [("mask",), *(("memory", name) for name in keys.memory)]
-    pieces = {key: [team.get(key) for team in teams] for key in (*observation_keys, *rest)}
-    pieces["telemetry",] = [team.get("telemetry")[:, 0] for team in teams]
-    key_dtypes = {key: tensors[0].dtype for key, tensors in pieces.items()}
-    dtypes = [kind if key in rest or kind == torch.bool else dtype for key, kind in key_dtypes.items()]
-    merged = dict(zip(pieces, concat_pieces(list(pieces.values()), dtypes), strict=True))
-    shape, telemetry = merged["mask",].shape, merged.pop(("telemetry",))
-    device = telemetry.device
-    # Without a device the inner one would be moved: tensordict then enters `torch.device` into a table whose length
-    # Dynamo guards, and all that was compiled before is compiled again.
-    view = TensorDict({"memory": TensorDict({}, shape, device=device)}, shape, device=device)
-    for key, leaf in merged.items():
-        view.set(key, leaf)
-    return view.set("telemetry", telemetry[:, None].expand(*shape, -1, -1))
