@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from measure import report, seconds
 from echelon.agents.runner import TeamObservation, TeamSeat
 from echelon.agents.stacked import SLOTS, StackedForward, StackedPolicies
 from echelon.arena.batch_arena import Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
 from echelon.env.env import EchelonEnv
@@ -55,7 +56,8 @@ class Args:
 def match(args: Args, env: EnvConfig, device: torch.device) -> None:
     """Two scripted commanders."""
     x, y = (resolve("heuristic:normal").policy(env, device) for _ in range(2))
-    match_played = Match(("x", x), {"y": y}, env, args.battles, device, compiled=args.compiled)
+    settings = ArenaConfig(device, args.battles, compiled=args.compiled)
+    match_played = Match(("x", x), {"y": y}, env, args.battles, settings)
     if args.warm_up:
         match_played.play(1)
     result = match_played.play(0)["y"]
@@ -74,7 +76,7 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
     """The same battles of a league in one batch, and one at a time."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "league", env)
-        arena = LeagueArena(store, device, batch=args.battles, compiled=args.compiled)
+        arena = LeagueArena(store, ArenaConfig(device, batch=args.battles, compiled=args.compiled))
         normal, *opponents = [entry.id for entry in store.entries() if not entry.name.startswith("heuristic:trivial@")]
         battles = one_against(normal, opponents, range(args.battles))[: args.battles]
 
@@ -82,9 +84,9 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
             return sum(result.seconds for result in arena.arena.play_all(some))
 
         play(battles[:2])
-        arena.arena.batch = 1
+        arena.arena.settings = replace(arena.arena.settings, batch=1)
         single = args.alone / play(battles[: args.alone])
-        arena.arena.batch = args.battles
+        arena.arena.settings = replace(arena.arena.settings, batch=args.battles)
         batched = len(battles) / play(battles)
     sizes = {"preset": args.preset, "battles": args.battles, "alone": args.alone, "compiled": args.compiled}
     speeds = {"batched_per_s": round(batched, 3), "alone_per_s": round(single, 4), "ratio": round(batched / single, 1)}

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import BY_HULL, Reason, Winner, stat_names
@@ -64,7 +65,7 @@ class Args:
 def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -> dict[str, object]:
     """Battles between two commanders: how they ended, and what every weapon and class of both teams did in them."""
     policies = {name: resolve(name).policy(config, device) for name in {x, y}}
-    arena = BatchArena(config, policies.__getitem__, device, args.battles)
+    arena = BatchArena(config, policies.__getitem__, ArenaConfig(device, args.battles))
     seeds = noise.battle_seeds(args.seed, args.battles, torch.device("cpu")).tolist()
     sides = [(x, y), (y, x)]
     results = arena.play([Battle(*sides[number % 2], seed) for number, seed in enumerate(seeds)]).results

@@ -12,6 +12,7 @@ import torch
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.resolve import policy_of
 from echelon.env.form import Backend
 from echelon.league.league_arena import LeagueArena
@@ -99,7 +100,7 @@ def arena(device: torch.device, folder: Path) -> Case:
     """Brief battles between two scripted commanders, in one batch."""
     names = ("heuristic:normal", "heuristic:hard")
     policies = {name: policy_of(name, brief(), device) for name in names}
-    batch_arena = BatchArena(brief(), policies.__getitem__, device, BATTLES)
+    batch_arena = BatchArena(brief(), policies.__getitem__, ArenaConfig(device, BATTLES))
     return Case(lambda parts: parts[0].play([Battle(*names, seed) for seed in range(BATTLES)]), [batch_arena])
 
 
@@ -119,7 +120,7 @@ def checkpoint(device: torch.device, folder: Path) -> Case:
 def league(device: torch.device, folder: Path) -> Case:
     """All pairs of the scripted tiers on a fresh seed, both sides, played, recorded and logged."""
     store = Store.create(folder / "league", brief())
-    league_arena, seeds = LeagueArena(store, device, batch=BATTLES), itertools.count()
+    league_arena, seeds = LeagueArena(store, ArenaConfig(device, batch=BATTLES)), itertools.count()
     ids = [entry.id for entry in store.entries()]
     return Case(lambda parts: list(parts[0].play(round_robin(ids, [next(seeds)]))), [league_arena])
 

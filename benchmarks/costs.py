@@ -21,6 +21,7 @@ import torch
 from measure import once, report
 
 from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
+from echelon.arena.config import ArenaConfig
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import Reason, Winner
 from echelon.league import commands
@@ -84,7 +85,7 @@ def battles(args: Args) -> None:
         names = ("heuristic:normal", *(("trained:quick",) if preset == "small" else ()))
         for name in names:
             policy = resolve(name).policy(env, CPU)
-            arena = BatchArena(env, {name: policy, "other": policy}.__getitem__, CPU, count)
+            arena = BatchArena(env, {name: policy, "other": policy}.__getitem__, ArenaConfig(CPU, count))
             arena.play([Battle(name, "other", seed) for seed in range(min(count, 2))])
             battle_list = [Battle(name, "other", seed) for seed in range(count)]
             seconds = once(lambda arena=arena, fought=battle_list: arena.play(fought), CPU)  # type: ignore[misc]
@@ -97,7 +98,7 @@ def database(args: Args) -> None:
     """Writes a second, and what else waits for the database, as it grows."""
     with tempfile.TemporaryDirectory() as folder, closing(Store.create(folder, brief())) as store:
         ids = [entry.id for entry in store.entries()]
-        arena = LeagueArena(store, CPU)
+        arena = LeagueArena(store, ArenaConfig(CPU))
         stats = [[1.0] * 65, [1.0] * 65]
         size, batch = 0, 256
         for goal in (1_000, 10_000, 50_000, 200_000):
@@ -182,7 +183,7 @@ def tournament(args: Args) -> None:
 def tell_tournament(args: Args, league: Path, where: RayArgs, repeat: int, workers: int) -> None:
     torch.set_num_threads(1)
     with where.connected() as ray_tasks, closing(Store(league)) as store:
-        arena = LeagueArena(store, CPU, 256, tasks=ray_tasks)
+        arena = LeagueArena(store, ArenaConfig(CPU, 256), tasks=ray_tasks)
         ids = [entry.id for entry in store.entries()]
         # Every worker makes its maps and loads the loops.
         list(arena.arena.play_all(round_robin(ids, [1, 2])))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import common_env, resolve
 from echelon.arena.whatif import whatif
@@ -43,7 +44,8 @@ def main(args: Args) -> None:
     """Print one JSON object: correlation, and the counted win rate by class of the critic's value."""
     device = use_device(resolve_device(args.device))
     env = common_env([resolve(args.policy)])
-    match, recorder = named_match(args.policy, args.against, env, args.battles, device), Recorder(range(args.battles))
+    settings, recorder = ArenaConfig(device, args.battles), Recorder(range(args.battles))
+    match = named_match(args.policy, args.against, env, args.battles, settings)
     match.play(args.seed, recorder)
     replay = replay_of(recorder, args.policy, args.against)
     pairs = torch.cat([moments_of(replay, index, args, device) for index in range(args.battles)])

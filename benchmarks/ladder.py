@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from echelon.agents.heuristic import TIERS, scripted
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import play
 from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS
@@ -35,7 +36,9 @@ def main(args: Args) -> None:
     upwards = [(better, worse) for worse, better in itertools.pairwise(TIERS)]
     for x, y in (*upwards, ("expert", "normal")):
         better, worse = (scripted(f"heuristic:{tier}", config, device) for tier in (x, y))
-        result = play(better, worse, config, args.battles, args.seed, device, args.compiled)
+        result = play(
+            better, worse, config, args.battles, args.seed, ArenaConfig(device, args.battles, compiled=args.compiled)
+        )
         low, high = result.x_win_rate_95
         row = {
             "x": x,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 import tyro
 
-from echelon.arena.batch_arena import Precision
+from echelon.arena.config import ArenaConfig, Precision
 from echelon.arena.resolve import Commander, common_env
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
@@ -41,14 +41,14 @@ class ArenaArgs(Settings):
     cuda_graphs: Switch = "auto"
     """Capture a decision of all battles as a CUDA graph and replay it. auto: on a GPU."""
 
-    @property
-    def options(self) -> tuple[int, Precision, bool | None, bool | None]:
-        """`batch`, `precision`, `compiled` and `cuda_graph` of a `BatchArena`."""
-        return self.batch, self.precision, SWITCH[self.compiled], SWITCH[self.cuda_graphs]
+    def settings(self, tasks: RayTasks | None = None, battles: int | None = None) -> ArenaConfig:
+        """How an arena of this process computes; `battles` as of `ArenaConfig`."""
+        switches = SWITCH[self.compiled], SWITCH[self.cuda_graphs]
+        return ArenaConfig(self.place(tasks), self.batch, self.precision, *switches, battles)
 
     def build(self, store: Store, tasks: RayTasks | None = None, battles: int | None = None) -> LeagueArena:
-        """The arena of a league, on this machine or of a cluster; `battles` as of `BatchArena`."""
-        return LeagueArena(store, self.place(tasks), *self.options, tasks=tasks, battles=battles)
+        """The arena of a league, on this machine or of a cluster."""
+        return LeagueArena(store, self.settings(tasks, battles), tasks)
 
     def place(self, tasks: RayTasks | None) -> torch.device:
         """Where this process computes: with a cluster it keeps policies, on its CPU."""
@@ -59,8 +59,8 @@ class ArenaArgs(Settings):
 
     def keywords(self, tasks: RayTasks | None = None) -> dict[str, Any]:
         """How battles are played, as `echelon.evaluate` takes it."""
-        names = ("device", "batch", "precision", "compiled", "cuda_graph")
-        return dict(zip(names, (self.place(tasks), *self.options), strict=True))
+        settings = vars(self.settings(tasks))
+        return {name: settings[name] for name in ("device", "batch", "precision", "compiled", "cuda_graph")}
 
 
 @dataclass(frozen=True)

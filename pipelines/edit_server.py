@@ -23,6 +23,7 @@ import torch
 import tyro
 
 from echelon.agents.tiers import TIERS
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import resolve
 from echelon.env.arguments import whole_within
@@ -148,7 +149,7 @@ class EditServer(ThreadingHTTPServer):
             raise ConfigError("a match is being played; wait for its end")
         try:
             recorder = Recorder([0])
-            match = named_match(str(x), str(y), scenario.config, battles, torch.device("cpu"))
+            match = named_match(str(x), str(y), scenario.config, battles, ArenaConfig(torch.device("cpu")))
             (result,) = match.play(seed, recorder).values()
         finally:
             self.playing.release()

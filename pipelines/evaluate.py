@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from echelon.arena.compiling import setup_words
+from echelon.arena.config import setup_words
 from echelon.arena.evaluate import Evaluation, evaluate, met_line
 from echelon.arena.match import match_events
 from echelon.arena.skills import SEEDS, skill_profile

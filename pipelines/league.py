@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from echelon.arena.compiling import setup_json, setup_words
+from echelon.arena.config import setup_words
 from echelon.arena.style import BATTLES
 from echelon.env.tasks.task import TIERS
 from echelon.league import commands
@@ -68,7 +68,7 @@ class Tournament:
                 raise KeyboardInterrupt(str(interrupt) or "the same command goes on") from None
         show_standings(store, self.json, f"after period {period}")
         if not self.json:
-            terminal().print(setup_words(setup_json(arena.arena)), markup=False, highlight=False)
+            terminal().print(setup_words(arena.arena.setup), markup=False, highlight=False)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import tyro
 from rich.progress import track
 
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.arena.compiling import setup_json, setup_words
+from echelon.arena.config import setup_words
 from echelon.arena.evaluate import in_split
 from echelon.arena.match import MOST_PLAYED, battle_seeds, match_events, named_match, replay_of
 from echelon.arena.resolve import resolve
@@ -28,7 +28,6 @@ from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import Split
-from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, write_lines
 from echelon.runtime.limits import SEED, Limits, Settings
@@ -74,10 +73,10 @@ class Play(SplitBattle):
     """Also record every observation of every mech, about 8 MB a minute of 10v10."""
 
     def run(self) -> None:
-        device, league = use_device(resolve_device(self.arena.device)), self.league
+        settings, league = self.arena.settings(), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env = in_split(self.config([resolve(x), resolve(y)]), self.split)
-        match = named_match(x, y, env, self.battles, device, *self.arena.options)
+        match = named_match(x, y, env, self.battles, settings)
         recorder = self.recorder()
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as progress:
 
@@ -90,7 +89,7 @@ class Play(SplitBattle):
         if self.replay is not None and recorder is not None:
             save(replay_of(recorder, self.blue, self.red), self.replay)
             terminal(stderr=True).print(f"replay      {self.replay}")
-        setup = setup_json(match.arena)
+        setup = match.arena.setup
         if self.log is not None:
             seeds = battle_seeds(self.seed, self.battles)
             write_lines(self.log, [row | setup for row in match_events(result, self.blue, self.red, seeds)])
@@ -138,19 +137,17 @@ class WriteDataset(SplitBattle):
         require(is_list, "--commanders", "at least one, each once", self.commanders)
 
     def run(self) -> None:
-        device = use_device(resolve_device(self.arena.device))
+        battles = self.schedule()
+        settings = self.arena.settings().of_match(len(battles))
         commanders = {name: resolve(name) for name in self.commanders}
         env = in_split(self.config([*commanders.values()]), self.split)
-        policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
-        battles = self.schedule()
+        policies = {name: commander.policy(env, settings.device) for name, commander in commanders.items()}
         with self.file() as path:
             with DatasetWriter(path, env, self.commanders) as writer:
-                batch, precision, compiled, captured = self.arena.options
-                options = (min(batch, len(battles)), precision, compiled, captured, len(battles))
-                arena = BatchArena(env, policies.__getitem__, device, *options)
-                starts = range(0, len(battles), arena.batch)
+                arena = BatchArena(env, policies.__getitem__, settings)
+                starts = range(0, len(battles), settings.batch)
                 for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
-                    arena.play(battles[start : start + arena.batch], sink=writer)
+                    arena.play(battles[start : start + settings.batch], sink=writer)
             rows, size = writer.lengths["rows"], path.stat().st_size
         summary = f"{len(battles)} battles, {rows} decisions, {size / 1e6:.1f} MB"
         terminal(stderr=True).print(f"dataset     {self.out}: {summary}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from echelon.arena.compiling import setup_words
+from echelon.arena.config import setup_words
 from echelon.arena.style import BATTLES, measure_of, style
 from echelon.league.commands import opponent_rows
 from echelon.league.store import Store

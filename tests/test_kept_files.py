@@ -17,6 +17,7 @@ from releases import RELEASES
 import echelon
 from echelon.arena import exploit, match
 from echelon.arena.batch_arena import Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.proof import read_claims
 from echelon.arena.resolve import common_env, resolve
 from echelon.arena.strangers import leaderboard
@@ -85,7 +86,7 @@ def test_checkpoints_are_read_and_play(kept):
     ours = [resolve(name) for name in (str(last), "heuristic:easy")]
     env = common_env(ours)
     policy, other = (commander.policy(env, CPU) for commander in ours)
-    assert match.play(policy, other, env, 2, 0, CPU).battles == 2
+    assert match.play(policy, other, env, 2, 0, ArenaConfig(CPU)).battles == 2
 
 
 def test_a_run_goes_on(kept_today):
@@ -101,7 +102,7 @@ def test_a_league_fights_on(kept_today):
     league = Store(kept_today / "league")
     assert len(league.entries()) == 7 and league.rated() == {entry.id for entry in league.active()}
     one, two = (entry.id for entry in league.entries() if not entry.is_scripted)
-    (fought,) = LeagueArena(league, CPU).play([Battle(one, two, 77)])
+    (fought,) = LeagueArena(league, ArenaConfig(CPU)).play([Battle(one, two, 77)])
     assert len(fought.matches) == 1 and league.played([Battle(one, two, 77)])
     start = open_checkpoint(newest_checkpoint(kept_today / "run" / "checkpoints"))
     assert len(compatible_entries(start.model, league, start.specs.columns)) == 2, (
@@ -194,7 +195,7 @@ def test_under_later_rules_policies_play_and_replays_are_watched(kept, monkeypat
     start, env = open_checkpoint(last), common_env([resolve(str(last))])
     assert env.rules.step_up_vox == STEP_UP_VOX and env.rules.max_episode_s == 5.0
     policy, other = (resolve(name).policy(env, CPU) for name in (str(last), "heuristic:easy"))
-    assert match.play(policy, other, env, 2, 0, CPU).battles == 2
+    assert match.play(policy, other, env, 2, 0, ArenaConfig(CPU)).battles == 2
     written = rules_of(kept)
     says = f"{last}: trained under rules {written}, plays under rules {NEXT}, which are new to it"
     assert [record.getMessage() for record in caplog.records] == [says]

@@ -14,7 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from tensordict import TensorDictBase
@@ -26,13 +26,12 @@ from echelon.agents.runner import SharedTeam, TeamObservation, TeamSeat, action_
 from echelon.agents.seating import RunnerMaker, check_policy
 from echelon.agents.stacked import SLOTS, StackedPolicies, is_stackable
 from echelon.agents.team_policy import TeamPolicy, reads_action_mask
-from echelon.arena.compiling import COMPILED_FROM as COMPILED_FROM
-from echelon.arena.compiling import is_much_work
+from echelon.arena.config import COMPUTE, ArenaConfig, check_settings
 from echelon.arena.narrow import can_narrow, narrow_to
 from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
-from echelon.env.arguments import number_of_battles, one_seed
+from echelon.env.arguments import one_seed
 from echelon.env.blocks import one_thread
 from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
@@ -41,20 +40,15 @@ from echelon.env.form import Backend
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Reason, Winner
-from echelon.learn.models.precision import resolve_precision
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
-from echelon.runtime.device import can_compile, processor_name, resolve_device
+from echelon.runtime.device import processor_name
 from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.state import Maps
 from echelon.world.splits import placed_seed
 from echelon.world.written import maps_of
-
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
-COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-"""Dtype of the matrix products of networks."""
 
 Policies = Callable[[str], "TeamPolicy | SharedTeam"]
 """Maps a name to a policy in evaluation mode, or to the policies that share a team."""
@@ -118,39 +112,19 @@ class BatchArena:
 
     Args:
         policies: maps a name to its policy; called once per name and batch.
-        precision: dtype of the matrix products of networks, see `definite_precision`.
-        compiled: whether to compile the networks, and on a GPU simulation and scripted commanders; by default on a GPU
-            where that pays, see `echelon.arena.compiling`. Batches are then padded to a power of two that never
-            decreases, and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
-        cuda_graph: whether to capture a decision of each batch as a CUDA graph and replay it; by default on a GPU. A
-            batch that is recorded or kept is called, and so is one with a policy without `graph_key`.
-        battles: how many will be played in all, if that is known; decides the default of `compiled` alone.
+        settings: how it computes; what they leave to the device is decided here. Where something is compiled, batches
+            are padded to a power of two that never decreases, and networks run in chunks of a fixed size, which keeps
+            the number of compiled graphs small. A batch that is recorded or kept is never captured, nor is one with a
+            policy without `graph_key`.
     """
 
-    def __init__(
-        self,
-        env: EnvConfig,
-        policies: Policies,
-        device: torch.device,
-        batch: int = 256,
-        precision: Precision = "auto",
-        compiled: bool | None = None,
-        cuda_graph: bool | None = None,
-        battles: int | None = None,
-    ) -> None:
-        batch, device = number_of_battles(batch, "batch"), resolve_device(device)
-        self.precision = definite_precision(precision, device)
-        require_memory(env, 1, device)
-        self.config, self.policies, self.device = env, policies, device
-        self.batch = batch
-        """Maximum number of battles a batch, which are played in parallel."""
-        self.compute = COMPUTE[self.precision]
-        for name, switch in (("compiled", compiled), ("cuda_graph", cuda_graph)):
-            require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
-        work = (battles, env.rules.max_decisions)
-        self.compiled = is_worth_compiling(device, batch, *work) if compiled is None else compiled
-        self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
-        self.processor = processor_name(device)
+    def __init__(self, env: EnvConfig, policies: Policies, settings: ArenaConfig) -> None:
+        check_settings(settings)
+        require_memory(env, 1, settings.device)
+        self.config, self.policies, self.device = env, policies, settings.device
+        self.settings = settings = settings.definite(env.rules.max_decisions)
+        self.compute = COMPUTE[settings.precision]
+        self.processor = processor_name(self.device)
         """Name of the GPU, or the kind of processor."""
         self.make_batch: Callable[[BatchArena, Sequence[Battle], Recorder | None], MatchBatch] = MatchBatch
         """Makes what plays a batch; see `echelon.arena.branches` for others."""
@@ -160,7 +134,12 @@ class BatchArena:
         self.orders: Tensor | None = None
         """`[K, P, D]` what commanders tell packs in every battle, see `echelon.replay.battle.Battle.commands`."""
         self._env: EchelonEnv | None = None
-        self.deciders = RunnerMaker(device, self.compute, self.compiled)
+        self.deciders = RunnerMaker(self.device, self.compute, settings.compiled is True)
+
+    @property
+    def setup(self) -> dict[str, Any]:
+        """Device and `ArenaConfig.as_json`: how results were found."""
+        return {"device": self.processor, **self.settings.as_json()}
 
     @functools.cached_property
     def maps(self) -> Maps:
@@ -187,8 +166,8 @@ class BatchArena:
     ) -> Generator[tuple[int, BatchResult], None, None]:
         """Play any number of battles and yield each batch as it ends, behind the index of its first battle; one that is
         recorded is the first."""
-        for start in range(0, len(battles), self.batch):
-            yield start, self.play(battles[start : start + self.batch], recorder, sink)
+        for start in range(0, len(battles), self.settings.batch):
+            yield start, self.play(battles[start : start + self.settings.batch], recorder, sink)
             recorder = None
 
     def play(
@@ -197,9 +176,10 @@ class BatchArena:
         """Play one batch.
 
         Args:
-            battles: between 1 and `batch` battles.
+            battles: between 1 and `settings.batch` battles.
         """
-        require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
+        most = self.settings.batch
+        require(1 <= len(battles) <= most, "battles of a batch", f"1..{most}", len(battles))
         split = self.config.split
         battles = [battle._replace(seed=placed_seed(one_seed(battle.seed), split)) for battle in battles]
         start_s = time.perf_counter()
@@ -226,34 +206,21 @@ class BatchArena:
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
         """An environment for at least `count` battles: for more only if compiled graphs require a larger batch."""
         current, size = self._env, count
-        if self.compiled:
-            size = min(self.batch, max(1 << (count - 1).bit_length(), 0 if current is None else current.num_envs))
+        if self.settings.compiled:
+            size = min(
+                self.settings.batch, max(1 << (count - 1).bit_length(), 0 if current is None else current.num_envs)
+            )
         if recorder is None and current is not None and current.num_envs == size:
             return current
         self._env = None
         with torch.inference_mode(False):
-            backend: Backend = "auto" if self.compiled or loops_on(self.device) else "eager"
+            backend: Backend = "auto" if self.settings.compiled or loops_on(self.device) else "eager"
             env = EchelonEnv(self.config, size, self.device, seed=0, maps=self.maps, backend=backend, observer=recorder)
             if rehearsal.is_due(env):
                 rehearsal.rehearse(env)
         if recorder is None:
             self._env = env
         return env
-
-
-def definite_precision(precision: Precision, device: torch.device) -> Precision:
-    """What a `Precision` is on a device; `auto` is bf16 on a GPU that has instructions for it, else fp32: on a CPU a
-    match has the same bits whatever the processor offers.
-    """
-    require(precision in get_args(Precision), "precision", f"one of {', '.join(get_args(Precision))}", precision)
-    if precision != "auto":
-        return precision
-    return "bf16" if device.type == "cuda" and resolve_precision(precision, device) == torch.bfloat16 else "fp32"
-
-
-def is_worth_compiling(device: torch.device, batch: int, battles: int | None = None, decisions: int = 0) -> bool:
-    """Whether a device compiles by default; arguments as of `is_much_work`."""
-    return device.type == "cuda" and is_much_work(battles, batch, decisions) and can_compile(device)
 
 
 def slot_index(battle: Battle, side: int) -> int:
@@ -322,7 +289,7 @@ class MatchBatch:
     ) -> TensorDictBase:
         """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
         if sink is None:
-            can_capture = self.arena.cuda_graph and self.recorder is None and self.graph_key() is not None
+            can_capture = self.arena.settings.cuda_graph and self.recorder is None and self.graph_key() is not None
             key = self.graph_key if can_capture else None
             narrow = functools.partial(narrow_to, self) if type(self) is MatchBatch and can_narrow(self) else None
             run = functools.partial(run_until_done, on_progress=on_progress, graph_key=key, narrow=narrow)

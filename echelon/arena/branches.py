@@ -287,8 +287,8 @@ def play_branches(
         on_batch: called after each batch with its results.
     """
     results: list[BattleResult] = []
-    for start in range(0, len(branches), arena.batch):
-        chunk = branches[start : start + arena.batch]
+    for start in range(0, len(branches), arena.settings.batch):
+        chunk = branches[start : start + arena.settings.batch]
         with batches_made_by(arena, partial(BranchBatch, branches=chunk)):
             results_of_chunk = arena.play([battle._replace(seed=branch.chance) for branch in chunk]).results
         results += results_of_chunk

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from echelon.agents.heuristic import scripted
+from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluator import BEST, Evaluator, Score, evaluation_mode, format_row
 from echelon.arena.skills import PROFILE, skill_profile
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint
-from echelon.learn.config import SWITCH
 from echelon.learn.metrics import read_table
 from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.trainer import Trainer
@@ -126,11 +126,10 @@ class EvalCallback(Callback):
                 self.evaluator.update_best(scores, trainer.counters.iterations)
 
     def _play_pieces(self, trainer: Trainer) -> None:
-        evaluation, policy = trainer.config.evaluation, trainer.policy
-        compiled = SWITCH[evaluation.compiled]
-        cuda_graph = False if trainer.config.cuda_graphs == "off" else None
+        evaluation, how = trainer.config.evaluation, ArenaConfig.of_run(trainer.config, trainer.device)
+        policy, seeds = trainer.policy, evaluation.pieces
         with evaluation_mode(policy):
-            profile = skill_profile(policy, seeds=evaluation.pieces, compiled=compiled, cuda_graph=cuda_graph)
+            profile = skill_profile(policy, seeds=seeds, compiled=how.compiled, cuda_graph=how.cuda_graph)
         write_whole(trainer.folder / PROFILE, json_bytes(profile.as_json()))
         trainer.log(
             f"set pieces: {profile.win_rate:.0%} of {evaluation.pieces} battles of each of {len(profile.results)}"

@@ -8,37 +8,29 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import nn
 from torchrl.envs import EnvBase
 
-from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode, is_policy
-from echelon.agents.user_policy import check_decision
-from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, StepSink
-from echelon.arena.compiling import setup_json
+from echelon.agents.team_policy import TeamPolicy, is_policy
+from echelon.arena.batch_arena import BatchArena, BatchResult, StepSink
+from echelon.arena.config import ArenaConfig, Precision
 from echelon.arena.match import Result, battle_seeds, play_match
 from echelon.arena.ray_arena import make_arena
-from echelon.arena.resolve import resolve
-from echelon.arena.view_policy import check_policy, team_policy_of
-from echelon.env.arguments import number_of_battles, one_seed, whole_within
+from echelon.arena.resolve import POLICY, Commander, Contender, contender, place_of, policies_of
+from echelon.env.arguments import one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
-from echelon.learn.checkpoint.format import Checkpoint
-from echelon.learn.checkpoint.provenance import NOTHING, SELF, UNKNOWN, Provenance, weight_hash
+from echelon.learn.checkpoint.provenance import SELF, UNKNOWN, Provenance, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, Split
 from echelon.rules.scenario import Scenario
 from echelon.rules.versions import current_versions
-from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import path_text
 from echelon.runtime.ray_tasks import RayTasks
-from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
 from echelon.scenarios.piece import PIECES
 from echelon.world.splits import placed_seed
 
-POLICY = "policy"
-"""Name of a policy that is given as an object."""
 Watch = Callable[[Iterator[BatchResult], int, BatchArena], Iterable[BatchResult]]
 """Passes on every batch, such as behind a progress bar; also given the number of battles and the arena."""
 
@@ -140,7 +132,7 @@ def evaluate(
         device: where simulation and policies run; by default where the policy is, else a GPU where there is one.
         batch: maximum number of battles in parallel.
         precision: of the networks' matrix products, see `definite_precision`.
-        compiled, cuda_graph: as in `BatchArena`.
+        compiled, cuda_graph: as in `ArenaConfig`.
         arena: plays the battles in place of a new one, by its own config; `policy` and `opponents` are then names
             that it knows, and `env`, `device`, `batch`, `precision`, `compiled` and `cuda_graph` are not used.
         cluster: hands the battles out to a Ray cluster, see `RayArgs.connected`; `device` is then that of its tasks.
@@ -158,24 +150,24 @@ def evaluate(
     match_seeds = seeds_of(task, battles, seeds)
     is_full_set = split is None and match_seeds == seeds_of(task, None, None)
     policy = path_text(policy)
-    if not isinstance(policy, str):
-        check_policy(policy)
     names = opponent_names(task.protocol.opponents if opponents is None else opponents)
-    name = policy if isinstance(policy, str) else POLICY
-    given_policies = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
     if arena is None:
-        policy_device = place_of(policy, device if cluster is None else "cpu")
+        settings = ArenaConfig(
+            place_of(policy, device if cluster is None else "cpu"), batch, precision, compiled, cuda_graph
+        )
+        who, given = contender(policy, POLICY, env), dict(opponents) if isinstance(opponents, Mapping) else {}
+        others = [opponent_of(who, opponent, given.get(opponent)) for opponent in names]
         config = in_split(task.evaluation_config, split)
-        policies, ids = commanders_of((name, policy), given_policies, config, env, policy_device)
-        total = 2 * len(match_seeds) * len(names)
-        options = (min(number_of_battles(batch, "batch"), total), precision, compiled, cuda_graph, total)
-        arena = make_arena(config, policies.__getitem__, policy_device, cluster, *options)
-        provenance = provenance_of(policy)
+        policies, ids = policies_of([who, *(one for one in others if one is not who)], config, settings.device)
+        settings = settings.of_match(2 * len(match_seeds) * len(names))
+        arena = make_arena(config, policies.__getitem__, settings, cluster)
+        name, provenance, entries = who.name, who.provenance, entries_of(ids, who, others)
     else:
         require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
         require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
         require(split is None, "split", "that of the arena's config, where an arena is given", split)
-        ids, provenance = {key: key for key in (name, *names)}, UNKNOWN
+        name, provenance, ids = policy, UNKNOWN, {key: key for key in (policy, *names)}
+        entries = {opponent: SELF if opponent == name else opponent for opponent in names}
     match_seeds = [placed_seed(seed, arena.config.split) for seed in match_seeds]
     results = play_match(arena, ids[name], [ids[opponent] for opponent in names], match_seeds, recorder, watch, sink)
     return Evaluation(
@@ -186,9 +178,9 @@ def evaluate(
         seeds=tuple(match_seeds),
         by_protocol=tuple(names) == task.protocol.opponents and is_full_set,
         by_side=arena.config.is_unequal,
-        versions={**versions_of(arena.processor), **setup_json(arena)},
+        versions=versions_of(arena.setup),
         split=arena.config.split,
-        met=met_before(provenance, arena.config, entries_of(ids[name], ids, given_policies)),
+        met=met_before(provenance, arena.config, entries),
     )
 
 
@@ -219,88 +211,38 @@ def opponent_names(opponents: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
-    """Where to play: the device that is asked for, or that of the policy's weights."""
-    if device is not None:
-        return resolve_device(device)
-    weight = next(policy.parameters(), None) if isinstance(policy, nn.Module) else None
-    return resolve_device("auto") if weight is None else weight.device
+def opponent_of(policy: Contender, name: str, given: TeamPolicy | None) -> Contender:
+    """The opponent of a name: the evaluated policy itself, the policy that was given under it, or what it means."""
+    if name == policy.name:
+        is_itself = given is None and name != POLICY
+        require(is_itself, "opponents", f"other names than {POLICY}", name)
+        return policy
+    return contender(name) if given is None else Contender(name, name, given)
 
 
-def commanders_of(
-    evaluated: tuple[str, Any],
-    others: Mapping[str, TeamPolicy | None],
-    config: EnvConfig,
-    env: EnvBase | None,
-    device: torch.device,
-) -> tuple[dict[str, TeamPolicy], dict[str, str]]:
-    """Policies by id, and the id of every name: that of its weights for a checkpoint, so that a battle is the same
-    under any path.
+def versions_of(setup: Mapping[str, Any]) -> dict[str, Any]:
+    """With what a result was found.
 
     Args:
-        evaluated: name of the evaluated policy, and the policy or its name.
-        others: opponents by name, None for those that the name means.
+        setup: with `device`, the processor.
     """
-    policies: dict[str, TeamPolicy] = {}
-    ids: dict[str, str] = {}
-    for name, value in ((evaluated[0], None if isinstance(evaluated[1], str) else evaluated[1]), *others.items()):
-        if name in ids:
-            require(value is None and name != POLICY, "opponents", f"other names than {POLICY}", name)
-        elif value is None:
-            commander = resolve(name)
-            policy = commander.policy(config, device)
-            # Equal weights may stand under model settings that differ without changing any weight.
-            loaded = policies.get(commander.id, policy)
-            is_same = getattr(loaded, "model", None) == getattr(policy, "model", None)
-            ids[name] = commander.id if is_same else name
-            policies[ids[name]] = policy
-        else:
-            policy = checked_policy(name, value, env if name == evaluated[0] else None, config, device)
-            ids[name], policies[name] = name, policy
-    return policies, ids
-
-
-def checked_policy(name: str, policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
-    """`team_policy_of`; one of the user's own is asked for a decision, to raise what is wrong before any battle."""
-    check_evaluation_mode(name, policy)
-    team = team_policy_of(policy, env, config, device)
-    if not isinstance(policy, ActorCritic):
-        with kept_generators(device):
-            check_decision(name, team, config, device)
-    return team
-
-
-def versions_of(processor: str) -> dict[str, Any]:
-    """With what a result was found."""
-    return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, "device": processor}
+    return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, **setup}
 
 
 VERDICTS = ("met", "not met", "unknown")
 
 
-def provenance_of(policy: Any) -> Provenance:
-    """That of a policy's name, or of the policy: a checkpoint tells, scripted commanders learn nothing, and of all
-    others nobody knows."""
-    if not isinstance(policy, str):
-        return UNKNOWN
-    commander = resolve(policy)
-    if isinstance(commander.checkpoint, Checkpoint):
-        return commander.checkpoint.provenance
-    return NOTHING if commander.factory is None else UNKNOWN
-
-
-def entries_of(policy_id: str, ids: Mapping[str, str], commanders: Mapping[str, Any]) -> dict[str, str | None]:
+def entries_of(ids: Mapping[str, str], policy: Contender, opponents: Sequence[Contender]) -> dict[str, str | None]:
     """What provenance calls opponents, by name; None where nobody can tell.
 
     Args:
-        policy_id: the policy's id.
-        ids: that of each opponent.
-        commanders: opponents by name, None for those that the name means.
+        ids: by name.
     """
     entries: dict[str, str | None] = {}
-    for name, opponent in commanders.items():
-        hashed = weight_hash(opponent.state_dict()) if isinstance(opponent, ActorCritic) else None
-        entries[name] = SELF if ids[name] == policy_id else ids[name] if opponent is None else hashed
+    for one in opponents:
+        hashed = weight_hash(one.source.state_dict()) if isinstance(one.source, ActorCritic) else None
+        entry = ids[one.name] if isinstance(one.source, Commander) else hashed
+        entries[one.name] = SELF if ids[one.name] == ids[policy.name] else entry
     return entries
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import nn
 
 from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchArena
+from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluate import evaluate
 from echelon.arena.match import Result, replay_of
 from echelon.env.form import form_of
@@ -134,15 +135,13 @@ class Evaluator:
         run = self.config
         is_compiled = form_of(self.device, run.backend) != "eager" and run.compile_policy != "off"
         compiled = SWITCH[run.evaluation.compiled] if is_compiled or run.evaluation.compiled == "on" else False
-        return BatchArena(
-            self.env,
-            {**self.opponents, LEARNER: self.policy}.__getitem__,
-            self.device,
-            battles * len(self.opponents),
-            run.precision,
-            False if is_recorded else compiled,
-            False if run.cuda_graphs == "off" else None,
+        settings = replace(
+            ArenaConfig.of_run(run, self.device),
+            batch=battles * len(self.opponents),
+            precision=run.precision,
+            compiled=False if is_recorded else compiled,
         )
+        return BatchArena(self.env, {**self.opponents, LEARNER: self.policy}.__getitem__, settings)
 
     def evaluate(self) -> list[Score]:
         """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
@@ -182,7 +181,7 @@ class Evaluator:
         """Play `EvalConfig.final_battles` battles against every opponent of the panel; in batches of one size where
         another would be compiled."""
         battles = self.config.evaluation.final_battles
-        return self._play(self.arena if self.arena.compiled else self._arena(battles), battles)
+        return self._play(self.arena if self.arena.settings.compiled else self._arena(battles), battles)
 
     def record_battles(self, count: int, name: str = LEARNER) -> Replay:
         """Record the first battles of an evaluation against the last named commander, which are played once more: what

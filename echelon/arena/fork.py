@@ -14,6 +14,8 @@ import torch
 
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.branches import ALL_INTERVENTIONS, EDITS, Fork, ForkedBatch, Intervention, batches_made_by
+from echelon.arena.config import ArenaConfig
+from echelon.arena.resolve import place_of
 from echelon.arena.whatif import BattleSetup, arena_of, check_same, check_time, commander_of, of_replay
 from echelon.env.arguments import one_seed, whole_within
 from echelon.replay.battle import Battle as Recorded
@@ -63,7 +65,7 @@ def fork(
     setup = of_replay(replay, index)
     edits = checked_changes(setup.config, mech, intervention, changes)
     forked_setup = replace(setup, blue=blue or setup.blue, red=red or setup.red)
-    arena, battle_again = arena_of(setup, device, 1, forked_setup)
+    arena, battle_again = arena_of(setup, ArenaConfig(place_of(None, device), 1), forked_setup)
     (result,) = arena.play([battle_again]).results
     check_same(setup, result)
     check_time(at_s, result, setup)

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from echelon.agents.team_policy import TeamPolicy, is_policy
-from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, Precision, StepSink
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, StepSink
+from echelon.arena.config import ArenaConfig, check_settings
 from echelon.arena.resolve import common_env, resolve
-from echelon.env.arguments import number_of_battles, one_seed, whole_within
+from echelon.env.arguments import one_seed, whole_within
 from echelon.env.outcome import STATS, Winner, stat_names
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
@@ -213,8 +214,7 @@ class Match:
         others: the opponents by name. Names determine the slots of teams in stacked forward passes, so a match is
             reproduced bit by bit only under the same names. A name equal to that of X must denote the same policy.
         battles: number of battles against each opponent; even.
-        batch: maximum number of battles in parallel; all by default.
-        precision, compiled, cuda_graph: as in `BatchArena`.
+        settings: how the arena computes.
     """
 
     def __init__(
@@ -223,26 +223,20 @@ class Match:
         others: Mapping[str, TeamPolicy],
         env: EnvConfig,
         battles: int,
-        device: torch.device,
-        batch: int | None = None,
-        precision: Precision = "auto",
-        compiled: bool | None = None,
-        cuda_graph: bool | None = None,
+        settings: ArenaConfig,
     ) -> None:
         battles = whole_within("battles", battles, Limits(2, MOST_PLAYED, "battles, each seed on both sides"))
         require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
-        batch = None if batch is None else number_of_battles(batch, "batch")
         is_pair = isinstance(x, tuple) and len(x) == 2 and isinstance(others, Mapping)
         require(is_pair, "a match", "of x=(name, policy) and others={name: policy}", x)
         require(isinstance(env, EnvConfig), "env", "an EnvConfig, such as EnvConfig.small()", env)
+        check_settings(settings)
         self.x, policy = x
         self.others, self.battles = tuple(others), battles
-        total = battles * len(others)
         policies = {**others, self.x: policy}
         for name, candidate in policies.items():
             require(is_policy(candidate), f"policy {name!r}", "a TeamPolicy, no class nor name", candidate)
-        size = total if batch is None else min(batch, total)
-        self.arena = BatchArena(env, policies.__getitem__, device, size, precision, compiled, cuda_graph, total)
+        self.arena = BatchArena(env, policies.__getitem__, settings.of_match(battles * len(others)))
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
         """Play the match.
@@ -306,44 +300,29 @@ def places(others: Sequence[str], other: str, battles: Sequence[int]) -> list[in
     return [2 * (number // 2 * pairs + pair) + number % 2 for number in battles]
 
 
-def play(
-    x: TeamPolicy,
-    y: TeamPolicy,
-    env: EnvConfig,
-    battles: int,
-    seed: int,
-    device: torch.device,
-    compiled: bool | None = None,
-) -> Result:
+def play(x: TeamPolicy, y: TeamPolicy, env: EnvConfig, battles: int, seed: int, settings: ArenaConfig) -> Result:
     """Play a match between X and Y; for arguments and errors see `Match`."""
-    return Match(("x", x), {"y": y}, env, battles, device, compiled=compiled).play(seed)["y"]
+    return Match(("x", x), {"y": y}, env, battles, settings).play(seed)["y"]
 
 
 def named_match(
-    x: str | os.PathLike[str],
-    y: str | os.PathLike[str],
-    env: EnvConfig | None,
-    battles: int,
-    device: torch.device,
-    batch: int | None = None,
-    precision: Precision = "auto",
-    compiled: bool | None = None,
-    cuda_graph: bool | None = None,
+    x: str | os.PathLike[str], y: str | os.PathLike[str], env: EnvConfig | None, battles: int, settings: ArenaConfig
 ) -> Match:
     """The match between the commanders named `x` and `y`, as `resolve` takes names.
 
     Args:
         env: config of the battles; None means `common_env` of both.
-        battles, device, batch, precision, compiled, cuda_graph: as in `Match`.
+        battles, settings: as in `Match`.
     """
+    check_settings(settings)
     commanders = resolve(x), resolve(y)
     env = common_env(commanders) if env is None else env
-    x_policy, y_policy = (commander.policy(env, device) for commander in commanders)
+    x_policy, y_policy = (commander.policy(env, settings.device) for commander in commanders)
     x_id, y_id = (commander.id for commander in commanders)
     if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):
         # Equal weights, but model settings that differ without changing any weight.
         x_id, y_id = (commander.name for commander in commanders)
-    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, precision, compiled, cuda_graph)
+    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, settings)
 
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:

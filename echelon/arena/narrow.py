@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def can_narrow(batch: MatchBatch) -> bool:
     """Whether shapes may change, and all that commanders go on from is in their memories."""
-    is_free = loops_on(batch.arena.device) and not batch.arena.compiled and batch.recorder is None
+    is_free = loops_on(batch.arena.device) and not batch.arena.settings.compiled and batch.recorder is None
     return is_free and not batch.runner.is_shared and all(map(keeps_memory, batch.runner.deciders.values()))
 
 

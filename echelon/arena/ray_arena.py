@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import time
 import uuid
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from echelon.agents.team_policy import TeamPolicy
-from echelon.arena.batch_arena import (
-    BatchArena,
-    BatchResult,
-    Battle,
-    Policies,
-    Precision,
-    StepSink,
-)
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, Policies, StepSink
+from echelon.arena.config import ArenaConfig
 from echelon.learn.models.registry import allow_module, allowed_modules
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
+from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.imports import import_module
 from echelon.runtime.ray_tasks import RayTasks, import_ray
@@ -46,17 +41,15 @@ class RayArena(BatchArena):
     Args:
         policies: maps a name to its policy on the CPU, which Ray copies to the workers: its class is in a module that
             they can import, or in the program itself.
-        options, named: `precision`, `compiled` and `cuda_graph` of a `BatchArena`, on the workers.
+        settings: how the workers compute, on the device that `tasks` tells.
     """
 
-    def __init__(
-        self, env: EnvConfig, policies: Policies, tasks: RayTasks, batch: int = 256, *options: Any, **named: Any
-    ) -> None:
+    def __init__(self, env: EnvConfig, policies: Policies, tasks: RayTasks, settings: ArenaConfig) -> None:
         self.tasks = tasks
-        recipe = Recipe(env, (str(tasks.args.device), batch, *options), named, allowed_modules())
+        recipe = Recipe(env, settings, str(tasks.args.device), allowed_modules())
         self.recipe = (uuid.uuid4().hex, tasks.share(recipe))
-        [(_, (*definite, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
-        super().__init__(env, policies, torch.device("cpu"), batch, *definite)
+        [(_, (definite, processor))] = tasks.results(describe, [self.recipe], ["describe a worker"])
+        super().__init__(env, policies, replace(definite, device=torch.device("cpu")))
         self.processor = processor
         self.shared: dict[str, Any] = {}
         """What Ray calls the policies that workers were given, by name."""
@@ -72,9 +65,9 @@ class RayArena(BatchArena):
         self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
     ) -> Generator[tuple[int, BatchResult], None, None]:
         """As `BatchArena.play_batches`: batches end in any order. Their seconds are those since the one before."""
-        size = min(self.batch, max(LEAST, -(-len(battles) // (TASKS_A_WORKER * self.tasks.slots))))
-        size = self.batch if self.tasks.args.ray_gpus > 0 else size
-        first = size if recorder is None else max(size, min(max(recorder.battles) + 1, self.batch))
+        size = min(self.settings.batch, max(LEAST, -(-len(battles) // (TASKS_A_WORKER * self.tasks.slots))))
+        size = self.settings.batch if self.tasks.args.ray_gpus > 0 else size
+        first = size if recorder is None else max(size, min(max(recorder.battles) + 1, self.settings.batch))
         starts = [0, *range(first, len(battles), size), len(battles)]
         yield from self._play(battles, starts, recorder, sink)
 
@@ -108,20 +101,21 @@ class RayArena(BatchArena):
         return (*self.recipe, policies, [tuple(battle) for battle in battles], recorder)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Recipe:
-    """How a worker makes its arena: arguments of `BatchArena`, and modules of the user's to import."""
+    """How a worker makes its arena, on which device, and modules of the user's to import."""
 
     env: EnvConfig
-    options: tuple[Any, ...]
-    named: dict[str, Any]
+    settings: ArenaConfig
+    device: str
     modules: tuple[str, ...]
 
     def build(self) -> BatchArena:
         for module in self.modules:
             allow_module(module)
             import_module(module, f"--allow-module {module}")
-        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, *self.options, **self.named)
+        settings = replace(self.settings, device=resolve_device(self.device))
+        return BatchArena(self.env, dict[str, TeamPolicy]().__getitem__, settings)
 
 
 _arenas: dict[str, BatchArena] = {}
@@ -143,10 +137,10 @@ def policy_on(device: str, shared: Any) -> TeamPolicy:
     return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
 
 
-def describe(key: str, recipe: Recipe) -> tuple[Precision, bool, bool, str]:
-    """`precision`, `compiled`, `cuda_graph` and `processor` of a worker's arena, told to the driver."""
+def describe(key: str, recipe: Recipe) -> tuple[ArenaConfig, str]:
+    """Settings and processor of a worker's arena, told to the driver."""
     arena = arena_of(key, recipe)
-    return arena.precision, arena.compiled, arena.cuda_graph, arena.processor
+    return arena.settings, arena.processor
 
 
 def play_on_worker(
@@ -166,8 +160,6 @@ def play_on_worker(
     return arena.play([Battle(*battle) for battle in battles], recorder).results, recorder
 
 
-def make_arena(
-    env: EnvConfig, policies: Policies, device: torch.device, tasks: RayTasks | None, *options: Any
-) -> BatchArena:
+def make_arena(env: EnvConfig, policies: Policies, settings: ArenaConfig, tasks: RayTasks | None) -> BatchArena:
     """A `RayArena` where there are `tasks`, whose policies are then on the CPU, else one that plays on a device."""
-    return BatchArena(env, policies, device, *options) if tasks is None else RayArena(env, policies, tasks, *options)
+    return BatchArena(env, policies, settings) if tasks is None else RayArena(env, policies, tasks, settings)

@@ -1,4 +1,4 @@
-"""Trained policies by name, and what the commanders of a match or a training have in common.
+"""Contenders from names and objects, and what the commanders of a match or a training have in common.
 
 Names themselves are resolved in `echelon.agents.names`, whose public functions can be imported from here too.
 """
@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import nn
+from torchrl.envs import EnvBase
 
 from echelon.agents.names import LINE, Commander, UnknownNameError, policy_of, register_resolver, resolve
 from echelon.agents.populations import held_out
+from echelon.agents.team_policy import TeamPolicy, check_evaluation_mode
+from echelon.agents.user_policy import check_decision
+from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.checkpoint.names import TRAINED
+from echelon.learn.checkpoint.provenance import NOTHING, UNKNOWN, Provenance
 from echelon.learn.config import JUDGES, TrainConfig
 from echelon.learn.curriculum import opponents_named
 from echelon.learn.models.actor_critic import ActorCritic
@@ -22,20 +30,115 @@ from echelon.rules.config_json import battle_difference
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
+from echelon.runtime.limits import path_text
+from echelon.runtime.shared_modes import kept_generators
 
 __all__ = [
     "LINE",
+    "POLICY",
     "TRAINED",
     "Commander",
+    "Contender",
     "UnknownNameError",
     "check_opponents",
     "common_env",
+    "contender",
     "load_policy",
     "named_checkpoint",
+    "place_of",
+    "policies_of",
     "policy_of",
     "register_resolver",
     "resolve",
 ]
+
+
+POLICY = "policy"
+"""Name of a policy that is given as an object."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A participant of battles: a commander by name, or a policy given as an object. Use `contender` to create one.
+
+    Args:
+        name: as the user named it.
+        id: sha256 of its weights for a checkpoint, so that a battle is the same under any path; else its name.
+        source: the commander of the name, or the object.
+        view: the view that an object was made for, where its keys do not tell.
+        repeats: whether its actions follow from the seed of the battle, as those of scripted commanders and Echelon's
+            networks do.
+    """
+
+    name: str
+    id: str
+    source: Any
+    view: EnvBase | None = None
+    repeats: bool = True
+
+    @property
+    def provenance(self) -> Provenance:
+        """That of a checkpoint; nothing for a scripted commander; unknown for any other policy."""
+        if not isinstance(self.source, Commander):
+            return UNKNOWN
+        if isinstance(self.source.checkpoint, Checkpoint):
+            return self.source.checkpoint.provenance
+        return NOTHING if self.source.factory is None else UNKNOWN
+
+    def policy(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
+        """Its policy of a team for battles of `config`."""
+        if isinstance(self.source, Commander):
+            return self.source.policy(config, device)
+        return team_policy_of(self.source, self.view, config, device)
+
+    def checked_policy(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
+        """`policy`; an object decides once here, so that its errors are raised before any battle."""
+        team = self.policy(config, device)
+        if not isinstance(self.source, Commander | ActorCritic):
+            with kept_generators(device):
+                check_decision(self.name, team, config, device)
+        return team
+
+
+def contender(policy: Any, name: str = POLICY, view: EnvBase | None = None) -> Contender:
+    """Resolve a participant of battles.
+
+    Args:
+        policy: a name, a path, a module or a callable, as `echelon.evaluate` takes them.
+        name: what an object is called.
+        view: the view that an object was made for.
+    """
+    policy = path_text(policy)
+    if isinstance(policy, str):
+        commander = resolve(policy)
+        return Contender(policy, commander.id, commander)
+    check_policy(policy)
+    check_evaluation_mode(name, policy)
+    return Contender(name, name, policy, view)
+
+
+def policies_of(
+    contenders: Sequence[Contender], config: EnvConfig, device: torch.device
+) -> tuple[dict[str, TeamPolicy], dict[str, str]]:
+    """Policies by id, and the id of every name. Equal weights may stand under model settings that differ without
+    changing any weight: they then play under their names."""
+    policies: dict[str, TeamPolicy] = {}
+    ids: dict[str, str] = {}
+    for one in contenders:
+        policy = one.checked_policy(config, device)
+        loaded = policies.get(one.id, policy)
+        is_same = getattr(loaded, "model", None) == getattr(policy, "model", None)
+        ids[one.name] = one.id if is_same else one.name
+        policies[ids[one.name]] = policy
+    return policies, ids
+
+
+def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
+    """Where to play: the device that is asked for, or that of the policy's weights."""
+    if device is not None:
+        return resolve_device(device)
+    weight = next(policy.parameters(), None) if isinstance(policy, nn.Module) else None
+    return resolve_device("auto") if weight is None else weight.device
 
 
 def named_checkpoint(name: str | os.PathLike[str]) -> Checkpoint:

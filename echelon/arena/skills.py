@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from echelon.agents.team_policy import check_evaluation_mode
-from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, definite_precision
-from echelon.arena.evaluate import POLICY, place_of, versions_of
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.arena.config import ArenaConfig, Precision, definite_precision
+from echelon.arena.evaluate import versions_of
 from echelon.arena.match import battle_seeds, win_rate_interval
-from echelon.arena.resolve import LINE, resolve
-from echelon.arena.view_policy import check_policy, team_policy_of
-from echelon.env.arguments import number_of_battles, whole_within
+from echelon.arena.resolve import LINE, POLICY, contender, place_of
+from echelon.env.arguments import whole_within
 from echelon.env.outcome import Winner
-from echelon.runtime.device import processor_name, resolve_device
+from echelon.runtime.device import processor_name
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, path_text
 from echelon.scenarios.piece import PIECES, Piece, find_piece, pieces
@@ -132,18 +131,14 @@ def skill_profile(
     count = whole_within("seeds", seeds, Limits(1, 10**6, "seeds"))
     set_seeds = battle_seeds(SEED, 2 * count)
     policy = path_text(policy)
-    if not isinstance(policy, str):
-        check_policy(policy)
-        check_evaluation_mode(POLICY, policy)
-    device_used = resolve_device(place_of(policy, device))
-    precision = definite_precision(precision, device_used)
-    options = (device_used, min(number_of_battles(batch, "batch"), count), precision, compiled, cuda_graph)
+    settings = ArenaConfig(place_of(policy, device), batch, precision, compiled, cuda_graph)
+    precision = definite_precision(precision, settings.device)
     results = {}
     for piece in set_pieces:
-        results[piece.name] = play_piece(piece, policy, set_seeds, *options)
+        results[piece.name] = play_piece(piece, policy, set_seeds, settings)
         if on_piece is not None:
             on_piece(piece.name)
-    versions = {**versions_of(processor_name(device_used)), "precision": precision}
+    versions = versions_of({"device": processor_name(settings.device), "precision": precision})
     return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(set_seeds), versions)
 
 
@@ -155,17 +150,12 @@ def piece_names(names: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(map(os.fspath, names)))
 
 
-def play_piece(
-    piece: Piece, policy: Any, seeds: Sequence[int], device: torch.device, *options: Any, **named: Any
-) -> PieceResult:
-    """Let a policy, or the commander of a name, play a piece on each of `seeds`; the rest as of `BatchArena`."""
-    config = piece.scenario.config
-    if isinstance(policy, str):
-        learner = resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
-    else:
-        learner = team_policy_of(policy, None, config, device)
-    policies = {POLICY: learner, OTHER: resolve(piece.opponent).policy(config, device)}
-    arena = BatchArena(config, policies.__getitem__, device, *options, **named)
+def play_piece(piece: Piece, policy: Any, seeds: Sequence[int], settings: ArenaConfig) -> PieceResult:
+    """Let a policy, as `skill_profile` takes it, play a piece on each of `seeds`."""
+    config, name = piece.scenario.config, f"{LINE}:{piece.name}" if policy == LINE else policy
+    contenders = {POLICY: contender(name), OTHER: contender(piece.opponent)}
+    policies = {key: one.policy(config, settings.device) for key, one in contenders.items()}
+    arena = BatchArena(config, policies.__getitem__, replace(settings, batch=min(settings.batch, len(seeds))))
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
     outcomes = [
         result for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for result in batch.results

@@ -31,17 +31,17 @@ from echelon.arena.branches import (
     moments_of,
     play_branches,
 )
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Z_95, win_rate_interval
-from echelon.arena.resolve import Commander, resolve
+from echelon.arena.resolve import Commander, place_of, resolve
 from echelon.command.port import mechs_of
-from echelon.env.arguments import number_of_battles, one_seed, whole_within
+from echelon.env.arguments import one_seed, whole_within
 from echelon.env.outcome import Winner
 from echelon.replay.battle import DEATHS, Replay
 from echelon.replay.file import read
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime import noise
-from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, expect
 from echelon.runtime.limits import ANY, Limits, check_number, path_text
@@ -163,7 +163,7 @@ def whatif(
     setup = (
         BattleSetup(battle, blue, red, one_seed(seed)) if isinstance(battle, EnvConfig) else of_replay(battle, index)
     )
-    arena, played_battle = arena_of(setup, device, number_of_battles(batch, "batch"))
+    arena, played_battle = arena_of(setup, ArenaConfig(place_of(None, device), batch))
     return count_wins(setup, arena, played_battle, options, None if log is None else Path(path_text(log)), on_progress)
 
 
@@ -304,16 +304,15 @@ def commander_of(name: str) -> Commander:
     return resolve(mechs_of(name))
 
 
-def arena_of(
-    known: BattleSetup, device: torch.device | str | None, batch: int, *others: BattleSetup
-) -> tuple[BatchArena, Battle]:
+def arena_of(known: BattleSetup, settings: ArenaConfig, *others: BattleSetup) -> tuple[BatchArena, Battle]:
     """An arena whose policies are the commanders of a battle, and of others; and the battle itself."""
-    device = resolve_device("auto" if device is None else device)
     blue, red, *others_used = (commander_of(name) for setup in (known, *others) for name in (setup.blue, setup.red))
-    policies = {commander.id: commander.policy(known.config, device) for commander in (blue, red, *others_used)}
-    arena = BatchArena(known.config, policies.__getitem__, device, batch)
+    policies = {
+        commander.id: commander.policy(known.config, settings.device) for commander in (blue, red, *others_used)
+    }
+    arena = BatchArena(known.config, policies.__getitem__, settings)
     if known.commands is not None:
-        arena.orders = torch.from_numpy(known.commands).to(device)
+        arena.orders = torch.from_numpy(known.commands).to(settings.device)
     return arena, Battle(blue.id, red.id, known.seed)
 
 

@@ -282,8 +282,8 @@ class DatasetWriter:
     error, an interrupt or a full disk nothing is left.
 
         with DatasetWriter(path, env, names) as writer:
-            for start in range(0, len(battles), arena.batch):
-                arena.play(battles[start : start + arena.batch], sink=writer)
+            for start in range(0, len(battles), arena.settings.batch):
+                arena.play(battles[start : start + arena.settings.batch], sink=writer)
 
     In memory there is one batch: about 5 kB for each mech and decision.
     """

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from echelon.arena.batch_arena import BatchArena, BatchResult
-from echelon.arena.compiling import setup_json
 from echelon.arena.evaluate import Evaluation
 from echelon.arena.resolve import named_checkpoint
 from echelon.league import log
@@ -82,7 +81,7 @@ def evaluate(
         digest,
         list(names),
         period_seeds(0, seeds),
-        lambda batches, total, own: progress(logged(store, batches, setup_json(own)), total, own),
+        lambda batches, total, own: progress(logged(store, batches, own.setup), total, own),
     )
     results = {names[entry_id]: result for entry_id, result in evaluation.results.items()}
     met = {
@@ -132,7 +131,7 @@ def tournament(
         first = None
         if replay is not None and recorder is None:
             check_writable(replay)
-            first = recorder = Recorder(list(range(min(replay_battles, arena.arena.batch, len(battles)))))
+            first = recorder = Recorder(list(range(min(replay_battles, arena.arena.settings.batch, len(battles)))))
         # Closed at once, so that an interrupt releases what is claimed.
         with closing(arena.play(battles, first)) as batches:
             matches = matches_of(progress(batches, len(battles), arena.arena))

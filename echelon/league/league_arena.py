@@ -13,8 +13,8 @@ import torch
 
 from echelon.agents.heuristic import full_name, scripted
 from echelon.agents.team_policy import TeamPolicy
-from echelon.arena.batch_arena import BatchResult, Battle, BattleResult, Precision
-from echelon.arena.compiling import setup_json
+from echelon.arena.batch_arena import BatchResult, Battle, BattleResult
+from echelon.arena.config import ArenaConfig, check_settings
 from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
 from echelon.arena.ray_arena import make_arena
 from echelon.env.outcome import stat_names
@@ -51,31 +51,19 @@ class LeagueArena:
     """Plays the battles of a league and records them. Results do not depend on the composition of batches.
 
     Args:
-        precision: dtype of the matrix products of networks, see `definite_precision`.
-        compiled, cuda_graph, battles: as in `BatchArena`.
-        tasks: hands the battles out to a Ray cluster, see `RayArena`, in place of `device`; this process records them.
+        settings: how it computes.
+        tasks: hands the battles out to a Ray cluster, see `RayArena`, in place of its device; this process records
+            them.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        device: torch.device,
-        batch: int = 256,
-        precision: Precision = "auto",
-        compiled: bool | None = None,
-        cuda_graph: bool | None = None,
-        tasks: RayTasks | None = None,
-        battles: int | None = None,
-    ) -> None:
-        self.store, self.device = store, device if tasks is None else torch.device("cpu")
+    def __init__(self, store: Store, settings: ArenaConfig, tasks: RayTasks | None = None) -> None:
+        check_settings(settings)
+        self.store, self.device = store, settings.device if tasks is None else torch.device("cpu")
         self.is_shared = tasks is not None
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        env, options = (
-            dataclasses.replace(store.env, map_seed=MAP_SEED),
-            (batch, precision, compiled, cuda_graph, battles),
-        )
-        self.arena = make_arena(env, self.policy, self.device, tasks, *options)
-        self.recipe = match_recipe(MAP_SEED, self.arena.precision)
+        env = dataclasses.replace(store.env, map_seed=MAP_SEED)
+        self.arena = make_arena(env, self.policy, settings, tasks)
+        self.recipe = match_recipe(MAP_SEED, self.arena.settings.precision)
 
     def policy(self, entry_id: str) -> TeamPolicy:
         """The policy of an entry, in evaluation mode."""
@@ -107,7 +95,7 @@ class LeagueArena:
         with claiming(self.store) as claims:
             while True:
                 # A cluster takes all at once, so that no worker waits for the others' last battle.
-                batch_size = len(battles) if self.is_shared else self.arena.batch
+                batch_size = len(battles) if self.is_shared else self.arena.settings.batch
                 claimed, others_play = claims.claim(battles, batch_size)
                 if claimed:
                     for batch in self._play_recorded(claimed, recorder, recorded):
@@ -140,7 +128,7 @@ class LeagueArena:
                     raise FileError(f"{error}; {self._save(batch)}") from None
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(self._kept(batch, before)) from None
-                log.write_batch(self.store, batch.matches, batch.seconds, setup_json(self.arena))
+                log.write_batch(self.store, batch.matches, batch.seconds, self.arena.setup)
                 before += len(batch)
                 yield batch
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from echelon.arena.config import ArenaConfig
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import OpponentSampler
@@ -13,7 +15,7 @@ from echelon.league.rating_period import rate_entry
 from echelon.league.records import Entry
 from echelon.league.store import FILE, Store
 from echelon.learn.callbacks.base import ELSEWHERE, Callback, Metrics
-from echelon.learn.config import SWITCH, TrainConfig
+from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.rules.config_json import battle_difference
 from echelon.runtime.distributed import Ranks
@@ -114,11 +116,10 @@ def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Leag
     store = Store(folder)
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
-    compiled, captured = SWITCH[config.evaluation.compiled], False if config.cuda_graphs == "off" else None
     # The number of battles of training may still be open.
     steps = config.league_every * config.steps_an_iteration
     entries = config.total_agent_steps // steps if steps > 0 else 1
     battles = entries * 2 * config.league_seeds * len(store.active())
-    arena = LeagueArena(store, ranks.place(device), compiled=compiled, cuda_graph=captured, battles=battles)
+    arena = LeagueArena(store, replace(ArenaConfig.of_run(config, ranks.place(device)), battles=battles))
     sampler = OpponentSampler(store, config.model)
     return LeagueCallback(arena, sampler, config.league_seeds)

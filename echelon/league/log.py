@@ -32,7 +32,7 @@ def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float, se
     """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed.
 
     Args:
-        setup: how they were played, see `echelon.arena.compiling.setup_json`.
+        setup: how they were played, see `BatchArena.setup`.
     """
     rows = match_events(store, (match._asdict() for match in matches))
     _append(store, [*rows, batch_event(store, len(matches), seconds, is_recorded=True) | setup])

@@ -11,6 +11,7 @@ from tiers import usually
 from echelon.agents.heuristic import STUCK_AFTER_S, Heuristic, scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Result
 from echelon.env.env import EchelonEnv
 from echelon.rules.actions import Act
@@ -172,7 +173,7 @@ def test_each_tier_beats_the_one_below():
     config, seeds = EnvConfig.small(), noise.battle_seeds(7, 16, CPU).tolist()
     pairs = list(zip(list(TIERS)[1:], TIERS, strict=False))
     battles = [Battle(*sides, seed) for pair in pairs for seed in seeds for sides in (pair, pair[::-1])]
-    arena = BatchArena(config, lambda tier: Heuristic(config, tier), CPU, batch=len(battles))
+    arena = BatchArena(config, lambda tier: Heuristic(config, tier), ArenaConfig(CPU, batch=len(battles)))
     results = arena.play(battles).results
     for number, (better, worse) in enumerate(pairs):
         own = Result(results[32 * number : 32 * (number + 1)], 1.0)

@@ -16,6 +16,7 @@ from echelon.agents.seating import fits_device
 from echelon.agents.stacked import SLOTS, StackedForward, StackedPolicies, blocks_of
 from echelon.arena import batch_arena, narrow, until_done
 from echelon.arena.batch_arena import BatchArena, Battle, slot_index
+from echelon.arena.config import ArenaConfig
 from echelon.arena.fingerprint import leaves, state_hash
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
@@ -113,20 +114,20 @@ POLICIES = {"one": policy_of(1), "two": policy_of(2), "wide": policy_of(3, WIDER
 
 def test_a_battle_is_the_same_in_every_batch():
     battles = round_robin(list(POLICIES), [1, 2])
-    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU)
+    arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU))
     together = arena.play(battles).results
     assert len({result.state_hash for result in together}) == len(battles) == 24
     for number in (0, 13):
         assert arena.play([battles[number]]).results == [together[number]]
-    parted = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=13).play_all(battles)
+    parted = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=13)).play_all(battles)
     assert [result for batch in parted for result in batch.results] == together
 
 
 def test_batches_that_are_filled_up_and_chunks_change_nothing(monkeypatch):
     """What a compiled arena does to keep its shapes, uncompiled."""
     battles = round_robin(list(POLICIES), [1, 2])
-    expected = BatchArena(SHORT, POLICIES.__getitem__, CPU).play(battles).results
-    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=20)
+    expected = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU)).play(battles).results
+    arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=20))
     monkeypatch.setattr(StackedForward, "chunk", property(lambda _: 2, lambda *_: None), raising=False)
     monkeypatch.setattr(arena, "env_of", lambda count, recorder: EchelonEnv(SHORT, 20, CPU, seed=0, maps=arena.maps))
     assert [result for batch in arena.play_all(battles) for result in batch.results] == expected
@@ -141,7 +142,7 @@ def test_a_policy_that_decides_by_itself_is_given_all_that_a_team_observes():
             seen.append((team["telemetry"].shape, team["mask"].dtype, team["memory", "stuck_s"].shape))
             return super().forward(team)
 
-    arena = BatchArena(SHORT, {"watcher": Watcher(SHORT), "one": POLICIES["one"]}.__getitem__, CPU)
+    arena = BatchArena(SHORT, {"watcher": Watcher(SHORT), "one": POLICIES["one"]}.__getitem__, ArenaConfig(CPU))
     arena.play([Battle("watcher", "one", 1), Battle("one", "watcher", 1), Battle("watcher", "one", 2)])
     assert set(seen) == {((3, 5, 16, 16), torch.bool, (3, 5, 1))}
 
@@ -171,7 +172,9 @@ class Watcher(Heuristic):
 
 
 def test_matches_are_played_in_inference_mode():
-    BatchArena(SHORT, {"a": Watcher(SHORT, "easy"), "b": policy_of(0)}.__getitem__, CPU).play([Battle("a", "b", 0)])
+    BatchArena(SHORT, {"a": Watcher(SHORT, "easy"), "b": policy_of(0)}.__getitem__, ArenaConfig(CPU)).play(
+        [Battle("a", "b", 0)]
+    )
     assert Watcher.modes == {(True, False)}
 
 
@@ -184,19 +187,21 @@ def test_a_policy_on_another_gpu_is_on_another_device():
 
 def test_what_cannot_fight_is_refused_by_name():
     def fight(policy):
-        return BatchArena(SHORT, lambda _: policy, CPU).play([Battle("a", "b", 0)])
+        return BatchArena(SHORT, lambda _: policy, ArenaConfig(CPU)).play([Battle("a", "b", 0)])
 
     with pytest.raises(ConfigError, match="a: comm_dim must be 4 for this battle, got 8"):
         other = dataclasses.replace(BRIEF, comm_dim=4)
-        BatchArena(other, lambda _: POLICIES["one"], CPU).play([Battle("a", "b", 0)])
+        BatchArena(other, lambda _: POLICIES["one"], ArenaConfig(CPU)).play([Battle("a", "b", 0)])
     with pytest.raises(ConfigError, match="a: must be in evaluation mode"):
         fight(policy_of(0).train())
     with pytest.raises(ConfigError, match="a: device must be cpu, the device of the battles, got 'meta'"):
         fight(policy_of(0).to("meta"))
     with pytest.raises(ConfigError, match=r"battles of a batch must be 1\.\.2, got 3"):
-        BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=2).play([Battle("one", "two", n) for n in range(3)])
+        BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=2)).play(
+            [Battle("one", "two", n) for n in range(3)]
+        )
     with pytest.raises(ConfigError, match=r"batch must be 1\.\.16777216 battles, got 0"):
-        BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=0)
+        BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=0))
 
 
 @pytest.mark.long
@@ -205,7 +210,7 @@ def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatc
     monkeypatch.setattr("echelon.env.engine.fused", lambda function, _: function)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.5))
     policies = {f"{n}": policy_of(n, TINY if n % 3 else WIDER) for n in range(50)}
-    arena = BatchArena(env, policies.__getitem__, CPU, batch=40, compiled=True)
+    arena = BatchArena(env, policies.__getitem__, ArenaConfig(CPU, batch=40, compiled=True))
     pairs = round_robin(list(policies), [1])
     torch._dynamo.reset()
     counters.clear()
@@ -219,7 +224,7 @@ def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatc
 
 
 def test_places_beyond_the_first_batch_are_not_recorded():
-    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=2)
+    arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=2))
     recorder = Recorder([1, 2, 3])
     list(arena.play_all([Battle("one", "two", seed) for seed in range(4)], recorder))
     assert recorder.battles == [1] and len(recorder.finish(["one"], ["two"]).battles) == 1
@@ -236,11 +241,11 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
     called = []
     parts = TINY.build(PolicySpecs(SHORT.comm_dim)).network
     mute = Mute(TINY, PolicySpecs(SHORT.comm_dim), parts.encoder, parts.memory).eval()
-    arena = BatchArena(SHORT, lambda name: mute if name == "mute" else policy_of(1), CPU)
+    arena = BatchArena(SHORT, lambda name: mute if name == "mute" else policy_of(1), ArenaConfig(CPU))
     first, again = (arena.play([Battle("mute", "one", 3)]).results for _ in range(2))
     assert set(called) == {torch.Size((1, 5))} and first == again
     made = []
-    BatchArena(SHORT, lambda _: made.append(policy_of(1)) or made[-1], CPU).play([Battle("a", "b", 0)])
+    BatchArena(SHORT, lambda _: made.append(policy_of(1)) or made[-1], ArenaConfig(CPU)).play([Battle("a", "b", 0)])
     assert not any(leaf.is_inference() for policy in made for leaf in policy.parameters())
 
 
@@ -251,7 +256,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
         monkeypatch.setattr(module, "loops_on", lambda device: False)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.8, decision_repeat=1))
     policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}
-    arena = BatchArena(env, policies.__getitem__, CPU, 6)
+    arena = BatchArena(env, policies.__getitem__, ArenaConfig(CPU, 6))
     battles = [Battle(x, y, seed) for x, y in ("ab", "bc", "ca") for seed in (1, 2)]
     arena.play(battles)
     monkeypatch.setattr(until_done, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))
@@ -277,7 +282,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
 @pytest.mark.parametrize("battles", [1, 5])
 def test_progress_adds_up_to_the_battles(battles):
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.6, decision_repeat=1))
-    arena, told = BatchArena(env, lambda name: Heuristic(env, name), CPU, 4), []
+    arena, told = BatchArena(env, lambda name: Heuristic(env, name), ArenaConfig(CPU, 4)), []
     arena.on_progress = told.append
     list(arena.play_all([Battle("easy", "easy", seed) for seed in range(battles)]))
     assert sum(told) == pytest.approx(battles) and min(told) >= 0
@@ -296,7 +301,7 @@ def test_battles_that_still_run_go_on_alone_as_they_would_have(monkeypatch):
     monkeypatch.setattr(batch_arena.MatchBatch, "begin", begun_at_times)
     with monkeypatch.context() as context:
         context.setattr(batch_arena, "can_narrow", lambda batch: False)
-        expected = BatchArena(SHORT, POLICIES.__getitem__, CPU).play(battles).results
+        expected = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU)).play(battles).results
     monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 1)
     step = EchelonEnv.step
 
@@ -305,6 +310,6 @@ def test_battles_that_still_run_go_on_alone_as_they_would_have(monkeypatch):
         return step(self, td)
 
     monkeypatch.setattr(EchelonEnv, "step", counted)
-    assert BatchArena(SHORT, POLICIES.__getitem__, CPU).play(battles).results == expected
+    assert BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU)).play(battles).results == expected
     assert {result.decisions for result in expected} == {8}, "the clock ends them"
     assert len({*stepped}) >= 3 and sorted(stepped, reverse=True) == stepped

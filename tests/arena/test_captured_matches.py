@@ -13,15 +13,9 @@ from echelon.agents import seating
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.runner import SeatedPolicy, TeamSeat
 from echelon.arena import batch_arena, evaluator
-from echelon.arena.batch_arena import (
-    COMPILED_FROM,
-    BatchArena,
-    Battle,
-    MatchBatch,
-    definite_precision,
-    is_worth_compiling,
-)
-from echelon.arena.compiling import saved_s
+from echelon.arena import config as arena_config
+from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch
+from echelon.arena.config import COMPILED_FROM, ArenaConfig, definite_precision, is_worth_compiling, saved_s
 from echelon.arena.evaluator import Evaluator
 from echelon.arena.match import Match
 from echelon.learn.config import EvalConfig
@@ -52,9 +46,12 @@ def decided(monkeypatch):
 
 @pytest.mark.parametrize("matches", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_captured_match_is_the_match(decided, monkeypatch, matches):
-    called = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=4).play(BATTLES).results
+    called = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=4)).play(BATTLES).results
     assert len(decided) == 5
-    counted, arena = simulate(monkeypatch), BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=4, cuda_graph=True)
+    counted, arena = (
+        simulate(monkeypatch),
+        BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=4, cuda_graph=True)),
+    )
     for battles in (BATTLES, BATTLES[2:] + BATTLES[:2])[:matches]:
         decided.clear()
         results = {battle: result for battle, result in zip(battles, arena.play(battles).results, strict=True)}
@@ -65,7 +62,8 @@ def test_a_captured_match_is_the_match(decided, monkeypatch, matches):
 
 def test_in_place_and_called_on_a_device_without_graphs(decided):
     called, in_place = (
-        BatchArena(SHORT, POLICIES.__getitem__, CPU, cuda_graph=graph).play(BATTLES).results for graph in (False, True)
+        BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, cuda_graph=graph)).play(BATTLES).results
+        for graph in (False, True)
     )
     assert called == in_place
 
@@ -75,26 +73,27 @@ def test_what_is_recorded_or_does_not_tell_what_it_depends_on_is_called(decided,
     heuristic = POLICIES["script"]
     known = {**POLICIES, "script": lambda team: heuristic(team)}
     known["script"].memory_spec = heuristic.memory_spec
-    arena = BatchArena(SHORT, known.__getitem__, CPU, cuda_graph=True)
+    arena = BatchArena(SHORT, known.__getitem__, ArenaConfig(CPU, cuda_graph=True))
     own = arena.play(BATTLES).results
     assert len(decided) == 5
-    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, cuda_graph=True)
+    arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, cuda_graph=True))
     assert arena.play(BATTLES, Recorder([0])).results == own
     assert len(decided) == 10 and counted.captures == 0
 
 
 def test_a_cpu_plays_as_ever_by_default():
-    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=COMPILED_FROM)
-    assert (arena.compute, arena.compiled, arena.cuda_graph) == (torch.float32, False, False)
+    arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, batch=COMPILED_FROM))
+    settings = arena.settings
+    assert (arena.compute, settings.compiled, settings.cuda_graph) == (torch.float32, False, False)
 
 
 def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     assert definite_precision("auto", GPU) == "bf16" and definite_precision("fp32", GPU) == "fp32"
     assert definite_precision("auto", CPU) == "fp32"
-    monkeypatch.setattr(batch_arena, "can_compile", lambda device: True)
+    monkeypatch.setattr(arena_config, "can_compile", lambda device: True)
     assert is_worth_compiling(GPU, COMPILED_FROM) and not is_worth_compiling(GPU, COMPILED_FROM - 1)
-    monkeypatch.setattr(batch_arena, "can_compile", lambda device: False)
+    monkeypatch.setattr(arena_config, "can_compile", lambda device: False)
     assert not is_worth_compiling(GPU, COMPILED_FROM)
 
 
@@ -113,7 +112,7 @@ def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
     ],
 )
 def test_gpu_compiles_for_a_long_match(monkeypatch, battles, batch, decisions, compiles):
-    monkeypatch.setattr(batch_arena, "can_compile", lambda device: True)
+    monkeypatch.setattr(arena_config, "can_compile", lambda device: True)
     assert is_worth_compiling(GPU, batch, battles, decisions) is compiles
     assert not is_worth_compiling(CPU, batch, battles, decisions)
 
@@ -125,8 +124,8 @@ def test_compiled_graphs_save_time_in_each_batch_and_battle():
 
 def test_match_tells_the_arena_how_many_battles_it_has(monkeypatch):
     asked = []
-    monkeypatch.setattr(batch_arena, "is_worth_compiling", lambda *work: bool(asked.append(work)))
-    Match(("x", POLICIES["script"]), {"y": POLICIES["script"]}, SHORT, 6, CPU, batch=4)
+    monkeypatch.setattr(arena_config, "is_worth_compiling", lambda *work: bool(asked.append(work)))
+    Match(("x", POLICIES["script"]), {"y": POLICIES["script"]}, SHORT, 6, ArenaConfig(CPU, batch=4))
     assert asked == [(CPU, 4, 6, SHORT.rules.max_decisions)]
 
 
@@ -143,12 +142,12 @@ def test_match_tells_the_arena_how_many_battles_it_has(monkeypatch):
 )
 def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, changes, own):
     made = []
-    monkeypatch.setattr(evaluator, "BatchArena", lambda *args: made.append(args))
+    monkeypatch.setattr(evaluator, "BatchArena", lambda env, policies, settings: made.append(settings))
     config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", "precision": "bf16", **changes})
     made_by = Evaluator(policy_of(1), config, tmp_path)
-    assert made[0][4:] == ("bf16", *own)
+    assert (made[0].precision, made[0].compiled, made[0].cuda_graph) == ("bf16", *own)
     made_by._arena(2, is_recorded=True)
-    assert made[1][5] is False
+    assert made[1].compiled is False
 
 
 def test_a_graph_of_a_commander_decides_for_more_teams_than_it_commands():
@@ -169,7 +168,7 @@ def test_a_compiled_commander_is_made_once_a_name(monkeypatch):
         return lambda team: (commander.weapon_use, team)
 
     monkeypatch.setattr(seating, "compiled_heuristic", compiled_heuristic)
-    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, compiled=True)
+    arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU, compiled=True))
     assert arena.deciders.call_of("script", POLICIES["script"]) is POLICIES["script"], "a CPU plays loops"
     arena.deciders.device = GPU
     monkeypatch.setattr(torch, "full", lambda shape, value, device: torch.tensor(value))

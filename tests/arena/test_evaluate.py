@@ -14,6 +14,7 @@ from torch import nn
 
 import echelon
 from echelon.agents.heuristic import Heuristic
+from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluate import POLICY, evaluate, met_line
 from echelon.arena.match import battle_seeds, named_match
 from echelon.env.observation.layout import action_width
@@ -47,7 +48,7 @@ def test_a_commander_by_name_plays_the_protocol():
     assert isinstance(found, echelon.Evaluation) and found.by_protocol and found.policy == "heuristic:hard"
     assert list(found.results) == list(EASY) and found.seeds == tuple(battle_seeds(9, 4))
     for name in EASY:
-        match = named_match("heuristic:hard", name, TASK.evaluation_config, 4, torch.device("cpu"))
+        match = named_match("heuristic:hard", name, TASK.evaluation_config, 4, ArenaConfig(torch.device("cpu")))
         (result,) = match.play(9).values()
         assert result.outcomes == found.results[name].outcomes
     assert (found.task, found.fingerprint) == (TASK.name, TASK.fingerprint)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from echelon.agents.heuristic import scripted
+from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluator import BEST, COLUMNS, EVAL_SEED, RIVAL, Evaluator
 from echelon.arena.match import play
 from echelon.learn.config import EvalConfig, TrainConfig
@@ -146,7 +147,7 @@ def test_of_equal_policies_the_later_one_is_the_best(tmp_path, rate):
 def test_an_arena_fights_as_a_match_does():
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim)).eval()
-    first, second = (play(policy, policy, BRIEF, 4, 3, CPU) for _ in range(2))
+    first, second = (play(policy, policy, BRIEF, 4, 3, ArenaConfig(CPU)) for _ in range(2))
     assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)
 
 

@@ -8,6 +8,7 @@ import torch
 from leagues import BRIEF, checkpoint_of
 
 import echelon
+from echelon.arena.config import ArenaConfig
 from echelon.arena.fork import fork
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.whatif import whatif
@@ -30,7 +31,7 @@ UNEQUAL = dataclasses.replace(BRIEF, red=BRIEF.red[:3])
 
 def recorded(blue, red, config, battles, seed):
     """A replay of some battles of a match, as its file gives it back."""
-    match, recorder = named_match(blue, red, config, battles, CPU), Recorder(range(battles))
+    match, recorder = named_match(blue, red, config, battles, ArenaConfig(CPU)), Recorder(range(battles))
     match.play(seed, recorder)
     return replay_of(recorder, blue, red)
 

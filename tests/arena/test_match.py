@@ -10,6 +10,7 @@ from leagues import TINY, checkpoint_of, policy_of
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BattleResult
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Match, Result, named_match, play, replay_of
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import STATS, Reason, Winner
@@ -66,12 +67,12 @@ def test_the_interval_counts_seeds_not_battles():
 def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
     brief = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     commander = Heuristic(brief)
-    first, second = (play(commander, commander, brief, 8, 3, CPU) for _ in range(2))
+    first, second = (play(commander, commander, brief, 8, 3, ArenaConfig(CPU)) for _ in range(2))
     assert dataclasses.replace(first, seconds=0.0) == dataclasses.replace(second, seconds=0.0)
     # One commander on both sides: battles 2i and 2i + 1 are the same battle.
     assert first.outcomes[::2] == first.outcomes[1::2] and len({o.state_hash for o in first.outcomes}) == 4
     assert all(outcome.winner != Winner.RUNNING for outcome in first.outcomes)
-    other = play(commander, commander, brief, 8, 4, CPU)
+    other = play(commander, commander, brief, 8, 4, ArenaConfig(CPU))
     assert {o.state_hash for o in other.outcomes}.isdisjoint(o.state_hash for o in first.outcomes)
 
 
@@ -80,10 +81,10 @@ def test_a_policy_acts_by_chance_and_the_seed_decides_which():
     torch.manual_seed(0)
     policy, rival = LSTMConfig(hidden=16).build(PolicySpecs(short.comm_dim)).eval(), Heuristic(short)
     before = torch.get_rng_state()
-    first = play(policy, rival, short, 2, 3, CPU)
+    first = play(policy, rival, short, 2, 3, ArenaConfig(CPU))
     assert torch.equal(torch.get_rng_state(), before)  # the caller's own chance is left alone
     torch.rand(5)
-    assert play(policy, rival, short, 2, 3, CPU).outcomes == first.outcomes
+    assert play(policy, rival, short, 2, 3, ArenaConfig(CPU)).outcomes == first.outcomes
     # Untrained, its mean action pulls no trigger or all of them; by chance it fires each weapon now and then.
     shots = [
         first.outcomes[0].stats[0][i] for i, name in enumerate(STATS) if name in ("shots_autocannon", "shots_smoke")
@@ -95,10 +96,10 @@ def test_the_first_battles_of_a_longer_match_are_those_of_a_shorter_one():
     """Whoever else is met, and however many are fought side by side."""
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     x, y = policy_of(1), policy_of(2)
-    two = play(x, y, short, 2, 3, CPU).outcomes
-    assert play(x, y, short, 4, 3, CPU).outcomes[:2] == two
+    two = play(x, y, short, 2, 3, ArenaConfig(CPU)).outcomes
+    assert play(x, y, short, 4, 3, ArenaConfig(CPU)).outcomes[:2] == two
     others = {"script": Heuristic(short), "y": y}
-    match = Match(("x", x), others, short, 6, CPU, batch=5)
+    match = Match(("x", x), others, short, 6, ArenaConfig(CPU, batch=5))
     assert match.play(3)["y"].outcomes[:2] == two
     assert match.places("y", range(4)) == [2, 3, 6, 7]
 
@@ -111,10 +112,10 @@ def test_a_replay_names_the_sides_of_a_match():
 def test_a_match_refuses_what_it_cannot_judge():
     commander = Heuristic(BRIEF)
     with pytest.raises(ConfigError, match="battles must be even and >= 2"):
-        play(commander, commander, BRIEF, 3, 0, CPU)
+        play(commander, commander, BRIEF, 3, 0, ArenaConfig(CPU))
     learning = LSTMConfig(hidden=8, contact_width=4, body_width=8).build(PolicySpecs(8)).train()
     with pytest.raises(ConfigError, match="evaluation mode"):
-        play(learning, commander, BRIEF, 2, 0, CPU)
+        play(learning, commander, BRIEF, 2, 0, ArenaConfig(CPU))
 
 
 def test_commanders_come_from_names(tmp_path):
@@ -130,21 +131,21 @@ def test_commanders_come_from_names(tmp_path):
         policies.append(resolve(str(tmp_path / str(width))).policy(BRIEF, CPU))
     # Networks of different sizes decide apart.
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
-    assert play(*policies, short, 2, 0, CPU).battles == 2
+    assert play(*policies, short, 2, 0, ArenaConfig(CPU)).battles == 2
 
 
 def test_a_match_of_names_is_that_of_their_policies(tmp_path):
     """In the battle that the trained one knows, unless another is given."""
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     policy = str(checkpoint_of(tmp_path, 1, env=short))
-    match = named_match(policy, "heuristic:easy", None, 2, CPU)
+    match = named_match(policy, "heuristic:easy", None, 2, ArenaConfig(CPU))
     assert match.x == resolve(policy).id and match.others == ("heuristic:easy",)
     assert match.arena.config.signature() == short.signature()
     x, y = (resolve(name).policy(short, CPU) for name in (policy, "heuristic:easy"))
-    by_hand = Match((match.x, x), {"heuristic:easy": y}, short, 2, CPU)
+    by_hand = Match((match.x, x), {"heuristic:easy": y}, short, 2, ArenaConfig(CPU))
     assert match.play(3)["heuristic:easy"].outcomes == by_hand.play(3)["heuristic:easy"].outcomes
     given = dataclasses.replace(short, map_pool=1)
-    assert named_match(policy, policy, given, 2, CPU).arena.config == given
+    assert named_match(policy, policy, given, 2, ArenaConfig(CPU)).arena.config == given
 
 
 def test_equal_weights_under_other_settings_are_met_under_their_names(tmp_path):
@@ -152,9 +153,9 @@ def test_equal_weights_under_other_settings_are_met_under_their_names(tmp_path):
     blind = dataclasses.replace(TINY, path_observed=False)
     x, y = (str(checkpoint_of(tmp_path / kind, 1, model)) for kind, model in (("sees", TINY), ("blind", blind)))
     assert resolve(x).id == resolve(y).id
-    match = named_match(x, y, None, 2, CPU)
+    match = named_match(x, y, None, 2, ArenaConfig(CPU))
     assert (match.x, match.others) == (x, (y,))
-    assert named_match(x, x, None, 2, CPU).x == resolve(x).id
+    assert named_match(x, x, None, 2, ArenaConfig(CPU)).x == resolve(x).id
 
 
 def test_a_battle_is_rebuilt_from_its_signature():

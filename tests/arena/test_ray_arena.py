@@ -10,6 +10,7 @@ from leagues import BRIEF, policy_of
 from echelon.agents.heuristic import scripted
 from echelon.arena import ray_arena
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluate import evaluate
 from echelon.arena.ray_arena import RayArena
 from echelon.env.tasks.task import Task
@@ -64,8 +65,8 @@ BATTLES = [Battle(*pair, seed) for seed in range(5) for pair in (("one", "hard")
 
 
 def test_workers_that_end_in_any_order_give_the_results_of_one_process_in_order(workers, policies, tmp_path):
-    alone = BatchArena(BRIEF, policies.__getitem__, CPU, batch=10)
-    arena = RayArena(BRIEF, policies.__getitem__, workers, batch=10)
+    alone = BatchArena(BRIEF, policies.__getitem__, ArenaConfig(CPU, batch=10))
+    arena = RayArena(BRIEF, policies.__getitem__, workers, ArenaConfig(CPU, batch=10))
     recorders = [Recorder([0, 2]) for _ in range(2)]
     expected = alone.play(BATTLES, recorders[0]).results
     batches = list(arena.play_all(BATTLES, recorders[1]))

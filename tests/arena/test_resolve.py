@@ -13,6 +13,7 @@ from leagues import checkpoint_of, fresh
 
 import echelon
 from echelon.agents import names as resolve_module
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Match, named_match
 from echelon.arena.resolve import Commander, register_resolver, resolve
 from echelon.env.tasks.task import Protocol, Task
@@ -102,7 +103,7 @@ def test_a_path_is_taken_wherever_a_name_is(tmp_path, monkeypatch):
     assert TrainConfig(opponent=path) == TrainConfig(opponent=name)
     results = [echelon.evaluate(each, task, [each], device="cpu").results for each in (path, name)]
     assert [list(one) for one in results] == [[name], [name]]
-    assert named_match(path, "heuristic:easy", None, 2, CPU).x == resolve(name).id
+    assert named_match(path, "heuristic:easy", None, 2, ArenaConfig(CPU)).x == resolve(name).id
 
 
 class Unbuilt:
@@ -120,7 +121,10 @@ class Unbuilt:
             lambda given: echelon.evaluate("heuristic", echelon.latest("small-5v5"), [given], 2),
             "opponents must be a list of at least one",
         ),
-        (lambda given: Match(("x", given), {}, BRIEF, 2, CPU), "policy 'x' must be a TeamPolicy, no class nor name"),
+        (
+            lambda given: Match(("x", given), {}, BRIEF, 2, ArenaConfig(CPU)),
+            "policy 'x' must be a TeamPolicy, no class nor name",
+        ),
     ],
 )
 def test_what_is_neither_a_name_nor_a_policy_is_one_line(given, use, message):

@@ -11,6 +11,7 @@ import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.runner import SharedTeam
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.fingerprint import state_hash
 from echelon.views.group_policy import team_input
 
@@ -32,7 +33,7 @@ KNOWN = {
 
 
 def hashes(battles, batch=64, recorder=None):
-    arena = BatchArena(BRIEF, KNOWN.__getitem__, CPU, batch)
+    arena = BatchArena(BRIEF, KNOWN.__getitem__, ArenaConfig(CPU, batch))
     return [one.state_hash for played in arena.play_all(battles, recorder) for one in played.results]
 
 
@@ -73,7 +74,7 @@ def test_a_view_with_a_partner_plays_the_same_battles():
 
 @pytest.mark.parametrize("name", ["one and two", "one and easy"])
 def test_a_decision_reads_nothing_on_the_host(name):
-    arena = BatchArena(BRIEF, KNOWN.__getitem__, CPU, 2)
+    arena = BatchArena(BRIEF, KNOWN.__getitem__, ArenaConfig(CPU, 2))
     batch = arena.make_batch(arena, [Battle(name, "hard", 1), Battle("hard", name, 2)], None)
     with torch.inference_mode():
         now = batch.begin()

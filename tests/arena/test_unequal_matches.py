@@ -12,6 +12,7 @@ from echelon.agents.heuristic import Heuristic
 from echelon.agents.user_policy import check_decision
 from echelon.arena import batch_arena
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluator import Evaluator
 from echelon.arena.match import Match
 from echelon.learn.config import EvalConfig, TrainConfig
@@ -46,7 +47,7 @@ def poisoned(leaf: torch.Tensor, mechs: int) -> torch.Tensor:
 
 
 def test_a_battle_is_the_same_alone_and_whatever_stands_in_padding(monkeypatch):
-    arena = BatchArena(UNEQUAL, POLICIES.__getitem__, CPU)
+    arena = BatchArena(UNEQUAL, POLICIES.__getitem__, ArenaConfig(CPU))
     together = arena.play(BATTLES).results
     assert len({result.state_hash for result in together}) == len(BATTLES)
     assert arena.play([BATTLES[3]]).results == [together[3]]
@@ -57,12 +58,16 @@ def test_a_battle_is_the_same_alone_and_whatever_stands_in_padding(monkeypatch):
 def test_a_commander_of_ones_own_is_shown_its_own_team_only():
     watcher = Watcher(UNEQUAL, "easy")
     policies = {**POLICIES, "watcher": watcher}
-    BatchArena(UNEQUAL, policies.__getitem__, CPU).play([Battle("watcher", "one", 5), Battle("one", "watcher", 5)])
+    BatchArena(UNEQUAL, policies.__getitem__, ArenaConfig(CPU)).play(
+        [Battle("watcher", "one", 5), Battle("one", "watcher", 5)]
+    )
     assert watcher.seen == {3, 6}
 
 
 def test_a_match_tells_either_role(tmp_path):
-    result = Match(("one", POLICIES["one"]), {"script": POLICIES["script"]}, UNEQUAL, 4, CPU).play(3)["script"]
+    result = Match(("one", POLICIES["one"]), {"script": POLICIES["script"]}, UNEQUAL, 4, ArenaConfig(CPU)).play(3)[
+        "script"
+    ]
     x, y = result.win_rates_by_side(x=True), result.win_rates_by_side(x=False)
     assert x.keys() == y.keys() == {"blue", "red"}
     assert sum(x.values()) == result.x_wins / 2 and sum(y.values()) == result.y_wins / 2
@@ -104,7 +109,7 @@ def test_a_network_decides_as_without_padding():
     battles = [Battle("one", "script", 5), Battle("script", "one", 5)]
     env = dataclasses.replace(UNEQUAL, rules=RulesConfig(max_episode_s=0.5))
     results = [
-        BatchArena(env, {**POLICIES, "one": policy}.__getitem__, CPU).play(battles).results
+        BatchArena(env, {**POLICIES, "one": policy}.__getitem__, ArenaConfig(CPU)).play(battles).results
         for policy in (POLICIES["one"], plain)
     ]
     for padded, whole in zip(*results, strict=True):

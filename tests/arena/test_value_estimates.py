@@ -11,6 +11,7 @@ from leagues import BRIEF, TINY, policy_of
 from echelon.agents.heuristic import Heuristic
 from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
 from echelon.replay.battle import NO_VALUE, REWARD_UNITS
@@ -28,7 +29,7 @@ POLICIES = {
 
 
 def arena(policies=POLICIES, env=LASTING) -> BatchArena:
-    return BatchArena(env, policies.__getitem__, CPU)
+    return BatchArena(env, policies.__getitem__, ArenaConfig(CPU))
 
 
 class Decisions:

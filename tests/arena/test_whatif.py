@@ -16,6 +16,7 @@ from echelon.agents import seating
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.branches import Branch, moments_of, play_branches, state_of
+from echelon.arena.config import ArenaConfig
 from echelon.arena.fork import fork
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import policy_of as commander
@@ -39,7 +40,7 @@ LONGER, SHORT = (
 def battles_in(folder, config):
     """Two battles of `hard` against `easy`, in a file."""
     path = folder / "battles.echelon"
-    match, recorder = named_match("hard", "easy", config, 2, CPU), Recorder([0, 1])
+    match, recorder = named_match("hard", "easy", config, 2, ArenaConfig(CPU)), Recorder([0, 1])
     match.play(3, recorder)
     save(replay_of(recorder, "hard", "easy"), path)
     return path
@@ -59,7 +60,9 @@ def short(tmp_path_factory):
 @pytest.mark.parametrize("names", [("network", "other"), ("network", "heuristic:hard"), ("heuristic:easy", "network")])
 def test_with_its_own_chance_a_battle_goes_on_as_it_did(config, names):
     known = {"network": policy_of(1), "other": policy_of(2)}
-    arena = BatchArena(config, lambda name: known[name] if name in known else commander(name, config, CPU), CPU, 3)
+    arena = BatchArena(
+        config, lambda name: known[name] if name in known else commander(name, config, CPU), ArenaConfig(CPU, 3)
+    )
     battle = Battle(*names, seed=5)
     result, moments = moments_of(arena, battle, lambda decision: decision in (0, 3, 6))
     assert [moment.decision for moment in moments] == [0, 3, 6] and result.decisions == 8
@@ -84,7 +87,7 @@ def test_threads_that_share_the_scripted_commanders_change_nothing(red, monkeypa
         for count in (1, 2):
             torch.set_num_threads(count)
             threads.clear()
-            arena = BatchArena(BRIEF, lambda name: commander(name, BRIEF, CPU), CPU)
+            arena = BatchArena(BRIEF, lambda name: commander(name, BRIEF, CPU), ArenaConfig(CPU))
             battle = Battle("heuristic:hard", red, 5)
             _, moments = moments_of(arena, battle, lambda decision: decision % 2 == 0)
             branches = [Branch(moment, 5, mech, "hold_still") for moment in moments for mech in (1, 6)]
@@ -97,7 +100,7 @@ def test_threads_that_share_the_scripted_commanders_change_nothing(red, monkeypa
 
 
 def test_a_mech_does_otherwise():
-    arena = BatchArena(BRIEF, lambda name: commander(name, BRIEF, CPU), CPU)
+    arena = BatchArena(BRIEF, lambda name: commander(name, BRIEF, CPU), ArenaConfig(CPU))
     battle = Battle("heuristic:hard", "heuristic:hard", 5)
     _, (moment,) = moments_of(arena, battle, lambda decision: decision == 2)
     hurt = dataclasses.replace(moment, state=moment.state.clone())
@@ -192,7 +195,7 @@ def same(one, other, moments=None):
 )
 def test_a_fork_that_changes_nothing_is_the_battle(tmp_path, config, at_s):
     path = str(checkpoint_of(tmp_path, 1))
-    match, recorder = named_match(path, "hard", config, 2, CPU), Recorder([0, 1])
+    match, recorder = named_match(path, "hard", config, 2, ArenaConfig(CPU)), Recorder([0, 1])
     match.play(0, recorder)
     recorded = replay_of(recorder, path, "hard")
     was, became = fork(recorded, 1, at_s=at_s, device="cpu").battles
@@ -267,7 +270,7 @@ def test_shares_count_a_draw_half():
 
 def test_a_checkpoint_in_a_replay_is_found_again(tmp_path):
     path = checkpoint_of(tmp_path, 1)
-    match, recorder = named_match(path, "easy", BRIEF, 2, CPU), Recorder([0, 1])
+    match, recorder = named_match(path, "easy", BRIEF, 2, ArenaConfig(CPU)), Recorder([0, 1])
     match.play(0, recorder)
     found = whatif(replay_of(recorder, str(path), "easy"), 1, every=4, branches=2, device="cpu")
     assert found.red == str(path) and found.result.decisions == 8

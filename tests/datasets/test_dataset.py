@@ -18,6 +18,7 @@ from torchrl.data import LazyMemmapStorage, ReplayBuffer, SliceSampler, TensorSt
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.datasets.dataset import CLAIMS, DatasetWriter, columns, open_dataset
 from echelon.env.env import EchelonEnv
 from echelon.pipelines.arena import WriteDataset
@@ -48,7 +49,7 @@ GROUPS = ("blue", "red")
 
 def write(path, config=EVEN, battles=BATTLES, batch=3):
     """Some battles in a file, mapped."""
-    arena = BatchArena(config, lambda name: scripted(name, config, CPU), CPU, batch)
+    arena = BatchArena(config, lambda name: scripted(name, config, CPU), ArenaConfig(CPU, batch))
     with DatasetWriter(path, config, [HARD, EASY]) as writer:
         for start in range(0, len(battles), batch):
             arena.play(battles[start : start + batch], sink=writer)

@@ -11,6 +11,7 @@ from builders import brawl
 from tiers import usually
 
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.fingerprint import leaves
 from echelon.arena.resolve import resolve
 from echelon.env import engine
@@ -192,7 +193,7 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
         return played
 
     monkeypatch.setattr(engine.Engine, "decide_in_loops", both)
-    arena = BatchArena(config, lambda name: resolve(name).policy(config, CPU), CPU, 200)
+    arena = BatchArena(config, lambda name: resolve(name).policy(config, CPU), ArenaConfig(CPU, 200))
     sides = [("heuristic:expert", "heuristic:hard"), ("heuristic:hard", "heuristic:expert")]
     seeds = noise.battle_seeds(1, 200, CPU).tolist()
     results = arena.play([Battle(*sides[number % 2], seed) for number, seed in enumerate(seeds)]).results

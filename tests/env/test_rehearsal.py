@@ -12,6 +12,7 @@ from tiny_runs import tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.env import engine, rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.rehearsal import rehearse
@@ -219,7 +220,7 @@ def test_an_arena_goes_on_after_a_fault(monkeypatch, caplog):
     monkeypatch.setattr(rehearsal, "is_due", lambda env: True)
     plant(monkeypatch, step.play, no_kernel)
     brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))
-    arena = BatchArena(brief, lambda name: Heuristic(brief, name), torch.device("cpu"), compiled=True)
+    arena = BatchArena(brief, lambda name: Heuristic(brief, name), ArenaConfig(torch.device("cpu"), compiled=True))
     monkeypatch.setenv("ECHELON_BACKEND", "graph")
     assert len(arena.play([Battle("easy", "normal", 1)]).results) == 1
     assert lines(caplog) == [f"{PREFIX}the simulation runs eager instead of graph: no kernel image"]

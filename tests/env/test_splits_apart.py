@@ -11,6 +11,7 @@ from tiers import marked_long
 import echelon
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.env.env import EchelonEnv
 from echelon.env.tasks.task import held_out
 from echelon.rules.config import EnvConfig, env_from_json
@@ -126,7 +127,9 @@ def test_scenes_and_views_stay(of_test):
 
 def test_matches_stay(of_test):
     seed = int(of_test.state.seed[0])
-    arena = BatchArena(TRAIN, lambda name: scripted(name, TRAIN, torch.device("cpu")), torch.device("cpu"), 4)
+    arena = BatchArena(
+        TRAIN, lambda name: scripted(name, TRAIN, torch.device("cpu")), ArenaConfig(torch.device("cpu"), 4)
+    )
     kept = []
 
     class Sink:

@@ -13,6 +13,7 @@ from torch import nn
 from torchrl.data import LazyMemmapStorage, ReplayBuffer
 
 from echelon.agents.heuristic import Heuristic
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Result, play
 from echelon.datasets.dataset import Dataset, open_dataset
 from echelon.views.transforms import FlatObservation
@@ -55,7 +56,7 @@ def main(path: Path, steps: int = 3000, battles: int = 200, seed: int = 1) -> tu
     with tempfile.TemporaryDirectory() as folder:
         clone, errors = learn(dataset, "heuristic:hard", steps, folder)
     rival = Heuristic(dataset.config, "easy")
-    return play(clone, rival, dataset.config, battles, seed, torch.device("cpu")), errors
+    return play(clone, rival, dataset.config, battles, seed, ArenaConfig(torch.device("cpu"))), errors
 
 
 if __name__ == "__main__":

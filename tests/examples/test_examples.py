@@ -22,6 +22,7 @@ from builders import short_battles
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.datasets.dataset import DatasetWriter
 from echelon.env.reward import TERMS
 from echelon.env.tasks.task import latest
@@ -83,7 +84,7 @@ def test_battles_are_planned_by_forks():
 def test_a_commander_is_cloned(tmp_path):
     """What it is worth is told in `docs/DATASETS.md`."""
     names, path, cpu = ("heuristic:hard", "heuristic:easy"), tmp_path / "hard.safetensors", torch.device("cpu")
-    arena = BatchArena(BATTLE, lambda name: scripted(name, BATTLE, cpu), cpu, 8)
+    arena = BatchArena(BATTLE, lambda name: scripted(name, BATTLE, cpu), ArenaConfig(cpu, 8))
     with DatasetWriter(path, BATTLE, names) as writer:
         arena.play([Battle(*names, seed) for seed in range(8)], sink=writer)
     result, errors = clone_hard.main(path, steps=200, battles=2)

@@ -16,6 +16,7 @@ from tiny_runs import TINY, short_battles
 from echelon.agents.heuristic import Heuristic, scripted
 from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch
+from echelon.arena.config import ArenaConfig
 from echelon.env.env import EchelonEnv
 from echelon.learn.models.distribution import ExpectedSlope
 from echelon.learn.models.encoder import MaskedPool
@@ -79,7 +80,7 @@ def test_a_match_of_policies_and_commanders_that_is_recorded(mode, monkeypatch):
     commanders = {name: scripted(name, config, torch.device("cpu")) for name in ("heuristic:easy", "heuristic:expert")}
     every = {**made, **commanders}
     pairs = [("policy_0", "policy_1"), ("policy_1", "heuristic:easy"), ("heuristic:expert", "policy_0")]
-    arena = BatchArena(config, every.__getitem__, torch.device("cpu"), precision="bf16")
+    arena = BatchArena(config, every.__getitem__, ArenaConfig(torch.device("cpu"), precision="bf16"))
     arena.maps = flat_maps(config)
     recorder = Recorder([0, 2])
     batch = MatchBatch(arena, [Battle(*pair, seed) for seed, pair in enumerate(pairs)], recorder)
@@ -100,7 +101,7 @@ def test_a_match_whose_decisions_are_captured(mode, monkeypatch):
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     config = short_battles()
     every = {"policy": TINY.build(PolicySpecs(config.comm_dim)).eval(), "script": Heuristic(config, "expert")}
-    arena = BatchArena(config, every.__getitem__, torch.device("cpu"), precision="bf16", cuda_graph=True)
+    arena = BatchArena(config, every.__getitem__, ArenaConfig(torch.device("cpu"), precision="bf16", cuda_graph=True))
     arena.maps = flat_maps(config)
     batch = MatchBatch(arena, [Battle("policy", "script", 1), Battle("script", "policy", 2)])
     Fakes(mode)(batch)

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from leagues import BRIEF, checkpoint_of
 from patience import STUCK_S
 
+from echelon.arena.config import ArenaConfig
 from echelon.league import store as store_module
 from echelon.league.claims import Claims
 from echelon.league.import_export import write_league
@@ -232,7 +233,7 @@ def main(home: Path) -> None:
         if name in [entry.name.partition("@")[0] for entry in store.entries()]:
             store.set_kind(store.find(name), "retired", "retired", "fewer battles")
     write_league(store, made / "sent" / "league.json")
-    env = LeagueArena(store, torch.device("cpu"))
+    env = LeagueArena(store, ArenaConfig(torch.device("cpu")))
     list(env.play(round_robin([entry.id for entry in store.active()], [77])))
     store.close()
     play = [word.replace("out/", "") for word in COMMANDS["play"]]

@@ -12,6 +12,7 @@ from leagues import fought
 
 import echelon
 from echelon.agents.heuristic import Heuristic
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Match
 from echelon.env.env import EchelonEnv
 from echelon.league.store import Store
@@ -49,7 +50,7 @@ MATCHES = {
 
 @pytest.mark.parametrize("arguments", MATCHES.values(), ids=MATCHES)
 def test_a_match_is_of_policies_by_name(arguments):
-    refusal(lambda: Match(*arguments, 2, CPU), " must be ")
+    refusal(lambda: Match(*arguments, 2, ArenaConfig(CPU)), " must be ")
 
 
 DECIDES = {
@@ -62,7 +63,10 @@ DECIDES = {
 
 @pytest.mark.parametrize("policy", DECIDES.values(), ids=DECIDES)
 def test_a_policy_writes_actions(policy):
-    refusal(lambda: Match(("x", policy), {"y": Y}, CONFIG, 2, CPU).play(0), "the action of function must be of shape (")
+    refusal(
+        lambda: Match(("x", policy), {"y": Y}, CONFIG, 2, ArenaConfig(CPU)).play(0),
+        "the action of function must be of shape (",
+    )
 
 
 @pytest.mark.parametrize("battles", [[], [-1], ["a"], None, [0.5], [10**20], "01", 5, [True]], ids=repr)

@@ -22,6 +22,7 @@ from patience import STUCK_S
 from view.reports import empty_report
 from view.scenes import small_replay
 
+from echelon.arena.config import ArenaConfig
 from echelon.league import database, unrecorded
 from echelon.league.claims import claimed
 from echelon.league.import_export import write_league
@@ -276,7 +277,7 @@ def test_weights_that_cannot_be_stored_leave_nothing_behind(tmp_path, monkeypatc
 
 
 def arena_of(store: Store) -> LeagueArena:
-    return LeagueArena(store, CPU, batch=4)
+    return LeagueArena(store, ArenaConfig(CPU, batch=4))
 
 
 @pytest.fixture

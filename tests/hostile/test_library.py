@@ -11,6 +11,7 @@ from tiny_runs import make_rollout, tiny_run
 import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
 from echelon.env.env import EchelonEnv
@@ -284,19 +285,19 @@ def x_and_y():
 
 @pytest.mark.parametrize("battles", [0, 1, 3, 2.0, "2", True, None, 10**12, -2], ids=repr)
 def test_a_match_is_of_whole_pairs(battles):
-    refusal(lambda: Match(*x_and_y(), CONFIG, battles, CPU), "battles must be ")
+    refusal(lambda: Match(*x_and_y(), CONFIG, battles, ArenaConfig(CPU)), "battles must be ")
 
 
 @pytest.mark.parametrize("batch", [0, -1, 2.5, "4", True, 10**12], ids=repr)
 def test_a_batch_is_a_number_of_battles(batch):
-    refusal(lambda: Match(*x_and_y(), CONFIG, 2, CPU, batch), "batch must be ")
-    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, CPU, batch), "batch must be ")
+    refusal(lambda: Match(*x_and_y(), CONFIG, 2, ArenaConfig(CPU, batch)), "batch must be ")
+    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, ArenaConfig(CPU, batch)), "batch must be ")
 
 
 def test_an_arena_refuses_devices_types_and_seeds():
-    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, torch.device("meta")), "device must be ")
-    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, CPU, precision="int8"), "precision must be one of")
-    match = Match(*x_and_y(), CONFIG, 2, CPU)
+    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, ArenaConfig(torch.device("meta"))), "device must be ")
+    refusal(lambda: BatchArena(CONFIG, {}.__getitem__, ArenaConfig(CPU, precision="int8")), "precision must be one of")
+    match = Match(*x_and_y(), CONFIG, 2, ArenaConfig(CPU))
     for seed in (-1, 1.5, 2**63, "1", None, [1], True):
         refusal(lambda seed=seed: match.play(seed), "seed must be ")
         refusal(lambda seed=seed: match.arena.play([Battle("x", "y", seed)]), "seed must be ")

@@ -9,6 +9,7 @@ import torch
 from builders import flat_maps
 
 from echelon.arena.batch_arena import BatchArena
+from echelon.arena.config import ArenaConfig
 from echelon.env import footprint
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import amount, require_memory
@@ -206,7 +207,7 @@ def test_what_battles_need_is_told_before_it_is_allocated(monkeypatch):
         "1,000,000 battles of large need about 870 GB, this machine has 24 GB: fewer num_envs, or a smaller map"
     )
     many = dataclasses.replace(large, map_pool=100_000)
-    for build in (lambda: EchelonEnv(many, 1, "cpu", 0), lambda: BatchArena(many, {}.__getitem__, CPU)):
+    for build in (lambda: EchelonEnv(many, 1, "cpu", 0), lambda: BatchArena(many, {}.__getitem__, ArenaConfig(CPU))):
         refusal(build, "100,000 maps of 10v10 on 100x100x20 need about 9", "EnvConfig.map_pool")
     refusal(lambda: require_memory(large, 4096, CPU, rows=10_000), "rollouts of 10,000 decisions", "num_envs")
     require_memory(large, 4096, CPU, rows=32)

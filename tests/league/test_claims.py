@@ -5,6 +5,7 @@ import pytest
 import torch
 from leagues import fought, fresh
 
+from echelon.arena.config import ArenaConfig
 from echelon.league.claims import FOLDER, claimed, claiming, owners
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import round_robin
@@ -49,5 +50,5 @@ def test_a_batch_that_fails_is_free_again(tmp_path, battles, monkeypatch):
     store = Store(tmp_path / "league")
     monkeypatch.setattr("echelon.arena.batch_arena.MatchBatch.play", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        list(LeagueArena(store, torch.device("cpu"), batch=2).play(battles))
+        list(LeagueArena(store, ArenaConfig(torch.device("cpu"), batch=2)).play(battles))
     assert claimed(store) == set()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from leagues import BRIEF, TINY, checkpoint_of
 
+from echelon.arena.config import ArenaConfig
 from echelon.league.config import LeagueConfig
 from echelon.league.evolution import Evolution, Progress
 from echelon.league.league_arena import LeagueArena
@@ -27,7 +28,7 @@ SHORT = TrainConfig(
 
 
 def evolution_of(store: Store) -> Evolution:
-    return Evolution(LeagueArena(store, CPU), SHORT, None, seeds=1, planned_turns=2, iterations=1)
+    return Evolution(LeagueArena(store, ArenaConfig(CPU)), SHORT, None, seeds=1, planned_turns=2, iterations=1)
 
 
 def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
@@ -125,7 +126,7 @@ def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
     store.set_setting("role main", {"entry": main.id})
     quick = TrainConfig.quick()
     config = dataclasses.replace(quick, num_envs=64, past_blocks=2, backend="eager", device="cpu")
-    evolution = Evolution(LeagueArena(store, CPU), config, None, seeds=8, planned_turns=2, iterations=20)
+    evolution = Evolution(LeagueArena(store, ArenaConfig(CPU)), config, None, seeds=8, planned_turns=2, iterations=20)
     verdicts = [evolution.turn(Role.MAIN_EXPLOITER)]
     while not verdicts[-1].joins:
         verdicts.append(evolution.turn(Role.MAIN_EXPLOITER))

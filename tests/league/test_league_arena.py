@@ -7,6 +7,7 @@ import torch
 from leagues import BRIEF, TINY, checkpoint_of, fresh
 
 from echelon.arena.batch_arena import Battle
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
 from echelon.league.commands import evaluate
@@ -42,7 +43,7 @@ def test_every_pair_plays_every_seed_on_both_sides():
 def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
     """Bit for bit: winner, score, and every statistic, for networks and for scripted commanders."""
     store, ids = league(tmp_path)
-    arena = LeagueArena(store, CPU)
+    arena = LeagueArena(store, ArenaConfig(CPU))
     battles = round_robin(ids, [7])
     together = matches_of(arena.play(battles))
     assert len(together) == len(battles) == len(store.matches()) == 20 and arena.unplayed(battles) == []
@@ -62,7 +63,7 @@ def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
 
 def test_a_league_that_was_fought_is_not_fought_again(tmp_path):
     store, ids = league(tmp_path)
-    arena = LeagueArena(store, CPU, batch=4)
+    arena = LeagueArena(store, ArenaConfig(CPU, batch=4))
     battles = round_robin(ids[2:4], [1, 2, 3])
     first = next(iter(arena.play(battles)))
     assert len(first.matches) == 4 == len(store.matches())
@@ -74,8 +75,8 @@ def test_a_league_that_was_fought_is_not_fought_again(tmp_path):
 def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
     store, ids = league(tmp_path)
     battles = round_robin(ids[3:], period_seeds(1, 1))
-    assert [len(fought.matches) for fought in LeagueArena(store, CPU).play(battles)] == [2]
-    assert LeagueArena(store, CPU, precision="bf16").unplayed([*battles, battles[0]._replace(seed=7)]) == [
+    assert [len(fought.matches) for fought in LeagueArena(store, ArenaConfig(CPU)).play(battles)] == [2]
+    assert LeagueArena(store, ArenaConfig(CPU, precision="bf16")).unplayed([*battles, battles[0]._replace(seed=7)]) == [
         battles[0]._replace(seed=7)
     ]
 
@@ -87,10 +88,10 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     folders = {n: str(tmp_path / f"policy_{n}") for n in (1, 3)}
     assert [resolve(folder).id for folder in folders.values()] == [ids[0], ids[2]]
     one, three = (resolve(folder).policy(env, CPU) for folder in folders.values())
-    outside = Match((ids[0], one), {ids[2]: three}, env, 4, CPU, batch=3).play(5)[ids[2]].outcomes
+    outside = Match((ids[0], one), {ids[2]: three}, env, 4, ArenaConfig(CPU, batch=3)).play(5)[ids[2]].outcomes
     battles = [Battle(ids[0], ids[2], 5), Battle(ids[2], ids[0], 5)]
     others = one_against(ids[0], ids[3:], period_seeds(1, 2))
-    (inside,) = LeagueArena(store, CPU).play([*others, *battles])
+    (inside,) = LeagueArena(store, ArenaConfig(CPU)).play([*others, *battles])
     assert [match.state_hash for match in inside.matches[-2:]] == [outcome.state_hash for outcome in outside[:2]]
     assert len({match.state_hash for match in inside.matches}) == len(inside.matches)
 
@@ -101,7 +102,7 @@ def test_an_evaluation_in_a_league_tells_what_was_met(tmp_path):
     provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy", ids[0]])
     path = checkpoint_of(tmp_path, 9, provenance=provenance)
     easy, hard, one, two = (store.find(name).name for name in ("easy", "hard", *ids[:2]))
-    arena = LeagueArena(store, CPU, batch=5)
+    arena = LeagueArena(store, ArenaConfig(CPU, batch=5))
     found = evaluate(arena, str(path), 1, lambda batches, *_: list(batches), [easy, hard, one, two])
     assert found.met == {
         "maps": "unknown",
@@ -115,7 +116,7 @@ def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
     """The same bits as rated battles of the same seeds; nothing is recorded, and a weight that is an entry already does
     not meet itself."""
     store, ids = league(tmp_path)
-    arena = LeagueArena(store, CPU, batch=5)
+    arena = LeagueArena(store, ArenaConfig(CPU, batch=5))
     totals = []
 
     def progress(batches, total, own):

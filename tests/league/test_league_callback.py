@@ -5,6 +5,7 @@ import dataclasses
 import torch
 from leagues import BRIEF, TINY, checkpoint_of, fought, fresh, policy_of
 
+from echelon.arena.config import ArenaConfig
 from echelon.env.env import EchelonEnv
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
@@ -98,7 +99,7 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
 
 def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF, LeagueConfig(cold_games=0))
-    arena = LeagueArena(store, CPU)
+    arena = LeagueArena(store, ArenaConfig(CPU))
     sampler = OpponentSampler(store, TINY)
     config = TrainConfig(
         env=BRIEF,
@@ -139,7 +140,7 @@ def test_a_share_of_the_battles_may_be_the_leagues():
 
 def test_an_entry_that_was_rated_is_only_known_again(tmp_path):
     store = fresh(tmp_path)
-    arena = LeagueArena(store, CPU)
+    arena = LeagueArena(store, ArenaConfig(CPU))
     path = checkpoint_of(tmp_path, 1)
     first = LeagueCallback(arena, OpponentSampler(store, TINY), 1)
     entry = first.submit(path)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh, unrated
 
+from echelon.arena.config import ArenaConfig
 from echelon.arena.style import MEASURES, Style
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
@@ -132,7 +133,7 @@ def test_a_newcomer_meets_everybody_once_it_has_played_enough(tmp_path, seeds, o
     store.record([fought(a, b, n) for a in ratings for b in ratings for n in range(10) if a < b])
     store.close_period({who: (rating, 50.0, 0.06) for who, rating in ratings.items()})
     entry = store.add(checkpoint_of(tmp_path, 1))
-    assert rate_entry(LeagueArena(store, torch.device("cpu")), entry, seeds) == 2
+    assert rate_entry(LeagueArena(store, ArenaConfig(torch.device("cpu"))), entry, seeds) == 2
     met = [{match.blue, match.red} - {entry.id} for match in store.matches(2)]
     assert {ratings[who] for (who,) in met} == opponents
     assert len(met) == 2 * seeds * len(opponents), "each seed on both sides, once"

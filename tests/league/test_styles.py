@@ -7,6 +7,7 @@ import pytest
 import torch
 from leagues import checkpoint_of, fresh
 
+from echelon.arena.config import ArenaConfig
 from echelon.arena.style import MEASURES, Style
 from echelon.league.league_arena import LeagueArena
 from echelon.league.styles import plane, stored_style, style_columns, styles_of
@@ -24,7 +25,7 @@ def made(name: str, **numbers: float) -> Style:
 def test_each_entry_is_measured_once_and_kept_by_its_hash(tmp_path, monkeypatch):
     store = fresh(tmp_path)
     entry, told = store.add(checkpoint_of(tmp_path, 1)), []
-    arena = LeagueArena(store, CPU)
+    arena = LeagueArena(store, ArenaConfig(CPU))
     found = styles_of(arena, 2, told.append)
     names = [one.name for one in store.entries()]
     assert list(found) == names == told and found[entry.name].policy == entry.name

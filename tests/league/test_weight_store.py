@@ -7,6 +7,7 @@ import torch
 from leagues import checkpoint_of, fresh
 
 from echelon.arena.batch_arena import Battle
+from echelon.arena.config import ArenaConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.weight_store import WeightStore
 
@@ -43,7 +44,7 @@ def test_memory_stays_flat_over_many_matches(tmp_path):
     store = fresh(tmp_path)
     ids = [store.add(checkpoint_of(tmp_path, seed)).id for seed in range(6)]
     store.weights = WeightStore(store.folder, capacity=2)
-    arena, counts = LeagueArena(store, torch.device("cpu"), batch=8), []
+    arena, counts = LeagueArena(store, ArenaConfig(torch.device("cpu"), batch=8)), []
     for start in range(0, 16, 4):
         pairs = [(ids[number % 6], ids[(number * 5 + 1) % 6], number) for number in range(start, start + 4)]
         arena.arena.play([Battle(*own) for x, y, seed in pairs for own in ((x, y, seed), (y, x, seed))])

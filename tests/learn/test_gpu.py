@@ -9,6 +9,7 @@ from tiny_runs import TINY, everything, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch
+from echelon.arena.config import ArenaConfig
 from echelon.arena.until_done import run_until_done
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.files import newest_checkpoint
@@ -83,7 +84,7 @@ def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
     device = use_device(torch.device("cuda"))
     network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
     known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
-    arena = BatchArena(CONFIG, known.__getitem__, device, batch=4)
+    arena = BatchArena(CONFIG, known.__getitem__, ArenaConfig(device, batch=4))
     battles = [Battle(*pair, seed) for seed in (1, 2) for pair in (("network", "heuristic"), ("heuristic", "network"))]
     assert len(arena.play(battles).results) == 4
     with torch.inference_mode():
@@ -103,7 +104,9 @@ def test_a_captured_match_is_the_match():
     known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
     battles = [Battle(*pair, seed) for seed in (1, 2) for pair in (("network", "heuristic"), ("heuristic", "network"))]
     called, captured = (
-        BatchArena(CONFIG, known.__getitem__, device, precision="fp32", cuda_graph=graph).play(battles).results
+        BatchArena(CONFIG, known.__getitem__, ArenaConfig(device, precision="fp32", cuda_graph=graph))
+        .play(battles)
+        .results
         for graph in (False, True)
     )
     assert called == captured

@@ -10,6 +10,7 @@ from leagues import BRIEF, checkpoint_of, fresh
 from runs import TINY, without_clock
 from tiny_runs import everything, tiny_run
 
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import play
 from echelon.arena.resolve import policy_of, resolve
 from echelon.learn.checkpoint.files import inspect_checkpoint, newest_checkpoint
@@ -184,7 +185,7 @@ def test_nothing_that_was_written_imports_what_it_names(tmp_path, own, monkeypat
     assert kept.parts(0)["heuristic"].facts["next_tier"] == name
     assert inspect_checkpoint(path).is_valid
     policy = resolve(str(path)).policy(BRIEF, CPU)
-    assert play(policy, policy_of("heuristic:trivial", BRIEF, CPU), BRIEF, 2, 0, CPU).battles == 2
+    assert play(policy, policy_of("heuristic:trivial", BRIEF, CPU), BRIEF, 2, 0, ArenaConfig(CPU)).battles == 2
     assert read(folder / "evaluation.echelon").battles[0].about["red"] == name
     plain = tmp_path / "goes on"
     start(monkeypatch, "--total-agent-steps", "320", "--resume", path, "--run-dir", plain)

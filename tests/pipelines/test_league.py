@@ -14,6 +14,7 @@ from leagues import BRIEF, checkpoint_of
 from patience import STUCK_S
 from programs import ROOT, Program
 
+from echelon.arena.config import ArenaConfig
 from echelon.arena.style import BATTLES, MEASURES, Style
 from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
@@ -105,7 +106,10 @@ def test_standings_tell_who_fights_unlike_whom(tmp_path, ask):
     """Of styles that are kept: nobody fights."""
     store = Store.create(tmp_path, BRIEF)
     entries, names = store.entries(), MEASURES.keys() - {"share"}
-    fingerprint, seeds = LeagueArena(store, torch.device("cpu")).task.fingerprint, tuple(range(BATTLES // 2))
+    fingerprint, seeds = (
+        LeagueArena(store, ArenaConfig(torch.device("cpu"))).task.fingerprint,
+        tuple(range(BATTLES // 2)),
+    )
     response = {entry.name: 0.5 for entry in entries[1:]}
     for place, entry in enumerate(entries):
         numbers = {"share_laser": 0.0} | {name: float(place**2) for name in names}

@@ -10,6 +10,7 @@ import torch
 
 import echelon
 from echelon.agents.line import LineCommander
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import battle_seeds
 from echelon.arena.resolve import resolve
 from echelon.arena.skills import SEED, PieceResult, SkillProfile, play_piece, skill_profile
@@ -28,7 +29,7 @@ FURTHER = 3_000_017
 
 
 def rate(name: str, policy: str, seed: int = SEED, seeds: int = SEEDS) -> float:
-    return play_piece(find_piece(name), policy, battle_seeds(seed, 2 * seeds), CPU, seeds).win_rate
+    return play_piece(find_piece(name), policy, battle_seeds(seed, 2 * seeds), ArenaConfig(CPU)).win_rate
 
 
 @pytest.mark.parametrize(

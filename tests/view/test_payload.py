@@ -7,6 +7,7 @@ import pytest
 import torch
 from scenes import noisy_replay, small_replay
 
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match, replay_of
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
@@ -58,7 +59,7 @@ def test_a_page_of_four_standard_battles_stays_below_a_megabyte():
     """In proportion: their first seconds, which carry the ground, tell what a second takes; a battle lasts about 30."""
     env = dataclasses.replace(EnvConfig.standard(), rules=RulesConfig(max_episode_s=BRIEF_S), map_pool=4)
     recorder = Recorder([0, 1, 2, 3])
-    named_match("heuristic:expert", "heuristic:hard", env, 4, torch.device("cpu")).play(3, recorder)
+    named_match("heuristic:expert", "heuristic:hard", env, 4, ArenaConfig(torch.device("cpu"))).play(3, recorder)
     replay = replay_of(recorder, "heuristic:expert", "heuristic:hard")
     assert [battle.decisions for battle in replay.battles] == [20] * 4
     packed = len(pack(replay, [rebuild(replay, battle) for battle in replay.battles]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -14,22 +15,17 @@ from torchrl.envs import EnvBase
 from echelon.agents.runner import SharedTeam
 from echelon.agents.team_policy import TeamPolicy, draws_actions
 from echelon.agents.tiers import STYLE
-from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision
-from echelon.arena.evaluate import checked_policy, provenance_of
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import battle_seeds
-from echelon.arena.resolve import TRAINED, resolve
+from echelon.arena.resolve import POLICY, TRAINED, Commander, Contender, contender, resolve
 from echelon.arena.skills import SEED as PIECES_SEED
 from echelon.arena.skills import play_piece
-from echelon.arena.view_policy import team_policy_of
 from echelon.env.tasks.strangers import Population, shares_of
 from echelon.env.tasks.task import Task
-from echelon.learn.checkpoint.provenance import UNKNOWN, Provenance, weight_hash
+from echelon.learn.checkpoint.provenance import weight_hash
 from echelon.rules.config import EnvConfig, Split
-from echelon.runtime.limits import path_text
 from echelon.scenarios.piece import find_piece
-
-Settings = tuple[torch.device, int, Precision, "bool | None", "bool | None"]
-"""Of a `BatchArena`: device, batch, definite precision, whether it compiles and captures."""
 
 
 class Case(NamedTuple):
@@ -56,38 +52,15 @@ def cases_of(population: Population, battles: int, beside: int) -> list[Case]:
     return cases
 
 
-@dataclass(frozen=True)
-class Run:
-    """A policy that is judged: the result of one training run."""
-
-    name: str
-    id: str
-    """sha256 of its weights; its name where it has none."""
-    policy: Any
-    """A name, or an object."""
-    provenance: Provenance
-    repeats: bool
-    """Whether its actions follow from the seed of the battle, as those of scripted commanders and Echelon's networks
-    do."""
-    env: EnvBase | None = None
-
-    def build(self, config: EnvConfig, device: torch.device) -> TeamPolicy:
-        if isinstance(self.policy, str):
-            return resolve(self.policy).policy(config, device)
-        return team_policy_of(self.policy, self.env, config, device)
-
-
-def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, device: torch.device) -> Run:
-    """A policy that a user gives by name or as an object."""
-    policy = path_text(policy)
-    if isinstance(policy, str):
-        commander = resolve(policy)
-        return Run(policy, commander.id, policy, provenance_of(policy), commander.factory is None or ships(policy))
-    team = checked_policy("policy", policy, env, config, device)
-    weights = policy.state_dict() if isinstance(policy, nn.Module) else {}
-    name = f"policy {number}"
-    digest = weight_hash(weights) if weights else name
-    return Run(name, digest, policy, UNKNOWN, draws_actions(team), env)
+def run_of(policy: Any, number: int, env: EnvBase | None, config: EnvConfig, device: torch.device) -> Contender:
+    """A policy that is judged, the result of one training run, which a user gives by name or as an object. The id of an
+    object is the sha256 of its weights, where it has some."""
+    run = contender(policy, f"policy {number}", env)
+    if isinstance(run.source, Commander):
+        return replace(run, repeats=run.source.factory is None or ships(run.name))
+    team = replace(run, name=POLICY).checked_policy(config, device)
+    weights = run.source.state_dict() if isinstance(run.source, nn.Module) else {}
+    return replace(run, id=weight_hash(weights) if weights else run.name, repeats=draws_actions(team))
 
 
 def ships(name: str) -> bool:
@@ -121,8 +94,8 @@ class ProtocolArena:
         cases: Sequence[Case],
         seeds: Sequence[int],
         pieces: int,
-        runs: Sequence[Run],
-        settings: Settings,
+        runs: Sequence[Contender],
+        settings: ArenaConfig,
         on_battles: Callable[[float], None] | None = None,
     ) -> None:
         assert task.strangers is not None
@@ -171,26 +144,23 @@ class ProtocolArena:
         return Battle(*sides, self.seeds[number])
 
     def _arena(self, roster: int, shared: Mapping[str, SharedTeam]) -> BatchArena:
-        config, device = self.task.battle(self.split, roster), self.settings[0]
-        built: dict[str, Any] = {**shared}
-        runs = {run.id: run for run in self.runs}
+        config, runs = self.task.battle(self.split, roster), {run.id: run for run in self.runs}
 
+        @functools.cache
         def policy(name: str) -> TeamPolicy | SharedTeam:
-            if name not in built:
-                built[name] = runs[name].build(config, device) if name in runs else resolve(name).policy(config, device)
-            built_policy: TeamPolicy | SharedTeam = built[name]
-            return built_policy
+            if name in shared:
+                return shared[name]
+            return (runs[name] if name in runs else resolve(name)).policy(config, self.settings.device)
 
-        arena = BatchArena(config, policy, *self.settings)
+        arena = BatchArena(config, policy, self.settings)
         arena.on_progress = self.on_battles
         return arena
 
     def _play_piece(self, run: int, name: str, seeds: Sequence[int]) -> tuple[BattleResult, ...]:
         """The battles of a set piece on some of its seeds."""
-        device, batch, *options = self.settings
         piece = find_piece(name)
-        policy = self.runs[run].build(piece.scenario.config, device)
-        result = play_piece(piece, policy, seeds, device, min(batch, len(seeds)), *options)
+        learner = self.runs[run].policy(piece.scenario.config, self.settings.device)
+        result = play_piece(piece, learner, seeds, self.settings)
         if self.on_battles is not None:
             self.on_battles(len(seeds))
         return result.outcomes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,13 @@ import torch
 from torchrl.envs import EnvBase
 
 from echelon.agents.populations import strangers
-from echelon.arena.batch_arena import Precision, definite_precision, is_worth_compiling
-from echelon.arena.evaluate import place_of, versions_of
+from echelon.arena.config import ArenaConfig, Precision
+from echelon.arena.evaluate import versions_of
 from echelon.arena.match import battle_seeds, outcomes_json
-from echelon.arena.resolve import resolve
-from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, Run, Settings, cases_of, run_of
+from echelon.arena.resolve import Contender, place_of, resolve
+from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, cases_of, run_of
 from echelon.arena.strangers.scores import scores_of, table_rows
-from echelon.env.arguments import number_of_battles, whole_within
+from echelon.env.arguments import whole_within
 from echelon.env.tasks.strangers import JUDGED, Population, Strangers, hash_of_seeds
 from echelon.env.tasks.task import Task, find_task
 from echelon.rules.config import Split
@@ -117,14 +117,11 @@ def evaluate_strangers(
     plan = plan_of(protocol, battles, beside, pieces)
     listed = list(policy) if isinstance(policy, list | tuple) else [policy]
     require(1 <= len(listed) <= RUNS, "policy", f"one, or a list of 1..{RUNS}", len(listed))
-    where = place_of(listed[0], device)
-    batch, precision = number_of_battles(batch, "batch"), definite_precision(precision, where)
-    settings: Settings = (where, batch, precision, compiled, cuda_graph)
-    runs = [run_of(candidate, number, env, task.battle(split), where) for number, candidate in enumerate(listed)]
-    names = [run.name for run in runs]
-    require(len({run.id for run in runs}) == len(runs), "policy", "runs of different weights", names)
-    arena = protocol_arena(task, split, plan, runs, settings, on_battles)
-    run_records = [told_of(arena, number) for number in range(len(runs))]
+    settings = ArenaConfig(place_of(listed[0], device), batch, precision, compiled, cuda_graph)
+    arena = protocol_arena(task, split, plan, listed, env, settings, on_battles)
+    names = [run.name for run in arena.runs]
+    require(len({run.id for run in arena.runs}) == len(names), "policy", "runs of different weights", names)
+    run_records = [told_of(arena, number) for number in range(len(names))]
     return StrangersEvaluation({
         "schema": SCHEMA,
         "version": VERSION,
@@ -179,17 +176,23 @@ def protocol_arena(
     task: Task,
     split: Split,
     plan: Mapping[str, int],
-    runs: list[Run],
-    settings: Settings,
+    policies: Sequence[Any],
+    env: EnvBase | None,
+    settings: ArenaConfig,
     on_battles: Callable[[float], None] | None = None,
 ) -> ProtocolArena:
-    """The battles of runs by such a plan; refuses strangers and seeds that are not the sealed ones."""
+    """The battles of `policies`, a run each, by such a plan; refuses strangers and seeds that are not the sealed ones.
+
+    Args:
+        policies, env: as in `evaluate_strangers`.
+    """
     protocol = strangers_of(task)
     sealed = hash_of_seeds(battle_seeds(protocol.seed, protocol.battles))
     expect(protocol.seeds_sha256 in ("", sealed), f"{task.name}: seeds_sha256", protocol.seeds_sha256, sealed)
     hashes_of(protocol.splits[split])
     cases = cases_of(protocol.splits[split], plan["battles"], plan["beside"])
-    seeds = battle_seeds(protocol.seed, plan["battles"])
+    seeds, config = battle_seeds(protocol.seed, plan["battles"]), task.battle(split)
+    runs = [run_of(policy, number, env, config, settings.device) for number, policy in enumerate(policies)]
     return ProtocolArena(task, split, cases, seeds, plan["pieces"], runs, settings, on_battles)
 
 
@@ -228,7 +231,7 @@ def told_of(arena: ProtocolArena, run: int) -> dict[str, Any]:
     }
 
 
-def met_by(run: Run, arena: ProtocolArena) -> dict[str, Any]:
+def met_by(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
     """Whether a run has met the maps, the teams, and each opponent or partner: `met`, `not met` or `unknown`."""
     configs = [arena.task.battle(arena.split, number) for number in range(len(arena.rosters))]
     teams = [run.provenance.has_met_battle(config) for config in configs]
@@ -254,14 +257,11 @@ def met_in_training(record: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def versions_of_settings(settings: Settings) -> dict[str, Any]:
+def versions_of_settings(settings: ArenaConfig) -> dict[str, Any]:
     """Versions, precision and the kind of processor that battles were played with."""
-    device, batch, precision, compiled, _ = settings
-    versions = versions_of(processor_name(device))
-    capability = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else versions["device"]
+    settings, processor = settings.definite(0), processor_name(settings.device)
+    capability = torch.backends.cpu.get_cpu_capability() if settings.device.type == "cpu" else processor
     return {
-        **versions,
-        "precision": precision,
-        "compiled": is_worth_compiling(device, batch) if compiled is None else compiled,
+        **versions_of({"device": processor, "precision": settings.precision, "compiled": settings.compiled}),
         "processor": f"{platform.machine()} {capability}",
     }

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torchrl.envs import EnvBase
 
-from echelon.arena.evaluate import place_of
+from echelon.arena.config import ArenaConfig
 from echelon.arena.match import SIDES, outcomes_json
 from echelon.arena.proof import OUTCOME, VERSIONS, read_claims, require_same, require_same_rules
-from echelon.arena.resolve import resolve
-from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, run_of, ships
+from echelon.arena.resolve import Commander, place_of, resolve
+from echelon.arena.strangers.battles import ProtocolArena, ProtocolBattle, ships
 from echelon.arena.strangers.evaluation import (
     PLAN,
     RUNS,
@@ -36,7 +36,7 @@ from echelon.arena.strangers.evaluation import (
     versions_of_settings,
 )
 from echelon.arena.strangers.scores import scores_of
-from echelon.env.arguments import number_of_battles, whole_within
+from echelon.env.arguments import whole_within
 from echelon.env.tasks.task import Task, find_task
 from echelon.rules.config_json import first_difference
 from echelon.runtime.errors import require
@@ -160,13 +160,10 @@ def verify(
     task_claims = read_claims(path, CHECK, MOST_BYTES)
     task, name = task_of(task_claims, path.name), path.name
     candidates = policies_of(task_claims, policies, name)
-    versions, where = task_claims["versions"], place_of(candidates[0], device)
-    settings = (where, number_of_battles(batch, "batch"), versions["precision"], versions["compiled"], None)
-    runs = [
-        run_of(policy, number, env, task.battle(task_claims["split"]), where)
-        for number, policy in enumerate(candidates)
-    ]
-    arena = protocol_arena(task, task_claims["split"], own_plan(task_claims, task, name), runs, settings, on_battles)
+    versions, split = task_claims["versions"], task_claims["split"]
+    settings = ArenaConfig(place_of(candidates[0], device), batch, versions["precision"], versions["compiled"])
+    plan = own_plan(task_claims, task, name)
+    arena = protocol_arena(task, split, plan, candidates, env, settings, on_battles)
     return verification_of(task_claims, arena, sample, seed, statistical, name)
 
 
@@ -329,7 +326,7 @@ def outcome_of(result: Mapping[str, Any], battle: ProtocolBattle) -> Mapping[str
 def is_scripted(arena: ProtocolArena, battle: ProtocolBattle) -> bool:
     """Whether a battle is one of scripted commanders, which has the same bits on every processor."""
     run, key = arena.runs[battle.run], battle.kind
-    names = [run.policy if isinstance(run.policy, str) and ships(run.policy) else None]
+    names = [run.name if isinstance(run.source, Commander) and ships(run.name) else None]
     if isinstance(key, int):
         case = arena.cases[key]
         names += [case.opponent, *([case.partner] if case.partner else [])]
