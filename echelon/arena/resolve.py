@@ -76,6 +76,10 @@ class Contender:
     view: EnvBase | None = None
     repeats: bool = True
 
+    def __post_init__(self) -> None:
+        """Refuse a network in training mode."""
+        check_evaluation_mode(self.name, self.source)
+
     @property
     def provenance(self) -> Provenance:
         """That of a checkpoint; nothing for a scripted commander; unknown for any other policy."""
@@ -113,7 +117,6 @@ def contender(policy: Any, name: str = POLICY, view: EnvBase | None = None) -> C
         commander = resolve(policy)
         return Contender(policy, commander.id, commander)
     check_policy(policy)
-    check_evaluation_mode(name, policy)
     return Contender(name, name, policy, view)
 
 
