@@ -22,8 +22,8 @@ from echelon.learn.callbacks.warning_signs import WarningSigns
 from echelon.learn.checkpoint.run_folder import opened_run
 from echelon.learn.config import TrainConfig
 from echelon.learn.extra_rewards import load_extra_rewards
-from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import memory_explained
+from echelon.learn.startup import check_run
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import arguments, lasting_output, run, terminal
 from echelon.pipelines.live import Live

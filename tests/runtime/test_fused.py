@@ -14,7 +14,7 @@ from tiny_runs import TINY, tiny_run
 
 from echelon.env import form
 from echelon.env.form import form_of
-from echelon.learn.models.precision import configure_policy
+from echelon.learn.models.actor_critic import configure_policy
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.ppo.update import PPO
 from echelon.pipelines import console

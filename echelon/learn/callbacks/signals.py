@@ -8,15 +8,11 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from torch.distributed import is_torchelastic_launched
 
-from echelon.learn.callbacks.base import Callback, Interrupted
+from echelon.learn.callbacks.base import Callback, Interrupted, TrainingRun
 from echelon.runtime.errors import require
-
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 """Signals of which the second one ends the process at once, but for a process of torchrun: that passes on what a batch
@@ -47,7 +43,7 @@ class Stop(Callback):
         self._is_asked = False
         self._previous_handlers: dict[signal.Signals, object] = {}
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         if not self._previous_handlers:
             self.__enter__()
             self._is_entered_by_run = True

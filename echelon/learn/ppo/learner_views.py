@@ -10,8 +10,7 @@ from torch import Tensor
 
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.restart import replace_rows
-from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.operators import ValueHead
+from echelon.learn.models.actor_critic import ActorCritic, ValueHead
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import without_padding
 from echelon.runtime.compile import fused_on_gpu
