@@ -8,13 +8,12 @@ from pathlib import Path
 
 import tyro
 
-from echelon.arena.compiling import setup_words
-from echelon.arena.style import BATTLES, measure_of, style
+from echelon.arena.style import BATTLES, style
 from echelon.league.commands import opponent_rows
 from echelon.league.store import Store
 from echelon.pipelines.arena_args import ArenaArgs
-from echelon.pipelines.console import terminal
-from echelon.pipelines.result_tables import show
+from echelon.reports.tables import show_style
+from echelon.runtime.terminal import show_table
 
 
 @dataclass(frozen=True)
@@ -39,19 +38,7 @@ class StyleCommand:
         if self.json:
             print(json.dumps(found.as_json()))
             return
-        rows = [
-            {
-                "number": name,
-                "value": round(value, 3),
-                "unit": measure_of(name).unit,
-                "meaning": measure_of(name).meaning,
-            }
-            for name, value in found.numbers.items()
-        ]
-        show(rows, False, f"{found.policy}, task {found.task} ({found.fingerprint}): how it fights")
-        points = [{"against": name, "points": round(value, 3)} for name, value in found.response.items()]
-        show(points, False, f"points per battle, {2 * len(found.seeds)} battles each")
-        terminal().print(setup_words(dict(found.versions)), markup=False, highlight=False)
+        show_style(found)
 
 
 @dataclass(frozen=True)
@@ -68,4 +55,6 @@ class Opponents:
     def run(self) -> None:
         store = Store(self.league)
         rules, rows = store.rules, opponent_rows(store, self.name)
-        show(rows, self.json, f"{self.name}: share of its training battles against each opponent, {rules.weighting}")
+        show_table(
+            rows, self.json, f"{self.name}: share of its training battles against each opponent, {rules.weighting}"
+        )

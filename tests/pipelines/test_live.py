@@ -23,9 +23,9 @@ from echelon.command.film import Film, frames_of
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.live import FULL, MOST_VIEWERS, Live, LiveRollout, LiveServer
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.errors import ConfigError
+from echelon.serve.live import FULL, MOST_VIEWERS, Live, LiveRollout, LiveServer
 
 MATERIAL = torch.zeros((2, 4, 4), dtype=torch.uint8).numpy()
 
@@ -59,7 +59,7 @@ class Watched(Callback):
 @pytest.fixture
 def patient(monkeypatch):
     """Every rollout is shown, however soon it comes."""
-    monkeypatch.setattr("echelon.pipelines.live.LEAST_S", 0.0)
+    monkeypatch.setattr("echelon.serve.live.LEAST_S", 0.0)
 
 
 RUNS = {
@@ -185,7 +185,7 @@ def test_viewers_disturb_nobody(monkeypatch):
         while not server.viewers:
             time.sleep(0.01)
         # Only the deaf one is slow, however busy the machine is.
-        monkeypatch.setattr("echelon.pipelines.live.SLOW_S", STUCK_S)
+        monkeypatch.setattr("echelon.serve.live.SLOW_S", STUCK_S)
         with viewer(server):
             pass
         while server.viewers != 1:

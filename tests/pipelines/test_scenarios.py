@@ -9,9 +9,9 @@ import echelon
 from echelon import EnvConfig
 from echelon.datasets.dataset import open_dataset
 from echelon.env.observation import layout
-from echelon.pipelines.commands import Describe
-from echelon.pipelines.pictures import DrawMaps
-from echelon.pipelines.train_flags import read_config
+from echelon.learn.train_flags import read_config
+from echelon.pipelines.describe import Describe
+from echelon.pipelines.maps import DrawMaps
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError

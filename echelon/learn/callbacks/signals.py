@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
 from torch.distributed import is_torchelastic_launched
 
-from echelon.learn.callbacks.base import Callback, Interrupted, TrainingRun
+from echelon.learn.callbacks.base import Callback, Interrupted, Metrics, TrainingRun
 from echelon.runtime.errors import require
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
@@ -96,3 +98,15 @@ class Stop(Callback):
             pass
         finally:
             self._interruptible = False
+
+
+class TimedStop(Stop):
+    """Also ends a run after the first iteration that ends this many minutes or more after construction; 0: never."""
+
+    def __init__(self, minutes: float) -> None:
+        super().__init__()
+        self.deadline_s = time.monotonic() + 60 * minutes if minutes > 0 else math.inf
+
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
+        if time.monotonic() >= self.deadline_s:
+            trainer.stop()

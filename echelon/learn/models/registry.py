@@ -10,7 +10,7 @@ from echelon.learn.models.actor_critic import ModelConfig as ModelConfig
 from echelon.learn.models.specs import PolicySpecs as PolicySpecs
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
+from echelon.runtime.imports import OBJECT_NAME, allowed_modules, import_object, is_redefined
 
 C = TypeVar("C", bound="ModelConfig")
 KIND = "kind"
@@ -84,24 +84,11 @@ def model_to_json(config: ModelConfig) -> dict[str, Any]:
     return {KIND: kind_of(config), **as_json(config)}
 
 
-_allowed_modules: set[str] = set()
-
-
-def allow_module(module: str) -> None:
-    """Let files name models of `package.module`, which is then imported to read them (`--allow-module`)."""
-    _allowed_modules.add(module)
-
-
-def allowed_modules() -> tuple[str, ...]:
-    """The modules of `allow_module`."""
-    return tuple(sorted(_allowed_modules))
-
-
 def is_available(values: Mapping[str, Any]) -> bool:
     """Whether `model_from_json` may read the model, as far as its kind tells."""
     kind = values.get(KIND)
     module = kind.partition(":")[0] if isinstance(kind, str) else ""
-    return OBJECT_NAME.fullmatch(str(kind)) is None or module in _allowed_modules or kind in _registered
+    return OBJECT_NAME.fullmatch(str(kind)) is None or module in allowed_modules() or kind in _registered
 
 
 def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
@@ -120,7 +107,7 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
         if not colon or OBJECT_NAME.fullmatch(kind) is None:
             raise ConfigError(f"model.kind must be one of {', '.join([*BUILT_IN, *_registered])}, got {kind!r:.80}")
         hint = f"--allow-module {module} (imports it and runs its code: only for files you trust)"
-        require(module in _allowed_modules, "model.kind", f"a model of Echelon's, or read with {hint}", kind)
+        require(module in allowed_modules(), "model.kind", f"a model of Echelon's, or read with {hint}", kind)
     config = model_class(kind)
     if kind not in BUILT_IN:  # The class of a user may have got a field since.
         rest = {**as_json(config()), **rest}
