@@ -24,12 +24,11 @@ from echelon.pipelines.export import Trained
 from echelon.pipelines.fork import ForkCommand
 from echelon.pipelines.leaderboard import Leaderboard
 from echelon.pipelines.league import Add, Init, List, Retire
-from echelon.pipelines.league_records import Export, History, Import
+from echelon.pipelines.league_records import Export, History, Import, Opponents
 from echelon.pipelines.league_results import Payoff, Ratings, Standings
 from echelon.pipelines.maps import DrawMaps
-from echelon.pipelines.pieces import Pieces
 from echelon.pipelines.play import Play
-from echelon.pipelines.policy_tables import Opponents, StyleCommand
+from echelon.pipelines.skills import Pieces, StyleCommand
 from echelon.pipelines.tournament import Tournament
 from echelon.pipelines.watch import Watch
 from echelon.pipelines.whatif import WhatIfCommand

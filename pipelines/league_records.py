@@ -1,4 +1,4 @@
-"""The commands of `arena.py` about what a league has recorded: the history of an entry, the whole as a file."""
+"""The commands of `arena.py` about what a league has recorded: of an entry, and the whole as a file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import tyro
 
+from echelon.league.commands import opponent_rows
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
 from echelon.league.tables import show_history
 from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.runtime.files import check_writable
 from echelon.runtime.progress import reading
-from echelon.runtime.terminal import terminal
+from echelon.runtime.terminal import show_table, terminal
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,22 @@ class History:
 
     def run(self) -> None:
         show_history(Store(self.league), self.name, self.json)
+
+
+@dataclass(frozen=True)
+class Opponents:
+    """Print how often a training run that goes on from an entry draws each opponent of a league: the shares of
+    prioritized fictitious self-play (`--opponent league:FOLDER`), by its results so far."""
+
+    name: tyro.conf.Positional[str]
+    """Name or id of an entry with a network."""
+    league: Path
+    json: bool = False
+    """Print one JSON list instead of a table."""
+
+    def run(self) -> None:
+        store = Store(self.league)
+        rules, rows = store.rules, opponent_rows(store, self.name)
+        show_table(
+            rows, self.json, f"{self.name}: share of its training battles against each opponent, {rules.weighting}"
+        )

@@ -3,6 +3,7 @@
 import ast
 import functools
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -403,6 +404,11 @@ LONGEST_PROGRAM = {"torchrl_ppo.py": 120}
 @pytest.mark.parametrize("path", sorted((ROOT / "pipelines").glob("*.py")), ids=lambda path: path.name)
 def test_programs_are_short(path):
     assert len(path.read_text().splitlines()) <= LONGEST_PROGRAM.get(path.name, 80)
+
+
+def test_programs_hide_no_standard_module():
+    """`python pipelines/train.py` searches that folder first: a `profile.py` there would break `cProfile`."""
+    assert not {path.stem for path in (ROOT / "pipelines").glob("*.py")} & sys.stdlib_module_names
 
 
 def test_helpers_of_tests_have_names_of_their_own():

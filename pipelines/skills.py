@@ -1,4 +1,4 @@
-"""The command of `arena.py` that lets a policy play the set pieces."""
+"""The commands of `arena.py` that tell how one policy fights: in numbers, and in the set pieces."""
 
 from __future__ import annotations
 
@@ -10,14 +10,40 @@ from typing import Annotated
 import tyro
 
 from echelon.arena.skills import SEEDS, skill_profile
+from echelon.arena.style import BATTLES, style
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.reports.plots import skills_figure
-from echelon.reports.tables import show_profile
+from echelon.reports.tables import show_profile, show_style
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, Settings
 from echelon.runtime.progress import bar
 from echelon.scenarios.piece import PIECES, pieces
 from echelon.view.paper import require_picture, save
+
+
+@dataclass(frozen=True)
+class StyleCommand:
+    """Print how one policy fights, as numbers (`docs/LEAGUE.md`): range, advance, share of damage by weapon and others,
+    in battles on maps that training never saw, every seed once per side."""
+
+    policy: tyro.conf.Positional[str]
+    """A commander, as `play` takes names."""
+    against: tuple[str, ...] = ()
+    """Names of the opponents; those of the task if not given."""
+    task: str = ""
+    """Name of a task; the newest small-5v5 by default."""
+    battles: int = BATTLES
+    """Against each opponent, an even number."""
+    json: bool = False
+    """Print one JSON object instead of tables."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def run(self) -> None:
+        found = style(self.policy, self.task or None, self.against or None, self.battles, **self.arena.keywords())
+        if self.json:
+            print(json.dumps(found.as_json()))
+            return
+        show_style(found)
 
 
 @dataclass(frozen=True)
