@@ -20,7 +20,7 @@ from echelon.runtime.ray_tasks import RayArgs
 
 @dataclass(frozen=True)
 class EvaluateArgs:
-    """What is evaluated, against whom, and how."""
+    """The policy, its battles and opponents, and what is printed."""
 
     policy: tyro.conf.Positional[str]
     """A checkpoint folder or trained:NAME; at a task also a tier, heuristic[:tier], league:FOLDER/NAME or

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from echelon.pipelines.arena_args import ArenaArgs
 from echelon.reports.strangers import write_strangers_page
 from echelon.reports.tables import show_strangers
 from echelon.rules.config import Split
-from echelon.runtime.command_line import program_words
+from echelon.runtime.command_line import this_command
 from echelon.runtime.files import check_writable, write_whole
 from echelon.runtime.progress import bar
 
@@ -49,7 +47,7 @@ class StrangersArgs:
                 task_used,
                 split=split_used,
                 on_battles=progress.advance,
-                command=shlex.join([*program_words(sys.argv[0]), *sys.argv[1:]]),
+                command=this_command(),
                 **how.keywords(),
             )
         if self.out is not None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -189,6 +190,11 @@ def did_you_mean(meant: dict[str, list[str]]) -> list[str]:
 def program_words(script: str) -> list[str]:
     """How a program is started again: by this Python, or as the console script that it is."""
     return [command_word(sys.executable), script] if script.endswith(".py") else [command_word(script)]
+
+
+def this_command() -> str:
+    """The command line of this process, as one would type it again."""
+    return shlex.join([*program_words(sys.argv[0]), *sys.argv[1:]])
 
 
 def command_word(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Who says what when battles are commanded: reports, orders, and the clock between them."""
+"""The conversation in which battles are commanded: reports, orders, and the clock between them."""
 
 from __future__ import annotations
 
@@ -130,11 +130,11 @@ def lines_of(read: Callable[[int], bytes]) -> queue.Queue[bytes | None]:
 
 @dataclass(frozen=True)
 class CommandedBattles:
-    """Battles in progress that somebody commands, and what is kept of them.
+    """Battles in progress that a client commands, and the files that are written of them.
 
     Args:
         clock: when the battles go on.
-        names: who commands blue and red, in words.
+        names: the commanders of blue and red, in words.
         recorder: what records the battles, or None.
         replay, dataset: files that are written at the end, or None.
     """

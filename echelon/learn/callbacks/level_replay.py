@@ -1,4 +1,4 @@
-"""Draws maps by how much is to be learnt on them."""
+"""Draws maps by their learnability."""
 
 from __future__ import annotations
 
