@@ -28,8 +28,8 @@ from echelon.league.matchmaking import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.registry import PolicySpecs
-from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 

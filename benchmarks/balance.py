@@ -26,12 +26,12 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.match import win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import BY_HULL, Reason, Winner, stat_names
-from echelon.pipelines.arena_args import BattleArgs
-from echelon.pipelines.console import settings
+from echelon.pipelines.battle_args import BattleArgs
 from echelon.rules.catalog import Hull
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime import noise
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 STANDSTILL_S = 15.0

@@ -29,9 +29,9 @@ from echelon.env.observation.build import observe
 from echelon.env.observation.stream import StreamInputs
 from echelon.env.observation.streams import contacts
 from echelon.env.observation.streams.registry import OF_MECHS
-from echelon.pipelines.console import settings
 from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.command_line import settings
 from echelon.runtime.compile import fused
 from echelon.runtime.device import resolve_device, use_device
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, step, timers

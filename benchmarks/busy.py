@@ -24,7 +24,7 @@ from measure import report
 
 from echelon.learn.config import TRAIN_PRESETS
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import settings
+from echelon.runtime.command_line import settings
 
 SPIN = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 

@@ -19,7 +19,7 @@ from env import Player
 from measure import in_turn, report
 
 from echelon import EchelonEnv, EnvConfig
-from echelon.pipelines.console import settings
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 SIDES: dict[str, dict[str, object]] = {

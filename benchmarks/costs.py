@@ -34,9 +34,9 @@ from echelon.league.store import Store
 from echelon.learn.config import TRAIN_PRESETS
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.physics import RulesConfig
+from echelon.runtime.command_line import settings
 from echelon.runtime.ray_tasks import RayArgs
 
 CPU = torch.device("cpu")

@@ -14,9 +14,9 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import common_env, resolve
 from echelon.arena.whatif import whatif
-from echelon.pipelines.console import settings
 from echelon.replay.battle import NO_VALUE, REWARD_UNITS, Replay
 from echelon.replay.recorder import Recorder
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import ConfigError
 

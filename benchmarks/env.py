@@ -15,8 +15,8 @@ from measure import once, report, seconds
 from tensordict import TensorDictBase
 
 from echelon import EchelonEnv
-from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.profiling import profiled
 

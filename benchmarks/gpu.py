@@ -36,7 +36,7 @@ from measure import GIB
 from rich.console import Console
 from rich.table import Table
 
-from echelon.pipelines.console import settings
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, total_memory, use_device
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import write_whole

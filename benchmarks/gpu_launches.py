@@ -26,7 +26,7 @@ from torch.profiler import ProfilerActivity, profile
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.footprint import training_bytes
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import settings
+from echelon.runtime.command_line import settings
 from echelon.runtime.profiling import write_trace
 
 WAITED = "called a synchronizing CUDA operation"

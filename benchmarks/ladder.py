@@ -13,8 +13,8 @@ from typing import Literal
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import play
-from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 

@@ -47,10 +47,10 @@ from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.pipelines.console import settings
 from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime import cuda_graphs
+from echelon.runtime.command_line import settings
 from echelon.sim import step
 from echelon.sim.loops import lanes
 from echelon.views.group_policy import memory_spec

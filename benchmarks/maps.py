@@ -13,9 +13,9 @@ from measure import in_turn, report, seconds
 
 from echelon import EchelonEnv
 from echelon.env.form import Backend
-from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.roster import build_roster
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 from echelon.world.pool import make_maps
 

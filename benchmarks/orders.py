@@ -16,9 +16,10 @@ import tyro
 
 import echelon
 from echelon.env.orders.destination import destination
-from echelon.pipelines.console import run, settings
 from echelon.rules.orders import OrderField
+from echelon.runtime.command_line import settings
 from echelon.runtime.geometry import length
+from echelon.runtime.terminal import run
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from measure import in_turn, report
 from echelon.env.form import Backend
 from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import settings
 from echelon.pipelines.torchrl_ppo import Args as PlainArgs
 from echelon.pipelines.torchrl_ppo import make_env, make_networks, train
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 WARMUP = 3

@@ -25,9 +25,10 @@ from echelon.league.rating_period import rate_entry
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.shipped import trained
 from echelon.pipelines.arena_args import ArenaArgs
-from echelon.pipelines.console import run, settings
-from echelon.pipelines.progress_bar import with_progress
+from echelon.runtime.command_line import settings
 from echelon.runtime.errors import require
+from echelon.runtime.progress import with_progress
+from echelon.runtime.terminal import run
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from measure import in_turn, report
 
 from echelon import EchelonEnv
 from echelon.env.form import Backend
-from echelon.pipelines.console import settings
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 

@@ -16,8 +16,8 @@ from echelon.env.form import Backend
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
-from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 from echelon.views.group_policy import GroupPolicy, memory_spec
 

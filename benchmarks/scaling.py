@@ -17,8 +17,8 @@ from measure import report
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.env.form import Backend
-from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS, PACK
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 

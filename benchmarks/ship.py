@@ -21,14 +21,15 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import POLICY, open_checkpoint
 from echelon.learn.checkpoint.provenance import battle_hash
 from echelon.learn.checkpoint.shipped import MOST_BYTES, TABLE, TrainedPolicy, trained
-from echelon.pipelines.console import run, settings
-from echelon.pipelines.progress_bar import with_progress
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import json_bytes, write_whole
 from echelon.runtime.json_checks import matching
+from echelon.runtime.progress import with_progress
+from echelon.runtime.terminal import run
 
 NAME = matching("[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
 

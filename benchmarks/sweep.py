@@ -26,8 +26,8 @@ from table import ROOT, Row, markdown, replace_between
 
 import echelon
 from echelon.env.tasks.task import find_task
-from echelon.pipelines.console import settings
-from echelon.pipelines.train_flags import read_config
+from echelon.learn.train_flags import read_config
+from echelon.runtime.command_line import settings
 from echelon.runtime.errors import require
 from echelon.runtime.ray_tasks import RayArgs, results_of
 

@@ -17,7 +17,7 @@ from measure import report
 from echelon.env.form import Backend
 from echelon.learn.config import TRAIN_PRESETS
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import settings
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device
 
 

@@ -32,7 +32,7 @@ def program() -> None:
         print(f"usage: echelon COMMAND [OPTIONS]\n\n{HELP}")
         return
     from echelon.pipelines.commands import main
-    from echelon.pipelines.console import run
+    from echelon.runtime.terminal import run
 
     run(lambda: main(HELP))
 

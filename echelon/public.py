@@ -21,3 +21,7 @@ from echelon.views.build import mechs, partners, teams, versus
 from echelon.views.commanders import commanders
 from echelon.views.make import make, register_view
 from echelon.world.biomes import register_biome
+
+# Views of other frameworks stand above `views`; their modules are imported when one of them is made.
+register_view("pettingzoo", "echelon.integrations.pettingzoo:parallel_env", num_envs=None)
+register_view("gymnasium", "echelon.integrations.gymnasium:make_vec", num_envs="battles")

@@ -2,19 +2,11 @@
 
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
-python pipelines/arena.py whatif battles.echelon --battle 1 --at 12
-python pipelines/arena.py fork battles.echelon --battle 1 --at 12 --red expert
-python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
-python pipelines/arena.py exploit X --agent-steps N
-python pipelines/arena.py pieces X
-python pipelines/arena.py command --blue stdio --red Y
-python pipelines/arena.py leaderboard add RESULT.json
-python pipelines/arena.py trained
-python pipelines/arena.py style X --against Y
-python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
+
+`--help` lists all commands.
 """
 
 from __future__ import annotations
@@ -23,17 +15,25 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.pipelines.command import Command
-from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
-from echelon.pipelines.edit_server import Edit
-from echelon.pipelines.evaluate import Evaluate, Pieces
+from echelon.pipelines.dataset import WriteDataset
+from echelon.pipelines.edit import Edit
+from echelon.pipelines.evaluate import Evaluate
+from echelon.pipelines.evolve import Evolve
 from echelon.pipelines.exploit import Exploit
 from echelon.pipelines.export import Trained
-from echelon.pipelines.league import COMMANDS as LEAGUE_COMMANDS
-from echelon.pipelines.pictures import DrawMaps, Watch
-from echelon.pipelines.play import Play, WriteDataset
-from echelon.pipelines.policy_tables import Opponents, StyleCommand
-from echelon.pipelines.strangers import Leaderboard
-from echelon.pipelines.whatif import ForkCommand, WhatIfCommand
+from echelon.pipelines.fork import ForkCommand
+from echelon.pipelines.leaderboard import Leaderboard
+from echelon.pipelines.league import Add, Init, List, Retire
+from echelon.pipelines.league_records import Export, History, Import, Opponents
+from echelon.pipelines.league_results import Payoff, Ratings, Standings
+from echelon.pipelines.maps import DrawMaps
+from echelon.pipelines.play import Play
+from echelon.pipelines.skills import Pieces, StyleCommand
+from echelon.pipelines.tournament import Tournament
+from echelon.pipelines.watch import Watch
+from echelon.pipelines.whatif import WhatIfCommand
+from echelon.runtime.command_line import ALLOW_MODULE, arguments, parse_command
+from echelon.runtime.terminal import run
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
@@ -50,7 +50,18 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "style": StyleCommand,
     "command": Command,
     "edit": Edit,
-    **LEAGUE_COMMANDS,
+    "init": Init,
+    "add": Add,
+    "tournament": Tournament,
+    "evolve": Evolve,
+    "retire": Retire,
+    "list": List,
+    "standings": Standings,
+    "payoff": Payoff,
+    "ratings": Ratings,
+    "history": History,
+    "export": Export,
+    "import": Import,
     "opponents": Opponents,
 }
 """What each command does, in the order of the help."""

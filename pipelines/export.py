@@ -12,10 +12,9 @@ from echelon.arena.resolve import named_checkpoint
 from echelon.learn.checkpoint.format import POLICY
 from echelon.learn.checkpoint.shipped import trained
 from echelon.learn.models.export import Actions, export_onnx
-from echelon.pipelines.console import terminal
-from echelon.pipelines.result_tables import show
 from echelon.rules.versions import RULES
 from echelon.runtime.files import check_writable
+from echelon.runtime.terminal import show_table, terminal
 
 
 @dataclass(frozen=True)
@@ -65,4 +64,4 @@ class Trained:
                 | {"battles won": ", ".join(f"{rate:.0%} {opponent}" for opponent, rate in row["win_rates"].items())}
                 for row in rows
             ]
-        show(rows, self.json, "policies that ship with Echelon: trained:NAME")
+        show_table(rows, self.json, "policies that ship with Echelon: trained:NAME")

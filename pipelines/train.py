@@ -5,7 +5,6 @@ On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 
@@ -17,33 +16,28 @@ from echelon.league.league_callback import join_league
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
 from echelon.learn.callbacks.loggers import Profiler
 from echelon.learn.callbacks.progress import ProgressBar
-from echelon.learn.callbacks.signals import EXIT_BASE, Stop
+from echelon.learn.callbacks.signals import Stop
 from echelon.learn.callbacks.warning_signs import WarningSigns
 from echelon.learn.checkpoint.run_folder import opened_run
 from echelon.learn.config import TrainConfig
 from echelon.learn.extra_rewards import load_extra_rewards
-from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import memory_explained
+from echelon.learn.startup import check_run
+from echelon.learn.train_flags import interrupted_status, read_config, resolve_config, resume_command
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import arguments, lasting_output, run, terminal
-from echelon.pipelines.live import Live
-from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
 from echelon.reports.callback import BattleStrips, Curves, Report
+from echelon.runtime.command_line import arguments
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError
+from echelon.runtime.terminal import lasting_output, run, terminal
+from echelon.serve.live import Live
 
 
 def train(
     config: TrainConfig, ranks: Ranks, stop: Stop, console: Console | None = None, again: str | None = None
 ) -> None:
-    """Train with evaluations before, during and after, and print a summary.
-
-    Args:
-        console: where to, by default standard output.
-        again: the command that goes on after an interrupt, by default `resume_command`.
-    """
+    """Train with evaluations before, during and after, and print a summary to `console`, by default standard output.
+    After an interrupt `again` resumes the run, by default `resume_command`."""
     console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
     # What is named is built before the folder is created.
@@ -51,44 +45,30 @@ def train(
     check_run(config, load_extra_rewards(config.extra_rewards), device, policy_of)
     init = named_checkpoint(config.init) if config.init and not config.resume else None
     user_callbacks = load_callbacks(config.callbacks)
-    league = join_league(config, device, ranks)
-    evaluation = EvalCallback(policy_of)
+    league, evaluation = join_league(config, device, ranks), EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
     callbacks += [ProgressBar(console), *([Live(config.live_port, config.live_host)] if config.live else [])]
     callbacks += [WarningSigns(), stop, *user_callbacks, evaluation, BattleStrips(), Curves(), Report()]
-    callbacks += [*([league] if league is not None else []), Summary(evaluation)]
+    callbacks += [*filter(None, [league]), Summary(evaluation)]
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)
-        opponent_pool = league.sampler if league is not None else None
         with memory_explained(config, device), console.status("making maps and the simulation"):
-            trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks, init)
+            pool = league.sampler if league else None
+            trainer = Trainer(config, folder, start, pool, ranks, policy_of, callbacks, init)
         try:
             with memory_explained(config, device):
                 trainer.train()
         except Interrupted as interrupt:
-            name, path = signal.Signals(interrupt.number).name, trainer.save()
-            console.print(f"{name}: stopped after iteration {trainer.counters.iterations}, saved as {path}; go on with")
             command = again or resume_command(sys.argv, folder, ranks)
-            console.print(command, markup=False, highlight=False)
-            sys.exit(EXIT_BASE + interrupt.number)
+            sys.exit(interrupted_status(interrupt, trainer, command, console))
 
 
 def main() -> None:
     """Join the other processes, if there are any, and train until finished or interrupted."""
     config = read_config(arguments())
     ranks = init_ranks()
-    with lasting_output(), Stop() as stop:
-        try:
-            train(config, ranks, stop)
-        except (ConfigError, FileError) as error:
-            raise ConfigError(ranks.with_rank(str(error))) from None
-        except RuntimeError as error:
-            explained = ranks.explain_failure(error)
-            if explained is None:
-                raise
-            # Print while signals are still handled: the launcher sends one as soon as a process has died.
-            print(f"error: {explained}", file=sys.stderr, flush=True)
-            sys.exit(1)
+    with lasting_output(), Stop() as stop, ranks.errors_in_a_line():
+        train(config, ranks, stop)
     destroy_ranks(ranks)
 
 

@@ -14,9 +14,9 @@ import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
 from echelon.command.pace import Pace
 from echelon.command.session import Session
-from echelon.pipelines.command import Clock, converse
-from echelon.pipelines.command_server import CommandServer
-from echelon.pipelines.page_server import page_facts
+from echelon.serve.command_server import CommandServer
+from echelon.serve.conversation import Clock, converse
+from echelon.serve.page_server import page_facts
 from echelon.view.command_page import command_page
 
 TOKEN = "known"

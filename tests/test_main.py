@@ -15,13 +15,14 @@ import echelon
 from echelon import public
 from echelon.__main__ import SUMMARIES
 from echelon.env.describe.columns import describe_battle
+from echelon.env.describe.description import columns_page
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.pipelines.commands import COMMANDS, columns_page
+from echelon.pipelines.commands import COMMANDS
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import CHANGES, MAP_MAKER_VERSION, RULES_VERSION
 from echelon.runtime.version import VERSION

@@ -12,6 +12,7 @@ from echelon.rules import catalog_checks as limits
 from echelon.rules.catalog import Catalog, Hull
 from echelon.rules.config import EnvConfig, RewardConfig
 from echelon.rules.physics import RulesConfig
+from echelon.rules.specs import MAX_POINTS
 from echelon.rules.versions import RULES_VERSION
 from echelon.world.biomes import BIOMES
 
@@ -108,7 +109,7 @@ SENTENCES = [
     f"aimed at its team within {CATALOG.ams_vox:g} tries",
     f"{CATALOG.ams_chance:.2f} to destroy it. Each attempt sets its timer to {CATALOG.ams_cooldown_s:.1f} s",
     f"cloud r {CATALOG.cloud_vox:g}, {CATALOG.cloud_s:g} s",
-    f"clouds {limits.clouds_hanging(WEAPONS['smoke'], CATALOG, RULES)} a mech",
+    f"clouds {catalog.clouds_hanging(WEAPONS['smoke'], CATALOG, RULES)} a mech",
     f"ECM +{CATALOG.ecm_heat_per_s:g}/s, ECCM +{CATALOG.eccm_heat_per_s:g}/s",
     f"slows stability regeneration for {WEAPONS['autocannon'].suppress_s:g} s",
     "chance " + ", ".join(f"{h} {s.wreck_chance:g}".replace("0.", ".") for h, s in HULLS.items()),
@@ -121,8 +122,8 @@ SENTENCES = [
     f"`RewardConfig.gamma` = {REWARD.gamma:g} is the only copy",
     f"count x{REWARD.contested_offence:g} and\ntheir deaths x{REWARD.contested_death:g}",
     f"alpha * own + (1 - alpha) * team mean, alpha {REWARD.team_mix_alpha:g}",
-    f"sides of a hull up to {limits.MAX_HULL_VOX:g} vox; hp, leg hp and heat cap up to {limits.MAX_POINTS:g}",
-    f"a material's hp up to {limits.MAX_POINTS:g}",
+    f"sides of a hull up to {limits.MAX_HULL_VOX:g} vox; hp, leg hp and heat cap up to {MAX_POINTS:g}",
+    f"a material's hp up to {MAX_POINTS:g}",
     f"speed up to {limits.MAX_SHOT_SPEED:g} vox/s, and {limits.MAX_REACH_VOX:g} vox a substep, falls included",
     f"at most {limits.MAX_WEAPONS} weapons, {limits.MAX_SHOTS} shots of a",
     f"in flight and {limits.MAX_CLOUDS} clouds; at most {limits.MAX_TIMERS} cooldown timers",

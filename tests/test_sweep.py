@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from echelon.env.tasks.task import latest
-from echelon.pipelines.train_flags import read_config
+from echelon.learn.train_flags import read_config
 from echelon.runtime.errors import ConfigError
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

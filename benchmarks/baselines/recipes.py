@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from clone import clone
 from torch import nn
 
-from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import SELF, TrainConfig
@@ -24,9 +24,6 @@ from echelon.learn.metrics import read_metrics
 from echelon.learn.models.registry import model_with
 from echelon.pipelines import torchrl_ppo
 from echelon.rules.config import EnvConfig
-
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
 
 EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
 OPPONENT = "heuristic:easy"
@@ -107,7 +104,7 @@ class Piece(Callback):
     def __init__(self, seconds: float) -> None:
         self.ends = time.perf_counter() + seconds
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """Ask for the end where it is time."""
         if time.perf_counter() > self.ends:
             trainer.stop()

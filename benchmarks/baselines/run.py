@@ -30,11 +30,12 @@ from echelon.arena.strangers.evaluation import evaluate_strangers
 from echelon.arena.strangers.leaderboard import add_result, cells_of
 from echelon.env.tasks.task import find_task
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.pipelines.console import run, settings
+from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import json_bytes, write_whole
 from echelon.runtime.ray_tasks import RayArgs, results_of
+from echelon.runtime.terminal import run
 
 ROOT = Path(__file__).parents[2]
 UNFINISHED = 3

@@ -17,9 +17,10 @@ from interquartile import bootstrap
 from recipes import ABOUT
 
 from echelon.env.tasks.task import tasks
-from echelon.pipelines.console import run, settings
+from echelon.runtime.command_line import settings
 from echelon.runtime.errors import require
 from echelon.runtime.files import write_whole
+from echelon.runtime.terminal import run
 
 ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- tables: written by benchmarks/baselines/table.py -->", "<!-- end of tables -->"

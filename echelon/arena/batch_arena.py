@@ -23,11 +23,10 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.agents.env_teams import pad_mechs
 from echelon.agents.runner import SharedTeam, TeamObservation, TeamSeat, action_noise
-from echelon.agents.seating import RunnerMaker, check_policy
+from echelon.agents.seating import RunnerMaker, check_policy, keeps_memory
 from echelon.agents.stacked import SLOTS, StackedPolicies, is_stackable
 from echelon.agents.team_policy import TeamPolicy, reads_action_mask
 from echelon.arena.config import COMPUTE, ArenaConfig, check_settings
-from echelon.arena.narrow import can_narrow, narrow_to
 from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
@@ -354,3 +353,26 @@ def to_results(outcome: TensorDictBase) -> list[BattleResult]:
         )
         for b in range(len(outcome))
     ]
+
+
+def can_narrow(batch: MatchBatch) -> bool:
+    """Whether battles that have ended can be dropped: shapes may change, and commanders keep all state in memories."""
+    is_free = loops_on(batch.arena.device) and not batch.arena.settings.compiled and batch.recorder is None
+    return is_free and not batch.runner.is_shared and all(map(keeps_memory, batch.runner.deciders.values()))
+
+
+def narrow_to(batch: MatchBatch, left: Tensor) -> tuple[EchelonEnv, TensorDictBase]:
+    """Keep only the battles at indices `left [R]` int64, between two decisions; they continue with the same bits.
+
+    Returns:
+        Their environment, and what is observed of them.
+    """
+    count, states = batch.env.num_envs, batch.env.get_state(left)
+    memories = batch.runner.memories()
+    with one_thread(batch.arena.device, batch.threads):
+        rest = type(batch)(batch.arena, [batch.battles[b] for b in left.tolist()], None, batch.policy_of)
+    running, places = len(left), left.tolist()
+    rest.runner.remember(lambda row: memories[row // running * count + places[row % running]])
+    batch.battles, batch.env, batch.seeds, batch.runner = rest.battles, rest.env, rest.seeds, rest.runner
+    batch.action_masks = rest.action_masks
+    return batch.env, batch.env.set_state(states)

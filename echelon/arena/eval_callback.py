@@ -8,11 +8,10 @@ from echelon.agents.heuristic import scripted
 from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluator import BEST, Evaluator, Score, evaluation_mode, format_row
 from echelon.arena.skills import PROFILE, skill_profile
-from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint
 from echelon.learn.metrics import read_table
 from echelon.learn.opponents.named import OpponentOf
-from echelon.learn.trainer import Trainer
 from echelon.replay.battle import Replay
 from echelon.replay.file import save
 from echelon.runtime.errors import require
@@ -39,7 +38,7 @@ class EvalCallback(Callback):
         """None except on the first process."""
         self.best_saved = 0
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         if trainer.config.evaluation.pieces > 0:
             width = find_piece(pieces()[0]).scenario.config.comm_dim
             limit = f"0 in a battle whose comm_dim is not {width}"
@@ -47,7 +46,7 @@ class EvalCallback(Callback):
         if trainer.ranks.is_first:
             self.evaluator = Evaluator(trainer.policy, trainer.config, trainer.folder, self.opponent_of)
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         """Evaluate a policy that no earlier evaluation has seen."""
         iteration = trainer.counters.iterations
         if self.evaluator is not None:
@@ -58,11 +57,11 @@ class EvalCallback(Callback):
         self._evaluate_if_due(trainer)
         self._log_best(trainer, checkpoint_path(trainer.folder, iteration))
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """Evaluate where it is time, and ask for a checkpoint of the best policy so far."""
         self._evaluate_if_due(trainer)
 
-    def _evaluate_if_due(self, trainer: Trainer) -> None:
+    def _evaluate_if_due(self, trainer: TrainingRun) -> None:
         iteration, every = trainer.counters.iterations, trainer.config.evaluation.every
         is_time = iteration == 0 or (every > 0 and iteration % every == 0)
         if self.evaluator is None or not is_time or self.evaluator.last_iteration == iteration:
@@ -80,7 +79,7 @@ class EvalCallback(Callback):
             trainer.best = iteration
             trainer.requests.checkpoint = True
 
-    def _play(self, trainer: Trainer, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
+    def _play(self, trainer: TrainingRun, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
         """The scores, logged and recorded; none where a signal has come."""
         scores: list[Score] = []
         replays: list[Replay] = []
@@ -108,15 +107,15 @@ class EvalCallback(Callback):
             trainer.callbacks.on_evaluation(trainer, scores)
         return scores
 
-    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+    def on_checkpoint(self, trainer: TrainingRun, path: Path) -> None:
         self._log_best(trainer, path)
 
-    def _log_best(self, trainer: Trainer, path: Path) -> None:
+    def _log_best(self, trainer: TrainingRun, path: Path) -> None:
         if self.evaluator is not None and self.evaluator.best_iteration > self.best_saved:
             self.best_saved = self.evaluator.best_iteration
             trainer.log(f"best so far, kept as {path}")
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         """Play the set pieces and the final evaluation, partly recorded, as configured."""
         if self.evaluator is not None:
             if trainer.config.evaluation.pieces > 0:
@@ -125,7 +124,7 @@ class EvalCallback(Callback):
             if scores:
                 self.evaluator.update_best(scores, trainer.counters.iterations)
 
-    def _play_pieces(self, trainer: Trainer) -> None:
+    def _play_pieces(self, trainer: TrainingRun) -> None:
         evaluation, how = trainer.config.evaluation, ArenaConfig.of_run(trainer.config, trainer.device)
         policy, seeds = trainer.policy, evaluation.pieces
         with evaluation_mode(policy):
@@ -153,7 +152,7 @@ class Summary(Callback):
     def __init__(self, evaluation: EvalCallback) -> None:
         self.evaluation = evaluation
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         evaluator, folder, log = self.evaluation.evaluator, trainer.folder, trainer.log_plain
         if evaluator is None:
             return

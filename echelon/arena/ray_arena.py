@@ -16,12 +16,11 @@ from torch import nn
 from echelon.agents.team_policy import TeamPolicy
 from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, Policies, StepSink
 from echelon.arena.config import ArenaConfig
-from echelon.learn.models.registry import allow_module, allowed_modules
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
-from echelon.runtime.imports import import_module
+from echelon.runtime.imports import allow_module, allowed_modules, import_module
 from echelon.runtime.ray_tasks import RayTasks, import_ray
 
 TASKS_A_WORKER = 4

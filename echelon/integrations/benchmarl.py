@@ -15,10 +15,10 @@ from tensordict import TensorDictBase
 from torchrl.data import Composite
 from torchrl.envs import EnvBase, ExcludeTransform, Transform
 
-import echelon
 from echelon.env.outcome import Winner
 from echelon.integrations import missing
 from echelon.runtime.errors import require
+from echelon.views.build import teams, versus
 from echelon.views.view import View
 
 try:
@@ -26,7 +26,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing("benchmarl", error) from None
 
-WAYS: dict[str, Callable[..., View]] = {"VERSUS": echelon.versus, "TEAMS": echelon.teams}
+WAYS: dict[str, Callable[..., View]] = {"VERSUS": versus, "TEAMS": teams}
 """Views by the name of the task."""
 UNREAD = ("telemetry", ("outcome", "stats"), ("outcome", "score"), ("outcome", "idle_s"), ("outcome", "reason"))
 """What no algorithm of BenchMARL reads, and a replay buffer would hold twice a frame."""

@@ -12,13 +12,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-import echelon
 from echelon.env.arguments import FURTHER, FURTHER_OF_MECHS, check_further, one_seed
 from echelon.env.discrete import ACTIONS
 from echelon.integrations import missing, require_no_options
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import ConfigError, require
-from echelon.views.build import MechView, Opponent
+from echelon.views.build import MechView, Opponent, mechs, partners, versus
 from echelon.views.commanded import Side
 from echelon.views.view import ActionForm, ObservationForm
 
@@ -61,9 +60,7 @@ def make_vec(
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
     """
     check_further(make_vec, settings, FURTHER_OF_MECHS)
-    view = echelon.mechs(
-        config, opponent, battles, device, seed, side=side, observation=observation, action=action, **settings
-    )
+    view = mechs(config, opponent, battles, device, seed, side=side, observation=observation, action=action, **settings)
     return MechVectorEnv(view, render_mode)
 
 
@@ -205,7 +202,7 @@ class TeamEnv(Rendered, gymnasium.Env):
         self.render_mode = render_mode
         config = env_from_json(config) if isinstance(config, dict) else config
         settings |= {"num_envs": 1, "device": device, "seed": seed, "side": side, "action": action}
-        make = echelon.partners if "mine" in settings else echelon.versus
+        make = partners if "mine" in settings else versus
         self.view = make(config, opponent=opponent, **settings)
         require(self.view.info, "info", "True: what ends a battle is told", self.view.info)
         self.metadata = {**self.metadata, "render_fps": render_fps(config)}

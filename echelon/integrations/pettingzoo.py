@@ -13,13 +13,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-import echelon
 from echelon.env.arguments import FURTHER_OF_MECHS, check_further
 from echelon.env.outcome import Winner
 from echelon.integrations import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
-from echelon.views.build import MechView, Opponent
+from echelon.views.build import MechView, Opponent, mechs
 from echelon.views.commanded import AllMechs
 from echelon.views.view import ActionForm, ObservationForm
 
@@ -69,7 +68,7 @@ def parallel_env(
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
     """
     check_further(parallel_env, settings, FURTHER_OF_MECHS)
-    view = echelon.mechs(
+    view = mechs(
         config, opponent, 1, device, seed, side=side, observation=observation, action=action, state=True, **settings
     )
     return ParallelBattle(view, death, render_mode)

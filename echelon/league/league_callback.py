@@ -14,9 +14,8 @@ from echelon.league.matchmaking import OpponentSampler
 from echelon.league.rating_period import rate_entry
 from echelon.league.records import Entry
 from echelon.league.store import FILE, Store
-from echelon.learn.callbacks.base import ELSEWHERE, Callback, Metrics
+from echelon.learn.callbacks.base import ELSEWHERE, Callback, Metrics, TrainingRun
 from echelon.learn.config import TrainConfig
-from echelon.learn.trainer import Trainer
 from echelon.rules.config_json import battle_difference
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
@@ -38,7 +37,7 @@ class LeagueCallback(Callback):
     def __init__(self, arena: LeagueArena, sampler: OpponentSampler, seeds: int) -> None:
         self.arena, self.store, self.sampler, self.seeds = arena, arena.store, sampler, seeds
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         """Add the learner of a run that was interrupted between the checkpoint and its entry."""
         if not self.sampler.shares and trainer.config.past_battles > 0:
             trainer.log_plain(
@@ -48,17 +47,17 @@ class LeagueCallback(Callback):
         if trainer.counters.iterations > 0 and self._is_due(trainer):
             self._submit(trainer, trainer.save())
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         trainer.requests.checkpoint |= self._is_due(trainer)
 
-    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+    def on_checkpoint(self, trainer: TrainingRun, path: Path) -> None:
         if trainer.counters.iterations > 0 and self._is_due(trainer):
             self._submit(trainer, path)
 
-    def _is_due(self, trainer: Trainer) -> bool:
+    def _is_due(self, trainer: TrainingRun) -> bool:
         return trainer.counters.iterations % trainer.config.league_every == 0 or trainer.ended
 
-    def _submit(self, trainer: Trainer, path: Path) -> None:
+    def _submit(self, trainer: TrainingRun, path: Path) -> None:
         ranks, entry_id, error = trainer.ranks, "", None
         if ranks.is_first:
             try:

@@ -19,7 +19,7 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.precision import resolve_precision
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
-from echelon.learn.ppo.objective import RecurrentPPOLoss
+from echelon.learn.ppo.update import RecurrentPPOLoss
 from echelon.rules.config import EnvConfig
 from echelon.runtime.device import is_out_of_memory, total_memory
 from echelon.runtime.errors import ConfigError

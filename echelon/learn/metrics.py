@@ -17,8 +17,7 @@ from torch import Tensor
 
 from echelon.env.observation.layout import GROUPS
 from echelon.env.reward import TERMS
-from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
-from echelon.learn.ppo.update import REPORTED
+from echelon.learn.ppo.update import DIAGNOSTICS, LOSSES, REPORTED
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, append_whole, read_file, write_whole

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from echelon.agents.heuristic import scripted
 from echelon.env import rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import stat_names
-from echelon.learn.beginning import begin
-from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
+from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests, TrainingRun
 from echelon.learn.callbacks.loggers import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState, descent
@@ -28,10 +26,11 @@ from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
 from echelon.learn.extra_rewards import load_extra_rewards
-from echelon.learn.first_battle import check_arguments, check_run
 from echelon.learn.footprint import require_training_memory
+from echelon.learn.levels import LevelScores
 from echelon.learn.metrics import all_reduce_sums, read, summarise
 from echelon.learn.models import precision
+from echelon.learn.models.actor_critic import configure_policy
 from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.opponents.snapshot_pool import MixedPool, OpponentPool, SnapshotPool
 from echelon.learn.opponents.stage_opponents import FROZEN, StageOpponents
@@ -40,6 +39,7 @@ from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
+from echelon.learn.startup import begin, check_arguments, check_run
 from echelon.rules.config_json import as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
@@ -56,10 +56,9 @@ COMPONENTS = (*BATTLE_PARTS, PAST, "ppo")
 """All components with a state in a checkpoint; the other states there are those of callbacks."""
 RANK_SEEDS = 1 << 52
 """Offset between the seeds of two consecutive ranks."""
-logger = logging.getLogger(__name__)
 
 
-class Trainer:
+class Trainer(TrainingRun):
     """Trains one policy in a run folder.
 
     Args:
@@ -80,9 +79,6 @@ class Trainer:
             folder holds a run that does not end there, a name means no commander, one of a callback is taken, or
             TorchRL is too old to train.
     """
-
-    rehearsal_note = ""
-    """One line about what a rehearsal on a GPU found; empty elsewhere."""
 
     def __init__(
         self,
@@ -124,23 +120,15 @@ class Trainer:
         self.pool = MixedPool(pool, self.past)
         self.requests = Requests()
         self.stopped = False
-        """Whether the processes have agreed to end the run, because a callback of one asked for it."""
-        self.last: int | None = None
-        """Iteration after which `train` ends; None for no limit but that of the config."""
-        self.pending_signal: Callable[[], int] = lambda: 0
-        """Number of the signal that this process was sent, 0 for none; a callback may replace it."""
-        self.run_interruptible: Callable[[Callable[[], None]], None] = lambda work: work()
-        """Runs work that may be repeated later and that a signal may abort; a callback may replace it."""
-        self.best: int | None = None
-        """Iteration of the best checkpoint, which is never pruned."""
+        self.last = None
+        self.pending_signal = lambda: 0
+        self.run_interruptible = lambda work: work()
+        self.best = None
         self.resume_note = ""
-        """One line about what differs from the checkpoint's battles; empty where these go on."""
-        self.changed: dict[str, tuple[Any, Any]] = {}
-        """Each setting that differs from the checkpoint's, by dotted name: the value there and the one here."""
+        self.changed = {}
         self.spoilt: dict[str, None] = {}
         """Reward terms that have paid NaN or infinity."""
-        self.changes: list[dict[str, Any]] = []
-        """Settings that this resume or an earlier one has changed, see `Checkpoint.changes`."""
+        self.changes = []
         self._enter_stage()
         if start is not None:
             self._resume(start)
@@ -150,7 +138,6 @@ class Trainer:
     def _make_learner(self, start: Checkpoint | None, init: Checkpoint | None) -> None:
         """Make policy, normaliser, optimiser, counters and curriculum, anew or as a checkpoint has them."""
         self.resumed_from = start.path if start is not None else None
-        """Checkpoint that the run goes on from."""
         config = self.config
         self.counters = Counters() if start is None else start.counters
         self.policy, self.norm, self.met = begin(config, self.extra_weights, self.device, start, init)
@@ -159,7 +146,7 @@ class Trainer:
         self.ancestors = () if source is None else source.lineage
         """sha256 of the weights of its earlier checkpoints and of what the run began from, oldest first."""
         self.curriculum = Curriculum(config) if start is None else Curriculum(config, start.curriculum)
-        precision.configure_policy(self.policy, config.precision, config.compile_policy, self.device)
+        configure_policy(self.policy, config.precision, config.compile_policy, self.device)
         captured, compiled = config.cuda_graphs == "on", config.compile_policy == "all"
         self.ppo = PPO(self.policy, config.ppo, self.ranks, compiled=compiled, cuda_graph=captured)
         if start is not None:
@@ -183,8 +170,11 @@ class Trainer:
         )
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
         captured = self._rehearse() if rehearsal.is_due(self.env) else config.cuda_graphs == "on"
-        options = {"cuda_graph": captured, "scores_levels": config.curriculum.levels == "plr"}
-        self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, **options)
+        self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, cuda_graph=captured)
+        self.levels = None
+        if config.curriculum.levels == "plr":
+            self.levels = levels = LevelScores(self.env.game.maps.seed, self.opponents.assignment)
+            self.collector.on_decision.append(lambda at, state, after: levels.count(state.map_id, after))
         roster = self.env.game.roster
         hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
         self.advantage = NormalizedGAE(
@@ -294,21 +284,7 @@ class Trainer:
         self._after_update(report)
         return metrics
 
-    def stop(self) -> None:
-        """End the run after this iteration, with a checkpoint; for callbacks of any process, at any time."""
-        self.requests.stop = True
-
-    def log(self, message: str) -> None:
-        """Log one line about this moment of the run, on the first process; a `ProgressBar` prints it."""
-        self.log_plain(f"{self.counters.agent_steps:>12,} steps, {message}")
-
-    def log_plain(self, message: str) -> None:
-        """`log` without the moment."""
-        if self.ranks.is_first:
-            logger.info("%s", message)
-
     def save(self) -> Path:
-        """Write a checkpoint, unless this iteration has one, and prune earlier ones; returns its path."""
         path = checkpoint_path(self.folder, self.counters.iterations)
         if self.ranks.max(float(path.exists())) > 0:
             return path
@@ -327,24 +303,6 @@ class Trainer:
         self.callbacks.on_checkpoint(self, path)
         return path
 
-    @property
-    def progress(self) -> float:
-        """Completed share of the run, 0..1: the larger of that by agent steps and by time."""
-        by_steps = self.counters.agent_steps / self.config.total_agent_steps
-        limit_s = 60 * self.config.max_minutes
-        return min(1.0, max(by_steps, self.counters.seconds / limit_s if limit_s > 0 else 0.0))
-
-    @property
-    def finished(self) -> bool:
-        """Whether the limit of agent steps or of time is reached."""
-        return self.progress >= 1.0
-
-    @property
-    def ended(self) -> bool:
-        """Whether the run ends here: finished, stopped, or after as many iterations as `train` was told; the same on
-        all processes."""
-        return self.finished or self.stopped or self.counters.iterations == self.last
-
     def _resume(self, start: Checkpoint) -> None:
         """Restore the state of all components from a checkpoint."""
         self.changed, self.changes = find_changes(self.config, start)
@@ -361,7 +319,12 @@ class Trainer:
 
     def _parts(self) -> dict[str, Stateful]:
         """Components with state, beside weights, optimiser, normaliser and counters."""
-        return {BATTLES: EnvSnapshot(self.collector), **self.opponents.parts(), PAST: self.past, "ppo": self.ppo}
+        return {
+            BATTLES: EnvSnapshot(self.collector, self.levels),
+            **self.opponents.parts(),
+            PAST: self.past,
+            "ppo": self.ppo,
+        }
 
     def _battles(self) -> dict[str, Any]:
         """Description of the battles; running battles are resumed only where it is equal."""

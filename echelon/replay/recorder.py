@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from echelon.replay.setting import describe
 from echelon.rules.actions import Orders, idle
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import one_line, require
+from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits
 from echelon.sim.damage import Dealt
 from echelon.sim.model import SimModel
@@ -241,3 +243,26 @@ def verdict(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]
         "score": [round(float(x), 3) for x in last["score"]],
         "stats": stats,
     }
+
+
+def recorder_into(
+    file: Path | None, recorded: int, batch: int, battles: int, observations: bool, others: Mapping[str, Path | None]
+) -> Recorder | None:
+    """A recorder of the first battles of a match, or None without a file.
+
+    Args:
+        recorded: how many battles, of the first `batch` and of `battles` in all.
+        others: further output files by flag.
+
+    Raises:
+        ConfigError: another output is the same file, the number is out of its limits, or nothing can be written there.
+    """
+    check_writable(*others.values())
+    if file is None:
+        return None
+    for flag, path in others.items():
+        is_other_file = path is None or path.resolve() != file.resolve()
+        require(is_other_file, flag, "another file than the replay", str(path))
+    require(1 <= recorded <= batch, "--replay-battles", f"1..{batch}, those of the first --batch", recorded)
+    check_writable(file)
+    return Recorder(range(min(recorded, battles)), observations)

@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 from echelon.arena.evaluator import BEHAVIOUR
-from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.callbacks.loggers import MetricsLogger
 from echelon.learn.metrics import MetricsLog, read_metrics, read_table
-from echelon.learn.trainer import Trainer
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
@@ -29,7 +28,7 @@ EVERY_S, MOST_SHARE = 60.0, 0.01
 """Least time between two reports that no evaluation asks for, and the share of the time that they may take."""
 
 
-def attempt(trainer: Trainer, work: Callable[[Trainer], None]) -> None:
+def attempt(trainer: TrainingRun, work: Callable[[TrainingRun], None]) -> None:
     """Do some work that a run can do without, and log why it failed."""
     try:
         work(trainer)
@@ -43,18 +42,18 @@ class Pictures(Callback):
     """Base of callbacks that draw, on the first process. What fails is logged and ends no run."""
 
     def __init__(self) -> None:
-        self.trainer: Trainer | None = None
+        self.trainer: TrainingRun | None = None
         """None before the run and on other processes."""
         self.is_due = False
         """Whether something happened since the last picture."""
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         self.trainer = trainer if trainer.ranks.is_first else None
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         self.is_due = True
 
-    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+    def on_evaluation(self, trainer: TrainingRun, scores: Sequence[Any]) -> None:
         self.trainer = trainer
         self.attempt(trainer, self.draw)
 
@@ -64,10 +63,10 @@ class Pictures(Callback):
             self.attempt(self.trainer, self.draw)
         self.trainer = None
 
-    def draw(self, trainer: Trainer) -> None:
+    def draw(self, trainer: TrainingRun) -> None:
         raise NotImplementedError
 
-    def attempt(self, trainer: Trainer, work: Callable[[Trainer], None]) -> None:
+    def attempt(self, trainer: TrainingRun, work: Callable[[TrainingRun], None]) -> None:
         self.is_due = False
         attempt(trainer, work)
 
@@ -81,16 +80,16 @@ class Curves(Pictures):
         self.next_s = time.monotonic() + EVERY_S
         """When they may be drawn again."""
 
-    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+    def on_evaluation(self, trainer: TrainingRun, scores: Sequence[Any]) -> None:
         if time.monotonic() >= self.next_s:
             super().on_evaluation(trainer, scores)
         else:
             self.is_due = True
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         self.close()
 
-    def draw(self, trainer: Trainer) -> None:
+    def draw(self, trainer: TrainingRun) -> None:
         folder = trainer.folder
         rows, evaluations = read_metrics(folder / "metrics.csv"), read_table(folder / "evaluations.csv")
         save(metrics_figure(rows, evaluations), *(folder / name for name in CURVES))
@@ -114,7 +113,7 @@ class Report(Pictures):
         """The page of the last recorded battle, and what is told of it."""
         self.distances: list[dict[str, Any]] = []
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         """Take the battle that an earlier part of the run left, and write a first report."""
         super().on_run_start(trainer)
         if self.trainer is None:
@@ -124,16 +123,16 @@ class Report(Pictures):
             self.attempt(trainer, lambda run: self._take(read(run.folder / REPLAY)))
         self.attempt(trainer, self.draw)
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """Write where it is time; the row of this iteration is not in the table yet."""
         if self.trainer is not None and time.monotonic() >= self.next_s:
             self.attempt(trainer, self.draw)
         super().on_iteration_end(trainer, metrics)
 
-    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+    def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
         self.attempt(trainer, lambda run: self._take(replay))
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         if self.trainer is not None:
             self.state = "finished"
             self.attempt(trainer, self.draw)
@@ -153,7 +152,7 @@ class Report(Pictures):
         # The learner is blue in the first of the two battles of a seed.
         self.distances = hit_distances(replay, first, "blue")
 
-    def draw(self, trainer: Trainer) -> None:
+    def draw(self, trainer: TrainingRun) -> None:
         folder, start_s = trainer.folder, time.monotonic()
         hint = "No battle was recorded; --replay-battles 1 records one at every evaluation."
         evaluations, behaviour = (read_table(folder / name) for name in ("evaluations.csv", BEHAVIOUR))
@@ -168,11 +167,11 @@ class Report(Pictures):
 class BattleStrips(Callback):
     """Sends a strip of the recorded battle of every evaluation to the logger of the run, if it has one."""
 
-    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+    def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
         for callback in trainer.callbacks.all:
             if isinstance(callback, MetricsLogger) and callback.log is not None and callback.log.board is not None:
                 attempt(trainer, partial(self.send, callback.log, replay))
 
-    def send(self, log: MetricsLog, replay: Replay, trainer: Trainer) -> None:
+    def send(self, log: MetricsLog, replay: Replay, trainer: TrainingRun) -> None:
         picture = strip_pixels(replay, 0, rebuild(replay, replay.battles[0]))
         log.write_image("evaluation/battle", picture, trainer.counters.agent_steps)

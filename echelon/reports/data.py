@@ -21,10 +21,10 @@ import torch
 from echelon.arena.evaluator import BEST, RIVAL
 from echelon.arena.skills import PROFILE
 from echelon.env.reward import TERMS
+from echelon.learn.callbacks.base import TrainingRun
 from echelon.learn.callbacks.warning_signs import RECENT, warning_signs
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.learn.trainer import Trainer
 from echelon.reports.plots import stage_changes
 from echelon.reports.run_groups import plain, with_changes
 from echelon.rules.catalog import Hull
@@ -91,7 +91,7 @@ DEEDS = {
 
 
 def report_of(
-    trainer: Trainer,
+    trainer: TrainingRun,
     metrics: Sequence[Mapping[str, float | None]],
     evaluations: Rows,
     behaviour: Rows,
@@ -129,13 +129,13 @@ def report_of(
     }
 
 
-def signs_of(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) -> list[str]:
+def signs_of(trainer: TrainingRun, metrics: Sequence[Mapping[str, float | None]]) -> list[str]:
     """What in the last iterations looks as if the run did not learn, see `echelon.learn.callbacks.warning_signs`."""
     rows = [*metrics[:1], *metrics[-RECENT:]]
     return list(warning_signs(rows, trainer.config, trainer.progress).values()) if rows else []
 
 
-def run_summary(trainer: Trainer) -> str:
+def run_summary(trainer: TrainingRun) -> str:
     """How far a run is and what it runs on, as one line."""
     counters, config = trainer.counters, trainer.config
     facts = [f"{counters.agent_steps:,} of {config.total_agent_steps:,} agent steps"]
@@ -161,7 +161,7 @@ def tiles(evaluations: Rows) -> list[dict[str, str]]:
     return cards
 
 
-def speed_and_stage(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
+def speed_and_stage(trainer: TrainingRun, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
     """Steps by time over the whole run, beside those of the last iteration, and the stage of the curriculum."""
     counters = trainer.counters
     if not metrics or counters.seconds <= 0:
@@ -253,7 +253,7 @@ def skills_of(path: Path) -> list[dict[str, Any]]:
     return [{"piece": one_line(name), **{key: row[key] for key in names}} for name, row in pieces.items()]
 
 
-def deeds_of(behaviour: Rows, trainer: Trainer, axes: dict[str, list[float | None]]) -> dict[str, Any]:
+def deeds_of(behaviour: Rows, trainer: TrainingRun, axes: dict[str, list[float | None]]) -> dict[str, Any]:
     """What either team did in the last evaluation against the strongest named commander, and how that changed."""
     empty: dict[str, Any] = {"columns": [], "rows": []}
     named_rows = [row for row in behaviour if row["rival"] != BEST]

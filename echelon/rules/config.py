@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from echelon.rules import limits
-from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_checks import check_flight
+from echelon.rules.catalog import Catalog, check_flight
 from echelon.rules.config_json import as_json, from_json
 from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig

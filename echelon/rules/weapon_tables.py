@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.rules.catalog import Catalog, Trigger
-from echelon.rules.catalog_checks import clouds_hanging, shots_in_flight
+from echelon.rules.catalog import Catalog, Trigger, clouds_hanging
+from echelon.rules.catalog_checks import shots_in_flight
 from echelon.rules.config import EnvConfig
 from echelon.rules.damage_sources import build_aim_table, build_damage_sources
 from echelon.rules.specs import WeaponSpec

@@ -21,6 +21,7 @@ from torch import distributed as dist
 
 from echelon.runtime.device import use_device
 from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError
 from echelon.runtime.heartbeats import BEATS, Heartbeats
 
 MOST_PROCESSES = 1 << 20
@@ -168,6 +169,21 @@ class Ranks:
     def with_rank(self, line: str) -> str:
         """`line`, prefixed with the rank if there are several processes."""
         return line if self.is_alone else f"rank {self.rank} of {self.size}: {line}"
+
+    @contextlib.contextmanager
+    def errors_in_a_line(self) -> Iterator[None]:
+        """Context manager in which errors name the rank, and the end of another process ends this one in one line."""
+        try:
+            yield
+        except (ConfigError, FileError) as error:
+            raise ConfigError(self.with_rank(str(error))) from None
+        except RuntimeError as error:
+            explained = self.explain_failure(error)
+            if explained is None:
+                raise
+            # Print while signals are still handled: the launcher sends one as soon as a process has died.
+            print(f"error: {explained}", file=sys.stderr, flush=True)
+            sys.exit(1)
 
     def explain_failure(self, error: RuntimeError, hint: str = "go on with --resume latest") -> ConfigError | None:
         """One-line error for a collective that failed because another process ended; None for any other error."""

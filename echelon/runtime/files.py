@@ -343,3 +343,8 @@ def lives(holder: str) -> bool:
     except OSError:
         return True
     return True
+
+
+def beside(file: Path, name: str) -> Path:
+    """Where a file about another one goes by default: next to it, or into the working folder if that is read-only."""
+    return file.with_name(name) if os.access(file.parent, os.W_OK) else Path(name)

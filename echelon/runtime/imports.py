@@ -78,3 +78,16 @@ def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iter
         line = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         message = " ".join(str(error).split())
         raise ConfigError(f"{expected}, got {type(error).__name__}: {message:.300}{line}") from error
+
+
+_allowed_modules: set[str] = set()
+
+
+def allow_module(module: str) -> None:
+    """Let files name classes of `package.module`, which is then imported to read them (`--allow-module`)."""
+    _allowed_modules.add(module)
+
+
+def allowed_modules() -> tuple[str, ...]:
+    """The modules of `allow_module`."""
+    return tuple(sorted(_allowed_modules))

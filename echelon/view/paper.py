@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from echelon.runtime.errors import require
 from echelon.runtime.files import replacing
 
 if TYPE_CHECKING:
@@ -137,3 +138,9 @@ def counted(value: float) -> str:
             return f"{value / unit:.6g}{name}"
     # Adding zero takes the sign of a negative one.
     return f"{value + 0.0:g}"
+
+
+def require_picture(flag: str, path: Path | None, suffixes: tuple[str, ...] = FORMATS) -> None:
+    """Refuse a name that says another kind of picture than can be drawn."""
+    fits = path is None or path.suffix.lower() in suffixes
+    require(fits, flag, f"the name of a picture that ends with {' or '.join(suffixes)}", str(path))

@@ -46,10 +46,6 @@ def register_view(name: str, maker: ViewMaker | str, num_envs: str | None = "num
     _VIEWS[name], _COUNTED_AS[name] = maker, num_envs
 
 
-register_view("pettingzoo", "echelon.integrations.pettingzoo:parallel_env", num_envs=None)
-register_view("gymnasium", "echelon.integrations.gymnasium:make_vec", num_envs="battles")
-
-
 def make(
     task: str | Task | Scenario,
     view: str = "versus",

@@ -14,7 +14,7 @@ from echelon.agents.heuristic import Heuristic
 from echelon.agents.runner import TeamObservation, TeamSeat
 from echelon.agents.seating import fits_device
 from echelon.agents.stacked import SLOTS, StackedForward, StackedPolicies, blocks_of
-from echelon.arena import batch_arena, narrow, until_done
+from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle, slot_index
 from echelon.arena.config import ArenaConfig
 from echelon.arena.fingerprint import leaves, state_hash
@@ -252,8 +252,7 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
 def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
-    for module in (batch_arena, narrow):
-        monkeypatch.setattr(module, "loops_on", lambda device: False)
+    monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.8, decision_repeat=1))
     policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}
     arena = BatchArena(env, policies.__getitem__, ArenaConfig(CPU, 6))

@@ -22,9 +22,11 @@ from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import policy_of as commander
 from echelon.arena.whatif import SHARE, whatif
 from echelon.env.outcome import Winner
-from echelon.pipelines import whatif as command
+from echelon.pipelines.fork import ForkCommand
+from echelon.pipelines.whatif import WhatIfCommand
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.reports.whatif import change_of
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
@@ -239,25 +241,23 @@ def test_what_a_mech_is_can_be_set(short):
 
 
 def test_the_command_writes_both_battles(replay, tmp_path, capsys):
-    command.ForkCommand(
-        replay, 4.0, mech=("red", 1), intervention="removed", out=tmp_path / "fork.echelon", device="cpu"
-    ).run()
+    ForkCommand(replay, 4.0, mech=("red", 1), intervention="removed", out=tmp_path / "fork.echelon", device="cpu").run()
     shown = capsys.readouterr().out
     assert shown.startswith("was ") and "\nis  " in shown
     _, became = echelon.replay.file.read(tmp_path / "fork.echelon").battles
     assert not became.hp[17:, 5].any()
     with pytest.raises(ConfigError, match=r"^--mech must be 1..5, a mech of red, got 6$"):
-        command.ForkCommand(replay, 4.0, mech=("red", 6), device="cpu").run()
+        ForkCommand(replay, 4.0, mech=("red", 6), device="cpu").run()
     kept = echelon.replay.file.read(replay)
-    assert command.change_of("red 2 hp=1.5e2", kept) == (6, "hp", 150.0)
+    assert change_of("red 2 hp=1.5e2", kept) == (6, "hp", 150.0)
     for words in ("red 9 hp=1", "M2 hp=1", "red 2 hp=1.2.3", "red 2 hp="):
         with pytest.raises(ConfigError, match=r"^--set must be "):
-            command.change_of(words, kept)
+            change_of(words, kept)
 
 
 def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
     out = tmp_path / "whatif.json"
-    command.WhatIfCommand(replay, every=24, branches=2, at=6.0, interventions=("removed",), out=out, device="cpu").run()
+    WhatIfCommand(replay, every=24, branches=2, at=6.0, interventions=("removed",), out=out, device="cpu").run()
     shown = capsys.readouterr().out
     assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "points for blue." in shown
     assert "blue 1 (" in shown and "red 5 (" in shown

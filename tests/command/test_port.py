@@ -16,9 +16,9 @@ import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
 from echelon.command.pace import Pace
 from echelon.command.session import MOST_BYTES, Session
-from echelon.pipelines.command import converse, lines_of, waiting
 from echelon.rules.orders import OrderKind
 from echelon.runtime.errors import ConfigError
+from echelon.serve.conversation import converse, lines_of, waiting
 
 RULES = dataclasses.replace(EnvConfig.small().rules, max_episode_s=6.0)
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RULES, command=CommandConfig(enabled=True, period=4))

@@ -13,9 +13,9 @@ from serving import small_port
 
 from echelon.command.reply import MOST_BYTES, MOST_LINES, Replies, read_reply
 from echelon.command.session import Session
-from echelon.pipelines.command import converse, lines_of
 from echelon.rules.orders import OrderKind
 from echelon.runtime.errors import ConfigError
+from echelon.serve.conversation import converse, lines_of
 
 HOLD = '{"orders": [{"pack": 0, "kind": "hold"}]}'
 PRETTY = json.dumps(json.loads(HOLD), indent=2)

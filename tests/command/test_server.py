@@ -17,9 +17,9 @@ from websockets.sync.client import connect
 from echelon.command.pace import Pace
 from echelon.datasets.dataset import open_dataset
 from echelon.pipelines.command import Command
-from echelon.pipelines.command_server import OTHER_CLIENT, CommandServer
 from echelon.rules.orders import OrderField, OrderKind
 from echelon.runtime.errors import ConfigError
+from echelon.serve.command_server import OTHER_CLIENT, CommandServer
 
 
 def client(server, **settings):

@@ -5,11 +5,12 @@ import torch
 from serving import small_port
 from torchrl.data import LazyMemmapStorage, ReplayBuffer
 
+from echelon.command.session import Session
 from echelon.datasets.commanded import CommandedGame
 from echelon.datasets.dataset import DatasetWriter, open_dataset
-from echelon.pipelines.command import Command
 from echelon.rules.actions import Act
 from echelon.rules.orders import KINDS, OrderKind
+from echelon.serve.conversation import CommandedBattles
 
 NAMES = ("human over heuristic:hard", "heuristic:hard")
 
@@ -81,9 +82,9 @@ def test_it_is_data_for_a_commander_and_for_mechs(game):
 
 
 def test_nothing_is_kept_of_a_game_that_did_not_end(tmp_path):
-    command = Command(blue="human", browser=False, dataset=tmp_path / "game.safetensors", device="cpu")
     port = small_port(3.0)
-    with pytest.raises(KeyboardInterrupt), command.kept_as_data(port):
+    battles = CommandedBattles(Session(port), "real", NAMES, dataset=tmp_path / "game.safetensors")
+    with pytest.raises(KeyboardInterrupt), battles.kept_as_data():
         port.step()
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
@@ -91,8 +92,8 @@ def test_nothing_is_kept_of_a_game_that_did_not_end(tmp_path):
 
 def test_nothing_is_kept_without_consent(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command, port = Command(blue="human", browser=False, device="cpu"), small_port(0.5)
-    with command.kept_as_data(port):
+    port = small_port(0.5)
+    with CommandedBattles(Session(port), "real", NAMES).kept_as_data():
         assert port.view.keeps is None
         port.step()
     assert not list(tmp_path.iterdir())

@@ -21,8 +21,8 @@ from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.config import ArenaConfig
 from echelon.datasets.dataset import CLAIMS, DatasetWriter, columns, open_dataset
 from echelon.env.env import EchelonEnv
-from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.dataset import WriteDataset
 from echelon.rules.config import EnvConfig
 from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig

@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDict
 from test_dataset import BATTLES, EASY, HARD, UNEQUAL, write
 
-from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.dataset import WriteDataset
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.version import VERSION

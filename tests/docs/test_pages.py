@@ -22,19 +22,20 @@ from echelon.command import session
 from echelon.datasets import dataset
 from echelon.env.tasks import task as tasks
 from echelon.league import database, export_rows, unrecorded
+from echelon.learn import train_flags
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.pipelines import arena, train_flags
+from echelon.pipelines import arena
 from echelon.pipelines import commands as echelon_program
-from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command
 from echelon.replay import file
 from echelon.rules import config as rules_config
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import CHANGES, MAP_MAKER_VERSION
+from echelon.runtime.command_line import ALLOW_MODULE, arguments, parse_command
 from echelon.runtime.version import VERSION
 from echelon.world import biomes
 

@@ -10,7 +10,7 @@ from echelon.env import form, measure, measurement, rehearsal
 from echelon.env.form import form_of
 from echelon.env.loops.play import Loops
 from echelon.env.measurement import Measurement, load_measurement, machine_of, measurement_file, save_measurement
-from echelon.pipelines.doctor import Doctor
+from echelon.pipelines.commands import Doctor
 from echelon.rules.config import EnvConfig
 from echelon.runtime import device, jit
 

@@ -31,8 +31,9 @@ from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import round_robin
 from echelon.league.store import Store
 from echelon.league.weight_store import WeightStore
-from echelon.pipelines import arena, progress_bar
-from echelon.pipelines.console import run
+from echelon.pipelines import arena
+from echelon.runtime import progress as progress_bar
+from echelon.runtime.terminal import run
 
 Change = Callable[[Path], object]
 COMMANDS: dict[str, tuple[str, ...]] = {

@@ -13,9 +13,8 @@ import torch
 from apart import apart
 from releases import CHECKPOINT as KEPT
 
-from echelon.learn.checkpoint.files import inspect_checkpoint
+from echelon.learn.checkpoint.files import format_report, inspect_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, open_checkpoint, run_file
-from echelon.pipelines.commands import format_report
 from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError

@@ -32,7 +32,7 @@ from echelon.league.matchmaking import round_robin
 from echelon.league.store import FILE, Store
 from echelon.league.unrecorded import is_unrecorded, record_file, save_unrecorded
 from echelon.learn.metrics import CsvTable, read_table
-from echelon.pipelines.league import Import
+from echelon.pipelines.league_records import Import
 from echelon.replay.file import save
 from echelon.reports.plots import metrics_figure, payoff_figure, ratings_figure
 from echelon.rules.catalog import Material

@@ -16,8 +16,8 @@ from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.pipelines import arena, commands, train
-from echelon.pipelines.console import run
 from echelon.rules.config import EnvConfig
+from echelon.runtime.terminal import run
 
 pytestmark = pytest.mark.long
 

@@ -15,7 +15,7 @@ from echelon.league.import_export import write_league
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.pipelines import arena
-from echelon.pipelines.console import run
+from echelon.runtime.terminal import run
 
 pytestmark = pytest.mark.long
 

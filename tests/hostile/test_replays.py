@@ -16,7 +16,7 @@ from apart import apart
 from forged import forged, taken_apart
 from releases import REPLAY as KEPT
 
-from echelon.pipelines.pictures import Watch
+from echelon.pipelines.watch import Watch
 from echelon.replay import file
 from echelon.replay.battle import OPTIONAL, TABLES
 from echelon.replay.ground import rebuild

@@ -16,12 +16,11 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, Counters, open_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.pipelines import result_tables
-from echelon.pipelines.console import terminal
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import LONGEST_LINE, ConfigError, one_line, quoted, require
 from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.tensor_files import parse_header
+from echelon.runtime.terminal import show_table, terminal
 
 pytestmark = pytest.mark.long
 
@@ -82,7 +81,7 @@ def test_what_is_short_and_printable_is_shown_as_it_is():
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_table_and_a_printed_line_hold_no_control_characters(name, capsys):
-    result_tables.show([{"name": TEXTS[name], "games": 3}], False, TEXTS[name])
+    show_table([{"name": TEXTS[name], "games": 3}], False, TEXTS[name])
     terminal().print(f"{TEXTS[name]}  {'a' * 64}")
     ConsoleHandler(Console()).emit(logging_record(TEXTS[name]))
     printed = capsys.readouterr().out

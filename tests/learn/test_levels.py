@@ -83,7 +83,7 @@ class Made(Callback):
     """Makes up that the first map is always won, the second never, the third in half of the battles."""
 
     def on_iteration_end(self, trainer, metrics):
-        trainer.collector.levels.tensors["ended"].copy_(torch.tensor([[8.0, 8, 8], [8, 0, 4]]))
+        trainer.levels.tensors["ended"].copy_(torch.tensor([[8.0, 8, 8], [8, 0, 4]]))
 
 
 def test_the_map_that_is_won_half_the_time_is_drawn_most(tmp_path):
@@ -104,14 +104,14 @@ def test_battles_of_a_run_are_counted(tmp_path):
     for _ in range(3):
         trainer.iterate()
         reports.append(float(trainer.collector.episode_stats["battles"]))
-    assert sum(reports) > 0 and float(trainer.collector.levels.tensors["ended"][0].sum()) == sum(reports)
+    assert sum(reports) > 0 and float(trainer.levels.tensors["ended"][0].sum()) == sum(reports)
 
 
 def test_the_default_counts_nothing_and_draws_all_alike(tmp_path):
     trainer = Trainer(three_maps(curriculum=CurriculumConfig()), tmp_path)
     trainer.train(2)
     pool = trainer.env.map_pool
-    assert trainer.collector.levels is None and not pool.is_weighted
+    assert trainer.levels is None and not pool.is_weighted
     assert pool.map_slots.tolist() == pool.active.tolist() * 342
     assert "LevelReplay" not in [callback.name for callback in trainer.callbacks.all]
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).parts(0)["battles"]

@@ -20,8 +20,7 @@ from echelon.learn.opponents import assignment
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.padding import EXISTS
 from echelon.learn.ppo.advantage import NormalizedGAE
-from echelon.learn.ppo.objective import RecurrentPPOLoss
-from echelon.learn.ppo.update import Sequences, total
+from echelon.learn.ppo.update import RecurrentPPOLoss, Sequences, total
 from echelon.learn.trainer import Trainer
 
 SIX, THREE = ("light",) * 6, ("heavy",) * 3

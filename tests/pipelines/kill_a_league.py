@@ -22,7 +22,7 @@ from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league
 from echelon.league.store import Store
 from echelon.pipelines import arena
-from echelon.pipelines.console import run
+from echelon.runtime.terminal import run
 
 GO_ON = ("tournament", "evolve")
 """Commands that go on where they were killed; the others begin anew."""

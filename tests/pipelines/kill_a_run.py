@@ -18,7 +18,7 @@ import torch
 from runs import TINY
 
 from echelon.pipelines import train
-from echelon.pipelines.console import run
+from echelon.runtime.terminal import run
 
 RICH = [
     *TINY,

@@ -13,14 +13,14 @@ from rich.console import Console
 from runs import TINY, run, without_clock
 
 from echelon.arena.eval_callback import EvalCallback, Summary
+from echelon.learn import train_flags
 from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.trainer import Trainer
-from echelon.pipelines import train_flags
-from echelon.pipelines.console import LEAST_WIDTH, widen_narrow_terminal
-from echelon.pipelines.console import run as run_program
 from echelon.replay.file import read
+from echelon.runtime.terminal import LEAST_WIDTH, widen_narrow_terminal
+from echelon.runtime.terminal import run as run_program
 
 
 def test_train_then_play_then_resume(tmp_path):
@@ -268,7 +268,7 @@ def test_out_of_memory_is_one_line(monkeypatch):
     def plays() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB.\nAnd more")
 
-    monkeypatch.setattr("echelon.pipelines.console.handle_as_usual", lambda: None)
+    monkeypatch.setattr("echelon.runtime.terminal.handle_as_usual", lambda: None)
     with pytest.raises(SystemExit) as told:
         run_program(plays)
     assert str(told.value) == (

@@ -20,9 +20,9 @@ from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import read_table
 from echelon.learn.trainer import Trainer
 from echelon.pipelines import train
-from echelon.pipelines.console import run as run_program
 from echelon.replay.file import read
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.terminal import run as run_program
 
 CPU = torch.device("cpu")
 EXAMPLES = Path(__file__).parents[1] / "examples"

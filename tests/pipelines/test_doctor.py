@@ -6,8 +6,9 @@ import pytest
 import torch
 from graphs import dense_forms, simulate
 
-from echelon.pipelines import doctor
-from echelon.pipelines.doctor import Doctor, captures, compiles
+from echelon.pipelines.commands import Doctor
+from echelon.reports import doctor
+from echelon.reports.doctor import captures, compiles
 from echelon.runtime import cuda_graphs, fallback
 from echelon.runtime.loop_cache import cache_folder
 

@@ -23,9 +23,9 @@ from echelon.command.film import Film, frames_of
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.live import FULL, MOST_VIEWERS, Live, LiveRollout, LiveServer
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.errors import ConfigError
+from echelon.serve.live import FULL, MOST_VIEWERS, Live, LiveRollout, LiveServer
 
 MATERIAL = torch.zeros((2, 4, 4), dtype=torch.uint8).numpy()
 
@@ -59,7 +59,7 @@ class Watched(Callback):
 @pytest.fixture
 def patient(monkeypatch):
     """Every rollout is shown, however soon it comes."""
-    monkeypatch.setattr("echelon.pipelines.live.LEAST_S", 0.0)
+    monkeypatch.setattr("echelon.serve.live.LEAST_S", 0.0)
 
 
 RUNS = {
@@ -125,7 +125,7 @@ def test_a_new_stage_is_watched_too(tmp_path, patient):
     trainer.curriculum.record(2.0, 2.0)
     trainer._enter_stage()
     trainer.train(1)
-    assert trainer.collector.on_decision is not None and trainer.env.config.num_mechs == 6
+    assert len(trainer.collector.on_decision) == 1 and trainer.env.config.num_mechs == 6
 
 
 @pytest.mark.long
@@ -142,7 +142,7 @@ def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
         made = Trainer(config, tmp_path / name)
         made.env.restarts_by_row = False
         film = Film(made.env.game, made.env.state, made.collector.decisions)
-        made.collector.on_decision = film.keep
+        made.collector.on_decision.append(film.keep)
         return made, film
 
     called, film = trainer("called")
@@ -165,10 +165,7 @@ def test_of_a_long_rollout_the_last_decisions_are_kept(monkeypatch, tmp_path):
     monkeypatch.setattr("echelon.command.film.MOST_DECISIONS", 5)
     made = Trainer(tiny_run(), tmp_path)
     film, whole = Film(made.env.game, made.env.state, 8), []
-    made.collector.on_decision = lambda at, state, after: (
-        film.keep(at, state, after),
-        whole.append(state.tick[0].item()),
-    )
+    made.collector.on_decision += [film.keep, lambda at, state, after: whole.append(state.tick[0].item())]
     made.iterate()
     assert film.read()["tick"].tolist() == whole[3:]
     assert len(frames_of(film.read(), made.env.game, False, made.env.agent_names)) == 5
@@ -188,7 +185,7 @@ def test_viewers_disturb_nobody(monkeypatch):
         while not server.viewers:
             time.sleep(0.01)
         # Only the deaf one is slow, however busy the machine is.
-        monkeypatch.setattr("echelon.pipelines.live.SLOW_S", STUCK_S)
+        monkeypatch.setattr("echelon.serve.live.SLOW_S", STUCK_S)
         with viewer(server):
             pass
         while server.viewers != 1:

@@ -16,7 +16,7 @@ from runs import ROOT, TINY
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_table
-from echelon.pipelines.console import LastingOutput, lasting_output, replace_unknown_letters, terminal
+from echelon.runtime.terminal import LastingOutput, lasting_output, replace_unknown_letters, terminal
 
 TRAIN = [sys.executable, "pipelines/train.py", *TINY]
 
@@ -90,7 +90,7 @@ def test_a_program_of_closed_streams_has_empty_ones():
     """The next file that is opened must not become the standard output."""
     program = """
 import os, sys
-from echelon.pipelines.console import run
+from echelon.runtime.terminal import run
 def main():
     assert os.open("/dev/null", os.O_RDONLY) > 2
     print("words"); print("words", file=sys.stderr); assert sys.stdin.read() == ""

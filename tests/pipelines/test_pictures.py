@@ -11,13 +11,19 @@ from rich.console import Console
 from runs import ROOT
 from view.scenes import small_replay
 
-from echelon.pipelines import pictures, progress_bar
-from echelon.pipelines.pictures import DrawMaps, Plot, Watch, named_parts
-from echelon.pipelines.progress_bar import Bar, bar, reading, tracked
-from echelon.pipelines.result_tables import speed_of
+from echelon.pipelines.maps import DrawMaps
+from echelon.pipelines.runs import Plot
+from echelon.pipelines.watch import Watch
 from echelon.replay.file import save
+from echelon.reports import pictures
+from echelon.reports.pictures import draw_moving, named_parts, shown_span
+from echelon.reports.tables import speed_of
 from echelon.rules.config import EnvConfig
+from echelon.runtime import progress as progress_bar
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.progress import Bar, bar, reading, tracked
+from echelon.view import paper as view_paper
+from echelon.view.strip import strip_figure
 from echelon.world.pool import pool_seeds
 
 
@@ -101,9 +107,9 @@ def replay(tmp_path):
     ],
 )
 def test_a_time_outside_a_battle_is_one_line(replay, settings, message):
-    path, made, _ = replay
+    _, made, _ = replay
     with pytest.raises(ConfigError) as error:
-        Watch(path, **settings).span(made)
+        shown_span(made, 1, settings.get("begin", 0.0), settings.get("end", 0.0), settings.get("times", ()))
     assert str(error.value) == message
 
 
@@ -117,9 +123,10 @@ def test_a_picture_of_another_kind_is_refused(replay, tmp_path):
 
 
 def test_pictures_show_the_part_that_is_asked_for(replay, tmp_path):
-    path, made, grounds = replay
+    _, made, grounds = replay
     strip, gif = tmp_path / "strip.svg", tmp_path / "part.gif"
-    Watch(path, strip=strip, gif=gif, begin=1.0, end=3.0, speed=2.0, size=3.0).draw(made, grounds[0], (1.0, 3.0))
+    view_paper.save(strip_figure(made, 0, grounds[0], (), 3.0, (1.0, 3.0)), strip)
+    draw_moving(made, 0, grounds[0], gif, 2.0, 3.0, (1.0, 3.0))
     with Image.open(gif) as picture:
         assert picture.n_frames == 12, "two seconds at twice the speed, 12 frames/s"
         assert abs(picture.width - 3.0 * 72) < 20

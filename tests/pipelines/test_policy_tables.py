@@ -12,8 +12,9 @@ from echelon.league.commands import opponent_rows
 from echelon.league.import_export import read_league, write_league
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.evaluate import Evaluate
+from echelon.pipelines.league_records import Opponents
 from echelon.pipelines.play import Play
-from echelon.pipelines.policy_tables import Opponents, StyleCommand
+from echelon.pipelines.skills import StyleCommand
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError

@@ -13,8 +13,8 @@ from echelon.arena.strangers.leaderboard import markdown, read_table, without_pl
 from echelon.arena.strangers.verify import verify
 from echelon.learn.checkpoint.provenance import Provenance
 from echelon.pipelines import arena, commands
-from echelon.pipelines.console import run
 from echelon.reports.strangers import strangers_figure, write_leaderboard_page
+from echelon.runtime.terminal import run
 from echelon.view.paper import save
 
 JUDGE = ("--task", TASK.name, "--protocol", "2", "--device", "cpu")

@@ -9,11 +9,12 @@ import echelon
 from echelon import EnvConfig
 from echelon.datasets.dataset import open_dataset
 from echelon.env.observation import layout
-from echelon.pipelines.commands import Describe
-from echelon.pipelines.pictures import DrawMaps
-from echelon.pipelines.train_flags import read_config
+from echelon.learn.train_flags import read_config
+from echelon.pipelines.describe import Describe
+from echelon.pipelines.maps import DrawMaps
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
+from echelon.reports.pictures import scenario_tiles
 from echelon.runtime.errors import ConfigError
 
 DUEL = {
@@ -146,10 +147,9 @@ def test_a_scenario_is_described_and_drawn(duel, tmp_path, capsys):
     Describe(scenario=(str(path),)).run()
     with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, --comm-dim and --markdown"):
         Describe(scenario=(str(path),), comm_dim=4)
-    drawing = DrawMaps(out=tmp_path / "duel.png", scenario=(str(duel),))
-    (tile,) = drawing.written()
+    (tile,) = scenario_tiles((str(duel),))
     assert tile.caption == "duel" and tile.spawns == [(12.0, 20.0, 0), (30.0, 20.0, 1)] and tile.ground[3, 15, 20] == 4
-    drawing.run()
+    DrawMaps(out=tmp_path / "duel.png", scenario=(str(duel),)).run()
     assert (tmp_path / "duel.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, --maps and --map-seed, got '"):
         DrawMaps(scenario=(str(duel),), maps=3).run()

@@ -13,10 +13,11 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
 from echelon.learn.checkpoint.provenance import met_in
 from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.train_flags import read_config
 from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.dataset import WriteDataset
 from echelon.pipelines.evaluate import Evaluate
-from echelon.pipelines.play import Play, WriteDataset
-from echelon.pipelines.train_flags import read_config
+from echelon.pipelines.play import Play
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.world.splits import seed_range
@@ -64,7 +65,7 @@ def test_matches_and_datasets_are_played_in_a_split(monkeypatch, capsys, tmp_pat
         return result
 
     monkeypatch.setattr(BatchArena, "play", watched)
-    monkeypatch.setattr("echelon.pipelines.arena_args.ENV_PRESETS", {"small": lambda: BRIEF})
+    monkeypatch.setattr("echelon.pipelines.battle_args.ENV_PRESETS", {"small": lambda: BRIEF})
     match = Play("heuristic:easy", "heuristic:easy", battles=2, env="small", split="validation", arena=HERE, json=True)
     match.run()
     assert played == [True] and json.loads(capsys.readouterr().out)["battles"] == 2

@@ -17,7 +17,7 @@ from runs import ROOT, TINY, without_clock
 from echelon.learn.checkpoint.files import inspect_checkpoint, newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_table
-from echelon.pipelines.train_flags import program_words
+from echelon.runtime.command_line import program_words
 
 HERE = Path(__file__).parent
 

@@ -21,13 +21,14 @@ from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
 from echelon.learn.models.registry import kind_of
 from echelon.learn.ppo import advantage
 from echelon.learn.schedules import Schedule
+from echelon.learn.train_flags import read_config, resolve_config, resume_command
 from echelon.learn.trainer import Trainer
 from echelon.pipelines import train as program
-from echelon.pipelines.console import terminal
-from echelon.pipelines.train_flags import program_words, read_config, resolve_config, resume_command
+from echelon.runtime.command_line import program_words
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.runtime.terminal import terminal
 
 GPU = torch.device("cuda:0")
 

@@ -7,7 +7,7 @@ import pytest
 from tiny_runs import tiny_run
 
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.pictures import Report
+from echelon.pipelines.runs import Report
 from echelon.reports.many_runs import report_of_runs
 from echelon.reports.run_groups import Run
 from echelon.runtime.errors import ConfigError

@@ -7,8 +7,7 @@ import pytest
 import torch
 from first_catalog import BEAMS, CATALOG, HULLS, MATERIALS, SHELLS, SLOTS, SUITES, WEAPONS, Timer, Weapon, mounts
 
-from echelon.rules.catalog import Hull, Material, Suite, Trigger
-from echelon.rules.catalog_checks import clouds_hanging
+from echelon.rules.catalog import Hull, Material, Suite, Trigger, clouds_hanging
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster

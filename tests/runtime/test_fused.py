@@ -14,11 +14,11 @@ from tiny_runs import TINY, tiny_run
 
 from echelon.env import form
 from echelon.env.form import form_of
-from echelon.learn.models.precision import configure_policy
+from echelon.learn.models.actor_critic import configure_policy
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.ppo.update import PPO
-from echelon.pipelines import console
 from echelon.runtime import compile, device, exact, fallback, jit
+from echelon.runtime import terminal as console
 from echelon.runtime.compile import CACHE, PROGRESS, fused, keep_graphs
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

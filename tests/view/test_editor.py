@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 
-from echelon.pipelines.edit_server import EditServer
 from echelon.rules.config import EnvConfig
 from echelon.rules.objective import Objective
 from echelon.rules.physics import RulesConfig
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.scenarios.scene import Scene
+from echelon.serve.edit_server import EditServer
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_position.py"
 """A position that is drawn here too."""

@@ -155,3 +155,25 @@ def range_of(column: Column) -> str:
     if math.isinf(low) and math.isinf(high):
         return "any"
     return f">= {low:g}" if math.isinf(high) else f"{low:g} .. {high:g}"
+
+
+PAGE = """# What a column means
+
+Made by `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`; a test holds it against the code.
+`env.describe()` tells the same of any environment and view, flat observations included, as dataclasses (`to_json()`
+gives JSON).
+
+Shapes are those of the preset `{env}`. *needs* names fields of `FeaturesConfig`: with any of them off, an observation
+or a statistic is always 0, and an action is not heard. Rewards, ends and outcomes of a decision stand below
+`("next", ...)`. The rows of contacts and comrades that nobody fills are 0, as is what a dead mech observes, but where
+it says otherwise. What policies remember is their user's own and not listed.
+"""
+
+
+def columns_page(env: str, description: Description) -> str:
+    """The page `docs/COLUMNS.md` of a preset."""
+    return "\n".join((PAGE.format(env=env), *markdown(description)))
+
+
+PIPED_WIDTH = 200
+"""Letters of a line of tables that are not shown on a terminal."""

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import torch
+
+from echelon.env.env import EchelonEnv
+from echelon.learn.checkpoint.format import Counters
+from echelon.learn.config import TrainConfig
+from echelon.learn.curriculum import Curriculum
+from echelon.learn.levels import LevelScores
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.stage_opponents import StageOpponents
+from echelon.learn.ppo.collector import TeamCollector
+from echelon.learn.ppo.update import PPO
 from echelon.replay.battle import Replay
+from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import import_object, in_one_line
 from echelon.runtime.state_dict import StateDict
 
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
-
 Metrics = dict[str, float | None]
 """A row of `metrics.csv` by column; None for an empty cell."""
 FIRST, LOGGERS, CHECKPOINTS = range(3)
 """Values of `Callback.order`."""
+logger = logging.getLogger(__name__)
 ELSEWHERE = "another process of the run ended with an error, see its message"
 
 
@@ -49,31 +60,31 @@ class Callback:
         """Name of its state in a checkpoint: an identifier, unique in a run and not of a component of the trainer."""
         return type(self).__name__
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         """Called once, by the constructor of the trainer, before its own state is restored."""
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         """Before the first iteration, after the first checkpoint was written."""
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: TrainingRun) -> None:
         """Before an iteration."""
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """After an iteration. What is added to `metrics` reaches `metrics.csv`: a new name begins a new column."""
 
-    def on_stage(self, trainer: Trainer) -> None:
+    def on_stage(self, trainer: TrainingRun) -> None:
         """After the curriculum entered the stage `trainer.curriculum.stage`, behind `on_iteration_end`."""
 
-    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+    def on_evaluation(self, trainer: TrainingRun, scores: Sequence[Any]) -> None:
         """After an evaluation, on the first process only; see `echelon.arena.evaluator.Score`."""
 
-    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+    def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
         """After battles of an evaluation were recorded, on the first process only, before its `on_evaluation`."""
 
-    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+    def on_checkpoint(self, trainer: TrainingRun, path: Path) -> None:
         """After a new checkpoint was written, on every process; its state is that of before."""
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         """After the last iteration, unless an error or a signal ended the run."""
 
     def close(self) -> None:
@@ -113,7 +124,7 @@ class CallbackList:
         for name in names:
             require(name.isidentifier() and name not in taken, "Callback.name", f"an identifier not in {taken}", name)
 
-    def setup(self, trainer: Trainer, states: Mapping[str, StateDict]) -> None:
+    def setup(self, trainer: TrainingRun, states: Mapping[str, StateDict]) -> None:
         """Set each callback up and restore its state, if there is one by its name; the first error closes all."""
 
         def begin(callback: Callback) -> None:
@@ -134,15 +145,15 @@ class CallbackList:
             self.close()
             raise error or ConfigError(ELSEWHERE)
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_run_start(trainer)))
         # This iteration has a checkpoint.
         trainer.requests.checkpoint = False
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: TrainingRun) -> None:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_iteration_start(trainer)))
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics, is_new_stage: bool) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics, is_new_stage: bool) -> None:
         """`Callback.on_iteration_end` and, in a new stage, `Callback.on_stage`; then those that write checkpoints."""
         early = [callback for callback in self.all if callback.order < CHECKPOINTS]
         error = self._attempt(early, lambda callback: callback.on_iteration_end(trainer, metrics))
@@ -155,18 +166,18 @@ class CallbackList:
         trainer.requests.checkpoint = False
         self._agree(trainer, None)
 
-    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+    def on_evaluation(self, trainer: TrainingRun, scores: Sequence[Any]) -> None:
         for callback in self.all:
             callback.on_evaluation(trainer, scores)
 
-    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+    def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
         for callback in self.all:
             callback.on_replay(trainer, replay)
 
-    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+    def on_checkpoint(self, trainer: TrainingRun, path: Path) -> None:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_checkpoint(trainer, path)))
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         for callback in self.all:
             self._agree(trainer, self._attempt([callback], lambda callback: callback.on_run_end(trainer)))
 
@@ -188,7 +199,7 @@ class CallbackList:
         return first
 
     @staticmethod
-    def _agree(trainer: Trainer, error: Exception | SystemExit | None) -> None:
+    def _agree(trainer: TrainingRun, error: Exception | SystemExit | None) -> None:
         """Share errors and requests between all processes, in one all-reduce; either may end the run, saved."""
         requests = trainer.requests
         maxima = trainer.ranks.maxima([error is not None, trainer.pending_signal(), requests.stop, requests.checkpoint])
@@ -202,6 +213,82 @@ class CallbackList:
         if signal:
             trainer.save()
             raise Interrupted(signal)
+
+
+class TrainingRun:
+    """A run as its callbacks see it; `echelon.learn.trainer.Trainer` is one."""
+
+    config: TrainConfig
+    folder: Path
+    """Where checkpoints and metrics go."""
+    device: torch.device
+    ranks: Ranks
+    counters: Counters
+    env: EchelonEnv
+    policy: ActorCritic
+    ppo: PPO
+    collector: TeamCollector
+    opponents: StageOpponents
+    curriculum: Curriculum
+    levels: LevelScores | None = None
+    """What is to be learnt on each map; None where maps are drawn uniformly."""
+    callbacks: CallbackList
+    requests: Requests
+    stopped: bool
+    """Whether the processes have agreed to end the run, because a callback of one asked for it."""
+    last: int | None
+    """Iteration after which `train` ends; None for no limit but that of the config."""
+    pending_signal: Callable[[], int]
+    """Number of the signal that this process was sent, 0 for none; a callback may replace it."""
+    run_interruptible: Callable[[Callable[[], None]], None]
+    """Runs work that may be repeated later and that a signal may abort; a callback may replace it."""
+    best: int | None
+    """Iteration of the best checkpoint, which is never pruned."""
+    resumed_from: Path | None
+    """Checkpoint that the run goes on from."""
+    resume_note: str
+    """One line about what differs from the checkpoint's battles; empty where these go on."""
+    rehearsal_note: str = ""
+    """One line about what a rehearsal on a GPU found; empty elsewhere."""
+    changed: dict[str, tuple[Any, Any]]
+    """Each setting that differs from the checkpoint's, by dotted name: the value there and the one here."""
+    changes: list[dict[str, Any]]
+    """Settings that this resume or an earlier one has changed, see `Checkpoint.changes`."""
+
+    def save(self) -> Path:
+        """Write a checkpoint, unless this iteration has one, and prune earlier ones; returns its path."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End the run after this iteration, with a checkpoint; for callbacks of any process, at any time."""
+        self.requests.stop = True
+
+    def log(self, message: str) -> None:
+        """Log one line about this moment of the run, on the first process; a `ProgressBar` prints it."""
+        self.log_plain(f"{self.counters.agent_steps:>12,} steps, {message}")
+
+    def log_plain(self, message: str) -> None:
+        """`log` without the moment."""
+        if self.ranks.is_first:
+            logger.info("%s", message)
+
+    @property
+    def progress(self) -> float:
+        """Completed share of the run, 0..1: the larger of that by agent steps and by time."""
+        by_steps = self.counters.agent_steps / self.config.total_agent_steps
+        limit_s = 60 * self.config.max_minutes
+        return min(1.0, max(by_steps, self.counters.seconds / limit_s if limit_s > 0 else 0.0))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the limit of agent steps or of time is reached."""
+        return self.progress >= 1.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run ends here: finished, stopped, or after as many iterations as `train` was told; the same on
+        all processes."""
+        return self.finished or self.stopped or self.counters.iterations == self.last
 
 
 def load_callbacks(names: Sequence[str]) -> list[Callback]:

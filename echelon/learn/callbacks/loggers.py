@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from echelon.learn.callbacks.base import CHECKPOINTS, LOGGERS, Callback, Metrics
+from echelon.learn.callbacks.base import CHECKPOINTS, LOGGERS, Callback, Metrics, TrainingRun
+from echelon.learn.callbacks.level_replay import LevelReplay
 from echelon.learn.callbacks.threads import ThreadChoice
 from echelon.learn.config import TrainConfig
-from echelon.learn.levels import LevelReplay
 from echelon.learn.metrics import MetricsLog
 from echelon.runtime.files import check_writable
 from echelon.runtime.profiling import profiled
-
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
 
 
 class MetricsLogger(Callback):
@@ -27,16 +24,16 @@ class MetricsLogger(Callback):
     def __init__(self) -> None:
         self.log: MetricsLog | None = None
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         if trainer.ranks.is_first:
             done = trainer.counters
             self.log = MetricsLog(trainer.folder, done.iterations, done.agent_steps, trainer.config.logger)
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         if self.log is not None:
             self.log.write(metrics)
 
-    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+    def on_evaluation(self, trainer: TrainingRun, scores: Sequence[Any]) -> None:
         if self.log is not None:
             self.log.write_evaluation([score.row() for score in scores], trainer.counters.agent_steps)
 
@@ -50,7 +47,7 @@ class Checkpoints(Callback):
 
     order = CHECKPOINTS
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         is_regular = trainer.counters.iterations % trainer.config.checkpoint_every == 0
         if is_regular or trainer.ended or trainer.requests.checkpoint:
             trainer.save()
@@ -72,19 +69,19 @@ class Profiler(Callback):
         self.begun = 0
         """Iterations that this process has begun."""
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         if trainer.ranks.is_first:
             check_writable(self.path)
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: TrainingRun) -> None:
         self.begun += 1
         if trainer.ranks.is_first and self.begun == PROFILED:
             self.running.enter_context(profiled(self.path))
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         self.running.close()
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         if self.begun < PROFILED:
             trainer.log_plain(f"no profile in {self.path}: this was no run of {PROFILED} iterations")
 

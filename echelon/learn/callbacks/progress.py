@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.runtime.errors import one_line, quoted, rounded
-
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
 
 COLUMNS = (
     *(BarColumn(), TextColumn("{task.percentage:3.0f}%"), TextColumn("{task.description}")),
@@ -44,7 +40,7 @@ class ProgressBar(Callback):
         self.handler = ConsoleHandler(self.console)
         self.logger = logging.getLogger("echelon")
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         if not trainer.ranks.is_first:
             self.console.quiet = True
         self.logger.addHandler(self.handler)
@@ -64,7 +60,7 @@ class ProgressBar(Callback):
             line = f"{name}: {quoted(now)} from here on, {quoted(before)} in the checkpoint"
             self.console.print(one_line(line), markup=False, highlight=False)
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         """Show the bar, again after an earlier run of the same trainer."""
         self.logger.addHandler(self.handler)
         self.console.print(f"{trainer.curriculum.stage}", highlight=False)
@@ -73,7 +69,7 @@ class ProgressBar(Callback):
             self.bar.update(self.task, completed=trainer.progress)
             self.bar.start()
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """Move the bar on; where the output is no terminal, print a line now and then."""
         text = describe_iteration(metrics)
         if self.task is not None:
@@ -81,10 +77,10 @@ class ProgressBar(Callback):
         if not self.console.is_terminal and trainer.counters.iterations % PRINTED_EVERY == 0:
             trainer.log(text)
 
-    def on_stage(self, trainer: Trainer) -> None:
+    def on_stage(self, trainer: TrainingRun) -> None:
         trainer.log(str(trainer.curriculum.stage))
 
-    def on_run_end(self, trainer: Trainer) -> None:
+    def on_run_end(self, trainer: TrainingRun) -> None:
         self.bar.stop()
 
     def close(self) -> None:
@@ -102,11 +98,11 @@ class Each(Callback):
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         self.call()
 
 
-def describe_run(trainer: Trainer) -> str:
+def describe_run(trainer: TrainingRun) -> str:
     """Sizes, device, precision and opponent of a run, as one line."""
     config, ranks = trainer.config, trainer.ranks
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"

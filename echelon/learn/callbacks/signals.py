@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from torch.distributed import is_torchelastic_launched
 
-from echelon.learn.callbacks.base import Callback, Interrupted
+from echelon.learn.callbacks.base import Callback, Interrupted, Metrics, TrainingRun
 from echelon.runtime.errors import require
-
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 """Signals of which the second one ends the process at once, but for a process of torchrun: that passes on what a batch
@@ -47,7 +45,7 @@ class Stop(Callback):
         self._is_asked = False
         self._previous_handlers: dict[signal.Signals, object] = {}
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         if not self._previous_handlers:
             self.__enter__()
             self._is_entered_by_run = True
@@ -100,3 +98,15 @@ class Stop(Callback):
             pass
         finally:
             self._interruptible = False
+
+
+class TimedStop(Stop):
+    """Also ends a run after the first iteration that ends this many minutes or more after construction; 0: never."""
+
+    def __init__(self, minutes: float) -> None:
+        super().__init__()
+        self.deadline_s = time.monotonic() + 60 * minutes if minutes > 0 else math.inf
+
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
+        if time.monotonic() >= self.deadline_s:
+            trainer.stop()

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING
 
-from echelon.learn.callbacks.base import Callback, Metrics
-
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 
 SOONEST, LATEST = 16, 256
 """Iterations between trials of another number of threads: doubled after each that was not faster."""
@@ -41,19 +37,19 @@ class ThreadChoice(Callback):
         self.is_busy = False
         """Whether other programs hold the cores."""
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         """Begin with torch's number of threads, or what the config says."""
         self.most = trainer.config.threads or trainer.ppo.threads
         self.number = self.most
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: TrainingRun) -> None:
         """Set the number of threads, also for battles that a new stage has made."""
         if trainer.device.type == "cpu":
             trainer.ppo.threads = self.trial or self.number
             trainer.env.engine.blocks.share(trainer.ppo.threads)
         self.began = time.perf_counter(), time.process_time()
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """Compare, and begin the next trial."""
         if trainer.device.type != "cpu":
             return
@@ -72,7 +68,7 @@ class ThreadChoice(Callback):
         candidates = [count for count in (self.number // 2, self.number * 2) if 1 <= count <= self.most]
         return next((count for count in candidates if count not in self.rates), candidates[0] if candidates else 0)
 
-    def _judge(self, trainer: Trainer) -> None:
+    def _judge(self, trainer: TrainingRun) -> None:
         """End a trial."""
         tried, current = max(self.rates[self.trial]), max(self.rates[self.number])
         if tried > FASTER * current:
@@ -82,7 +78,7 @@ class ThreadChoice(Callback):
             self.pause = min(2 * self.pause, LATEST)
         self.trial, self.waited = 0, 0
 
-    def _look_for_load(self, trainer: Trainer) -> None:
+    def _look_for_load(self, trainer: TrainingRun) -> None:
         """Say when other programs begin or cease to hold the cores; processes of one run wait for each other."""
         wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
         self.shares.append(cpu / max(wall, 1e-9))

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.metrics import read_metrics
 from echelon.learn.ppo.nonfinite_dump import spoilt_by
-
-if TYPE_CHECKING:
-    from echelon.learn.trainer import Trainer
 
 Rows = Sequence[Mapping[str, float | None]]
 RECENT = 20
@@ -118,11 +114,11 @@ class WarningSigns(Callback):
         self.recent: deque[Metrics] = deque(maxlen=RECENT)
         self.logged: set[str] = set()
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         rows = read_metrics(trainer.folder / "metrics.csv") if trainer.counters.iterations > 0 else []
         self.first, self.recent = (dict(rows[0]) if rows else {}), deque(map(dict, rows[-RECENT:]), RECENT)
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         row = dict(metrics)
         self.first = self.first or row
         self.recent.append(row)

@@ -45,6 +45,7 @@ from echelon.learn.models.registry import model_to_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.rules.config_json import as_json
+from echelon.rules.versions import MAP_MAKER, RULES
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.files import FileError, json_bytes, new_folder, sync_folder, write_through, writing_to
@@ -244,3 +245,31 @@ def inspect_file(checkpoint: Checkpoint, name: str) -> FileReport:
     except FileError as error:
         return FileReport(name, problem=str(error))
     return FileReport(name, path.stat().st_size, len(tensors), sum(value.numel() for value in tensors.values()))
+
+
+def format_report(report: CheckpointReport) -> list[str]:
+    lines = [f"checkpoint  {report.path}"]
+    if report.claims:
+        claims, env, counters = report.claims, report.claims["env"], report.claims["counters"]
+        sizes, model, processes = claims["group_sizes"], claims["model"], claims["processes"]
+        lines += [
+            f"schema      {claims['schema']} version {claims['version']}",
+            f"trained     {', '.join(f'{value} {name}' for name, value in counters.items())}",
+            f"rules       version {report.versions[RULES]}, map maker {report.versions[MAP_MAKER]}",
+            f"battle      {sizes.get('blue')} against {sizes.get('red')}, world {env.get('world')}",
+            f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
+            f"layout      {claims['layout_hash']}",
+            *provenance_lines(report.provenance),
+            f"goes on     {f'with its battles, processes: {processes}' if processes else 'without its battles'}",
+        ]
+    for file in report.files:
+        size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
+        lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values hold'}")
+    return [*lines, "it holds" if report.is_valid else "it does not hold"]
+
+
+def provenance_lines(provenance: dict[str, list[str]]) -> list[str]:
+    """What weights were trained against, a line for each kind; kinds of which not all is known say so."""
+    unknown = provenance["unknown"]
+    entries = {kind: provenance[kind] + ["unknown"] * (kind in unknown) for kind in provenance if kind != "unknown"}
+    return [f"met         {kind} {', '.join(names) or 'none'}" for kind, names in entries.items()]

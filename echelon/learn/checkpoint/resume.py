@@ -13,12 +13,12 @@ from echelon.env.blocks import no_grad_outside_inference_mode
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, Checkpoint
 from echelon.learn.config import TrainConfig
+from echelon.learn.levels import LevelScores
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.registry import model_to_json
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.rules.config_json import as_json, first_difference, flat, typed
-from echelon.rules.versions import completed, current_versions
-from echelon.runtime.errors import ConfigError, require
+from echelon.rules.config_json import as_json, flat, typed
+from echelon.rules.versions import completed
+from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, as_file_error, expect
 from echelon.runtime.json_checks import integer, of_type
 from echelon.runtime.limits import hints_of
@@ -26,21 +26,6 @@ from echelon.runtime.state_dict import StateDict
 from echelon.runtime.tensor_files import check_tensors
 from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
 from echelon.world.splits import seed_range
-
-
-def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: Checkpoint) -> None:
-    """Check that a checkpoint has the rules, the env and the network of a run.
-
-    Args:
-        extra_rewards: weight of each reward term of the user's own, by name.
-    """
-    current, stored = current_versions().rules, start.versions.rules
-    if current != stored:
-        hint = "play it as it is (arena.py play), or train a new run"
-        raise ConfigError(f"--resume: rules_version must be {current} to go on with a run, got {stored}: {hint}")
-    require_same("--resume", "env", config.env.signature(extra_rewards), start.env.signature(start.extra_rewards))
-    require_same("--resume", "model", model_to_json(config.model), model_to_json(start.model))
-
 
 OF_PROCESS = ("run_dir", "resume", "device", "threads", "profile", "live", "live_port")
 """Settings of one process and its machine, which are no part of a run."""
@@ -79,13 +64,6 @@ def find_changes(config: TrainConfig, start: Checkpoint) -> tuple[dict[str, tupl
     new = {name: before for name, (before, _) in changed.items() if since > 1 and name not in known}
     entries = [{"since": since, "setting": name, "before": before} for name, before in new.items()]
     return changed, [*start.changes, *entries]
-
-
-def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:
-    """Refuse a checkpoint, which a flag names, where JSON values of the run and of it differ."""
-    difference = first_difference(ours, theirs, name)
-    if difference:
-        raise ConfigError(f"{flag}: {difference}, in the checkpoint: choose the flags it was trained with")
 
 
 def optimizer_tensors(policy: ActorCritic, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -128,8 +106,8 @@ class EnvSnapshot:
     Terrain is stored as a sparse difference from its map, which takes a tenth of the space or less.
     """
 
-    def __init__(self, collector: TeamCollector) -> None:
-        self.collector = collector
+    def __init__(self, collector: TeamCollector, levels: LevelScores | None = None) -> None:
+        self.collector, self.levels = collector, levels
 
     def state_dict(self) -> StateDict:
         """Current state, valid until the next rollout; to be called between rollouts."""
@@ -138,8 +116,8 @@ class EnvSnapshot:
         tensors |= {f"now.{key}": value for key, value in current_step(self.collector).items()}
         tensors |= {f"{GROUND}.{key}": value for key, value in terrain_diff(env.state, env.game.maps).items()}
         tensors |= {"next_seed": env.next_seed, "earned": self.collector.earned, "map_seeds": env.game.maps.seed}
-        levels = self.collector.levels
-        tensors |= {} if levels is None else {f"{LEVELS}.{key}": value for key, value in levels.tensors.items()}
+        scores = {} if self.levels is None else self.levels.tensors
+        tensors |= {f"{LEVELS}.{key}": value for key, value in scores.items()}
         facts = {
             "drawn": map_pool.active.tolist(),
             "spares": list(map_pool.spares),
@@ -179,7 +157,7 @@ class EnvSnapshot:
 
     def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
         """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""
-        map_pool, levels = self.collector.env.map_pool, self.collector.levels
+        map_pool, levels = self.collector.env.map_pool, self.levels
         active = stored.row("drawn", of_type(int), len(map_pool.active))
         spares = stored.row("spares", of_type(int), len(map_pool.spares))
         expected = sorted(map_pool.active.tolist() + map_pool.spares)

@@ -1,9 +1,13 @@
-"""The policy of a mech: encoder, memory, actor head, value head. All mechs of a team share its weights."""
+"""The policy of a mech: encoder, memory, actor head, value head. All mechs of a team share its weights.
+
+Below it, its parts as TorchRL calls them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -14,16 +18,19 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite
 from torchrl.envs.utils import ExplorationType, exploration_type
+from torchrl.modules import recurrent_mode
 
+from echelon.agents.team_policy import entry
 from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.encoder import BattlePooling, Encoder, new_layer, orthogonal
-from echelon.learn.models.keys import TeamKeys
+from echelon.learn.models.keys import IS_INIT, WAYS, Layout, TeamKeys
 from echelon.learn.models.memory import Memory, MemoryState, as_float32
-from echelon.learn.models.operators import PolicyHead, PolicyOperator, ValueHead, ValueOperator
 from echelon.learn.models.policy_layout import ColumnReader
-from echelon.learn.models.precision import autocast
-from echelon.learn.models.registry import ModelConfig, PolicySpecs
+from echelon.learn.models.precision import autocast, resolve_precision
+from echelon.learn.models.specs import ModelSizes, PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.runtime.compile import fused
+from echelon.runtime.errors import require
 
 
 class PolicyOutput(NamedTuple):
@@ -89,6 +96,19 @@ class ActorNetwork(nn.Module):
         return embed.float().view(*features.shape[:3], -1)
 
 
+@dataclass(frozen=True)
+class ModelConfig(ModelSizes):
+    """Architecture of a policy; a subclass adds its own settings and says how the policy is built.
+
+    A subclass must be a frozen dataclass of plain values (numbers, strings, bools, tuples of these), because a
+    checkpoint stores it as JSON.
+    """
+
+    def build(self, specs: PolicySpecs) -> ActorCritic:
+        """The policy with random weights."""
+        raise NotImplementedError(f"{type(self).__name__}.build must return an ActorCritic")
+
+
 class ActorCritic(TensorDictModuleBase):
     """A team policy (see `echelon.views.group_policy`), the same weights for every mech: encoder, memory, heads.
 
@@ -97,8 +117,7 @@ class ActorCritic(TensorDictModuleBase):
     `noise [B, A, D]` where the input has them, else from torch's generator unless called within
     `set_exploration_type(ExplorationType.DETERMINISTIC)`.
 
-    TorchRL's collectors and losses take `get_policy_operator` and `get_value_operator`; see
-    `echelon.learn.models.operators`.
+    TorchRL's collectors and losses take `get_policy_operator` and `get_value_operator`; see `Operator`.
 
     Args:
         model: its settings, from which a checkpoint builds it again.
@@ -238,7 +257,7 @@ class FixedStd(nn.Module):
 class ActorHead(nn.Module):
     """Mean and standard deviation of the pre-tanh actions; in evaluation mode the latter is scaled."""
 
-    def __init__(self, model: ModelConfig, width: int) -> None:
+    def __init__(self, model: ModelSizes, width: int) -> None:
         super().__init__()
         self.loc = orthogonal(nn.Linear(model.hidden, width, **new_layer()), ACTION_GAIN)
         self.log_std: nn.Module
@@ -262,7 +281,7 @@ class Critic(nn.Module):
         specs: the columns of the ego streams that a central critic reads; by default those of this version.
     """
 
-    def __init__(self, model: ModelConfig, specs: PolicySpecs | None = None) -> None:
+    def __init__(self, model: ModelSizes, specs: PolicySpecs | None = None) -> None:
         super().__init__()
         specs = specs or PolicySpecs(0)
         central = model.critic == "central"
@@ -291,3 +310,147 @@ class Critic(nn.Module):
             battle = F.linear(pooled, of_battle, self.mix.bias)
             embed = F.relu(F.linear(embed, of_embed) + battle[..., None, :])
         return self.value(embed).squeeze(-1)
+
+
+def configure_policy(policy: ActorCritic, precision: str, compiled: str, device: torch.device) -> None:
+    """Set the precision of a policy's matrix products, and compile the pass of one decision.
+
+    Both learn and act through `policy.network`: its `compute` is the dtype of autocast; memory, heads, distributions
+    and losses stay float32. With `all`, `PPO` compiles its loss, and with that the pass of whole sequences.
+
+    Args:
+        precision, compiled: values of `TrainConfig.precision` and `TrainConfig.compile_policy`.
+        device: where it runs; `auto` is bfloat16 where that has instructions for it.
+    """
+    network = policy.network
+    network.compute = resolve_precision(precision, device)
+    if compiled != "off":
+        policy.act = fused(network.forward, device, on_cpu=None)
+
+
+class Operator(TensorDictModuleBase):
+    """A part of an `ActorCritic` as TorchRL's collectors, value estimators and losses call it.
+
+    Within `set_recurrent_mode(True)`, which TorchRL's losses enter, the last batch dimension is time and whole
+    sequences are played through from the memory of their first step; else each call is one decision. The policy
+    operator writes the `embed` that the heads read, so that a loss with a value head computes encoder and memory once.
+
+    TorchRL's `GAE` is called before the loss and outside recurrent mode: it then values each next state from its own
+    memory. Within recurrent mode, where a loss estimates advantages that its batch lacks, only `shifted=True` is exact,
+    with a `shifted_budget` above the number of truncations in a row of the batch: `shifted=False` marks next states as
+    first states of a battle, whose memory is zero here.
+
+    Args:
+        policy: the policy.
+        keys: its entries.
+    """
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
+        super().__init__()
+        self.policy = policy
+        self.keys = keys
+
+    def layout(self, data: TensorDictBase) -> Layout:
+        """How the entries lie in `data`."""
+        return self.keys.layout(data, is_sequence=bool(recurrent_mode()))
+
+    def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
+        """Embeddings as the heads read them: those in `data`."""
+        hint = "A policy or value operator writes it; call that before its heads"
+        return layout.inward(entry(data, self.keys.embed, hint))
+
+
+class WholeOperator(Operator):
+    """An operator that computes the embeddings, by encoder and memory, and writes them."""
+
+    def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
+        """As in `Operator`; of one decision the next memory is written too."""
+        network, inputs = self.policy.network, self.keys.inputs(data, layout)
+        if layout.is_sequence:
+            keep = (~layout.time_first(entry(data, IS_INIT, WAYS))[..., 0]).float()
+            embed = network.unroll(*inputs, keep)
+        else:
+            output = network(*inputs)
+            embed = output.embed
+            for name, leaf in output.memory.items():
+                data.set(self.keys.next_memory[name], layout.outward(leaf))
+        data.set(self.keys.embed, layout.outward(embed))
+        return embed
+
+
+class PolicyHead(Operator):
+    """Maps `embed [..., A, hidden]` to `loc` and `scale` `[..., A, D]`."""
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
+        super().__init__(policy, keys)
+        self.in_keys, self.out_keys = [keys.embed, keys.ego], [keys.loc, keys.scale]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write `loc` and `scale`."""
+        distribution = self.get_dist(tensordict)
+        tensordict.set(self.keys.loc, distribution.base_dist.loc)
+        return tensordict.set(self.keys.scale, distribution.base_dist.scale)
+
+    def get_dist(self, tensordict: TensorDictBase) -> ActionDistribution:
+        """Distribution of the pre-tanh actions."""
+        layout = self.layout(tensordict)
+        loc, scale = self.policy.network.head(self.embed(tensordict, layout))
+        return ActionDistribution(layout.outward(loc), layout.outward(scale))
+
+
+class PolicyOperator(WholeOperator, PolicyHead):
+    """The whole actor: from observations and memory to actions.
+
+    It writes `action`, `pre_tanh`, `pre_tanh_log_prob`, `embed` and the next memory. A loss takes `pre_tanh` as its
+    action, because a ratio of densities needs no more and keeps its digits where tanh saturates:
+    `ClipPPOLoss(policy.get_policy_operator(), policy.get_value_operator())` with `set_keys(action="pre_tanh",
+    sample_log_prob="pre_tanh_log_prob")`.
+    """
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
+        super().__init__(policy, keys)
+        self.in_keys = [*keys.read, IS_INIT]
+        outputs = [keys.action, keys.pre_tanh, keys.pre_tanh_log_prob, keys.embed]
+        self.out_keys = [*outputs, *keys.next_memory.values()]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Decide; in recurrent mode only embeddings and the parameters of the distributions are written."""
+        return super().forward(tensordict) if recurrent_mode() else self.policy.decide(tensordict, self.keys)
+
+
+class ValueHead(Operator):
+    """Maps `embed` to `state_value_normalized`, the critic's output, and `state_value` in real units `[..., A, 1]`.
+
+    Args:
+        normalizer: None for a critic that predicts real units.
+    """
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys, normalizer: ValueNorm | None) -> None:
+        super().__init__(policy, keys)
+        self.normalizer = normalizer
+        self.is_central = policy.critic.gathering is not None
+        self.in_keys = [keys.embed, keys.ego, *([keys.enemy] if self.is_central else [])]
+        self.out_keys = [keys.state_value, keys.state_value_normalized]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the values."""
+        keys, layout, enemy = self.keys, self.layout(tensordict), None
+        embed, ego = self.embed(tensordict, layout), layout.inward(entry(tensordict, keys.ego, WAYS))
+        if self.is_central:
+            limit = "local where every mech is a row of the batch, or where the enemies' state is not shown"
+            has_enemy = layout.mech_axis != "none" and keys.enemy in tensordict.keys(include_nested=True)
+            require(has_enemy, "--model.critic", limit, "central")
+            enemy = layout.inward(tensordict.get(keys.enemy))
+        values = self.policy.critic(embed, ego, enemy, self.policy.network.compute)
+        value = layout.outward(values).unsqueeze(-1)
+        tensordict.set(keys.state_value_normalized, value)
+        real = value if self.normalizer is None else self.normalizer.denormalise(value)
+        return tensordict.set(keys.state_value, real)
+
+
+class ValueOperator(WholeOperator, ValueHead):
+    """The whole critic: from observations and memory to values."""
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys, normalizer: ValueNorm | None) -> None:
+        super().__init__(policy, keys, normalizer)
+        self.in_keys = [*keys.read, IS_INIT, *([keys.enemy] if self.is_central else [])]

@@ -16,7 +16,7 @@ from echelon.env.observation import layout
 from echelon.learn.loops.arithmetic import uses_loops
 from echelon.learn.loops.packing import PackedPool, valid_rows
 from echelon.learn.models.policy_layout import PolicyLayout
-from echelon.learn.models.registry import ModelConfig, PolicySpecs
+from echelon.learn.models.specs import ModelSizes, PolicySpecs
 from echelon.runtime.errors import ConfigError
 
 STEEP = 1e30
@@ -159,7 +159,7 @@ class Encoder(nn.Module):
     ego_mask: Tensor
     """`[F]` 1 for each column of the ego stream that the network may read, else 0."""
 
-    def __init__(self, model: ModelConfig, specs: PolicySpecs | int) -> None:
+    def __init__(self, model: ModelSizes, specs: PolicySpecs | int) -> None:
         super().__init__()
         specs = PolicySpecs(specs) if isinstance(specs, int) else specs
         columns, self.comm_dim = specs.columns, specs.comm_dim

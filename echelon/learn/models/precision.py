@@ -6,18 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from tensordict import set_lazy_legacy
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 from torchrl.modules import set_recurrent_mode
 
-from echelon.runtime.compile import fused
 from echelon.runtime.shared_modes import full_products, kept_generators
-
-if TYPE_CHECKING:
-    from echelon.learn.models.actor_critic import ActorCritic
 
 CPU_FACTS = Path("/proc/cpuinfo")
 CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -41,22 +36,6 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
 def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
     """Context in which matrix products are computed in `dtype`; a null context for float32."""
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
-
-
-def configure_policy(policy: ActorCritic, precision: str, compiled: str, device: torch.device) -> None:
-    """Set the precision of a policy's matrix products, and compile the pass of one decision.
-
-    Both learn and act through `policy.network`: its `compute` is the dtype of autocast; memory, heads, distributions
-    and losses stay float32. With `all`, `PPO` compiles its loss, and with that the pass of whole sequences.
-
-    Args:
-        precision, compiled: values of `TrainConfig.precision` and `TrainConfig.compile_policy`.
-        device: where it runs; `auto` is bfloat16 where that has instructions for it.
-    """
-    network = policy.network
-    network.compute = resolve_precision(precision, device)
-    if compiled != "off":
-        policy.act = fused(network.forward, device, on_cpu=None)
 
 
 @contextmanager

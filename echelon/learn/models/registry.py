@@ -3,85 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from dataclasses import fields
+from typing import Any, TypeVar
 
-from echelon.env.observation import layout
-from echelon.learn.models.policy_layout import PolicyLayout
+from echelon.learn.models.actor_critic import ModelConfig as ModelConfig
+from echelon.learn.models.specs import PolicySpecs as PolicySpecs
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
-from echelon.runtime.limits import Limits, Settings
-
-if TYPE_CHECKING:
-    from echelon.learn.models.actor_critic import ActorCritic
+from echelon.runtime.imports import OBJECT_NAME, allowed_modules, import_object, is_redefined
 
 C = TypeVar("C", bound="ModelConfig")
 KIND = "kind"
 """Key of the name of a model among its settings in a file."""
-
-
-@dataclass(frozen=True)
-class PolicySpecs:
-    """What a policy reads and writes, from which a model is built."""
-
-    comm_dim: int
-    """Numbers in a message, as in `EnvConfig.comm_dim`."""
-    columns: PolicyLayout = None  # type: ignore[assignment]
-    """The columns of the observation that it reads; by default those of this version."""
-
-    def __post_init__(self) -> None:
-        if self.columns is None:
-            object.__setattr__(self, "columns", self.today)
-
-    @property
-    def today(self) -> PolicyLayout:
-        """The columns of this version's observation."""
-        return PolicyLayout.current(self.comm_dim)
-
-    @property
-    def action_width(self) -> int:
-        """Number of columns of an action, D."""
-        return layout.action_width(self.comm_dim)
-
-
-@dataclass(frozen=True)
-class ModelConfig(Settings):
-    """Architecture of a policy; a subclass adds its own settings and says how the policy is built.
-
-    The widths are those of the encoder, see `echelon.learn.models.encoder.Encoder`. A subclass must be a frozen
-    dataclass of plain values (numbers, strings, bools, tuples of these), because a checkpoint stores it as JSON.
-    """
-
-    hidden: Annotated[int, Limits(1, 8192)] = 128
-    """Width of the memory and of the fused features."""
-    contact_width: Annotated[int, Limits(1, 8192)] = 64
-    """Width of the encoding of one contact."""
-    squad_width: Annotated[int, Limits(1, 8192)] = 32
-    """Width of the encoding of one squad mate."""
-    comm_width: Annotated[int, Limits(1, 8192)] = 16
-    """Width of the encoding of one message."""
-    map_width: Annotated[int, Limits(1, 8192)] = 32
-    """Width of the encoding of the ground around a mech."""
-    telemetry_width: Annotated[int, Limits(1, 8192)] = 16
-    """Width of the encoding of the top-down map of the battle."""
-    body_width: Annotated[int, Limits(1, 8192)] = 128
-    """Width of the encoding of a mech's own state."""
-    std: Literal["state", "fixed"] = "state"
-    """Standard deviation of the actions: dependent on the observation, or one learnt parameter for each column."""
-    initial_std: Annotated[float, Limits(1e-6, 1e3)] = 0.6
-    """Standard deviation of the pre-tanh actions before training."""
-    eval_std_scale: Annotated[float, Limits(1e-6, 1e3)] = 0.3
-    """Factor on the standard deviation in evaluation mode, where a policy plays and does not learn: in evaluations,
-    matches and leagues, and as a frozen opponent. Exploring takes more noise than winning."""
-    critic: Literal["local", "central"] = "local"
-    """Input of the critic: only the mech's own observation, or also the state of every mech of both teams."""
-    path_observed: bool = True
-    """Off: hides the walking path to the zone from the network."""
-
-    def build(self, specs: PolicySpecs) -> ActorCritic:
-        """The policy with random weights."""
-        raise NotImplementedError(f"{type(self).__name__}.build must return an ActorCritic")
 
 
 BUILT_IN = {
@@ -151,24 +84,11 @@ def model_to_json(config: ModelConfig) -> dict[str, Any]:
     return {KIND: kind_of(config), **as_json(config)}
 
 
-_allowed_modules: set[str] = set()
-
-
-def allow_module(module: str) -> None:
-    """Let files name models of `package.module`, which is then imported to read them (`--allow-module`)."""
-    _allowed_modules.add(module)
-
-
-def allowed_modules() -> tuple[str, ...]:
-    """The modules of `allow_module`."""
-    return tuple(sorted(_allowed_modules))
-
-
 def is_available(values: Mapping[str, Any]) -> bool:
     """Whether `model_from_json` may read the model, as far as its kind tells."""
     kind = values.get(KIND)
     module = kind.partition(":")[0] if isinstance(kind, str) else ""
-    return OBJECT_NAME.fullmatch(str(kind)) is None or module in _allowed_modules or kind in _registered
+    return OBJECT_NAME.fullmatch(str(kind)) is None or module in allowed_modules() or kind in _registered
 
 
 def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
@@ -187,7 +107,7 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
         if not colon or OBJECT_NAME.fullmatch(kind) is None:
             raise ConfigError(f"model.kind must be one of {', '.join([*BUILT_IN, *_registered])}, got {kind!r:.80}")
         hint = f"--allow-module {module} (imports it and runs its code: only for files you trust)"
-        require(module in _allowed_modules, "model.kind", f"a model of Echelon's, or read with {hint}", kind)
+        require(module in allowed_modules(), "model.kind", f"a model of Echelon's, or read with {hint}", kind)
     config = model_class(kind)
     if kind not in BUILT_IN:  # The class of a user may have got a field since.
         rest = {**as_json(config()), **rest}

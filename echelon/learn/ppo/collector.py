@@ -20,9 +20,7 @@ from echelon.env.outcome import stat_names
 from echelon.env.restart import NextMemory
 from echelon.env.static_battles import CalledBattles, StaticBattles
 from echelon.learn.config import DECISIONS
-from echelon.learn.levels import LevelScores
-from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.operators import Operator
+from echelon.learn.models.actor_critic import ActorCritic, Operator
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean
@@ -75,12 +73,7 @@ class TeamCollector(BaseCollector):
         cuda_graph: whether a decision, acting included, is captured once as a CUDA graph and replayed. Everything then
             lies in tensors that are written in place, on a CPU too, where the same code is called. Reward terms and
             policies must be functions of tensors; see `echelon.views.group_policy` for a policy of one's own.
-        scores_levels: whether battles and wins are counted by map, in `levels`.
     """
-
-    on_decision: OnDecision | None = None
-    """Called after each decision with its number in the rollout `[1]`, the state and what is under `next`. It is
-    captured with the decision: set it before the first rollout, let it write tensors in place and read none."""
 
     def __init__(
         self,
@@ -91,7 +84,6 @@ class TeamCollector(BaseCollector):
         normalizer: ValueNorm | None = None,
         total_frames: int = -1,
         cuda_graph: bool = False,
-        scores_levels: bool = False,
     ) -> None:
         super().__init__()
         decisions = whole_within("decisions", decisions, DECISIONS)
@@ -118,8 +110,9 @@ class TeamCollector(BaseCollector):
         self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
         teams = sum(battles.stop - battles.start for _, battles in assignment.teams[LEARNER])
         self._make_counts(teams)
-        self.levels = LevelScores(env.game.maps.seed, assignment) if scores_levels else None
-        """What is to be learnt on each map; None where nobody asks."""
+        self.on_decision: list[OnDecision] = []
+        """Called after each decision with its number in the rollout `[1]`, the state and what is under `next`. They are
+        captured with the decision: add them before the first rollout, let them write tensors in place and read none."""
         # An observer is told of every decision by the host.
         self.cuda_graph = cuda_graph and env.observer is None
         if self.cuda_graph != cuda_graph:
@@ -248,8 +241,8 @@ class TeamCollector(BaseCollector):
             truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
             self.final_views.store(truncated, self.views.pieces(after, output))
         self._count(td, after, reward_terms)
-        if self.on_decision is not None:
-            self.on_decision(self.at, self.env.state, after)
+        for call in self.on_decision:
+            call(self.at, self.env.state, after)
         self.at += 1
         self.battles.restart(after, remembered)
 
@@ -324,8 +317,6 @@ class TeamCollector(BaseCollector):
         done = self.assignment.each_team(after.get("done"))
         self.earned.copy_(torch.where(done, 0.0, earned))
         self.ended.count(td, after, torch.where(done, earned, 0.0))
-        if self.levels is not None:
-            self.levels.count(self.env.state.map_id, after)
 
     def _allocate(self, step: TensorDict, decided: TensorDictBase) -> None:
         """Allocate buffers shaped like the first step, as ordinary tensors: inference tensors cannot enter autograd."""

@@ -11,9 +11,8 @@ from torch import Tensor
 from echelon.agents.env_teams import concat_pieces, team_view
 from echelon.env.observation.layout import GROUPS
 from echelon.env.restart import replace_rows
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.actor_critic import ActorCritic, ValueHead
 from echelon.learn.models.keys import TeamKeys
-from echelon.learn.models.operators import ValueHead
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import without_padding
 from echelon.runtime.compile import fused_on_gpu

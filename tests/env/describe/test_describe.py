@@ -15,11 +15,11 @@ from torchrl.data import Bounded, Composite, Unbounded
 
 import echelon
 from echelon.env.describe.columns import REWARD_MEANINGS, describe_battle
+from echelon.env.describe.description import columns_page
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.outcome import statistics
 from echelon.env.reward import TERMS, RewardTerm
-from echelon.pipelines.commands import columns_page
 from echelon.rules import actions
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Catalog

@@ -18,6 +18,7 @@ from echelon.learn.models.registry import (
     model_with,
     register_model,
 )
+from echelon.runtime import imports
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.quick
@@ -33,7 +34,7 @@ class Deep(ModelConfig):
 @pytest.fixture(autouse=True)
 def fresh_registry(monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(registry, "_allowed_modules", set())
+    monkeypatch.setattr(imports, "_allowed_modules", set())
 
 
 @pytest.mark.parametrize("config", [LSTMConfig(hidden=8), GRUConfig(std="fixed"), MLPConfig(critic="central")])
@@ -63,7 +64,7 @@ def test_a_file_imports_nothing_unless_its_module_is_allowed(tmp_path, monkeypat
     with pytest.raises(ConfigError, match="--allow-module mine"):
         model_from_json({"kind": "mine:Config", "layers": 2})
     assert "mine" not in sys.modules
-    registry.allow_module("mine")
+    imports.allow_module("mine")
     try:
         assert model_from_json({"kind": "mine:Config", "layers": 2}).layers == 2
     finally:

@@ -25,8 +25,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.ppo import update
 from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
-from echelon.learn.ppo.update import PPO, REPORTED, Sequences, total
+from echelon.learn.ppo.update import DIAGNOSTICS, LOSSES, PPO, REPORTED, Sequences, total
 from echelon.learn.schedules import Schedule
 from echelon.runtime.errors import ConfigError
 

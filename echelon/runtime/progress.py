@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, Protocol, TypeVar, cast
 
 from rich.progress import (
     BarColumn,
@@ -19,11 +19,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from echelon.arena.batch_arena import BatchArena
-from echelon.league.commands import B
-from echelon.pipelines.console import terminal
+from echelon.runtime.terminal import terminal
 
 T = TypeVar("T")
+B = TypeVar("B", bound=Sized)
+"""A batch of results."""
 
 
 FIRST_S, LINE_S = 2.0, 30.0
@@ -97,7 +97,13 @@ def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
             progress.advance()
 
 
-def with_progress(batches: Iterable[B], total: int, arena: BatchArena, quiet: bool) -> list[B]:
+class Reporting(Protocol):
+    """What reports its progress while it makes a batch."""
+
+    on_progress: Callable[[float], object] | None
+
+
+def with_progress(batches: Iterable[B], total: int, arena: Reporting, quiet: bool) -> list[B]:
     """Consume all batches of an arena's battles behind a bar that moves within batches, and return them."""
     consumed: list[B] = []
     done = 0

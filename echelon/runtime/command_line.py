@@ -1,32 +1,25 @@
-"""What every program does with a terminal: read its command line, print text, end with a one-line error."""
+"""Command lines: their flags, read by tyro, and what is wrong with them, in one line."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import itertools
-import logging
-import os
 import re
-import select
+import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
 import tyro
-from rich.console import Console
 
-from echelon.learn.models.registry import allow_module
-from echelon.runtime import compile
-from echelon.runtime.device import is_out_of_memory
-from echelon.runtime.errors import ConfigError, one_line, require
-from echelon.runtime.files import FileError
-from echelon.runtime.imports import import_module
-from echelon.runtime.interrupts import EXIT_CODE, handle_as_usual
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.imports import allow_module, import_module
 from echelon.runtime.limits import check_text
+from echelon.runtime.terminal import widen_narrow_terminal
 
 T = TypeVar("T")
 ALLOW_MODULE = (
@@ -36,28 +29,6 @@ ALLOW_MODULE = (
 """Help of the flag that `arguments` takes out."""
 EMPTY_FLAGS = ("init", "resume", "parent", "start", "profile", "save", "device")
 """Last words of flags whose value may be empty, and then means none, or the usual one."""
-
-
-class Terminal(Console):
-    """A console that prints text as one line of printable letters, so that a name from a file moves no cursor and
-    fills no screen."""
-
-    def print(self, *objects: Any, **settings: Any) -> None:
-        super().print(*(one_line(item) if isinstance(item, str) else item for item in objects), **settings)
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether a bar can move on it. Notebooks set `FORCE_COLOR` for the programs of their cells, which is no word
-        of a terminal: of a bar they would show each frame."""
-        try:
-            return super().is_terminal and self.file.isatty()
-        except ValueError:  # a closed stream
-            return False
-
-
-def terminal(**settings: Any) -> Console:
-    """A console that prints text verbatim: without line wrapping, markup or emoji codes."""
-    return Terminal(**{"soft_wrap": True, "markup": False, "emoji": False, **settings})
 
 
 def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
@@ -157,62 +128,6 @@ def count_hint(command: Any, words: Sequence[str]) -> list[str]:
     ]
 
 
-def run(main: Callable[[], None]) -> None:
-    """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with one line and exit
-    code 130, a reader that has read enough (`| head`) with code 1 alone."""
-    torch.set_float32_matmul_precision("high")
-    open_missing_streams()
-    replace_unknown_letters()
-    widen_narrow_terminal()
-    show_compilations()
-    try:
-        handle_as_usual()
-        try:
-            main()
-        finally:
-            # Help ends in a `SystemExit`, and what Python cannot write at its own end it complains about.
-            sys.stdout.flush()
-    except BrokenPipeError:
-        write_no_more()
-        sys.exit(1)
-    except (ConfigError, FileError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt as interrupt:
-        print(f"interrupted: {interrupt}" if str(interrupt) else "interrupted", file=sys.stderr)
-        sys.exit(EXIT_CODE)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        message = str(error).partition("\n")[0] or "out of memory"
-        sys.exit(f"error: {message}; play or train fewer battles at once (--batch, --num-envs)")
-    except OSError as error:
-        write_no_more()
-        sys.exit(f"error: {error.filename or 'output'}: {error.strerror or error}")
-
-
-class ErrorOutput(logging.Handler):
-    """Prints messages to the standard error output, as a progress bar may have replaced it."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(one_line(record.getMessage()), file=sys.stderr, flush=True)
-
-
-def show_compilations() -> None:
-    """Print what is being compiled, on the first of several processes: a first start takes minutes."""
-    logger = compile.logger
-    if os.environ.get("RANK", "0") == "0" and not logger.handlers:
-        logger.addHandler(ErrorOutput())
-        logger.setLevel(logging.INFO)
-        # A run's progress bar prints all other messages.
-        logger.propagate = False
-
-
-def write_no_more() -> None:
-    """What is left to write cannot be written either, and Python would say so once more when it ends."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 MEANT, COMMANDS, UNKNOWN = "Perhaps you meant", "Available subcommands", "Unrecognized options: "
 """How parts of the boxes begin."""
 APPLIED = re.compile(r"(\S+) \(applied to ([^)]+)\)")
@@ -272,69 +187,21 @@ def did_you_mean(meant: dict[str, list[str]]) -> list[str]:
     return [f"did you mean {' or '.join(sorted(meant) if is_group else meant)}?"] if meant else []
 
 
-LEAST_WIDTH = 40
-"""Letters of a line of text, however narrow a terminal is, or says it is."""
+def program_words(script: str) -> list[str]:
+    """How a program is started again: by this Python, or as the console script that it is."""
+    return [command_word(sys.executable), script] if script.endswith(".py") else [command_word(script)]
 
 
-class LastingOutput(io.FileIO):
-    """Standard output that loses what cannot be written, told once on stderr, and never fails: its reader has gone
-    (`| head`), its disk is full, its terminal was closed."""
-
-    is_told = False
-
-    def write(self, data: Any) -> int:
-        """Write some of `data`, and wait where that is not possible yet; returns how many bytes are done with."""
-        try:
-            while (num_written := super().write(data)) is None:
-                select.select((), (self,), ())
-            return num_written
-        except OSError as error:
-            if not self.is_told:
-                self.is_told = True
-                with contextlib.suppress(OSError):
-                    os.write(2, f"output: {error.strerror}: going on without it; Ctrl-C stops and saves\n".encode())
-            return memoryview(data).nbytes
+def this_command() -> str:
+    """The command line of this process, as one would type it again."""
+    return shlex.join([*program_words(sys.argv[0]), *sys.argv[1:]])
 
 
-@contextlib.contextmanager
-def lasting_output() -> Iterator[None]:
-    """Context manager in which no output of this process fails, see `LastingOutput`."""
-    original = sys.stdout
-    if original is not sys.__stdout__ or not isinstance(original, io.TextIOWrapper):
-        yield  # somebody else's, a test's or a notebook's
-        return
-    original.flush()
-    raw = LastingOutput(original.fileno(), "w", closefd=False)
-    buffer: Any = raw if original.write_through else io.BufferedWriter(raw)
-    options = (original.encoding, original.errors, None, original.line_buffering, original.write_through)
-    sys.stdout = io.TextIOWrapper(buffer, *options)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stdout = original
-
-
-def open_missing_streams() -> None:
-    """Give a program that was started without a standard stream (`>&-`) an empty one: else the next file that is opened
-    takes its number, and receives what was meant for it."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
-
-
-def replace_unknown_letters() -> None:
-    """Let a program write `?` for letters that the encoding of its output lacks, as under `LC_ALL=C`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def widen_narrow_terminal() -> None:
-    """Let a program write at least `LEAST_WIDTH` letters a line: tyro does not return from a help of three columns."""
-    if shutil.get_terminal_size().columns < LEAST_WIDTH:
-        os.environ["COLUMNS"] = str(LEAST_WIDTH)
+def command_word(path: str) -> str:
+    """A program as a word of a command line: its name where that means it, else its path."""
+    program = Path(path).absolute()
+    for name in (program.name, "python"):
+        on_path = shutil.which(name)
+        if on_path is not None and Path(on_path).absolute() == program:
+            return name
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else path

@@ -11,8 +11,8 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
-from echelon.pipelines.access import THIS_MACHINE, Access
-from echelon.pipelines.page_server import POLICY_VIOLATION, PageServer
+from echelon.serve.access import THIS_MACHINE, Access
+from echelon.serve.page_server import POLICY_VIOLATION, PageServer
 
 if TYPE_CHECKING:
     from websockets.sync.server import ServerConnection

@@ -13,8 +13,8 @@ import programs
 import pytest
 from patience import STUCK_S
 
-from echelon.pipelines.edit_server import MOST_BYTES, EditServer
 from echelon.rules.scenario import scenario_from_json
+from echelon.serve.edit_server import MOST_BYTES, EditServer
 
 DUEL = {
     "boxes": [{"low": [19, 10, 0], "high": [21, 30, 4]}],

@@ -9,7 +9,6 @@ import subprocess
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,7 +25,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import cuda_graphs, fallback
 from echelon.runtime.compile import fused
 from echelon.runtime.cuda_graphs import WARM_UPS, GraphedFunction
-from echelon.runtime.device import compiling_lacks, free_memory, resolve_device, total_memory, use_device
+from echelon.runtime.device import compiling_lacks, free_memory, total_memory
 from echelon.runtime.errors import one_line
 from echelon.runtime.jit import HAS_LOOPS
 from echelon.runtime.loop_cache import cache_folder, is_cached
@@ -36,24 +35,12 @@ PACKAGES = ("torchrl", "tensordict", "numpy", "numba", "triton")
 WIDTH = 15
 
 
-@dataclass(frozen=True)
-class Doctor:
-    """Tell what this machine offers: device, driver, versions, what compiles, what runs in a simpler form and why."""
-
-    device: str = "auto"
-    """auto (a GPU if there is one), cpu, cuda or cuda:N."""
-    rehearse: bool = False
-    """Also compile on a CPU, and play battles in their form beside the plain one; minutes at the first time."""
-    measure: bool = False
-    """Also measure loops beside the form that battles take without them, and keep the answer, by which `auto` takes
-    the loops of a GPU or not; minutes."""
-
-    def run(self) -> None:
-        device = use_device(resolve_device(self.device))
-        for name, ask in questions(device, self.rehearse, self.measure):
-            print(one_line(f"{name:<{WIDTH}}{answer(ask)}"), flush=True)
-        for line in fallback.REASONS:
-            print(one_line(f"{'fell back':<{WIDTH}}{line}"))
+def print_answers(device: torch.device, rehearses: bool, measures: bool) -> None:
+    """Print what the machine offers, a line for each answer as it comes, and what fell back to a simpler form."""
+    for name, ask in questions(device, rehearses, measures):
+        print(one_line(f"{name:<{WIDTH}}{answer(ask)}"), flush=True)
+    for line in fallback.REASONS:
+        print(one_line(f"{'fell back':<{WIDTH}}{line}"))
 
 
 def answer(ask: Callable[[], str]) -> str:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import sys
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import tyro
 from rich.console import Console
 
 from echelon.agents.names import is_imported
+from echelon.learn.callbacks.base import Interrupted, TrainingRun
+from echelon.learn.callbacks.signals import EXIT_BASE
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.resume import OF_PROCESS, stored_config
 from echelon.learn.checkpoint.run_folder import choose_folder, resolve_resume
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.device_defaults import OF_DEVICE, describe_settings, resolve_settings
-from echelon.learn.models.registry import BUILT_IN, allow_module, allowed_modules, kind_of, model_with
-from echelon.pipelines.console import ALLOW_MODULE, parse, pop_flag
+from echelon.learn.models.registry import BUILT_IN, kind_of, model_with
 from echelon.rules.catalog_json import read_catalog
+from echelon.runtime.command_line import ALLOW_MODULE, parse, pop_flag, program_words
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
+from echelon.runtime.imports import allow_module, allowed_modules
 from echelon.scenarios.scene import config_of_words
 
 
@@ -68,7 +71,9 @@ def read_config(arguments: list[str]) -> TrainConfig:
 
 def resumed_checkpoint(words: Sequence[str], default: TrainConfig) -> Checkpoint | None:
     """The checkpoint that the flags resume, or None for a new run."""
-    named = {name: pop_flag(words, f"--{name.replace('_', '-')}")[0][-1:] for name in ("run_dir", "resume")}
+    named: dict[str, Any] = {
+        name: pop_flag(words, f"--{name.replace('_', '-')}")[0][-1:] for name in ("run_dir", "resume")
+    }
     config = resolve_resume(replace(default, **{name: values[0] for name, values in named.items() if values}))
     if not config.resume:
         return None
@@ -122,21 +127,6 @@ def resolve_config(
     return config
 
 
-def program_words(script: str) -> list[str]:
-    """How a program is started again: by this Python, or as the console script that it is."""
-    return [command_word(sys.executable), script] if script.endswith(".py") else [command_word(script)]
-
-
-def command_word(path: str) -> str:
-    """A program as a word of a command line: its name where that means it, else its path."""
-    program = Path(path).absolute()
-    for name in (program.name, "python"):
-        on_path = shutil.which(name)
-        if on_path is not None and Path(on_path).absolute() == program:
-            return name
-    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else path
-
-
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:
     """Command line that resumes the run in `folder` that was started with the command `words`; that of every node, if
     there are several."""
@@ -158,3 +148,11 @@ def launcher_words(variables: Mapping[str, str]) -> list[str]:
     restarts = variables.get("TORCHELASTIC_MAX_RESTARTS", "0")
     job += ["--max-restarts", restarts] if restarts != "0" else []
     return ["torchrun", "--nnodes", nodes, "--nproc-per-node", processes, *meeting, *job]
+
+
+def interrupted_status(interrupt: Interrupted, run: TrainingRun, command: str, console: Console) -> int:
+    """Save a run that a signal stopped and print the command that resumes it; returns the exit status."""
+    name, path = signal.Signals(interrupt.number).name, run.save()
+    console.print(f"{name}: stopped after iteration {run.counters.iterations}, saved as {path}; go on with")
+    console.print(command, markup=False, highlight=False)
+    return EXIT_BASE + interrupt.number

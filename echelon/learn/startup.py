@@ -1,4 +1,7 @@
-"""A tiny battle before a run: what the user brings is called once, so that a fault is told before a folder is made."""
+"""What a run starts with: checked arguments, a tiny battle that calls the user's own code, and the initial weights.
+
+The tiny battle runs before a folder is made, so that an error in the user's code leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ from echelon.agents.team_policy import TeamPolicy
 from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm
 from echelon.learn.checkpoint.format import Checkpoint
+from echelon.learn.checkpoint.provenance import NOTHING, Provenance
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.extra_rewards import check_extra_rewards
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.precision import training_process
-from echelon.learn.models.registry import BUILT_IN, PolicySpecs, kind_of
+from echelon.learn.models.registry import BUILT_IN, PolicySpecs, kind_of, model_to_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.named import OpponentOf
@@ -28,8 +32,10 @@ from echelon.learn.ppo.advantage import NormalizedGAE, check_torchrl
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.update import PPO
 from echelon.rules.config import EnvConfig
+from echelon.rules.config_json import first_difference
+from echelon.rules.versions import current_versions
 from echelon.runtime.distributed import Ranks
-from echelon.runtime.errors import require
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import in_one_line
 from echelon.runtime.limits import check_function, check_text
 
@@ -91,3 +97,59 @@ def play(config: TrainConfig, env: EnvConfig, device: torch.device, opponent: Te
         NormalizedGAE(gamma=env.reward.gamma, lmbda=config.ppo.gae_lambda, normalizer=norm)(batch)
         settings = replace(config.ppo, rollout_decisions=DECISIONS, chunk_decisions=DECISIONS, epochs=1, minibatches=1)
         PPO(policy, settings).update(batch, collector.memory)
+
+
+def begin(
+    config: TrainConfig,
+    extra_rewards: Mapping[str, float],
+    device: torch.device,
+    start: Checkpoint | None,
+    init: Checkpoint | None,
+) -> tuple[ActorCritic, ValueNorm, Provenance]:
+    """Make what a run begins with; its optimiser has no state yet.
+
+    The normaliser of a trained policy comes with its weights, whose critic predicts in its units, and so does what they
+    were trained against.
+
+    Args:
+        extra_rewards: weight of each reward term of the user's own, by name.
+        start: the checkpoint that it resumes, which counts before `init`.
+        init: the trained policy of `TrainConfig.init`.
+
+    Raises:
+        ConfigError: a checkpoint is of another network, or `start` of other rules or another environment.
+    """
+    # Draws as many random numbers whatever the run begins with.
+    policy = config.model.build(PolicySpecs(config.env.comm_dim))
+    source = init if start is None else start
+    if source is None:
+        require(config.init == "", "init", f"the checkpoint of {config.init}, which TrainConfig.init names", None)
+        return policy.to(device), ValueNorm().to(device), NOTHING
+    if start is None:
+        # Its battles may be others.
+        require_same("--init", "comm_dim", config.env.comm_dim, source.claims["comm_dim"])
+        require_same("--init", "model", model_to_json(config.model), model_to_json(source.model))
+    else:
+        check_start(config, extra_rewards, source)
+    return source.policy(device).train(), source.value_norm().to(device), source.provenance
+
+
+def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: Checkpoint) -> None:
+    """Check that a checkpoint has the rules, the env and the network of a run.
+
+    Args:
+        extra_rewards: weight of each reward term of the user's own, by name.
+    """
+    current, stored = current_versions().rules, start.versions.rules
+    if current != stored:
+        hint = "play it as it is (arena.py play), or train a new run"
+        raise ConfigError(f"--resume: rules_version must be {current} to go on with a run, got {stored}: {hint}")
+    require_same("--resume", "env", config.env.signature(extra_rewards), start.env.signature(start.extra_rewards))
+    require_same("--resume", "model", model_to_json(config.model), model_to_json(start.model))
+
+
+def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:
+    """Refuse a checkpoint, which a flag names, where JSON values of the run and of it differ."""
+    difference = first_difference(ours, theirs, name)
+    if difference:
+        raise ConfigError(f"{flag}: {difference}, in the checkpoint: choose the flags it was trained with")

@@ -6,29 +6,22 @@ scripted tiers can be named, so that none causes an import.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import secrets
 import threading
-import webbrowser
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import torch
-import tyro
 
-from echelon.agents.tiers import TIERS
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match, replay_of
-from echelon.arena.resolve import resolve
 from echelon.env.arguments import whole_within
 from echelon.env.edited_states import check_begun
-from echelon.pipelines.access import THIS_MACHINE, Access
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.catalog import Material
@@ -37,9 +30,9 @@ from echelon.rules.objective import USES
 from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError, one_line, require
-from echelon.runtime.files import FileError, check_writable, parse_json
-from echelon.runtime.limits import SEED, Limits, Settings
-from echelon.scenarios.shipped import find_scenario
+from echelon.runtime.files import FileError, parse_json
+from echelon.runtime.limits import SEED, Limits
+from echelon.serve.access import THIS_MACHINE, Access
 from echelon.sim.model import build_model
 from echelon.view.run_report import editor_page, replay_page
 from echelon.world.written import write_maps
@@ -257,39 +250,3 @@ HEADERS: Mapping[str, str] = {
 def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:
     """Type and bytes of a JSON answer."""
     return "application/json", json.dumps(values, allow_nan=False).encode()
-
-
-@dataclass(frozen=True)
-class Edit(Settings):
-    """Edit a scenario in a browser: draw ground, zone and mechs, check, save, and let commanders fight there.
-
-    The page is served to this machine alone, unless --host says otherwise, at an address that holds a secret; Ctrl-C
-    ends it."""
-
-    file: tyro.conf.Positional[Path] = Path("scenario.json")
-    """The scenario, which is made where there is none; nothing else is written."""
-    start: str = ""
-    """What a file that is not there yet begins as: a scenario's name or file."""
-    commanders: tuple[str, ...] = ()
-    """Who may fight beside the scripted tiers: names as `play` takes them."""
-    port: Annotated[int, Limits(0, 65535)] = 0
-    """0: one that is free."""
-    host: tuple[str, ...] = ()
-    """An address to listen on in place of 127.0.0.1, such as 0.0.0.0 in a container, and names by which a browser
-    reaches it from elsewhere. Whoever reaches it and knows the token may edit."""
-    browser: bool = True
-    """Open the page in a browser."""
-
-    def run(self) -> None:
-        check_writable(self.file)
-        if self.file.exists():
-            read_scenario(self.file)  # says at once what is wrong with it
-        start = find_scenario(self.start) if self.start else None
-        named = tuple(resolve(name).name for name in self.commanders)
-        names = (*(f"heuristic:{tier}" for tier in TIERS), *named)
-        with EditServer(self.file, start, names, self.port, Access(self.host)) as server:
-            print(f"editor      {server.address}", flush=True)
-            if self.browser:
-                webbrowser.open(server.address)
-            with contextlib.suppress(KeyboardInterrupt):
-                server.serve_forever()

@@ -14,18 +14,17 @@ import numpy as np
 
 from echelon.command.film import Film, Frame, frames_of
 from echelon.env.observation.layout import GROUPS
-from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import PAST
 from echelon.learn.curriculum import SCRIPTED
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.pipelines.access import THIS_MACHINE, Access
-from echelon.pipelines.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
+from echelon.serve.access import THIS_MACHINE, Access
+from echelon.serve.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
 from echelon.view.command_page import command_page, ground_picture
 
 if TYPE_CHECKING:
     from websockets.sync.server import ServerConnection
 
-    from echelon.learn.trainer import Trainer
 
 MOST_VIEWERS = 8
 FULL = f"{MOST_VIEWERS} watch this run already; close one of their pages first"
@@ -137,7 +136,7 @@ class Live(Callback):
         """The collector whose decisions are kept: a new stage makes another one."""
         self._shown_s = self._began_s = 0.0
 
-    def setup(self, trainer: Trainer) -> None:
+    def setup(self, trainer: TrainingRun) -> None:
         """Listen.
 
         Raises:
@@ -149,19 +148,19 @@ class Live(Callback):
         page = command_page(page_facts(trainer.env, team_of(trainer), token, watches=True))
         self.server = self._serving.enter_context(LiveServer(page, self.port, token, self.access))
 
-    def on_run_start(self, trainer: Trainer) -> None:
+    def on_run_start(self, trainer: TrainingRun) -> None:
         if self.server is not None:
             trainer.log_plain(f"live        {self.server.address}")
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: TrainingRun) -> None:
         """Keep what the collector is about to play."""
         self._began_s = time.monotonic()
         if self.server is not None and self._filmed is not trainer.collector:
             self._film = Film(trainer.env.game, trainer.env.state, trainer.collector.decisions)
-            trainer.collector.on_decision = self._film.keep
+            trainer.collector.on_decision.append(self._film.keep)
             self._filmed = trainer.collector
 
-    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """Let the viewers see what was played."""
         now_s = time.monotonic()
         if self.server is None or self.server.viewers == 0 or now_s - self._shown_s < LEAST_S:
@@ -188,17 +187,17 @@ class Live(Callback):
         self.server = None
 
 
-def owner_of(trainer: Trainer, group: str) -> str:
+def owner_of(trainer: TrainingRun, group: str) -> str:
     """Who commands a team of the first battle, as `EnvTeams` calls it."""
     return trainer.opponents.assignment.owners[group][0][1]
 
 
-def team_of(trainer: Trainer) -> str:
+def team_of(trainer: TrainingRun) -> str:
     """The team of the learner in the first battle, blue where it has both."""
     return next(group for group in GROUPS if owner_of(trainer, group) == LEARNER)
 
 
-def name_of(trainer: Trainer, group: str) -> str:
+def name_of(trainer: TrainingRun, group: str) -> str:
     """What plays a team of the first battle, in words."""
     owner = owner_of(trainer, group)
     names = {LEARNER: "the learner", SCRIPTED: trainer.curriculum.stage.opponent, PAST: "a frozen policy"}

@@ -16,10 +16,10 @@ import numpy as np
 
 from echelon.command.session import MOST_BYTES
 from echelon.env.env import EchelonEnv
-from echelon.pipelines.access import THIS_MACHINE, Access
-from echelon.pipelines.edit_server import HEADERS
 from echelon.rules.catalog import Material
 from echelon.runtime.errors import ConfigError
+from echelon.serve.access import THIS_MACHINE, Access
+from echelon.serve.edit_server import HEADERS
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response

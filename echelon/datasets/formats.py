@@ -1,0 +1,28 @@
+"""The formats of datasets that are written from battles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from echelon.datasets.dataset import open_dataset
+
+
+@contextmanager
+def written_as(format: Literal["echelon", "minari"], out: Path) -> Iterator[Path]:
+    """Context manager with the file that battles are written into; for Minari a hidden one, converted at the end."""
+    if format == "echelon":
+        yield out
+        return
+    from echelon.datasets import minari  # an extra
+
+    minari.name_of(out)
+    path = out.expanduser().parent / f".{out.name}.{os.getpid()}.safetensors"
+    try:
+        yield path
+        minari.write_minari(open_dataset(path), out)
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,80 @@
+"""Prints and draws the results of a league."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from echelon.league.commands import age_correlation, compute_payoff, standing_rows
+from echelon.league.league_arena import LeagueArena
+from echelon.league.store import Store
+from echelon.league.styles import plane, style_columns, styles_of
+from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
+from echelon.runtime.errors import require
+from echelon.runtime.terminal import show_table, terminal
+from echelon.view.paper import save
+
+
+def show_standings(
+    store: Store, as_json: bool, title: str, more: Mapping[str, Mapping[str, Any]] | None = None
+) -> None:
+    """Print the table of standings, and the correlation of age and rating along the longest lineage.
+
+    Args:
+        more: further columns by name of the entry.
+    """
+    show_table([{**row, **(more or {}).get(row["name"], {})} for row in standing_rows(store)], as_json, title)
+    correlation = None if as_json else age_correlation(store)
+    if correlation is not None:
+        terminal().print(f"Spearman's rho of age and rating along {correlation[0]} generations: {correlation[1]:.2f}")
+
+
+def show_payoff(store: Store, path: Path, as_json: bool) -> None:
+    """Draw the payoff matrix, and print its Nash mixture and how much of it no rating explains."""
+    payoff = compute_payoff(store)
+    save(payoff_figure(payoff.names, payoff.share, payoff.games), path)
+    if as_json:
+        numbers = {name: value for name, value in vars(payoff).items() if name != "share"}
+        print(json.dumps({**numbers, "picture": str(path)}))
+        return
+    terminal().print(f"Nash mixture {payoff.nash}, exploitability {payoff.exploitability:.1e}")
+    chance = f"{payoff.cyclic_by_chance:.0%} by chance"
+    terminal().print(f"{payoff.cyclic:.0%} of the payoff is cyclic, no rating explains it ({chance})")
+    terminal().print(f"{path}")
+
+
+def draw_ratings(store: Store, path: Path) -> None:
+    """Draw the ratings of all entries over the rating periods.
+
+    Raises:
+        ConfigError: no period has ended.
+    """
+    histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
+    require(any(histories.values()), "--league", "one with a rating period that has ended", str(store.folder))
+    save(ratings_figure(histories), path)
+    terminal().print(f"{path}")
+
+
+def draw_styles(
+    arena: LeagueArena, path: Path, whole: bool, on_entry: Callable[[str], object]
+) -> dict[str, dict[str, Any]]:
+    """Measure and draw the styles of all entries; further columns of the standings by name."""
+    styles = styles_of(arena, on_entry=on_entry)
+    points, shares = plane(list(styles.values()))
+    save(styles_figure(list(styles), points.numpy(), shares.tolist()), path)
+    return style_columns(styles, whole=whole)
+
+
+def show_history(store: Store, name: str, as_json: bool) -> None:
+    """Print the ratings of an entry by period, and its recorded changes."""
+    entry = store.find(name)
+    columns = ("period", "rating", "deviation", "volatility")
+    rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in store.history(entry)]
+    changes = [vars(change) for change in store.changes() if change.name == entry.name]
+    if as_json:
+        print(json.dumps({"name": entry.name, "id": entry.id, "ratings": rows, "changes": changes}))
+        return
+    show_table(rows, False, entry.name)
+    show_table(changes, False, "what happened")

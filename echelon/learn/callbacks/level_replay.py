@@ -1,0 +1,37 @@
+"""Draws maps by their learnability."""
+
+from __future__ import annotations
+
+import torch
+
+from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
+from echelon.runtime import noise
+from echelon.runtime.noise import Stream
+
+
+class LevelReplay(Callback):
+    """Lets battles draw maps by `echelon.learn.levels.LevelScores`. Runs with `--curriculum.levels plr` have one.
+
+    It reads nothing from the device. Each process of a run scores its own battles, and its checkpoint has the scores.
+    """
+
+    def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
+        """Take the battles of this iteration into account."""
+        if trainer.levels is not None:
+            trainer.levels.update(trainer.env.game.maps.seed)
+            self._weigh(trainer)
+
+    def on_stage(self, trainer: TrainingRun) -> None:
+        """Begin anew: what was won against another commander says little of this one."""
+        if trainer.levels is not None:
+            trainer.levels.clear()
+            self._weigh(trainer)
+
+    @staticmethod
+    def _weigh(trainer: TrainingRun) -> None:
+        levels, config, pool = trainer.levels, trainer.config, trainer.env.map_pool
+        assert levels is not None
+        seed = torch.tensor([config.seed + trainer.ranks.rank], device="cpu")
+        offset = float(noise.uniform(seed, trainer.counters.iterations, Stream.LEVEL, 1))
+        shares = config.curriculum.levels_uniform, config.curriculum.levels_stale
+        pool.assign_slots(levels.weights(pool.active, *shares), offset)

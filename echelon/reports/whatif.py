@@ -1,0 +1,123 @@
+"""What decided a recorded battle, in words and tables, and what `--set` and `--mech` of a fork name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from echelon.arena.skills import BAR
+from echelon.arena.whatif import WhatIf
+from echelon.replay.battle import CONDITIONS, DEATHS, NOBODY, Condition, Replay
+from echelon.replay.file import read
+from echelon.replay.ground import rebuild
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import quoted as short
+from echelon.runtime.files import json_bytes, write_whole
+from echelon.runtime.terminal import show_table, terminal
+from echelon.view.page import write_page
+
+
+def write_answers(result: WhatIf, replay: Replay, index: int, out: Path | None, page: Path | None) -> None:
+    """Write all numbers as JSON, and the page of the replay in which battle `index` has a lane of blue's share."""
+    if out is not None:
+        write_whole(out, json_bytes(result.as_json()))
+    if page is not None:
+        write_page(with_odds(replay, index, result), [rebuild(replay, battle) for battle in replay.battles], page)
+
+
+def show_answers(result: WhatIf, replay: Replay, index: int) -> None:
+    """Print the moments, the spans in which most was decided, and what the mechs were worth."""
+    console = terminal()
+    console.print(f"{result.blue} (blue) against {result.red}, seed {result.seed}: share of {result.branches} battles")
+    console.print("that blue wins from each moment on, and its 95 % interval")
+    for row in result.as_json()["moments"]:
+        full = round(BAR * row["blue"])
+        interval = f"{row['blue']:4.0%} ({row['low']:4.0%} to {row['high']:4.0%})"
+        console.print(f"{row['s']:6.1f} s  {'#' * full:.<{BAR}}  {interval}")
+    for begin, end, change in result.swings():
+        deaths = "; ".join(happened(replay, index, begin, end)) or "nobody falls"
+        console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {deaths}")
+    for row in result.as_json()["deaths"]:
+        change, low, high = (100 * row[name] for name in ("difference", "low", "high"))
+        death = f"{mech_name(replay, row['mech'])} dies at {row['s']:g} s: had it lived"
+        console.print(f"{death}, {change:+.0f} points for blue ({low:+.0f} to {high:+.0f})")
+    if result.at_s is not None:
+        title = f"What changes for blue, in points, if a mech does or is so from {result.at_s:g} s on"
+        show_table(mech_rows(result, replay), False, title)
+
+
+SET = re.compile(r"(blue|red) (\d+) (\w+)=(-?[\d.]+(?:e[+-]?\d+)?)")
+
+
+def change_of(words: str, replay: Replay) -> tuple[int, str, float]:
+    """What `--set` says, as `echelon.fork` takes it."""
+    match = SET.fullmatch(words)
+    if match is None or match[4].count(".") > 1:
+        raise ConfigError(f'--set must be such as "blue 2 hp=150", got {short(words)}')
+    return place_of(match[1], int(match[2]), replay, "--set", "of mech {} of {}"), match[3], float(match[4])
+
+
+def place_of(team: str, number: int, replay: Replay, flag: str, limit: str) -> int:
+    """The index of a mech that a flag names by its team and its place there, counted from 1."""
+    first, end = replay.about["teams"][team]
+    require(1 <= number <= end - first, flag, limit.format(f"1..{end - first}", team), number)
+    return first + number - 1
+
+
+def chosen_replay(file: Path, battle: int) -> Replay:
+    """A replay that has such a battle, counted from 1."""
+    replay = read(file)
+    require(1 <= battle <= len(replay.battles), "--battle", f"1..{len(replay.battles)}, those of {file.name}", battle)
+    return replay
+
+
+def with_odds(replay: Replay, index: int, result: WhatIf) -> Replay:
+    """The replay, with blue's share at the moments of a battle in what is told of it."""
+    record = result.as_json()
+    rows = record["moments"]
+    odds = {"branches": result.branches, **{name: [row[name] for row in rows] for name in rows[0]}}
+    odds |= {name: record[name] for name in ("at_s", "mechs", "deaths")}
+    battles = list(replay.battles)
+    battles[index] = replace(battles[index], about={**battles[index].about, "odds": odds})
+    return Replay(replay.about, battles)
+
+
+def mech_rows(result: WhatIf, replay: Replay) -> list[dict[str, str]]:
+    """A row a mech: what its doing otherwise changes, with the ends of the interval."""
+    rows = []
+    for n in range(len(replay.about["mechs"])):
+        row = {"mech": mech_name(replay, n)}
+        for name, tensors in result.mechs.items():
+            change, low, high = (100 * float(tensors[key][n]) for key in ("difference", "low", "high"))
+            row[name.replace("_", " ")] = f"{change:+.0f} ({low:+.0f} to {high:+.0f})"
+        rows.append(row)
+    return rows
+
+
+def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterator[str]:
+    """The deaths and lost legs of a span of a battle, in words."""
+    battle, dt_s = replay.battles[index], replay.about["dt_s"]
+    ticks = round(begin_s / dt_s), round(end_s / dt_s)
+    for row in within(battle.deaths, ticks):
+        _, victim, killer, weapon = (int(row[DEATHS.index(name)]) for name in DEATHS)
+        by_killer = "" if killer == NOBODY else f" by {mech_name(replay, killer)}"
+        by_weapon = "" if weapon == NOBODY else f", {replay.about['weapons'][weapon].replace('_', ' ')}"
+        yield f"{mech_name(replay, victim)} is destroyed{by_killer}{by_weapon}"
+    for row in within(battle.conditions, ticks):
+        if row[CONDITIONS.index("condition")] == Condition.LEGGED:
+            yield f"{mech_name(replay, int(row[CONDITIONS.index('mech')]))} loses its legs"
+
+
+def within(table: np.ndarray, ticks: tuple[int, int]) -> np.ndarray:
+    """The rows of an event table from one tick until before another."""
+    return table[(table[:, 0] >= ticks[0]) & (table[:, 0] < ticks[1])]
+
+
+def mech_name(replay: Replay, n: int) -> str:
+    """A mech in words, such as `blue 2 (medium)`."""
+    mech = replay.about["mechs"][n]
+    return f"{mech['team']} {n - replay.about['teams'][mech['team']][0] + 1} ({mech['hull']})"

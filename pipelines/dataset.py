@@ -1,0 +1,67 @@
+"""The command of `arena.py` that writes battles as data for offline learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.progress import track
+
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.evaluate import in_split
+from echelon.arena.match import battle_seeds
+from echelon.arena.resolve import resolve
+from echelon.datasets.dataset import DatasetWriter
+from echelon.datasets.formats import written_as
+from echelon.league.matchmaking import round_robin
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.battle_args import PLAYED, SplitBattle
+from echelon.runtime.errors import require
+from echelon.runtime.terminal import terminal
+
+
+@dataclass(frozen=True)
+class WriteDataset(SplitBattle):
+    """Write battles between commanders as data: what each mech observed, did and was paid."""
+
+    commanders: tuple[str, ...]
+    """Names as `play` takes them. Each fights each other one, every seed once per side; one alone fights itself."""
+    out: Path
+    """The file; of Minari a new folder `NAME-vNUMBER`, below `~/.minari/datasets` for `minari.load_dataset` to find."""
+    format: Literal["echelon", "minari"] = "echelon"
+    """echelon: one file, mapped into memory by `echelon.datasets.dataset.open_dataset`. minari: a Minari dataset, an
+    episode for each mech of both teams and each battle (`pip install 'echelon-marl[minari]'`)."""
+    battles: Annotated[int, PLAYED] = 64
+    """Between each two of them."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=lambda: ArenaArgs(batch=64))
+    quiet: bool = False
+    """No progress bar."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.battles % 2 == 0, "--battles", "even, because each seed is played on both sides", self.battles)
+        is_list = 0 < len(self.commanders) == len(set(self.commanders))
+        require(is_list, "--commanders", "at least one, each once", self.commanders)
+
+    def run(self) -> None:
+        battles = self.schedule()
+        settings = self.arena.settings().of_match(len(battles))
+        commanders = {name: resolve(name) for name in self.commanders}
+        env = in_split(self.config([*commanders.values()]), self.split)
+        policies = {name: commander.policy(env, settings.device) for name, commander in commanders.items()}
+        with written_as(self.format, self.out) as path:
+            with DatasetWriter(path, env, self.commanders) as writer:
+                arena = BatchArena(env, policies.__getitem__, settings)
+                starts = range(0, len(battles), settings.batch)
+                for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
+                    arena.play(battles[start : start + settings.batch], sink=writer)
+            rows, size = writer.lengths["rows"], path.stat().st_size
+        summary = f"{len(battles)} battles, {rows} decisions, {size / 1e6:.1f} MB"
+        terminal(stderr=True).print(f"dataset     {self.out}: {summary}")
+
+    def schedule(self) -> list[Battle]:
+        """Every pair on every seed, once per side."""
+        names = self.commanders if len(self.commanders) > 1 else self.commanders * 2
+        return round_robin(names, battle_seeds(self.seed, self.battles))

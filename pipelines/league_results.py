@@ -1,0 +1,79 @@
+"""The commands of `arena.py` that print and draw the results of a league."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from echelon.arena.style import BATTLES
+from echelon.env.tasks.task import TIERS
+from echelon.league.store import FILE, Store
+from echelon.league.tables import draw_ratings, draw_styles, show_payoff, show_standings
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.runtime.files import beside, check_writable
+from echelon.runtime.progress import bar
+from echelon.runtime.terminal import terminal
+from echelon.view.paper import require_picture
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Base of the commands that draw a league."""
+
+    league: Path
+    out: Path | None = None
+    """The picture, a PDF, SVG or PNG; by default styles.png, payoff.png or ratings.png in the folder of the league, or
+    here if nothing can be written there. Standings draw one with --style only."""
+
+    def store_and_file(self, name: str, draws: bool = True) -> tuple[Store, Path]:
+        """The league, and the file of the picture, by default of this name."""
+        path = self.out or beside(self.league / FILE, name)
+        require_picture("--out", path)
+        store = Store(self.league)
+        check_writable(path if draws else None)
+        return store, path
+
+
+@dataclass(frozen=True)
+class Standings(Picture):
+    """Print Glicko-2 ratings, best first, with a Bradley-Terry refit of all games and the Nash mixture."""
+
+    json: bool = False
+    style: bool = False
+    """Also tell how unlike each other the entries fight, and draw it. Those that were not measured yet play for that,
+    unrated (`docs/LEAGUE.md`)."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def run(self) -> None:
+        store, path = self.store_and_file("styles.png", self.style)
+        entries, style_rows = len(store.entries()), None
+        if self.style:
+            with bar(entries, "styles", quiet=self.json) as progress:
+                arena = self.arena.build(store, battles=entries * len(TIERS) * BATTLES)
+                style_rows = draw_styles(arena, path, self.json, lambda name: progress.advance())
+        show_standings(store, self.json, f"after period {store.period - 1}", style_rows)
+        if self.style and not self.json:
+            terminal().print(f"{path}")
+
+
+@dataclass(frozen=True)
+class Payoff(Picture):
+    """Draw the payoff matrix as a heatmap with the number of games of each pair, and print the Nash mixture, its
+    exploitability, and the share of the payoff that no rating explains."""
+
+    json: bool = False
+
+    def run(self) -> None:
+        store, path = self.store_and_file("payoff.png")
+        show_payoff(store, path, self.json)
+
+
+@dataclass(frozen=True)
+class Ratings(Picture):
+    """Draw the ratings of all entries over the rating periods."""
+
+    def run(self) -> None:
+        store, path = self.store_and_file("ratings.png")
+        draw_ratings(store, path)

@@ -1,0 +1,48 @@
+"""The command of `arena.py` that draws maps from above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from echelon.reports.pictures import pool_tiles, scenario_tiles
+from echelon.rules.catalog import Material
+from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable
+from echelon.runtime.limits import SEED, Limits, Settings
+from echelon.runtime.terminal import terminal
+from echelon.view.contact_sheet import draw_contact_sheet
+from echelon.view.paper import require_picture
+
+
+@dataclass(frozen=True)
+class DrawMaps(Settings):
+    """Draw maps from above: one per single biome, then some of the map pool with zone and spawns, and with the names of
+    the biomes that they consist of."""
+
+    out: Path = Path("maps.png")
+    """A PDF, of as many pages as needed, or a PNG or SVG, several of which are numbered."""
+    env: Literal["small", "standard", "large"] = "standard"
+    scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """In place of both the ground of scenarios of one shape: names of echelon.scenario_names() or JSON files."""
+    maps: Annotated[int, Limits(0, 256)] = 8
+    """Number of maps of the pool to draw below the biomes."""
+    map_seed: Annotated[int, SEED] = 0
+    """Seed of the pool."""
+
+    def run(self) -> None:
+        require_picture("--out", self.out)
+        check_writable(self.out)
+        if self.scenario:
+            is_alone = self == DrawMaps(out=self.out, scenario=self.scenario)
+            require(is_alone, "--scenario", "given without --env, --maps and --map-seed", " ".join(self.scenario))
+            tiles = scenario_tiles(self.scenario)
+        else:
+            tiles = pool_tiles(replace(ENV_PRESETS[self.env](), map_seed=self.map_seed), self.maps)
+        for path in draw_contact_sheet(tiles, [material.name.lower() for material in Material], self.out):
+            terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+        terminal().print(f"{len(tiles)} maps")

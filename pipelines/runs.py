@@ -1,0 +1,68 @@
+"""The commands of `echelon` about several training runs: their curves, and a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from echelon.reports.many_runs import report_of_runs
+from echelon.reports.pictures import check_folders, draw_curves
+from echelon.reports.run_groups import Statistic, grouped, read_run
+from echelon.runtime.files import check_writable
+from echelon.runtime.terminal import terminal
+from echelon.view.paper import require_picture
+from echelon.view.run_report import write_report
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw training runs over each other. Runs that differ by their seeds alone are one curve with a 95 % bootstrap
+    interval over runs; groups are named by the settings in which they differ."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+    out: Path = Path("runs.pdf")
+    """The picture, 6.5 inches wide: a PDF, SVG or PNG by its name."""
+    curves: tuple[str, ...] = ()
+    """What to draw: columns of metrics.csv, and commanders of the evaluations, tiers by short names too; by default all
+    of these, and some of those."""
+    statistic: Statistic = "mean"
+    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+    each: bool = False
+    """Draw every run by itself."""
+
+    def run(self) -> None:
+        check_folders("plot", self.runs)
+        require_picture("--out", self.out)
+        check_writable(self.out)
+        runs = [read_run(folder) for folder in self.runs]
+        groups = (
+            {str(folder): [run] for folder, run in zip(self.runs, runs, strict=True)} if self.each else grouped(runs)
+        )
+        panels = draw_curves(runs, groups, self.curves, self.statistic, self.out)
+        for label, members in groups.items():
+            terminal().print(f"{label}: {', '.join(run.name for run in members)}")
+        terminal().print(f"{self.out}  {panels} curves of {len(runs)} runs")
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write a page about several training runs: curves with bands over seeds, groups beside each other, in which
+    settings runs differ, and where each comes from. A run writes the report of itself."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+    out: Path = Path("runs.html")
+    """The page."""
+    statistic: Statistic = "mean"
+    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+
+    def run(self) -> None:
+        check_folders("report", self.runs)
+        check_writable(self.out)
+        folders = [folder.resolve() for folder in self.runs]
+        report = report_of_runs([read_run(folder) for folder in folders], folders, self.statistic)
+        write_report(report, self.out)
+        terminal().print(f"{self.out}  {report['name']}")

@@ -1,0 +1,77 @@
+"""The commands of `arena.py` that tell how one policy fights: in numbers, and in the set pieces."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from echelon.arena.skills import SEEDS, skill_profile
+from echelon.arena.style import BATTLES, style
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.reports.plots import skills_figure
+from echelon.reports.tables import show_profile, show_style
+from echelon.runtime.files import check_writable
+from echelon.runtime.limits import Limits, Settings
+from echelon.runtime.progress import bar
+from echelon.scenarios.piece import PIECES, pieces
+from echelon.view.paper import require_picture, save
+
+
+@dataclass(frozen=True)
+class StyleCommand:
+    """Print how one policy fights, as numbers (`docs/LEAGUE.md`): range, advance, share of damage by weapon and others,
+    in battles on maps that training never saw, every seed once per side."""
+
+    policy: tyro.conf.Positional[str]
+    """A commander, as `play` takes names."""
+    against: tuple[str, ...] = ()
+    """Names of the opponents; those of the task if not given."""
+    task: str = ""
+    """Name of a task; the newest small-5v5 by default."""
+    battles: int = BATTLES
+    """Against each opponent, an even number."""
+    json: bool = False
+    """Print one JSON object instead of tables."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def run(self) -> None:
+        found = style(self.policy, self.task or None, self.against or None, self.battles, **self.arena.keywords())
+        if self.json:
+            print(json.dumps(found.as_json()))
+            return
+        show_style(found)
+
+
+@dataclass(frozen=True)
+class Pieces(Settings):
+    """Let a policy play the set pieces, short battles that ask for one skill each (`docs/SCENARIOS.md`)."""
+
+    policy: tyro.conf.Positional[str]
+    """A commander, as `play` takes them; `line` plays each piece's own script."""
+    only: tuple[str, ...] = ()
+    """Names of the pieces; all by default."""
+    seeds: Annotated[int, Limits(1, 10**6, "seeds")] = SEEDS
+    """Battles of each."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    plot: Path | None = None
+    """A picture of the bars, PDF, SVG or PNG."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def run(self) -> None:
+        require_picture("--plot", self.plot)
+        check_writable(self.plot)
+        names = self.only or tuple(pieces())
+        options = self.arena.keywords()
+        with bar(len(names), "pieces", quiet=self.json) as progress:
+            profile = skill_profile(self.policy, names, self.seeds, on_piece=lambda name: progress.advance(), **options)
+        if self.plot is not None:
+            save(skills_figure(profile.as_json()), self.plot)
+        if self.json:
+            print(json.dumps(profile.as_json()))
+            return
+        show_profile(profile, f"{PIECES}, {self.policy}: share of {self.seeds} seeds won, with its 95 % interval")

@@ -1,0 +1,79 @@
+"""The command of `arena.py` that draws replays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from echelon.replay.file import read
+from echelon.replay.ground import rebuild
+from echelon.reports.pictures import draw_moving, other_replay, shown_span
+from echelon.runtime.errors import require
+from echelon.runtime.files import beside, check_writable
+from echelon.runtime.limits import Limits, Settings
+from echelon.runtime.progress import tracked
+from echelon.runtime.terminal import terminal
+from echelon.view.page import write_page
+from echelon.view.paper import WIDTH_IN, require_picture, save
+from echelon.view.strip import strip_figure
+
+MOST_TIMES = 40
+
+
+@dataclass(frozen=True)
+class Watch(Settings):
+    """Turn a replay into an HTML page, and into pictures. The page loads nothing from the network."""
+
+    file: tyro.conf.Positional[Path]
+    """Replay, as written by `play --replay`."""
+    beside: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction] = ()
+    """Another replay whose battles the page holds too, to be compared with these. Repeatable."""
+    out: Path | None = None
+    """The page; by default FILE.html next to the replay, or here if nothing can be written there."""
+    strip: Path | None = None
+    """Also draw a row of moments of one battle, for a paper, into this PDF, SVG or PNG."""
+    gif: Path | None = None
+    """Also draw one battle from above as a moving picture."""
+    battle: int = 1
+    """Which battle the pictures show."""
+    begin: Annotated[float, tyro.conf.arg(name="from")] = 0.0
+    """When the pictures begin, s."""
+    end: Annotated[float, tyro.conf.arg(name="to")] = 0.0
+    """When they end, s; 0: with the battle."""
+    times: tuple[float, ...] = ()
+    """Moments of the strip, s; by default four between which equal shares of the damage were done. One makes a single
+    picture."""
+    speed: Annotated[float, Limits(0.0, 1000.0)] = 0.0
+    """Speed of the moving picture, 1 as it happened; 0: as fast as makes it 8 s long."""
+    size: Annotated[float, Limits(1.0, 40.0, "inches")] = WIDTH_IN
+    """Width in inches: of a strip as it is printed, text of 7 and 8 pt; of a moving picture at 72 pixels an inch."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(len(self.times) <= MOST_TIMES, "--times", f"at most {MOST_TIMES} moments", len(self.times))
+
+    def run(self) -> None:
+        page = self.out or beside(self.file, self.file.with_suffix(".html").name)
+        pictures = [path for path in (self.strip, self.gif) if path is not None]
+        require(page != self.file, "--out", "another file than the replay", str(page))
+        require_picture("--strip", self.strip)
+        require_picture("--gif", self.gif, (".gif",))
+        paths = [path.resolve() for path in (page, *pictures)]
+        require(len({*paths, self.file.resolve()}) == 1 + len(paths), "outputs", "files of their own", paths)
+        check_writable(page, *pictures)
+        replay = read(self.file)
+        count = len(replay.battles)
+        require(1 <= self.battle <= count, "--battle", f"1..{count}, the battles of {self.file.name}", self.battle)
+        span = shown_span(replay, self.battle, self.begin, self.end, self.times)
+        grounds = [rebuild(replay, battle) for battle in tracked(replay.battles, "maps", count)]
+        write_page(replay, grounds, page, [other_replay(path) for path in self.beside])
+        battle = replay, self.battle - 1, grounds[self.battle - 1]
+        if self.strip is not None:
+            save(strip_figure(*battle, self.times, self.size, span), self.strip)
+        if self.gif is not None:
+            draw_moving(*battle, self.gif, self.speed, self.size, span)
+        for path in (page, *pictures):
+            terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
