@@ -12,7 +12,7 @@ from echelon.runtime.files import FileError
 NOT_RUN = {
     "--ray auto": "a Ray cluster: tests/pipelines/test_ray.py",
     "torchrun": "other processes and machines: tests/pipelines/test_torchrun.py",
-    "echelon-arena edit": "a person in a browser: tests/pipelines/test_edit.py",
+    "echelon-arena edit": "a person in a browser: tests/serve/test_edit.py",
     "doctor --measure": "a GPU: tests/env/test_measure.py",
     "benchmarks/ship.py": "it writes into the package: tests/test_ship.py",
     "benchmarks/rate.py": "it writes into the package: tests/test_ship.py",
