@@ -74,6 +74,5 @@ class Opponents:
     def run(self) -> None:
         store = Store(self.league)
         rules, rows = store.rules, opponent_rows(store, self.name)
-        show_table(
-            rows, self.json, f"{self.name}: share of its training battles against each opponent, {rules.weighting}"
-        )
+        title = f"{self.name}: share of its training battles against each opponent (weighting {rules.weighting});"
+        show_table(rows, self.json, f"{title} first_share: of a new run, before its first entry")

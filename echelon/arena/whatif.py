@@ -218,7 +218,8 @@ def count_wins(
     shares, intervened, spared = blue_wins.split([len(moments), len(turns) - len(moments) - len(died), len(died)])
     change = {}
     if at_decision is not None and interventions:
-        change = differences(intervened - shares[row_of[at_decision]], interventions)
+        alive = moments[row_of[at_decision]].state["state", "mechs", "hp"][0] > 0
+        change = differences(intervened - shares[row_of[at_decision]], interventions, alive)
     cost = intervals(spared - shares[[row_of[decision] for _, decision in died]])
     deaths = torch.tensor(died, dtype=torch.int64).view(-1, 2)
     lost = {"mech": deaths[:, 0], "s": deaths[:, 1] * decision_s, **cost}
@@ -342,9 +343,13 @@ def lane_of(moments: Sequence[Moment], shares: Tensor, result: BattleResult) -> 
     return TensorDict(lane, [len(decision)])
 
 
-def differences(changes: Tensor, interventions: Sequence[str]) -> dict[str, TensorDict]:
-    """`WhatIf.mechs`, from what blue's share changes by in each branch, `[len(interventions) * N, branches]`."""
+def differences(changes: Tensor, interventions: Sequence[str], alive: Tensor) -> dict[str, TensorDict]:
+    """`WhatIf.mechs`, from what blue's share changes by in each branch, `[len(interventions) * N, branches]`.
+
+    A mech that is dead, `alive [N]` bool, changes exactly nothing.
+    """
     columns = intervals(changes.unflatten(0, (len(interventions), -1)))
+    columns = {name: torch.where(alive.to(leaf.device), leaf, 0.0) for name, leaf in columns.items()}
     mechs = columns["difference"].shape[1]
     return {
         name: TensorDict({key: value[row] for key, value in columns.items()}, [mechs])

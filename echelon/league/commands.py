@@ -197,11 +197,12 @@ def entry_rows(store: Store) -> Rows:
 
 def opponent_rows(store: Store, name: str) -> Rows:
     """A row per opponent that a learner which goes on from an entry may draw: its rating, the games of the two, the
-    entry's points per game in them, and its `share` of the learner's battles, the largest first."""
+    entry's points per game in them, and its `share` of the learner's battles, the largest first. `first_share` is that
+    of a new run before its first entry, when it counts as new in the league."""
     me = store.find(name)
     require(not me.is_scripted, "an entry", "one with a network, which can be trained", name)
     own = store.weights.open(me.id)
-    shares = OpponentSampler(store, own.model, me.id, own.specs.columns).shares
+    shares, first = (OpponentSampler(store, own.model, who, own.specs.columns).shares for who in (me.id, ""))
     pool = opponent_pool(store, compatible_entries(own.model, store, own.specs.columns), me)
     names = {entry.id: entry.name for entry in store.entries()}
     rows: Rows = [
@@ -209,6 +210,7 @@ def opponent_rows(store: Store, name: str) -> Rows:
             **{"name": names[opponent.id], "rating": rounded(opponent.rating, 1), "games": opponent.games},
             "points": round(opponent.score / opponent.games, 3) if opponent.games else None,
             "share": rounded(shares.get(opponent.id, 0.0), 3),
+            "first_share": rounded(first.get(opponent.id, 0.0), 3),
         }
         for opponent in pool
     ]

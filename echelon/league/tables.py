@@ -40,6 +40,10 @@ def show_payoff(store: Store, path: Path, as_json: bool) -> None:
         print(json.dumps({**numbers, "picture": str(path)}))
         return
     terminal().print(f"Nash mixture {payoff.nash}, exploitability {payoff.exploitability:.1e}")
+    missing = sum(count == 0 for row, counts in enumerate(payoff.games) for count in counts[:row])
+    if missing > 0:
+        pairs = len(payoff.names) * (len(payoff.names) - 1) // 2
+        terminal().print(f"{missing} of {pairs} pairs have not met and count as draws: a tournament plays them")
     chance = f"{payoff.cyclic_by_chance:.0%} by chance"
     terminal().print(f"{payoff.cyclic:.0%} of the payoff is cyclic, no rating explains it ({chance})")
     terminal().print(f"{path}")

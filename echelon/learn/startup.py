@@ -31,7 +31,7 @@ from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.ppo.advantage import NormalizedGAE, check_torchrl
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.update import PPO
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import EXTRA, EnvConfig
 from echelon.rules.config_json import first_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.distributed import Ranks
@@ -152,4 +152,5 @@ def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:
     """Refuse a checkpoint, which a flag names, where JSON values of the run and of it differ."""
     difference = first_difference(ours, theirs, name)
     if difference:
-        raise ConfigError(f"{flag}: {difference}, in the checkpoint: choose the flags it was trained with")
+        hint = " (--extra-reward module:function=WEIGHT)" if f"{name}.reward.{EXTRA}" in difference else ""
+        raise ConfigError(f"{flag}: {difference}, in the checkpoint: choose the flags it was trained with{hint}")

@@ -195,7 +195,7 @@ def cut_of(sample: np.ndarray, statistic: Statistic) -> int:
 
 
 def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, int]:
-    """The middle of `[runs, ...]`, the variance of that, and its degrees of freedom.
+    """The middle of `[runs, ...]`, the variance of that, and its degrees of freedom; of a single run 0 and 0.
 
     For an interquartile mean the variance is that of the values of which the outer quarters are set to the nearest
     value that is kept (winsorized).
@@ -204,7 +204,7 @@ def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.nd
     kept, ordered = len(sample) - 2 * cut, np.sort(sample, 0)
     winsorized = ordered.clip(ordered[cut], ordered[len(sample) - cut - 1])
     squares = ((winsorized - winsorized.mean(0)) ** 2).sum(0)
-    return ordered[cut : cut + kept].mean(0), squares / (kept * (kept - 1)), kept - 1
+    return ordered[cut : cut + kept].mean(0), squares / max(kept * (kept - 1), 1), kept - 1
 
 
 def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:

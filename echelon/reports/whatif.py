@@ -38,7 +38,10 @@ def show_answers(result: WhatIf, replay: Replay, index: int) -> None:
         full = round(BAR * row["blue"])
         interval = f"{row['blue']:4.0%} ({row['low']:4.0%} to {row['high']:4.0%})"
         console.print(f"{row['s']:6.1f} s  {'#' * full:.<{BAR}}  {interval}")
-    for begin, end, change in result.swings():
+    swings = [swing for swing in result.swings() if swing[2] != 0]
+    if not swings:
+        console.print("between these moments nothing was decided")
+    for begin, end, change in swings:
         deaths = "; ".join(happened(replay, index, begin, end)) or "nobody falls"
         console.print(f"{begin:g} to {end:g} s: {100 * change:+.0f} points for blue. {deaths}")
     for row in result.as_json()["deaths"]:
@@ -47,7 +50,8 @@ def show_answers(result: WhatIf, replay: Replay, index: int) -> None:
         console.print(f"{death}, {change:+.0f} points for blue ({low:+.0f} to {high:+.0f})")
     if result.at_s is not None:
         title = f"What changes for blue, in points, if a mech does or is so from {result.at_s:g} s on"
-        show_table(mech_rows(result, replay), False, title)
+        living = replay.battles[index].hp[round(result.at_s / result.decision_s)] > 0
+        show_table(mech_rows(result, replay, living), False, title)
 
 
 SET = re.compile(r"(blue|red) (\d+) (\w+)=(-?[\d.]+(?:e[+-]?\d+)?)")
@@ -86,10 +90,11 @@ def with_odds(replay: Replay, index: int, result: WhatIf) -> Replay:
     return Replay(replay.about, battles)
 
 
-def mech_rows(result: WhatIf, replay: Replay) -> list[dict[str, str]]:
-    """A row a mech: what its doing otherwise changes, with the ends of the interval."""
+def mech_rows(result: WhatIf, replay: Replay, living: np.ndarray) -> list[dict[str, str]]:
+    """A row for each mech that is alive then, `living [N]` bool: what its doing otherwise changes, with the ends of the
+    interval."""
     rows = []
-    for n in range(len(replay.about["mechs"])):
+    for n in np.flatnonzero(living).tolist():
         row = {"mech": mech_name(replay, n)}
         for name, tensors in result.mechs.items():
             change, low, high = (100 * float(tensors[key][n]) for key in ("difference", "low", "high"))

@@ -130,7 +130,7 @@ def test_a_lane_ends_with_the_battle_and_a_dead_mech_is_worth_nothing(replay):
     assert json.loads(json.dumps(told)) == told and told["at_s"] == 9.0
     dead = [n for n, hp in enumerate(echelon.replay.file.read(replay).battles[0].hp[36]) if hp == 0]
     for part in found.mechs.values():
-        assert part.shape == (10,) and all(part["difference"][n] == 0 for n in dead)
+        assert part.shape == (10,) and all(leaf[n] == 0 for n in dead for leaf in part.values())
     spans = found.swings(len(lane) - 1)
     assert sum(change for _, _, change in spans) == approx(float(lane["blue"][-1] - lane["blue"][0]), abs=1e-6)
 
@@ -259,8 +259,8 @@ def test_the_command_tells_moments_and_mechs(replay, tmp_path, capsys):
     out = tmp_path / "whatif.json"
     WhatIfCommand(replay, every=24, branches=2, at=6.0, interventions=("removed",), out=out, device="cpu").run()
     shown = capsys.readouterr().out
-    assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "points for blue." in shown
-    assert "blue 1 (" in shown and "red 5 (" in shown
+    assert "hard (blue) against easy" in shown and "   0.0 s  " in shown and "nothing was decided" in shown
+    assert "blue 1 (" in shown and "red 2 (" in shown and "red 5 (" not in shown, "it is dead by then"
     assert json.loads(out.read_text())["branches"] == 2
 
 

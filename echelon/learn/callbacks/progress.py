@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
+from echelon.learn.config import PAST, SELF
 from echelon.runtime.errors import one_line, quoted, rounded
 
 COLUMNS = (
@@ -63,7 +65,7 @@ class ProgressBar(Callback):
     def on_run_start(self, trainer: TrainingRun) -> None:
         """Show the bar, again after an earlier run of the same trainer."""
         self.logger.addHandler(self.handler)
-        self.console.print(f"{trainer.curriculum.stage}", highlight=False)
+        self.console.print(stage_of(trainer), highlight=False)
         if not trainer.ended:
             self.task = self.bar.add_task("starting", total=1.0)
             self.bar.update(self.task, completed=trainer.progress)
@@ -78,7 +80,7 @@ class ProgressBar(Callback):
             trainer.log(text)
 
     def on_stage(self, trainer: TrainingRun) -> None:
-        trainer.log(str(trainer.curriculum.stage))
+        trainer.log(stage_of(trainer))
 
     def on_run_end(self, trainer: TrainingRun) -> None:
         self.bar.stop()
@@ -117,3 +119,10 @@ def describe_iteration(metrics: Mapping[str, float | None]) -> str:
     if metrics["win_rate"] is not None:
         text += f", wins {metrics['win_rate']:.0%}, return {rounded(metrics['return'] or 0.0, 2):.2f}"
     return text + f", entropy {metrics['entropy']:.2f}, KL {rounded(metrics['kl'] or 0.0, 3):.3f}"
+
+
+def stage_of(trainer: TrainingRun) -> str:
+    """The stage of the curriculum in words; in self-play and leagues the opponent is not that of the stage."""
+    config, stage = trainer.config, trainer.curriculum.stage
+    is_met = config.opponent not in (SELF, PAST) and not config.league
+    return str(stage if is_met else dataclasses.replace(stage, opponent=config.opponent))
