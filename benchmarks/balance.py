@@ -156,7 +156,7 @@ def main(args: Args) -> None:
     """Let every commander fight."""
     device = use_device(resolve_device(args.device))
     config = args.changes.apply(dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles))
-    grounds = [(biome,) for biome in args.biomes] or [config.world.biomes]
+    grounds: list[tuple[str, ...]] = [(biome,) for biome in args.biomes] or [config.world.biomes]
     worlds = [dataclasses.replace(config.world, biomes=biomes) for biomes in grounds]
     for name, world in itertools.product(args.commanders, worlds):
         battle_config = dataclasses.replace(config, world=world)
