@@ -52,7 +52,9 @@ class EvalCallback(Callback):
         if self.evaluator is not None:
             # Without a state, a run that resumes was trained without this callback for a while.
             last = self.evaluator.last_iteration
-            self.evaluator.open_table(iteration if last < 0 < iteration else last)
+            # The final evaluation of an earlier end follows its checkpoint: it stays, unless it is played again now.
+            stays = last < 0 < iteration or not self._is_due(trainer)
+            self.evaluator.open_table(iteration if stays else last)
             trainer.best = self.best_saved = self.evaluator.best_iteration
         self._evaluate_if_due(trainer)
         self._log_best(trainer, checkpoint_path(trainer.folder, iteration))
@@ -62,9 +64,8 @@ class EvalCallback(Callback):
         self._evaluate_if_due(trainer)
 
     def _evaluate_if_due(self, trainer: TrainingRun) -> None:
-        iteration, every = trainer.counters.iterations, trainer.config.evaluation.every
-        is_time = iteration == 0 or (every > 0 and iteration % every == 0)
-        if self.evaluator is None or not is_time or self.evaluator.last_iteration == iteration:
+        iteration = trainer.counters.iterations
+        if self.evaluator is None or not self._is_due(trainer):
             return
         if trainer.ended or trainer.requests.stop:
             # The final evaluation follows.
@@ -78,6 +79,12 @@ class EvalCallback(Callback):
         if scores and self.evaluator.update_best(scores, iteration) and iteration > 0:
             trainer.best = iteration
             trainer.requests.checkpoint = True
+
+    def _is_due(self, trainer: TrainingRun) -> bool:
+        """Whether this iteration is to be evaluated and has not been."""
+        iteration, every = trainer.counters.iterations, trainer.config.evaluation.every
+        is_time = iteration == 0 or (every > 0 and iteration % every == 0)
+        return is_time and self.evaluator is not None and self.evaluator.last_iteration != iteration
 
     def _play(self, trainer: TrainingRun, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
         """The scores, logged and recorded; none where a signal has come."""

@@ -1,6 +1,7 @@
 """How runs end and go on: nothing is lost, no process is left behind, and what is wrong is said in one line."""
 
 import contextlib
+import dataclasses
 import logging
 import socket
 from pathlib import Path
@@ -86,6 +87,16 @@ def test_a_time_without_evaluations_leaves_those_before(tmp_path):
         Trainer(config, tmp_path, start, callbacks=callbacks).train()
     evaluated = [row["iteration"] for row in read_table(tmp_path / "evaluations.csv")[::2]]
     assert evaluated == ["0", "1", "2", "3"]
+
+
+def test_final_evaluation_stays_when_the_run_is_resumed(tmp_path):
+    """It follows the last checkpoint, and no evaluation is due there again."""
+    evaluation = dataclasses.replace(EVALUATION, every=0)
+    for iterations in (1, 3):
+        config = evaluated_run(evaluation=evaluation, total_agent_steps=160 * iterations)
+        start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")) if iterations > 1 else None
+        Trainer(config, tmp_path, start, callbacks=[EvalCallback()]).train()
+    assert list(dict.fromkeys(row["iteration"] for row in read_table(tmp_path / "evaluations.csv"))) == ["0", "1", "3"]
 
 
 class SignalledInEvaluation(Callback):
