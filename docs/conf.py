@@ -68,6 +68,7 @@ INNER = (
         "env.loops",
         "env.observation.features.Feature",
         "learn.checkpoint",
+        "learn.levels",
         "learn.models",
         "learn.opponents",
     ),
