@@ -32,7 +32,7 @@ from echelon.arena.branches import (
     play_branches,
 )
 from echelon.arena.config import ArenaConfig
-from echelon.arena.match import Z_95, win_rate_interval
+from echelon.arena.match import adjusted_wald, win_rate_interval
 from echelon.arena.resolve import Commander, place_of, resolve
 from echelon.command.port import mechs_of
 from echelon.env.arguments import one_seed, whole_within
@@ -358,15 +358,12 @@ def differences(changes: Tensor, interventions: Sequence[str], alive: Tensor) ->
 
 
 def intervals(changes: Tensor) -> dict[str, Tensor]:
-    """Mean and 95 % interval of changes `[..., branches]` of blue's share, each within -1 .. 1.
+    """Mean and 95 % interval of changes `[..., branches]` of blue's share, each within -1 .. 1, see `adjusted_wald`.
 
-    The adjusted Wald interval for paired proportions (Bonett and Price 2012), as in `win_rate_interval`: one branch
-    that changed by +1 and one by -1 are added. Without them an interval over branches of which none changed has no
-    width, though one battle in a hundred may change.
+    Without its two further branches an interval over branches of which none changed would have no width, though one
+    battle in a hundred may change.
     """
-    sample = torch.cat((changes, changes.new_tensor([1.0, -1.0]).expand(*changes.shape[:-1], 2)), -1)
-    middle = sample.mean(-1)
-    variance = (sample - middle[..., None]).square().mean(-1)
-    half = Z_95 * (variance / sample.shape[-1]).sqrt()
-    ends = {"low": (middle - half).clamp_min(-1.0), "high": (middle + half).clamp_max(1.0)}
-    return {"difference": changes.mean(-1), **ends}
+    mean = changes.mean(-1)
+    ends = [adjusted_wald(branches, -1.0, 1.0) for branches in changes.reshape(-1, changes.shape[-1]).tolist()]
+    low, high = torch.tensor(ends, dtype=mean.dtype).view(-1, 2).unbind(-1)
+    return {"difference": mean, "low": low.view_as(mean), "high": high.view_as(mean)}

@@ -25,7 +25,7 @@ def field(**rules):
     return scene(dataclasses.replace(config, rules=RulesConfig(**rules)))
 
 
-def outcome_tensors(s, blue=0.0, red=0.0, tick=0):
+def verdict(s, blue=0.0, red=0.0, tick=0):
     """Winner, reason, terminated, truncated."""
     state = s.state.replace(score=torch.tensor([[blue, red]]), tick=torch.tensor([tick]))
     e = outcome.judge(state, s.game)
@@ -35,7 +35,7 @@ def outcome_tensors(s, blue=0.0, red=0.0, tick=0):
 
 
 def test_a_battle_goes_on():
-    assert outcome_tensors(field(), 19.99, 19.99, LAST - 5) == (Winner.RUNNING, Reason.RUNNING, False, False)
+    assert verdict(field(), 19.99, 19.99, LAST - 5) == (Winner.RUNNING, Reason.RUNNING, False, False)
 
 
 @pytest.mark.parametrize(("dead", "winner"), [((0, 1), Winner.RED), ((2, 3), Winner.BLUE), ((0, 1, 2, 3), Winner.DRAW)])
@@ -43,11 +43,11 @@ def test_elimination(dead, winner):
     s = field()
     for n in dead:
         s.set(n, hp=0)
-    assert outcome_tensors(s) == (winner, Reason.ELIMINATION, True, False)
+    assert verdict(s) == (winner, Reason.ELIMINATION, True, False)
 
 
 def test_one_mech_left_is_no_elimination():
-    assert outcome_tensors(field().set(0, hp=0).set(2, hp=0))[1] == Reason.RUNNING
+    assert verdict(field().set(0, hp=0).set(2, hp=0))[1] == Reason.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_one_mech_left_is_no_elimination():
     [(20.0, 19.9, Winner.BLUE), (2.0, 20.0, Winner.RED), (20.1, 20.0, Winner.BLUE), (20.0, 20.0, Winner.DRAW)],
 )
 def test_twenty_seconds_of_zone_win(blue, red, winner):
-    assert outcome_tensors(field(), blue, red) == (winner, Reason.ZONE, True, False)
+    assert verdict(field(), blue, red) == (winner, Reason.ZONE, True, False)
 
 
 @pytest.mark.quick
@@ -64,23 +64,23 @@ def test_twenty_seconds_of_zone_win(blue, red, winner):
     [(5.0, 4.0, Winner.BLUE), (4.0, 4.002, Winner.RED), (4.0005, 4.0, Winner.DRAW)],
 )
 def test_time_up_goes_by_score(blue, red, winner):
-    assert outcome_tensors(field(), blue, red, LAST) == (winner, Reason.TIME_UP, False, True)
+    assert verdict(field(), blue, red, LAST) == (winner, Reason.TIME_UP, False, True)
 
 
 def test_time_up_at_equal_scores_goes_by_hp():
-    assert outcome_tensors(field().set(3, hp=149), 4.0005, 4.0, LAST)[0] == Winner.BLUE
-    assert outcome_tensors(field().set(1, hp=0).set(3, hp=149), tick=LAST)[0] == Winner.RED
+    assert verdict(field().set(3, hp=149), 4.0005, 4.0, LAST)[0] == Winner.BLUE
+    assert verdict(field().set(1, hp=0).set(3, hp=149), tick=LAST)[0] == Winner.RED
 
 
 def test_elimination_comes_before_the_zone_and_the_zone_before_the_clock():
     s = field().set(0, hp=0).set(1, hp=0)
-    assert outcome_tensors(s, 20.0, 0.0, LAST) == (Winner.RED, Reason.ELIMINATION, True, False)
-    assert outcome_tensors(field(), 20.0, 0.0, LAST) == (Winner.BLUE, Reason.ZONE, True, False)
+    assert verdict(s, 20.0, 0.0, LAST) == (Winner.RED, Reason.ELIMINATION, True, False)
+    assert verdict(field(), 20.0, 0.0, LAST) == (Winner.BLUE, Reason.ZONE, True, False)
 
 
 def test_the_clock_may_be_part_of_the_game():
     s = field(time_up_terminates=True)
-    assert outcome_tensors(s, 5.0, 4.0, LAST) == (Winner.BLUE, Reason.TIME_UP, True, False)
+    assert verdict(s, 5.0, 4.0, LAST) == (Winner.BLUE, Reason.TIME_UP, True, False)
 
 
 def test_statistics_are_summed_over_each_team():
