@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -150,8 +150,7 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None
     if len(steps) == 0:
         return None
     table = np.stack([resampled(x, y, steps) for x, y in series])
-    of: Callable[..., Any] = interquartile_mean if statistic == "iqm" else np.mean
-    value = of(table, axis=0)
+    value = moments(table, statistic)[0]
     if len(table) == 1:
         intervals = next((run.intervals(name) for run in runs if name in run.rivals), None)
         if intervals is None:
@@ -202,9 +201,10 @@ def moments(sample: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.nd
     """
     cut = cut_of(sample, statistic)
     kept, ordered = len(sample) - 2 * cut, np.sort(sample, 0)
-    winsorized = ordered.clip(ordered[cut], ordered[len(sample) - cut - 1])
+    winsorized = sample.clip(ordered[cut], ordered[len(sample) - cut - 1])
     squares = ((winsorized - winsorized.mean(0)) ** 2).sum(0)
-    return ordered[cut : cut + kept].mean(0), squares / max(kept * (kept - 1), 1), kept - 1
+    value = interquartile_mean(sample) if statistic == "iqm" else sample.mean(0)
+    return value, squares / max(kept * (kept - 1), 1), kept - 1
 
 
 def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
