@@ -71,7 +71,6 @@ class TeamKeys:
     """
 
     def __init__(self, memory: Sequence[str], streams: Sequence[str], group: str | None = None) -> None:
-        self.memory_names, self.stream_names = list(memory), tuple(streams)
         self.group = group
         self.streams: dict[str, NestedKey] = {name: self._key("observation", name) for name in streams}
         self.memory: dict[str, NestedKey] = {name: self._key("memory", name) for name in memory}
@@ -86,7 +85,7 @@ class TeamKeys:
 
     def of_group(self, group: str | None) -> TeamKeys:
         """The same entries of another group."""
-        return TeamKeys(self.memory_names, self.stream_names, group)
+        return TeamKeys(list(self.memory), list(self.streams), group)
 
     def _path(self, *names: str) -> tuple[str, ...]:
         return names if self.group is None else (self.group, *names)

@@ -141,4 +141,4 @@ class FinalViews:
 
 def observed(keys: TeamKeys) -> tuple[str, ...]:
     """Names of the streams that a learner reads; its critic reads `ego` whatever the encoder reads."""
-    return tuple(dict.fromkeys((*keys.stream_names, "ego")))
+    return tuple(dict.fromkeys((*keys.streams, "ego")))
