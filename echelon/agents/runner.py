@@ -13,6 +13,7 @@ as one TensorDict, or in the TensorDict of an environment (`echelon.agents.env_t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -197,7 +198,7 @@ def first_memory(policy: TeamPolicy, teams: int, mechs: int, device: torch.devic
     return memory_spec_of(policy).expand((teams, mechs)).to(device).zero()
 
 
-class Decider:
+class Decider(ABC):
     """What decides for some seats of a pool, and remembers."""
 
     mechs: int
@@ -213,13 +214,13 @@ class Decider:
     used: Tensor
     """`[G]` int64, rows of `memory` of its teams."""
 
+    @abstractmethod
     def decide(self, observation: TeamObservation) -> Tensor:
         """`[G, A, D]` actions for the rows `rows`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where the policy does not tell."""
-        raise NotImplementedError
 
     def memories(self) -> TensorDictBase:
         """Copies of what the mechs of the teams in `rows` remember, batch `[G, A]`."""

@@ -53,7 +53,7 @@ class EvalCallback(Callback):
             # Without a state, a run that resumes was trained without this callback for a while.
             last = self.evaluator.last_iteration
             # The final evaluation of an earlier end follows its checkpoint: it stays, unless it is played again now.
-            stays = last < 0 < iteration or not self._is_due(trainer)
+            stays = last < 0 < iteration or not self._is_due(trainer, self.evaluator)
             self.evaluator.open_table(iteration if stays else last)
             trainer.best = self.best_saved = self.evaluator.best_iteration
         self._evaluate_if_due(trainer)
@@ -65,7 +65,7 @@ class EvalCallback(Callback):
 
     def _evaluate_if_due(self, trainer: TrainingRun) -> None:
         iteration = trainer.counters.iterations
-        if self.evaluator is None or not self._is_due(trainer):
+        if self.evaluator is None or not self._is_due(trainer, self.evaluator):
             return
         if trainer.ended or trainer.requests.stop:
             # The final evaluation follows.
@@ -80,11 +80,12 @@ class EvalCallback(Callback):
             trainer.best = iteration
             trainer.requests.checkpoint = True
 
-    def _is_due(self, trainer: TrainingRun) -> bool:
+    @staticmethod
+    def _is_due(trainer: TrainingRun, evaluator: Evaluator) -> bool:
         """Whether this iteration is to be evaluated and has not been."""
         iteration, every = trainer.counters.iterations, trainer.config.evaluation.every
         is_time = iteration == 0 or (every > 0 and iteration % every == 0)
-        return is_time and self.evaluator is not None and self.evaluator.last_iteration != iteration
+        return is_time and evaluator.last_iteration != iteration
 
     def _play(self, trainer: TrainingRun, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
         """The scores, logged and recorded; none where a signal has come."""
