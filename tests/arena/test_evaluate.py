@@ -118,16 +118,17 @@ def test_a_network_in_training_mode_is_refused_and_left_as_it_was(make):
     partly.module[1].train()
     for policy in (make(), partly):
         modes = [module.training for module in policy.modules()]
-        for judge in (
-            lambda given: evaluate(given, TASK, device="cpu"),
-            lambda given: echelon.style(given, TASK, device="cpu"),
-            lambda given: echelon.skill_profile(given, echelon.pieces()[:1], 1, device="cpu"),
-            lambda given: echelon.evaluate_strangers(given, strangers, battles=2, beside=2, pieces=0, device="cpu"),
+        runs = {"battles": 2, "beside": 2, "pieces": 0, "device": "cpu"}
+        for name, judge in (
+            ("policy", lambda given: evaluate(given, TASK, device="cpu")),
+            ("policy", lambda given: echelon.style(given, TASK, device="cpu")),
+            ("policy", lambda given: echelon.skill_profile(given, echelon.pieces()[:1], 1, device="cpu")),
+            ("policy 0", lambda given, runs=runs: echelon.evaluate_strangers(given, strangers, **runs)),
         ):
             with pytest.raises(ConfigError) as refused:
                 judge(policy)
             limit = "must be in evaluation mode for a match, got training mode: call policy.eval()"
-            assert str(refused.value).replace("policy 0", "policy") == f"policy: {limit}"
+            assert str(refused.value) == f"{name}: {limit}"
         with pytest.raises(ConfigError, match=rf"^mine: {re.escape(limit)}$"):
             evaluate("heuristic:hard", TASK, {"mine": policy}, device="cpu")
         assert [module.training for module in policy.modules()] == modes

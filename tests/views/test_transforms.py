@@ -40,8 +40,11 @@ def test_a_flat_vector_turns_back_into_the_streams_it_was_made_of(fight, group):
 def test_its_width_is_the_layouts():
     env = TransformedEnv(EchelonEnv(CONFIG, 2, "cpu", seed=0), FlatObservation())
     streams = env.observation_spec["blue", "observation"]
-    width = sum(streams[name].shape[2:].numel() for name in layout.STREAMS)
-    assert width >= 9 * (layout.width(layout.CONTACT) + 1) + layout.width(layout.EGO) + 11 * 11
+    sizes = {name: streams[name].shape[2:].numel() for name in layout.STREAMS}
+    assert sizes["contacts"] + sizes["contacts_mask"] == 9 * (layout.width(layout.CONTACT) + 1)
+    assert sizes["squad"] + sizes["squad_mask"] == 5 * (layout.width(layout.SQUAD) + 1)
+    assert (sizes["ego"], sizes["comms"], sizes["local_map"]) == (layout.width(layout.EGO), 5 * 8, 11 * 11)
+    width = sum(sizes.values())
     assert env.observation_spec["blue", "flat"].shape == (2, 5, width)
     assert env.reset()["red", "flat"].shape == (2, 5, width)
 
