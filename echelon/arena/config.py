@@ -98,8 +98,9 @@ def check_settings(settings: object) -> None:
 
 
 def definite_precision(precision: Precision, device: torch.device) -> Precision:
-    """What a `Precision` is on a device; `auto` is bf16 on a GPU that has instructions for it, else fp32: on a CPU a
-    match has the same bits whatever the processor offers.
+    """Return the precision that a device uses; `auto` is bf16 on a GPU that multiplies it, else fp32.
+
+    A CPU always uses fp32, with bf16 instructions or without, so that they change no match.
     """
     if precision != "auto":
         return precision

@@ -181,7 +181,7 @@ def protocol_arena(
     settings: ArenaConfig,
     on_battles: Callable[[float], None] | None = None,
 ) -> ProtocolArena:
-    """The battles of `policies`, a run each, by such a plan; refuses strangers and seeds that are not the sealed ones.
+    """Build the battles of `policies`, a run each, by a plan. Strangers and seeds must be the sealed ones.
 
     Args:
         policies, env: as in `evaluate_strangers`.

@@ -165,8 +165,8 @@ gives JSON).
 
 Shapes are those of the preset `{env}`. *needs* names fields of `FeaturesConfig`: with any of them off, an observation
 or a statistic is always 0, and an action is not heard. Rewards, ends and outcomes of a decision stand below
-`("next", ...)`. The rows of contacts and comrades that nobody fills are 0, as is what a dead mech observes, but where
-it says otherwise. What policies remember is their user's own and not listed.
+`("next", ...)`. Empty rows of contacts and comrades are 0, as is what a dead mech observes, except where a row of
+the table says otherwise. What policies remember is their user's own and not listed.
 """
 
 
@@ -176,4 +176,4 @@ def columns_page(env: str, description: Description) -> str:
 
 
 PIPED_WIDTH = 200
-"""Letters of a line of tables that are not shown on a terminal."""
+"""Width of tables, in characters, where the output is not a terminal."""

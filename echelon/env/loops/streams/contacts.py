@@ -19,8 +19,10 @@ from echelon.sim.loops.tables import Tables
 
 @device_function
 def list_others(n: int, scratch: Scratch, hostile_only: Any, sort_mode: Any, view: View) -> Any:
-    """Fill the keys by which a cockpit orders whom it may show, +inf for the others; returns how many are sensed and
-    how many are listed in all."""
+    """Fill the keys by which a cockpit sorts the mechs that it may show, +inf for all others.
+
+    Returns the number of mechs that are sensed, and of mechs that are listed in all.
+    """
     by_mech, keys, sees, intel, red = (
         scratch.by_mech,
         scratch.ranking.key,
