@@ -1,14 +1,17 @@
 """What is told of a run that does not learn, from rows made by hand."""
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from echelon.learn.callbacks.warning_signs import RECENT, WarningSigns, warning_signs
+from echelon.learn.callbacks.warning_signs import LATE, RECENT, WarningSigns, warning_signs
 from echelon.learn.config import TrainConfig
 
 QUICK = TrainConfig.quick()
+SWEEP = Path(__file__).parents[2] / "benchmarks" / "results" / "sweep.jsonl"
 HEALTHY = {
     **{"entropy_move": 0.4, "entropy_turn": 0.4, "entropy_fire": 0.4, "explained_variance": 0.8, "epochs": 4.0},
     **{"kl": 0.01, "skipped": 0.0, "stage": 2.0, "stage_win_rate": 0.5},
@@ -24,15 +27,34 @@ def rows_with(first=None, **changes):
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
-        ("random actions", {"entropy_fire": 0.592}, "fire 0.59, at first 0.60"),
+        (
+            "random actions",
+            {"entropy_move": 0.61, "entropy_turn": 0.6, "entropy_fire": 0.592},
+            "move 0.61, at first 0.60; turn 0.60, at first 0.60; fire 0.59, at first 0.60",
+        ),
         ("poor values", {"explained_variance": 0.05}, "explained variance 0.05"),
         ("KL at its limit", {"epochs": 1.5, "kl": 0.031}, "1.5 of 4 epochs, KL 0.031, limit 0.03"),
         ("first stage", {"stage": 1.0, "stage_win_rate": 0.43}, "43% of its battles won, 50% asked"),
     ],
 )
 def test_a_sign_is_told_with_its_figures_and_nothing_else_is(name, changes, words):
-    signs = warning_signs(rows_with(**changes), QUICK, progress=0.5)
+    signs = warning_signs(rows_with(**changes), QUICK, progress=0.8)
     assert list(signs) == [name] and words in signs[name] and "try " in signs[name]
+
+
+def test_one_kind_of_action_may_stay_random_while_the_others_become_certain():
+    """README's first command fires with 0.99 of its first entropy at 25 % of the run, and wins in the end."""
+    assert warning_signs(rows_with(entropy_fire=0.899), QUICK, progress=0.5) == {}
+
+
+def test_no_run_of_the_sweep_that_won_would_have_been_warned_of_its_first_stage():
+    rows = [json.loads(line) for line in SWEEP.read_text().splitlines()]
+    wins = {row["opponents"]["heuristic:easy"]["win_rate"] for row in rows}
+    assert len(rows) == 68 and min(wins) > 0.75, "every run won"
+    staged = [row for row in rows if row["row"] != "hard alone"]
+    for row in staged:
+        passed = next(point["agent_steps"] for point in row["curve"] if point["won"] >= 0.5)
+        assert passed < LATE * row["agent_steps"], row["row"]
 
 
 def test_steps_that_were_skipped_lately_are_told():
