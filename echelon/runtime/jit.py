@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,63 @@ def kernel(loop: Any) -> Any:
 def device_function(function: Any) -> Any:
     """Decorator for a function that is called by compiled loops only. It is compiled once for all callers, which LLVM
     inlines it into; numba's own inlining took longer to compile and made nothing faster."""
-    options = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
+    options: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
+    if HAS_LOOPS and (pipeline := inlined_pipeline()) is not None:
+        options["pipeline_class"] = pipeline
     return numba.njit(**options)(function) if HAS_LOOPS else function
+
+
+@functools.cache
+def inlined_pipeline() -> Any:
+    """A numba compiler for functions that exist only inside their callers; None for a numba without these classes.
+
+    numba optimises each function with all that it calls, and emits machine code for it, before its callers do the
+    same again. A function that every caller inlines needs neither: LLVM sees its code once more in the kernel. Left
+    out, the loops of a decision compile in 0.62 of the CPU time, to kernels of the same speed
+    (`benchmarks/README.md`).
+    """
+    try:
+        from numba.core.codegen import JITCodeLibrary
+        from numba.core.compiler import Compiler
+    except ImportError:
+        return None
+    replaced = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals", "codegen")
+    if not all(hasattr(JITCodeLibrary, name) for name in replaced):
+        return None
+
+    class WithoutEnvironment:
+        """Stands for the code generator where numba would store a Python object beside the machine code."""
+
+        def set_env(self, name: str, environment: Any) -> None:
+            """Store nothing: there is no machine code."""
+
+    class InlinedLibrary(JITCodeLibrary):
+        """Code of one function for LLVM to inline, neither optimised with its callees nor made machine code."""
+
+        @property
+        def codegen(self) -> Any:
+            return WithoutEnvironment()
+
+        def _optimize_final_module(self) -> None:
+            """Leave it to the kernel."""
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+    class InlinedCompiler(Compiler):
+        """numba's compiler with an `InlinedLibrary`."""
+
+        numbers = itertools.count()
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            if self.state.library is None:
+                name = f"inlined_{next(self.numbers)}"
+                self.state.library = InlinedLibrary(self.state.targetctx.codegen(), name)
+                self.state.library.enable_object_caching()
+
+    return InlinedCompiler
 
 
 def _prefetch(context: Any, values: Any, offset: Any) -> Any:
