@@ -20,7 +20,7 @@ RUN pip install --no-cache-dir "torch>=2.11,<2.16" --index-url https://download.
 # The rollout compiles the simulation's loops, which every start of the image then finds beside the package.
 RUN --mount=type=bind,source=dist,target=/dist \
     pip install --no-cache-dir "$(echo /dist/*.whl)[play]" \
-    && python -c "import echelon; echelon.versus(num_envs=2, device='cpu').rollout(2)"
+    && ECHELON_COMPILE=wait python -c "import echelon; echelon.versus(num_envs=2, device='cpu').rollout(2)"
 USER 1000
 
 # torch's own wheel brings CUDA; of the host it needs the driver. torch.compile needs a C compiler.
@@ -31,5 +31,5 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,source=dist,target=/dist \
     pip install --no-cache-dir "$(echo /dist/*.whl)[play]" \
-    && python -c "import echelon; echelon.versus(num_envs=2, device='cpu').rollout(2)"
+    && ECHELON_COMPILE=wait python -c "import echelon; echelon.versus(num_envs=2, device='cpu').rollout(2)"
 USER 1000

@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return  # Workers run the tests; who hands them out needs no torch, which takes seconds.
+    # Tests compare the loops with the dense form: no battle may run in the dense form while loops are compiled.
+    os.environ["ECHELON_COMPILE"] = "wait"
     import torch
 
     # A test makes many small operations: on shared cores, threads that wait for each other cost more than they save.
@@ -46,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test with many variants the first is quick; all of them are where the test itself is marked, not its file.
 
-    One worker compiles the loops, for half a minute where no earlier run has, while the other is busy without them;
+    One worker compiles the loops, for about a minute where no earlier run has, while the other is busy without them;
     then come the folders whose files take longest, so that workers end together."""
     order = {path: place for place, path in enumerate(FIRST)}
 

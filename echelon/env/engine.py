@@ -13,7 +13,8 @@ from echelon.env import decision
 from echelon.env.areas import has_areas
 from echelon.env.blocks import Blocks, no_grad_outside_inference_mode
 from echelon.env.decision import DecisionResult
-from echelon.env.form import Backend, announce_compile, form_of
+from echelon.env.first_compile import announce_compile, compile_process, loops_ready, wait_for_loops
+from echelon.env.form import Backend, form_of
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, initial_observation, write_streams
 from echelon.env.orders import commander_view, issue
@@ -92,10 +93,15 @@ class Engine:
         self.compare: Compare | None = None
         """Set while the functions of a decision are compared with their dense forms."""
         self.form = form_of(device, backend)
-        if device.type == "cpu":
-            announce_compile(self.form)
         in_loops = self.form == "loops"
+        self.may_wait = in_loops and device.type == "cpu" and backend == "auto"
+        """Whether battles run in the dense form while another process compiles the loops."""
+        if self.may_wait:
+            compile_process()
+        elif in_loops and device.type == "cpu":
+            announce_compile()
         self.blocks = Blocks(num_envs, device, num_envs if in_loops else None, whole=is_watched and not in_loops)
+        self.dense_blocks = Blocks(num_envs, device, whole=is_watched) if self.may_wait else self.blocks
         self.loops = self._loops() if in_loops else None
         self._compile()
 
@@ -132,9 +138,17 @@ class Engine:
         function: Callable[..., Any] = getattr(self, name)
         return function if self.compare is None else self.compare(name, function)
 
-    def can_run_loops(self) -> bool:
-        """Whether loops can run now: under torch.compile only those of a GPU, which are a custom operator."""
-        return self.device.type != "cpu" or not torch.compiler.is_compiling()
+    def usable_loops(self) -> Loops | None:
+        """The loops, if they can run now: under torch.compile only those of a GPU, which are a custom operator; on a
+        CPU when they are compiled."""
+        if self.device.type == "cpu" and (torch.compiler.is_compiling() or (self.may_wait and not loops_ready())):
+            return None
+        return self.loops
+
+    def wait_for_loops(self) -> None:
+        """Return when loops that another process compiles can run."""
+        if self.may_wait:
+            wait_for_loops()
 
     def run_eagerly(self) -> None:
         """Play on operation by operation."""
@@ -152,8 +166,9 @@ class Engine:
 
     def initial_observation(self, state: State) -> tuple[State, Observation]:
         """What is observed of battles at their first moment, and the state with the contact slots it showed."""
-        if self.loops is not None and self.can_run_loops():
-            return self.loops.observe(state, self.game.maps)
+        loops = self.usable_loops()
+        if loops is not None:
+            return loops.observe(state, self.game.maps)
         first: tuple[State, Observation] = self.function("initial_observation_dense")(state, self.game)
         return first
 
@@ -197,8 +212,8 @@ class Engine:
             with no_grad_outside_inference_mode():
                 before, action = self.apply_commands(before, action, commands, self.game)
         # Nobody watches loops of a GPU.
-        loops = self.loops if observer is None or self.device.type == "cpu" else None
-        if loops is not None and self.can_run_loops():
+        loops = self.usable_loops() if observer is None or self.device.type == "cpu" else None
+        if loops is not None:
             decide: Callable[..., DecisionResult] = self.function("decide_in_loops")
             result = decide(loops, before, action, observer, buffers)
         else:
@@ -207,7 +222,7 @@ class Engine:
                 out = None if buffers is None else {name: buffer[battles] for name, buffer in buffers.items()}
                 return self.decide_dense(before[battles], action[battles], observer, out)
 
-            result = decision.concat_blocks(self.blocks.play(play), before.terrain)
+            result = decision.concat_blocks(self.dense_blocks.play(play), before.terrain)
         if observer is not None:
             reward = exact.sum(result.reward_terms, -1)
             summary = TensorDict({**result.outcome, "reward": reward}, reward.shape[:1], device=self.device)

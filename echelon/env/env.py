@@ -169,7 +169,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         is_watched = self.observer is not None
         self.engine = Engine(self.game, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
-        self.map_pool = MapPool(self.game, self.engine.loops)
+        self.map_pool = MapPool(self.game, self.engine.usable_loops)
         self._observed = None
         self.stream_buffers: Observation | None = None
         """`[B, N, ...]` where a step writes the streams, while somebody lends that."""

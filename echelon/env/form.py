@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Literal, get_args
 
 import torch
 
 from echelon.env.measurement import load_measurement
-from echelon.runtime.compile import logger
 from echelon.runtime.device import can_compile
 from echelon.runtime.device_loops import has_device_loops
 from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.limits import variable
-from echelon.runtime.loop_cache import is_cached
 
 Backend = Literal["auto", "loops", "graph", "eager"]
 Form = Literal["loops", "graph", "eager"]
@@ -50,10 +47,3 @@ def prefers_loops(device: torch.device) -> bool:
         return False
     measurement = load_measurement(device)
     return measurement is not None and measurement.prefers_loops
-
-
-@functools.cache
-def announce_compile(form: Form) -> None:
-    """Log, once a process, that the first environment of this machine compiles the loops of a decision."""
-    if form == "loops" and not is_cached("decision_loop"):
-        logger.info("compiling the simulation for this processor, once: about half a minute")

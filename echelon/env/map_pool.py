@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDict
@@ -34,16 +34,17 @@ class MapPool:
 
     Args:
         game: holds the maps; the last `config.map_spares` of them are the first spares.
+        usable_loops: returns the loops that observe battles, or None for the dense form.
     """
 
-    def __init__(self, game: SimModel, loops: Loops | None = None) -> None:
-        self.game, self.loops = game, loops
+    def __init__(self, game: SimModel, usable_loops: Callable[[], Loops | None]) -> None:
+        self.game, self.usable_loops = game, usable_loops
         if game.config.positions:
             check_begun(game)
         count, spares = game.maps.shape[0], game.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
         device = game.roster.hull.device
-        self.initial_observations = first_observations(game, game.maps, loops)
+        self.initial_observations = first_observations(game, game.maps, usable_loops())
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
         indices = drawn_positions(game.config.positions) if game.config.positions else range(count - spares)
         self.active = torch.tensor(list(indices), device="cpu").to(device)
@@ -124,7 +125,7 @@ class MapPool:
         maps = make_maps(self.game.config, self.game.roster, seeds)
         for stored, data in (
             (self.game.maps, maps),
-            (self.initial_observations, first_observations(self.game, maps, self.loops)),
+            (self.initial_observations, first_observations(self.game, maps, self.usable_loops())),
         ):
             for name, value in data.items():
                 stored.get(name)[index] = value

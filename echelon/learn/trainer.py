@@ -213,6 +213,8 @@ class Trainer(TrainingRun):
             # From here on a killed run can be resumed.
             self.save()
             self.callbacks.on_run_start(self)
+            # The evaluation before training may have played in the dense form, which is too slow to train in.
+            self.env.engine.wait_for_loops()
             while not self.ended:
                 self.callbacks.on_iteration_start(self)
                 stage = self.curriculum.stage

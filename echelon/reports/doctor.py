@@ -96,7 +96,7 @@ def loops() -> str:
     """Whether loops run on a CPU here, and whether they are compiled."""
     if not HAS_LOOPS:
         return "not here: battles on a CPU run operation by operation, many times slower; pip install numba"
-    return "loops are compiled" if is_cached("decision_loop") else "loops will be compiled once, in half a minute"
+    return "loops are compiled" if is_cached("decision_loop") else "loops will be compiled once, in about a minute"
 
 
 def compiler() -> str:

@@ -32,7 +32,7 @@ NAME = f"loops_{hash_of(SOURCES)}"
 """Folder of the loops of these sources. numba looks for changes in a loop's own file alone, and would go on with what
 it once inlined from another one; another hash is another folder."""
 NOWHERE = (
-    "no folder for compiled loops can be written to, so every process compiles them, for about half a minute: set "
+    "no folder for compiled loops can be written to, so every process compiles them, for about a minute: set "
     "NUMBA_CACHE_DIR to one that can"
 )
 

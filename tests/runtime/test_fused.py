@@ -12,7 +12,6 @@ import torch
 from tensordict import TensorDict, is_tensorclass
 from tiny_runs import TINY, tiny_run
 
-from echelon.env import form
 from echelon.env.form import form_of
 from echelon.learn.models.actor_critic import configure_policy
 from echelon.learn.models.registry import PolicySpecs
@@ -106,18 +105,6 @@ def test_compiled_code_is_kept_in_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     keep_graphs()
     assert CACHE not in os.environ, "torch's own"
-
-
-def test_the_loops_of_a_decision_are_told_once(monkeypatch, caplog):
-    monkeypatch.setattr(form, "is_cached", lambda loop: False)
-    form.announce_compile.cache_clear()
-    with caplog.at_level("INFO", compile.__name__):
-        for each in ("eager", "loops", "loops"):
-            form.announce_compile(each)
-    assert [record.getMessage() for record in caplog.records] == [
-        "compiling the simulation for this processor, once: about half a minute"
-    ]
-    form.announce_compile.cache_clear()
 
 
 def test_programs_print_it(monkeypatch, capsys):

@@ -1,0 +1,141 @@
+"""Loops that another process compiles while battles run in the dense form."""
+
+import os
+import sys
+
+import pytest
+import torch
+
+from echelon.env import engine, first_compile
+from echelon.env.compile_loops import compile_loops
+from echelon.env.env import EchelonEnv
+from echelon.env.first_compile import CompileProcess, compile_process, loops_ready
+from echelon.rules.config import EnvConfig
+from echelon.runtime import compile
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.loop_cache import PACKAGE, cache_folder
+
+
+@pytest.fixture
+def empty_cache(monkeypatch, tmp_path):
+    """A machine of two cores whose loops are not compiled, with a command in place of the compilation."""
+    monkeypatch.delenv("ECHELON_COMPILE", raising=False)
+    monkeypatch.setattr(first_compile, "is_cached", lambda loop: False)
+    monkeypatch.setattr(first_compile, "cache_folder", lambda: tmp_path / "loops")
+    monkeypatch.setattr(first_compile, "cores", lambda: 2)
+    monkeypatch.setattr(first_compile, "COMMAND", "")
+    caches = compile_process, first_compile.announce_compile
+    for function in caches:
+        function.cache_clear()
+    yield tmp_path
+    for function in caches:
+        function.cache_clear()
+
+
+def test_battles_change_from_the_dense_form_to_loops_with_the_same_bits(monkeypatch):
+    answers = [False, False, False, False, True, True, True, True, True]
+    forms = []
+
+    def ready():
+        forms.append(answers[min(len(forms), len(answers) - 1)])
+        return forms[-1]
+
+    monkeypatch.setattr(engine, "compile_process", lambda: None)
+    monkeypatch.setattr(engine, "loops_ready", ready)
+    waiting = EchelonEnv(EnvConfig.small(), num_envs=3, seed=5)
+    compiled = EchelonEnv(EnvConfig.small(), num_envs=3, seed=5, backend="loops")
+    assert waiting.form == "loops" and not forms[0]
+    ours, theirs = waiting.reset(), compiled.reset()
+    torch.manual_seed(0)
+    for _ in range(6):
+        action = compiled.rand_action(theirs.clone())
+        for group in compiled.group_map:
+            ours[group, "action"] = action[group, "action"].clone()
+        ours, theirs = waiting.step(ours)["next"], compiled.step(action)["next"]
+        for key in theirs.keys(True, True):
+            assert torch.equal(ours[key], theirs[key]), key
+    assert forms[-1] and not all(forms)
+    ours, theirs = waiting.get_state(), compiled.get_state()
+    for key in theirs.keys(True, True):
+        assert torch.equal(ours[key], theirs[key]), key
+
+
+def test_explicit_loops_do_not_wait_for_another_process(monkeypatch):
+    monkeypatch.setattr(engine, "loops_ready", lambda: pytest.fail("asked"))
+    EchelonEnv(EnvConfig.small(), num_envs=1, backend="loops").rollout(1)
+
+
+def test_the_process_compiles_into_the_callers_cache_from_the_folder_of_the_package(empty_cache, monkeypatch):
+    code = "import os; print(os.getcwd(), file=open(os.environ['NUMBA_CACHE_DIR'] + '/seen', 'w'))"
+    monkeypatch.setattr(first_compile, "COMMAND", code)
+    process = CompileProcess(empty_cache / "loops")
+    assert process.process.wait(60) == 0
+    assert (empty_cache / "seen").read_text().strip() == str(PACKAGE.parent)
+
+
+def test_one_process_is_started_and_its_end_is_logged_once(empty_cache, monkeypatch, caplog):
+    with caplog.at_level("INFO", compile.__name__):
+        process = compile_process()
+        assert compile_process() is process
+        process.process.wait(60)
+        monkeypatch.setattr(first_compile, "is_cached", lambda loop: True)
+        assert loops_ready() and loops_ready()
+    first, last = (record.getMessage() for record in caplog.records)
+    assert first.startswith("compiling the simulation for this processor, once, in a second process")
+    assert last.startswith("compiled the simulation in ") and "loops" in last
+
+
+def test_battles_stay_dense_until_the_process_ends(empty_cache, monkeypatch):
+    monkeypatch.setattr(first_compile, "COMMAND", "import sys; sys.stdin.read(); input()")
+    monkeypatch.setattr(first_compile.subprocess, "DEVNULL", first_compile.subprocess.PIPE)
+    process = compile_process()
+    assert not loops_ready()
+    process.process.communicate(b"")
+    assert loops_ready()
+
+
+def test_a_failed_process_is_named_and_this_one_compiles(empty_cache, monkeypatch, caplog):
+    monkeypatch.setattr(first_compile, "COMMAND", "raise SystemExit(3)")
+    compile_process().process.wait(60)
+    assert loops_ready()
+    assert "so this process compiles it" in caplog.text
+
+
+@pytest.mark.parametrize("reason", ["one core", "no folder", "wait", "no process"])
+def test_this_process_compiles_and_says_so(empty_cache, monkeypatch, caplog, reason):
+    if reason == "one core":
+        monkeypatch.setattr(first_compile, "cores", lambda: 1)
+    elif reason == "no folder":
+        monkeypatch.setattr(first_compile, "cache_folder", lambda: None)
+    elif reason == "wait":
+        monkeypatch.setenv("ECHELON_COMPILE", "wait")
+    else:
+        monkeypatch.setattr(sys, "executable", str(empty_cache / "no-python"))
+    with caplog.at_level("INFO", compile.__name__):
+        assert compile_process() is None and loops_ready()
+        first_compile.announce_compile()
+    assert [record.getMessage() for record in caplog.records] == [
+        "compiling the simulation for this processor, once, which takes about a minute"
+    ]
+
+
+def test_compiled_loops_start_no_process(empty_cache, monkeypatch, caplog):
+    monkeypatch.setattr(first_compile, "is_cached", lambda loop: True)
+    with caplog.at_level("INFO", compile.__name__):
+        assert compile_process() is None
+        first_compile.announce_compile()
+    assert not caplog.records
+
+
+def test_another_value_of_the_variable_is_refused(empty_cache, monkeypatch):
+    monkeypatch.setenv("ECHELON_COMPILE", "later")
+    with pytest.raises(ConfigError, match="ECHELON_COMPILE must be one of background, wait"):
+        compile_process()
+
+
+def test_a_second_compiler_finds_what_the_first_one_made(monkeypatch):
+    """The tests' own loops are compiled, so the second process of a machine ends without playing."""
+    EchelonEnv(EnvConfig.small(), num_envs=1, backend="loops").rollout(1)
+    monkeypatch.setattr(EchelonEnv, "rollout", lambda *_: pytest.fail("compiled again"))
+    compile_loops()
+    assert (cache_folder() / "compiling.lock").exists() and os.environ["ECHELON_COMPILE"] == "wait"
