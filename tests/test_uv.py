@@ -1,4 +1,4 @@
-"""uv in an empty folder: its lock holds the TorchRL that training needs, and keeps the CPU build of torch once named."""
+"""uv in an empty folder: its lock holds the TorchRL that training needs, and keeps the CPU build of torch."""
 
 from __future__ import annotations
 
