@@ -13,7 +13,6 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from echelon.env.arguments import FURTHER, FURTHER_OF_MECHS, check_further, one_seed
-from echelon.env.discrete import ACTIONS
 from echelon.integrations import missing, require_no_options
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import require
@@ -24,13 +23,12 @@ from echelon.views.view import ActionForm, ObservationForm
 try:
     import gymnasium
     import numpy as np
-    from gymnasium import spaces
     from gymnasium.vector import AutoresetMode
 except ModuleNotFoundError as error:
     raise missing("gymnasium", error) from None
 
-from echelon.integrations.spaces import arrays_of, bad_actions, space_of
-from echelon.integrations.vector import MechVectorEnv, TeamVectorEnv
+from echelon.integrations.spaces import arrays_of, bad_actions
+from echelon.integrations.vector import MechVectorEnv, TeamVectorEnv, team_spaces
 from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 
 
@@ -139,14 +137,10 @@ class TeamEnv(Rendered, gymnasium.Env):
         self.view = make(config, opponent=opponent, **settings)
         require(self.view.info, "info", "True: what ends a battle is told", self.view.info)
         self.metadata = {**self.metadata, "render_fps": render_fps(config)}
-        agents_spec = self.view.observation_spec[0]["agents"]
-        space = space_of(agents_spec["observation"])
-        self.observation_space = spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
         self._action_shape = self.view.full_action_spec["agents", "action"].shape
-        if self.view.is_discrete:
-            self.action_space: spaces.Space = spaces.MultiDiscrete([len(ACTIONS)] * self.view.n_agents)
-        else:
-            self.action_space = spaces.Box(-1.0, 1.0, (self._action_shape.numel(),), np.float32)
+        observation = self.view.observation_spec[0]["agents"]["observation"]
+        spaces_of_team = team_spaces(observation, self._action_shape[1:], self.view.is_discrete)
+        self.observation_space, self.action_space = spaces_of_team
         self._is_over = True
 
     def reset(
