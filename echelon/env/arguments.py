@@ -43,6 +43,13 @@ FURTHER_OF_MECHS = ("dtype", *FURTHER)
 """Arguments of `echelon.mechs` that makers for other frameworks pass on to it."""
 CLOCKS = ("max_cycles", "max_steps", "max_episode_steps")
 """What PettingZoo, VMAS and gymnasium call the length of an episode."""
+TRIED = ("frameskip",)
+"""What programs offer to every maker and leave out where it is refused in Python's words."""
+
+
+class UnknownSettingError(ConfigError, TypeError):
+    """A keyword that a function does not take. Programs that try keywords, such as TorchRL's `GymEnv` with `frameskip`,
+    go on without one at a `TypeError` that names it in Python's words."""
 
 
 def check_further(
@@ -61,7 +68,10 @@ def check_further(
     known += further
     for key in settings:
         if key not in known:
-            raise ConfigError(f"{name or maker.__name__} has no setting {key!r}. {instead_of(key, known)}")
+            hint = f" (unexpected keyword argument {key!r})" if key in TRIED else ""
+            raise UnknownSettingError(
+                f"{name or maker.__name__} has no setting {key!r}. {instead_of(key, known)}{hint}"
+            )
 
 
 def instead_of(key: str, known: Sequence[str]) -> str:

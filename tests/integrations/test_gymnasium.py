@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
+import functools
+
 import gymnasium
 import matplotlib
 import numpy as np
@@ -11,12 +13,14 @@ import torch
 from battles import EASY, LONG, SHORT, with_nan
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from gymnasium.wrappers.vector import NormalizeObservation, RecordEpisodeStatistics
+from torchrl.envs import GymEnv, GymWrapper, ParallelEnv
 
 import echelon
 from echelon.integrations.gymnasium import TeamEnv, make_vec
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.noise import battle_seeds
 
 pytestmark = pytest.mark.integrations
 matplotlib.use("Agg")
@@ -190,6 +194,114 @@ def test_a_picture_for_each_environment():
 def test_wrong_calls_are_told_in_one_line(what, call):
     with pytest.raises(ConfigError, match=what):
         call(vector())
+
+
+# When battles that ended begin anew
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
+def test_vector_of_teams_is_gymnasiums_own_vector_of_the_same_battles(mode):
+    """Battle 1 ends in the second decision and battle 0 by time, two decisions later."""
+    how = {"config": SHORT, "opponent": EASY}
+    batch = gymnasium.make_vec(ECHELON, 2, "vector_entry_point", autoreset_mode=mode, device="cpu", **how)
+    how["maps"] = batch.unwrapped.view.env.game.maps
+    own = gymnasium.make_vec(ECHELON, 2, "sync", vector_kwargs={"autoreset_mode": mode}, **how)
+    assert batch.autoreset_mode == batch.metadata["autoreset_mode"] == mode
+    assert batch.single_observation_space == own.single_observation_space
+    assert batch.single_action_space == own.single_action_space
+    seen, _ = own.reset(seed=7)
+    batch.view.set_seed(torch.cat([battle_seeds(7 + index, 1, "cpu") for index in range(2)]))
+    assert np.array_equal(batch.reset()[0], seen)
+    generator = np.random.default_rng(0)
+    for decision in range(7):
+        if decision == 1:
+            batch.view.env.state.mechs.hp[1, 2:] = 0
+            own.envs[1].unwrapped.view.env.state.mechs.hp[0, 2:] = 0
+        actions = generator.uniform(-1, 1, batch.action_space.shape).astype(np.float32)
+        expected, results = own.step(actions), batch.step(actions)
+        assert np.array_equal(results[0], expected[0])
+        np.testing.assert_allclose(results[1], expected[1], rtol=1e-6)
+        assert np.array_equal(results[2], expected[2]) and np.array_equal(results[3], expected[3])
+        ended = results[2] | results[3]
+        infos, told = (infos.get("final_info", infos) for infos in (results[4], expected[4]))
+        for name in ("winner", "won"):
+            assert not ended.any() or np.array_equal(infos[name][ended], told[name][ended])
+        for row in np.flatnonzero(ended if mode == AutoresetMode.SAME_STEP else []):
+            assert np.array_equal(results[4]["final_obs"][row], expected[4]["final_obs"][row])
+        if mode == AutoresetMode.DISABLED and ended.any():
+            with pytest.raises(ConfigError, match="step must be after a reset with reset_mask of the battles"):
+                batch.step(actions)
+            seen = [envs.reset(options={"reset_mask": ended.copy()})[0] for envs in (own, batch)]
+            assert np.array_equal(*seen)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
+def test_mechs_of_a_battle_that_ended_wait_for_the_next(mode):
+    """Beside `SAME_STEP` of the same battles: the last observation and the outcome, then the next battle."""
+    envs, same = vector(autoreset_mode=mode), vector()
+    assert np.array_equal(envs.reset(seed=3)[0], same.reset(seed=3)[0])
+    actions = np.zeros(envs.action_space.shape, np.float32)
+    for _ in range(4):
+        seen, paid, terminated, truncated, infos = envs.step(actions)
+        first, own_paid, own_terminated, own_truncated, told = same.step(actions)
+        assert np.array_equal(paid, own_paid) and np.array_equal(terminated, own_terminated)
+        assert np.array_equal(truncated, own_truncated)
+    assert truncated.all() and np.array_equal(seen, np.stack(told["final_obs"]))
+    for name in ("winner", "won", "decisions", "score", "alive", "_winner"):
+        assert np.array_equal(infos[name], told["final_info"][name])
+    if mode == AutoresetMode.NEXT_STEP:
+        seen, paid, terminated, truncated, infos = envs.step(actions + np.nan)
+        assert not paid.any() and not (terminated | truncated).any() and not infos["bad_actions"].any()
+    else:
+        seen, _ = envs.reset(options={"reset_mask": np.ones(envs.num_envs, bool)})
+    assert np.array_equal(seen, first)
+    assert np.array_equal(envs.step(actions)[0], same.step(actions)[0])
+
+
+def test_a_part_of_a_battle_is_not_reset():
+    envs = vector(autoreset_mode="Disabled")
+    envs.reset(seed=1)
+    for wrong, what in ((np.ones(6), "reset_mask must be an array"), (np.arange(6) == 1, "the same for all rows")):
+        with pytest.raises(ConfigError, match=what):
+            envs.reset(options={"reset_mask": wrong})
+    with pytest.raises(ConfigError, match="autoreset_mode must be an AutoresetMode or one of NextStep, SameStep"):
+        vector(autoreset_mode="never")
+
+
+def test_observations_are_normalised_by_gymnasiums_wrapper():
+    """`NormalizeObservation`, as CleanRL's continuous PPO has it, refuses `SAME_STEP`."""
+    envs = NormalizeObservation(vector(autoreset_mode=AutoresetMode.NEXT_STEP))
+    envs.reset(seed=1)
+    for _ in range(6):
+        seen, *_ = envs.step(np.zeros(envs.action_space.shape, np.float32))
+    assert np.isfinite(seen).all()
+
+
+# TorchRL's wrappers of gymnasium
+
+
+def rollout_of(env):
+    return env.rollout(6, break_when_any_done=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
+def test_torchrls_wrapper_takes_a_vector(mode):
+    """It plays on after the end of a battle: the fifth decision is the first of the next one."""
+    td = rollout_of(GymWrapper(vector(autoreset_mode=mode)))
+    assert td["next", "truncated"].squeeze(-1)[0].tolist() == [False, False, False, True, False, False]
+    assert td["next", "observation"].isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchrls_environment_finds_the_id_here_and_in_a_spawned_worker():
+    """`GymEnv` tries `frameskip` first, and goes on without it where it is refused in Python's words."""
+    make_env = functools.partial(GymEnv, ECHELON, config=SHORT, opponent=EASY)
+    env = ParallelEnv(2, make_env, mp_start_method="spawn")
+    try:
+        assert rollout_of(env)["next", "observation"].shape == (2, 6, *make_env().observation_spec["observation"].shape)
+    finally:
+        env.close()
 
 
 # A team as a single agent

@@ -1,0 +1,273 @@
+"""Battles as a vector of gymnasium environments, with all three ways in which gymnasium restarts what ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.data import TensorSpec
+
+from echelon.env.arguments import one_seed
+from echelon.env.discrete import ACTIONS
+from echelon.env.partial import RESET, STEP
+from echelon.integrations import missing, require_no_options
+from echelon.runtime.errors import ConfigError, require
+from echelon.views.build import MechView
+
+try:
+    import numpy as np
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ModuleNotFoundError as error:
+    raise missing("gymnasium", error) from None
+
+from echelon.integrations.spaces import arrays_of, bad_actions, space_of
+from echelon.integrations.window import render_fps
+
+RESET_MASK = "reset_mask"
+
+
+class MechVectorEnv(VectorEnv):
+    """The mechs of a `MechView` as a vector of environments; use `make_vec` to create one.
+
+    Environment `b * n + i` is mech i of battle b. All mechs of a battle end with it, the dead as well. Infos of every
+    step are `alive`, `bad_actions` (how many numbers of a mech's actions in this battle were not finite, each of which
+    counted as 0) and, with discrete actions, `action_mask [num_envs, 64]` int8. How a battle that ended begins anew is
+    the `autoreset_mode`:
+
+    - `SAME_STEP`: in the step that ends it. What is then observed is the next battle, and `infos` has, as gymnasium
+      says, `final_obs` (an array of objects) and `final_info`, with the `outcome` of `EchelonEnv` by name.
+    - `NEXT_STEP`: in the step after, whose actions are ignored and which pays 0. The step that ends it observes its
+      last moment, and has the `outcome` in its `infos`.
+    - `DISABLED`: by `reset(options={"reset_mask": mask})`, `[num_envs]` bool and the same for all mechs of a battle,
+      before the next step. The step that ends it is as with `NEXT_STEP`.
+    """
+
+    def __init__(
+        self,
+        view: MechView,
+        render_mode: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+    ) -> None:
+        require(render_mode in (None, "rgb_array"), "render_mode", "rgb_array or None", render_mode)
+        require(view.info, "info", "True: what ends a battle is told", view.info)
+        modes = [mode.value for mode in AutoresetMode]
+        is_mode = autoreset_mode in (*AutoresetMode, *modes)
+        require(is_mode, "autoreset_mode", f"an AutoresetMode or one of {', '.join(modes)}", autoreset_mode)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {
+            "autoreset_mode": self.autoreset_mode,
+            "render_modes": ["rgb_array"],
+            "render_fps": render_fps(view.config),
+        }
+        self.view, self.render_mode = view, render_mode
+        self.num_envs = self._environments()
+        self.single_observation_space, self.single_action_space = self._spaces()
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._td: TensorDictBase | None = None
+        self._over = np.zeros(self.num_envs, dtype=bool)
+        """Whose battle has ended and has not begun anew."""
+
+    # Mechs as environments; `TeamVectorEnv` says otherwise
+
+    def _environments(self) -> int:
+        return self.view.batch_size.numel()
+
+    def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
+        """Of an observation and of an action of one environment."""
+        view = self.view
+        return space_of(view.observation_spec[0, 0]["observation"]), space_of(view.full_action_spec[0, 0]["action"])
+
+    def _of_mechs(self, values: Tensor | TensorDictBase) -> Any:
+        """Of each environment, from `[B, n, ...]` of each mech."""
+        return values.flatten(0, 1)
+
+    def _of_battles(self, values: Tensor) -> Tensor:
+        """Of each environment, from `[B, n, ...]` that are the same for all mechs of a battle."""
+        return values.flatten(0, 1)
+
+    def _observed(self, td: TensorDictBase) -> Any:
+        values = td["observation"]
+        return values.reshape(self.num_envs, *values.shape[2:])
+
+    def _paid(self, reward: Tensor) -> Tensor:
+        return reward.flatten()
+
+    # Gymnasium's interface
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin all battles, those of `seed` or the next ones, or with `DISABLED` those of `options["reset_mask"]`."""
+        is_one = seed is None or np.ndim(seed) == 0
+        require(is_one, "seed", "one number, from which each battle's follows", seed)
+        seed = None if seed is None else one_seed(seed)
+        options = dict(options or {})
+        mask = options.pop(RESET_MASK, None)
+        is_disabled = self.autoreset_mode == AutoresetMode.DISABLED
+        limit = f"without {RESET_MASK}: battles restart by themselves"
+        require(mask is None or is_disabled, "options", limit, options | {RESET_MASK: mask})
+        require_no_options(options)
+        super().reset(seed=seed)
+        if seed is not None:
+            self.view.set_seed(seed)
+        if mask is None or self._td is None:
+            self._td, self._over = self.view.reset(), np.zeros(self.num_envs, dtype=bool)
+        else:
+            is_mask = isinstance(mask, np.ndarray) and mask.dtype == bool and mask.shape == (self.num_envs,)
+            require(is_mask, RESET_MASK, f"an array [{self.num_envs}] of bool", mask)
+            self._begin_anew(mask)
+        return self._observation(self._td), self._infos(self._td, self._bad_actions())
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        if self._td is None:
+            raise ConfigError("step must be after reset, got it before")
+        shape = self.action_space.shape
+        require(np.shape(actions) == shape, "actions", f"of shape {shape}", np.shape(actions))
+        action = torch.as_tensor(actions, device=self.view.device).view(self.view.full_action_spec["action"].shape)
+        td = self._restarted().set("action", action)
+        stepped = self.view.step(td)
+        stepped.pop(STEP, None)
+        bad, next_td = self._bad_actions(), stepped["next"]
+        ended = self._flags(next_td["done"])
+        is_same = self.autoreset_mode == AutoresetMode.SAME_STEP
+        self._td = self.view.step_mdp(stepped)
+        if is_same:
+            self._td = self.view.maybe_reset(self._td)
+        else:
+            self._over = ended
+        infos = self._infos(self._td, np.where(self._by_mech(ended), 0, bad) if is_same else bad)
+        if ended.any():
+            outcome = self._outcome(next_td, ended)
+            if is_same:
+                outcome |= {"bad_actions": np.where(self._by_mech(ended), bad, 0), "_bad_actions": ended.copy()}
+                infos |= {**self._final(next_td, ended), "final_info": outcome, "_final_info": ended.copy()}
+            else:
+                infos = {**outcome, **infos}
+        rewards = self._paid(next_td["reward"]).cpu().numpy().astype(np.float64)
+        terminated, truncated = (self._flags(next_td[key]) for key in ("terminated", "truncated"))
+        return self._observation(self._td), rewards, terminated, truncated, infos
+
+    def _restarted(self) -> TensorDictBase:
+        """What is observed before a step: battles that ended in the last one begin anew in it, and wait."""
+        td = self._td
+        assert td is not None
+        if not self._over.any():
+            return td
+        is_next = self.autoreset_mode == AutoresetMode.NEXT_STEP
+        limit = f"after a reset with {RESET_MASK} of the battles that ended"
+        require(is_next, "step", limit, f"environments {np.flatnonzero(self._over).tolist()} that ended")
+        waits = self._rows_of(self._over)
+        self._begin_anew(self._over)
+        return self._td.set(STEP, ~waits)
+
+    def _begin_anew(self, mask: np.ndarray) -> None:
+        """Restart the battles of a mask `[num_envs]`."""
+        assert self._td is not None
+        self._td = self.view.reset(self._td.set(RESET, self._rows_of(mask)))
+        self._td.pop(RESET, None)
+        self._over = self._over & ~mask
+
+    def _rows_of(self, mask: np.ndarray) -> Tensor:
+        """`[B, n, 1]` bool, of a mask `[num_envs]`."""
+        by_battle = torch.from_numpy(mask.copy()).to(self.view.device).view(self.view.num_envs, -1, 1)
+        return by_battle.expand(*self.view.batch_size, 1)
+
+    def _by_mech(self, flags: np.ndarray) -> np.ndarray:
+        """Flags `[num_envs]` beside values of `_of_mechs`, to be broadcast."""
+        return flags
+
+    def _final(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
+        """The last observations of battles that ended, which their restart would lose."""
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        rows = np.flatnonzero(ended)
+        arrays = arrays_of(self._observed(played)[torch.from_numpy(rows).to(self.view.device)])
+        for index, row in enumerate(rows):
+            is_dict = isinstance(arrays, dict)
+            final_obs[row] = {key: own[index] for key, own in arrays.items()} if is_dict else arrays[index]
+        return {"final_obs": final_obs, "_final_obs": ended.copy()}
+
+    def _outcome(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
+        """By name what ended battles, `[num_envs, ...]`: zeros where none did, and as `_name` where one did."""
+        info: dict[str, Any] = {}
+        alive = self._of_mechs(played["mask"]).cpu().numpy()
+        info |= {"alive": np.where(self._by_mech(ended), alive, False), "_alive": ended.copy()}
+        for name, value in played["outcome"].items():
+            array = self._of_battles(value).cpu().numpy()
+            array = array.reshape(self.num_envs, *(side for side in array.shape[1:] if side > 1))
+            info[name], info[f"_{name}"] = np.zeros_like(array), ended.copy()
+            info[name][ended] = array[ended]
+        return info
+
+    def _observation(self, td: TensorDictBase) -> Any:
+        return arrays_of(self._observed(td))
+
+    def _bad_actions(self) -> np.ndarray:
+        return self._of_mechs(torch.from_numpy(bad_actions(self.view))).numpy()
+
+    def _infos(self, td: TensorDictBase, bad: np.ndarray) -> dict[str, Any]:
+        everyone = np.ones(self.num_envs, dtype=bool)
+        infos = {"alive": self._of_mechs(td["mask"]).cpu().numpy(), "_alive": everyone}
+        infos |= {"bad_actions": bad, "_bad_actions": everyone.copy()}
+        if self.view.is_discrete:
+            infos |= {"action_mask": arrays_of(self._of_mechs(td["action_mask"])), "_action_mask": everyone.copy()}
+        return infos
+
+    def _flags(self, values: Tensor) -> np.ndarray:
+        return self._of_battles(values).flatten().cpu().numpy()
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """The battle of each environment from above; None without a `render_mode`."""
+        if self.render_mode is None:
+            return None
+        count = self.num_envs // self.view.num_envs
+        frames = [self.view.render(battle=battle) for battle in range(self.view.num_envs)]
+        return tuple(frame for frame in frames for _ in range(count))
+
+
+def team_spaces(observation: TensorSpec, action: torch.Size, is_discrete: bool) -> tuple[spaces.Space, spaces.Space]:
+    """Of an observation and of an action of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete [A]`.
+
+    Args:
+        observation: of the mechs, `[A, F]`.
+        action: shape of their actions, `[A, D]` or `[A]`.
+    """
+    space: Any = space_of(observation)
+    flat = spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
+    if is_discrete:
+        return flat, spaces.MultiDiscrete([len(ACTIONS)] * action.numel())
+    return flat, spaces.Box(-1.0, 1.0, (action.numel(),), np.float32)
+
+
+class TeamVectorEnv(MechVectorEnv):
+    """Battles of a team of A mechs each, as `TeamEnv` has them: environment b is battle b.
+
+    As `MechVectorEnv`, but an environment observes what all mechs of the team see, acts for all of them, and is paid
+    the mean of their rewards; infos of mechs have an axis A.
+    """
+
+    def _environments(self) -> int:
+        return self.view.num_envs
+
+    def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
+        view = self.view
+        return team_spaces(
+            view.observation_spec[0]["observation"], view.full_action_spec["action"].shape[1:], view.is_discrete
+        )
+
+    def _of_mechs(self, values: Tensor | TensorDictBase) -> Any:
+        return values
+
+    def _of_battles(self, values: Tensor) -> Tensor:
+        return values[:, 0]
+
+    def _observed(self, td: TensorDictBase) -> Any:
+        return td["observation"].flatten(1)
+
+    def _paid(self, reward: Tensor) -> Tensor:
+        return reward.mean((1, 2))
+
+    def _by_mech(self, flags: np.ndarray) -> np.ndarray:
+        return flags[:, None]
