@@ -15,7 +15,7 @@ from echelon.pipelines.arena_args import ArenaArgs
 from echelon.runtime.files import beside, check_writable
 from echelon.runtime.progress import bar
 from echelon.runtime.terminal import terminal
-from echelon.view.paper import require_picture
+from echelon.viewer.paper import require_picture
 
 
 @dataclass(frozen=True)

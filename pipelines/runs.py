@@ -12,8 +12,8 @@ from echelon.reports.pictures import check_folders, draw_curves
 from echelon.reports.run_groups import Statistic, grouped, read_run
 from echelon.runtime.files import check_writable
 from echelon.runtime.terminal import terminal
-from echelon.view.paper import require_picture
-from echelon.view.run_report import write_report
+from echelon.viewer.pages import write_report
+from echelon.viewer.paper import require_picture
 
 
 @dataclass(frozen=True)

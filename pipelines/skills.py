@@ -18,7 +18,7 @@ from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, Settings
 from echelon.runtime.progress import bar
 from echelon.scenarios.piece import PIECES, pieces
-from echelon.view.paper import require_picture, save
+from echelon.viewer.paper import require_picture, save
 
 
 @dataclass(frozen=True)

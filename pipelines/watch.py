@@ -16,9 +16,9 @@ from echelon.runtime.files import beside, check_writable
 from echelon.runtime.limits import Limits, Settings
 from echelon.runtime.progress import tracked
 from echelon.runtime.terminal import terminal
-from echelon.view.page import write_page
-from echelon.view.paper import WIDTH_IN, require_picture, save
-from echelon.view.strip import strip_figure
+from echelon.viewer.battle_picture import strip_figure
+from echelon.viewer.page import write_page
+from echelon.viewer.paper import WIDTH_IN, require_picture, save
 
 MOST_TIMES = 40
 

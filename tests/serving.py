@@ -17,7 +17,7 @@ from echelon.command.session import Session
 from echelon.serve.command_server import CommandServer
 from echelon.serve.conversation import Clock, converse
 from echelon.serve.page_server import page_facts
-from echelon.view.command_page import command_page
+from echelon.viewer.pages import command_page
 
 TOKEN = "known"
 

@@ -41,7 +41,7 @@ from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import ADDED
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 CPU = torch.device("cpu")
 UNREAD = "files from before the first release are not read, make it anew with this Echelon"

@@ -14,7 +14,7 @@ from echelon.league.styles import plane, style_columns, styles_of
 from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
 from echelon.runtime.errors import require
 from echelon.runtime.terminal import show_table, terminal
-from echelon.view.paper import save
+from echelon.viewer.paper import save
 
 
 def show_standings(

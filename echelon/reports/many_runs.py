@@ -24,7 +24,7 @@ HASH_LETTERS = 12
 
 
 def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Statistic = "mean") -> dict[str, Any]:
-    """The values of a report of several runs, for `echelon.view.run_report.write_report`.
+    """The values of a report of several runs, for `echelon.viewer.pages.write_report`.
 
     Args:
         folders: where each run lies, in the same order.

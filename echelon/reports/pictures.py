@@ -22,10 +22,10 @@ from echelon.runtime.errors import require
 from echelon.runtime.progress import tracked
 from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
-from echelon.view.contact_sheet import Tile
-from echelon.view.page import OtherReplay
-from echelon.view.paper import save
-from echelon.view.strip import GIF_S, draw_gif
+from echelon.viewer.battle_picture import GIF_S, draw_gif
+from echelon.viewer.contact_sheet import Tile
+from echelon.viewer.page import OtherReplay
+from echelon.viewer.paper import save
 from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
 from echelon.world.written import write_maps

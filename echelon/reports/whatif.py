@@ -18,7 +18,7 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.errors import quoted as short
 from echelon.runtime.files import json_bytes, write_whole
 from echelon.runtime.terminal import show_table, terminal
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 
 def write_answers(result: WhatIf, replay: Replay, index: int, out: Path | None, page: Path | None) -> None:

@@ -30,8 +30,7 @@ from echelon.runtime.errors import ConfigError
 from echelon.serve.access import Access
 from echelon.serve.command_server import CLIENT_LEFT, CommandServer
 from echelon.serve.page_server import page_facts
-from echelon.view.command_page import command_page
-from echelon.view.run_report import replay_page
+from echelon.viewer.pages import command_page, replay_page
 
 Clock = Literal["step", "real", "fast"]
 

@@ -34,7 +34,7 @@ from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.limits import SEED, Limits
 from echelon.serve.access import THIS_MACHINE, Access
 from echelon.sim.model import build_model
-from echelon.view.run_report import editor_page, replay_page
+from echelon.viewer.pages import editor_page, replay_page
 from echelon.world.written import write_maps
 
 MOST_BYTES = 1 << 20

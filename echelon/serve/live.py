@@ -20,7 +20,7 @@ from echelon.learn.curriculum import SCRIPTED
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.serve.access import THIS_MACHINE, Access
 from echelon.serve.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
-from echelon.view.command_page import command_page, ground_picture
+from echelon.viewer.pages import command_page, ground_picture
 
 if TYPE_CHECKING:
     from websockets.sync.server import ServerConnection

@@ -39,11 +39,11 @@ from echelon.rules.catalog import Material
 from echelon.runtime.files import FileError, append_whole, new_folder, replacing, write_whole
 from echelon.runtime.interrupts import EXIT_CODE, PIPELINES, end_while_importing, handle_as_usual, is_program
 from echelon.runtime.profiling import profiled
-from echelon.view import paper
-from echelon.view.contact_sheet import Tile, draw_contact_sheet
-from echelon.view.page import write_page
-from echelon.view.run_report import write_report
-from echelon.view.strip import draw_gif, strip_figure
+from echelon.viewer import paper
+from echelon.viewer.battle_picture import draw_gif, strip_figure
+from echelon.viewer.contact_sheet import Tile, draw_contact_sheet
+from echelon.viewer.page import write_page
+from echelon.viewer.pages import write_report
 from hostile.attempts import CASES, COMMANDS, MADE
 
 pytestmark = pytest.mark.long

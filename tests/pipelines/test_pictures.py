@@ -22,8 +22,8 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import progress as progress_bar
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.progress import Bar, bar, reading, tracked
-from echelon.view import paper as view_paper
-from echelon.view.strip import strip_figure
+from echelon.viewer import paper as view_paper
+from echelon.viewer.battle_picture import strip_figure
 from echelon.world.pool import pool_seeds
 
 

@@ -22,7 +22,7 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import RULES_VERSION
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 pytestmark = [
     pytest.mark.browser,

@@ -3,7 +3,7 @@
 import pytest
 from scenes import small_replay
 
-from echelon.view.page import pack, told_name, unpack
+from echelon.viewer.page import pack, told_name, unpack
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from echelon.replay.observed import LEVELS, describe_observed, observed_arrays, 
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 BRIEF = EnvConfig(world=WorldConfig(40, 40, 16), rules=RulesConfig(max_episode_s=2.0), blue=PACK, red=PACK, map_pool=1)
 MOMENT, MECH = 6, 3

@@ -10,7 +10,7 @@ from patience import STUCK_S
 from reports import HOSTILE, empty_report
 from scenes import small_replay
 
-from echelon.view.run_report import replay_page, write_report
+from echelon.viewer.pages import replay_page, write_report
 
 pytestmark = [
     pytest.mark.browser,

@@ -22,10 +22,9 @@ from echelon.reports.plots import (
     ratings_figure,
     styles_figure,
 )
-from echelon.view.battle_plan import BattlePlan
-from echelon.view.contact_sheet import Tile, draw_contact_sheet
-from echelon.view.paper import SMALL_PT, counted, pixels, save, shortened
-from echelon.view.strip import strip_figure, strip_pixels, telling_times
+from echelon.viewer.battle_picture import BattlePlan, strip_figure, strip_pixels, telling_times
+from echelon.viewer.contact_sheet import Tile, draw_contact_sheet
+from echelon.viewer.paper import SMALL_PT, counted, pixels, save, shortened
 
 PT_PER_IN = 72
 ODD = "a $x_1$ </svg> 名"
@@ -224,7 +223,7 @@ def test_no_backend_of_the_environment_is_needed(tmp_path, backend):
     """A notebook names its own to the programs that it starts, and another environment may lack it."""
     script = (
         "import os, sys; from pathlib import Path; from echelon.reports.plots import metrics_figure\n"
-        "from echelon.view.paper import save\n"
+        "from echelon.viewer.paper import save\n"
         "save(metrics_figure([{'agent_steps': 1.0, 'kl': 0.1}], []), Path(sys.argv[1]))\n"
         "import matplotlib; print(os.environ['MPLBACKEND'], matplotlib.rcParams._get('backend'))"
     )

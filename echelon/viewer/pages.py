@@ -1,8 +1,10 @@
-"""The report of a training run as one HTML file that needs nothing else."""
+"""Pages that are one HTML file each: the report of a run, the scenario editor, the page for commanding."""
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
 import tempfile
 from collections.abc import Mapping
@@ -11,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from echelon.replay.battle import POS_PER_VOX, TABLES, Battle, Met, Replay
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
-from echelon.view.page import fill_template, read, write_page
+from echelon.viewer.page import fill_template, read, write_page
+from echelon.viewer.topdown import shade
 
-ASSETS = files("echelon.view") / "report_page"
+ASSETS = files("echelon.viewer") / "report_page"
 FEWEST_HITS = 3
 """Of a weapon whose distances are told."""
 
@@ -85,7 +89,7 @@ def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
     return hits
 
 
-EDITOR = files("echelon.view") / "editor"
+EDITOR = files("echelon.viewer") / "editor"
 SCRIPTS = ("scenario.js", "chart.js", "tools.js", "panel.js", "editor.js")
 """In the order they are read: one script, so that later ones may use earlier ones."""
 
@@ -104,3 +108,34 @@ def editor_page(facts: Mapping[str, Any]) -> str:
         "/* scripts */": "\n".join([read("typed.js"), *(read(name, EDITOR) for name in SCRIPTS)]),
     }
     return fill_template(EDITOR, "editor.html", content)
+
+
+COMMAND = files("echelon.viewer") / "command"
+COMMAND_SCRIPTS = ("battle.js", "field.js", "orders.js", "stick.js", "film.js", "command.js")
+"""In the order they are read, after the keyboard of all pages and the editor's map, of which theirs is one."""
+
+
+def command_page(facts: Mapping[str, Any]) -> str:
+    """The page.
+
+    Args:
+        facts: `token`, `team`, `map` (its size x, y in vox), `ground` (`[Z, Y, X]` uint8, of whose names `materials`),
+            `hulls` (size of each, vox); `watches`, True for who is shown a run that goes on and commands nothing.
+    """
+    data = {"watches": False, **{name: value for name, value in facts.items() if name != "materials"}}
+    data["ground"] = ground_picture(facts["ground"], facts["materials"])
+    scripts = [read("typed.js"), read("chart.js", EDITOR), *(read(name, COMMAND) for name in COMMAND_SCRIPTS)]
+    content = {
+        "<!-- title -->": html.escape(f"{facts['team']} · Echelon"),
+        "/* style */": read("editor.css", EDITOR) + read("command.css", COMMAND),
+        "<!-- data -->": as_script(data),
+        "/* scripts */": "\n".join(scripts),
+    }
+    return fill_template(COMMAND, "command.html", content)
+
+
+def ground_picture(ground: np.ndarray, materials: list[str]) -> str:
+    """The lit ground `[Z, Y, X]` from above as the address of a PNG, a pixel a voxel, whose top is +y."""
+    buffer = io.BytesIO()
+    Image.fromarray(shade(ground, materials)[::-1]).save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -11,8 +11,8 @@ from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.replay.setting import objective_text
 from echelon.rules.objective import Objective
-from echelon.view.battle_plan import BattlePlan
-from echelon.view.page import pack, unpack
+from echelon.viewer.battle_picture import BattlePlan
+from echelon.viewer.page import pack, unpack
 
 
 @pytest.mark.browser

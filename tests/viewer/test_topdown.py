@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from echelon.plan.figures import Canvas, MechFigure, draw_bar, draw_clouds, draw_mech, draw_shot, draw_zone
-from echelon.plan.ground import GOLD, TEAM, WHITE
+from echelon.viewer.topdown import (
+    GOLD,
+    TEAM,
+    WHITE,
+    Canvas,
+    MechFigure,
+    draw_bar,
+    draw_clouds,
+    draw_mech,
+    draw_shot,
+    draw_zone,
+)
 
 GREY = (90, 90, 90)
 CANVAS = Canvas(20, 4)

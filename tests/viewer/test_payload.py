@@ -13,7 +13,7 @@ from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
-from echelon.view.page import SCRIPTS, arrays_of, decode, encode, pack, read, unpack, write_page
+from echelon.viewer.page import SCRIPTS, arrays_of, decode, encode, pack, read, unpack, write_page
 
 BRIEF_S = 5.0
 

@@ -1,6 +1,6 @@
 """Pictures of every view of the page, in light and dark, on two desks and a phone, to look at; no test.
 
-`PYTHONPATH=.:tests:tests/view python tests/view/looks.py battles.echelon pictures/ [report.html]`
+`PYTHONPATH=.:tests:tests/viewer python tests/viewer/looks.py battles.echelon pictures/ [report.html]`
 writes `VIEW-WIDTHxHEIGHT-THEME.png` for each of `VIEWS`. Take a replay of two battles or more, with observations.
 """
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from browser import CHROMIUM
 
-from echelon.view.page import read
+from echelon.viewer.page import read
 
 pytestmark = [
     pytest.mark.browser,

@@ -9,7 +9,7 @@ import pytest
 from browser import Browser
 from scenes import small_replay
 
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """How long a page takes until a person can use it; no test, since its outcome is a time.
 
-`PYTHONPATH=.:tests:tests/view python tests/view/load_time.py battles.echelon [loads]`
+`PYTHONPATH=.:tests:tests/viewer python tests/viewer/load_time.py battles.echelon [loads]`
 prints, for each load, the milliseconds from the start of navigation to the first frame that its viewer drew (looked for
 every `browser.LOOK_S`), and to the frame that shows the answer to a key pressed then; and the medians.
 """

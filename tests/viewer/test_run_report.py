@@ -7,7 +7,7 @@ import pytest
 from reports import HOSTILE, empty_report
 from scenes import small_replay
 
-from echelon.view.run_report import ASSETS, as_script, hit_distances, hits_of, replay_page, write_report
+from echelon.viewer.pages import ASSETS, as_script, hit_distances, hits_of, replay_page, write_report
 
 
 def test_what_a_report_is_told_is_no_markup(tmp_path):

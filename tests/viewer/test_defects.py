@@ -11,7 +11,7 @@ from browser import CHROMIUM, Browser
 from scenes import HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 
 from echelon.replay.battle import Condition
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 pytestmark = [
     pytest.mark.browser,

@@ -19,7 +19,7 @@ from test_questions import MOST_CLICKS, at_second, cells, texts
 
 from echelon.replay.battle import OPTIONAL, POS_PER_VOX, TABLES, Replay
 from echelon.rules.orders import OrderField, OrderKind
-from echelon.view.page import OtherReplay, write_page
+from echelon.viewer.page import OtherReplay, write_page
 
 pytestmark = [
     pytest.mark.browser,

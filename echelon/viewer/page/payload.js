@@ -1,4 +1,4 @@
-// The data of the page: a replay as `echelon/view/payload.py` packs it.
+// The data of the page: a replay as `echelon/viewer/payload.py` packs it.
 
 const ARRAY_KINDS = {
   int8: Int8Array, uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-ASSETS = files("echelon.view") / "page"
+ASSETS = files("echelon.viewer") / "page"
 SCRIPTS = (
     "payload.js",
     "linear.js",

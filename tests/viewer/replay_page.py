@@ -6,7 +6,7 @@ from pathlib import Path
 
 from echelon.replay.battle import Replay
 from echelon.replay.ground import rebuild
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 
 def write_replay_page(replay: Replay, path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.plan.ground import GOLD, TEAM, shade
 from echelon.runtime.files import replacing
-from echelon.view.paper import DPI, SMALL_PT, TEXT_PT, WIDTH_IN, blank, colour, paper_style, save
+from echelon.viewer.paper import DPI, SMALL_PT, TEXT_PT, WIDTH_IN, blank, colour, paper_style, save
+from echelon.viewer.topdown import GOLD, TEAM, shade
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from scenes import HEAVY, LIGHT, small_replay, with_observations
 from test_defects import LEAST_CONTRAST, contrast
 from test_page import without_contexts
 
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 pytestmark = [
     pytest.mark.browser,

@@ -18,7 +18,7 @@ from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import name_map
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 pytestmark = [
     pytest.mark.browser,

@@ -5,9 +5,8 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MATERIALS, SIZE, SOLID, ZONE, small_replay
 
-from echelon.plan.ground import TEAM, shade
-from echelon.view.battle_plan import BattlePlan
-from echelon.view.strip import draw_gif
+from echelon.viewer.battle_picture import BattlePlan, draw_gif
+from echelon.viewer.topdown import TEAM, shade
 
 VOX_PX = 8
 
