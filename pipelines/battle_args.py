@@ -12,7 +12,7 @@ import tyro
 
 from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import Commander, common_env
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import read_catalog
 from echelon.rules.config import ENV_PRESETS, EnvConfig, Split
 from echelon.runtime.errors import require
 from echelon.runtime.limits import SEED, Limits, Settings

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from echelon.arena.resolve import resolve
-from echelon.command.pace import Pace
 from echelon.command.port import CommandPort, named_over
-from echelon.command.session import Session
+from echelon.command.session import Pace, Session
 from echelon.pipelines.command_args import CommandArgs
 from echelon.replay.recorder import Recorder
 from echelon.rules.orders import CommandConfig

@@ -15,7 +15,7 @@ from echelon.arena.resolve import resolve
 from echelon.rules.scenario import read_scenario
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, Settings
-from echelon.scenarios.shipped import find_scenario
+from echelon.scenarios.scene import find_scenario
 from echelon.serve.access import Access
 from echelon.serve.edit_server import EditServer
 

@@ -14,7 +14,7 @@ from echelon.pipelines.evaluate_args import EvaluateArgs
 from echelon.reports.tables import log_evaluation, show_evaluation
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.runtime.progress import with_progress
+from echelon.runtime.terminal import with_progress
 from echelon.scenarios.scene import config_of_words
 
 LEAGUE_SEEDS = 4

@@ -13,8 +13,7 @@ from echelon.league.store import FILE, Store
 from echelon.league.tables import draw_ratings, draw_styles, show_payoff, show_standings
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.runtime.files import beside, check_writable
-from echelon.runtime.progress import bar
-from echelon.runtime.terminal import terminal
+from echelon.runtime.terminal import bar, terminal
 from echelon.viewer.paper import require_picture
 
 

@@ -16,7 +16,7 @@ from echelon.reports.plots import skills_figure
 from echelon.reports.tables import show_profile, show_style
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, Settings
-from echelon.runtime.progress import bar
+from echelon.runtime.terminal import bar
 from echelon.scenarios.piece import PIECES, pieces
 from echelon.viewer.paper import require_picture, save
 

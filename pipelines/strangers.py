@@ -19,7 +19,7 @@ from echelon.reports.tables import show_strangers
 from echelon.rules.config import Split
 from echelon.runtime.command_line import this_command
 from echelon.runtime.files import check_writable, write_whole
-from echelon.runtime.progress import bar
+from echelon.runtime.terminal import bar
 
 
 @dataclass(frozen=True)

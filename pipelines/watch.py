@@ -14,8 +14,7 @@ from echelon.reports.pictures import draw_moving, other_replay, shown_span
 from echelon.runtime.errors import require
 from echelon.runtime.files import beside, check_writable
 from echelon.runtime.limits import Limits, Settings
-from echelon.runtime.progress import tracked
-from echelon.runtime.terminal import terminal
+from echelon.runtime.terminal import terminal, tracked
 from echelon.viewer.battle_picture import strip_figure
 from echelon.viewer.page import write_page
 from echelon.viewer.paper import WIDTH_IN, require_picture, save

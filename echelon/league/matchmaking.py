@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig, Weighting
-from echelon.league.ratings.glicko2 import RATING
+from echelon.league.ratings import RATING
 from echelon.league.records import Entry, Standing
 from echelon.league.store import Store
 from echelon.learn.models.policy_layout import PolicyLayout

@@ -13,7 +13,7 @@ from echelon.arena.style import Style
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import one_against, period_seeds, rated_pairs
-from echelon.league.ratings.glicko2 import Games, Ratings, rate
+from echelon.league.ratings import Games, Ratings, rate
 from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.store import Store
 from echelon.league.styles import comparable_styles

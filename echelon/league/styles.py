@@ -12,7 +12,7 @@ from torch import Tensor
 
 from echelon.arena.style import BATTLES, Style, style
 from echelon.env.tasks.task import TIERS
-from echelon.league.columns import RULES
+from echelon.league.database import RULES
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
 from echelon.runtime.errors import require

@@ -16,33 +16,16 @@ from echelon.replay.arrays import NAMES, OBSERVATION, Sizes, check_numbers, chec
 from echelon.replay.battle import OPTIONAL, RECORD, Battle, Replay
 from echelon.replay.ground import POSITION
 from echelon.rules.catalog import Hull, Material, Trigger
-from echelon.rules.catalog_checks import CLASSES, COLOUR, EFFECTS
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.roster import build_formation
-from echelon.rules.specs import LOOKS
+from echelon.rules.specs import CLASSES, COLOUR, EFFECTS, LOOKS
 from echelon.rules.versions import stored_versions
+from echelon.runtime import json_checks as checks
 from echelon.runtime import version
 from echelon.runtime.errors import quoted
 from echelon.runtime.files import FileError, as_file_error, expect, parse_json, write_whole
-from echelon.runtime.json_checks import (
-    FLAG,
-    OBJECT,
-    SHA256,
-    Check,
-    check_schema,
-    exactly,
-    integer,
-    listed,
-    matching,
-    number,
-    one_of,
-    record,
-    row,
-    table,
-    text,
-)
 from echelon.runtime.tensor_files import Header, read_tensors
-from echelon.world import recipe
+from echelon.world.pool import RECIPE_FIELDS, recipe_from_json
 
 SCHEMA, VERSION = "echelon-replay", 1
 HASH = "claims_sha256"
@@ -50,27 +33,33 @@ HASH = "claims_sha256"
 MOST_BATTLES = 1024
 LONGEST_COMMANDER = 4096
 """Letters of a commander's name, which may be the path of a checkpoint."""
-WORD, POINTS = text(64), number(1e-3, 1e6)
+WORD, POINTS = checks.text(64), checks.number(1e-3, 1e6)
 
 
 def anything(where: str, value: Any) -> None:
     """What is checked elsewhere."""
 
 
-ENVELOPE = record(
+ENVELOPE = checks.record(
     {
-        **{"schema": exactly(SCHEMA), "version": exactly(VERSION), "written_by": WORD, "sha256": SHA256, HASH: SHA256},
-        **{"replay": OBJECT, "battles": listed(anything, 1, MOST_BATTLES)},
+        **{
+            "schema": checks.exactly(SCHEMA),
+            "version": checks.exactly(VERSION),
+            "written_by": WORD,
+            "sha256": checks.SHA256,
+            HASH: checks.SHA256,
+        },
+        **{"replay": checks.OBJECT, "battles": checks.listed(anything, 1, MOST_BATTLES)},
     }
 )
 """Every claim."""
 
-WEAPON = record(
+WEAPON = checks.record(
     {
-        **{"range_vox": number(0, 1e6), "arc_deg": number(0, 360)},
-        **{"effect": one_of(EFFECTS), "look": one_of(LOOKS)},
-        "colour": matching(f"({COLOUR.pattern})?", "#rrggbb in small letters"),
-        **dict.fromkeys(("damage", "self_heat", "target_heat"), number(0, 1e6)),
+        **{"range_vox": checks.number(0, 1e6), "arc_deg": checks.number(0, 360)},
+        **{"effect": checks.one_of(EFFECTS), "look": checks.one_of(LOOKS)},
+        "colour": checks.matching(f"({COLOUR.pattern})?", "#rrggbb in small letters"),
+        **dict.fromkeys(("damage", "self_heat", "target_heat"), checks.number(0, 1e6)),
     }
 )
 """What is told of a weapon."""
@@ -89,101 +78,103 @@ def claims_digest(claims: dict[str, Any]) -> str:
 
 def check_claims(name: str, claims: Any) -> EnvConfig:
     """Check all that a replay says, and return the settings of its battles."""
-    check_schema(name, claims, SCHEMA, VERSION)
-    OBJECT(f"{name}: replay", claims.get("replay"))
+    checks.check_schema(name, claims, SCHEMA, VERSION)
+    checks.OBJECT(f"{name}: replay", claims.get("replay"))
     env = claims["replay"].get("env")
-    OBJECT(f"{name}: replay.env", env)
+    checks.OBJECT(f"{name}: replay.env", env)
     with as_file_error(name):
         stored_versions(env, "env")  # First, as all that follows may be otherwise in another version's file.
         ENVELOPE(name, claims)
         if claims[HASH] != claims_digest(claims):
             raise FileError(f"{name}: {HASH} mismatch: expected {quoted(claims[HASH])}, got {claims_digest(claims)}")
         config = env_from_json(env)
-        listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
+        checks.listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
     rules, world, count = config.rules, config.world, len(config.blue)
-    record(
+    checks.record(
         {
-            "record": exactly(RECORD),
+            "record": checks.exactly(RECORD),
             "env": anything,
-            "dt_s": exactly(rules.dt_s),
-            "decision_repeat": exactly(rules.decision_repeat),
-            "size": exactly([world.size_x, world.size_y, world.size_z]),
-            "teams": exactly({"blue": [0, count], "red": [count, config.num_mechs]}),
-            "mechs": row(*(mech_check(n, config) for n in range(config.num_mechs))),
-            "hulls": exactly([hull.name.lower() for hull in Hull]),
-            "weapons": exactly(list(config.catalog.weapons)),
-            "materials": exactly([material.name.lower() for material in Material]),
-            "weapon_specs": record(dict.fromkeys(config.catalog.weapons, WEAPON)),
-            "ego": listed(check_feature, 1, 256),
+            "dt_s": checks.exactly(rules.dt_s),
+            "decision_repeat": checks.exactly(rules.decision_repeat),
+            "size": checks.exactly([world.size_x, world.size_y, world.size_z]),
+            "teams": checks.exactly({"blue": [0, count], "red": [count, config.num_mechs]}),
+            "mechs": checks.row(*(mech_check(n, config) for n in range(config.num_mechs))),
+            "hulls": checks.exactly([hull.name.lower() for hull in Hull]),
+            "weapons": checks.exactly(list(config.catalog.weapons)),
+            "materials": checks.exactly([material.name.lower() for material in Material]),
+            "weapon_specs": checks.record(dict.fromkeys(config.catalog.weapons, WEAPON)),
+            "ego": checks.listed(check_feature, 1, 256),
             "stability_cap": POINTS,
             "zone_score_to_win_s": POINTS,
             "sight_range_vox": POINTS,
-            "cloud_vox": number(0, 1e3),
+            "cloud_vox": checks.number(0, 1e3),
         }
     )(f"{name}: replay", claims["replay"])
     return config
 
 
-def mech_check(n: int, config: EnvConfig) -> Check:
+def mech_check(n: int, config: EnvConfig) -> checks.Check:
     formation, catalog = build_formation(config), config.catalog
-    return record(
+    return checks.record(
         {
-            "hull": exactly(formation.hulls[n]),
-            "class": one_of(CLASSES),
-            "team": exactly("red" if formation.is_red[n] else "blue"),
-            "pack": exactly(formation.pack[n]),
-            "size": listed(number(1e-3, 100), 3, 3),
+            "hull": checks.exactly(formation.hulls[n]),
+            "class": checks.one_of(CLASSES),
+            "team": checks.exactly("red" if formation.is_red[n] else "blue"),
+            "pack": checks.exactly(formation.pack[n]),
+            "size": checks.listed(checks.number(1e-3, 100), 3, 3),
             "hp": POINTS,
             "leg_hp": POINTS,
             "heat_cap": POINTS,
             "suite": WORD,
-            "squad": listed(integer(0, config.num_mechs - 1), 0, config.num_mechs),
-            "squad_detail": integer(0, 100),
-            "sees_engaged": FLAG,
-            "weapons": listed(one_of(catalog.weapons), 0, len(catalog.weapons)),
-            "cooldowns": listed(WORD, 1, len(Trigger) + 1),
+            "squad": checks.listed(checks.integer(0, config.num_mechs - 1), 0, config.num_mechs),
+            "squad_detail": checks.integer(0, 100),
+            "sees_engaged": checks.FLAG,
+            "weapons": checks.listed(checks.one_of(catalog.weapons), 0, len(catalog.weapons)),
+            "cooldowns": checks.listed(WORD, 1, len(Trigger) + 1),
         }
     )
 
 
 def check_feature(where: str, value: Any) -> None:
     """Columns of the ego stream: a name, how many, and their range."""
-    row(WORD, integer(1, 256), number(-1e6, 1e6), number(-1e6, 1e6))(where, value)
+    checks.row(WORD, checks.integer(1, 256), checks.number(-1e6, 1e6), checks.number(-1e6, 1e6))(where, value)
     expect(value[2] < value[3], where, "a range from low to high", value)
 
 
-def battle_check(config: EnvConfig) -> Check:
-    world, pair = config.world, row(number(-1e12, 1e12), number(-1e12, 1e12))
-    return record(
+def battle_check(config: EnvConfig) -> checks.Check:
+    world, pair = config.world, checks.row(checks.number(-1e12, 1e12), checks.number(-1e12, 1e12))
+    return checks.record(
         {
-            "blue": text(LONGEST_COMMANDER),
-            "red": text(LONGEST_COMMANDER),
-            "seed": integer(-(2**63), 2**63 - 1),
+            "blue": checks.text(LONGEST_COMMANDER),
+            "red": checks.text(LONGEST_COMMANDER),
+            "seed": checks.integer(-(2**63), 2**63 - 1),
             "map": map_check(config),
-            "zone": row(number(0, world.size_x), number(0, world.size_y), number(0.1, world.longest_side)),
-            "outcome": record(
+            "zone": checks.row(
+                checks.number(0, world.size_x), checks.number(0, world.size_y), checks.number(0.1, world.longest_side)
+            ),
+            "outcome": checks.record(
                 {
-                    "winner": one_of([winner.name.lower() for winner in Winner]),
-                    "reason": one_of([reason.name.lower() for reason in Reason]),
+                    "winner": checks.one_of([winner.name.lower() for winner in Winner]),
+                    "reason": checks.one_of([reason.name.lower() for reason in Reason]),
                     "score": pair,
-                    "stats": table(pair, 1024, WORD),
+                    "stats": checks.table(pair, 1024, WORD),
                 }
             ),
         }
     )
 
 
-def map_check(config: EnvConfig) -> Check:
+def map_check(config: EnvConfig) -> checks.Check:
     """What ground can be made from: a recipe, or which of the config's positions it is."""
     if config.positions:
-        return record({POSITION: integer(0, len(config.positions) - 1)})
+        return checks.record({POSITION: checks.integer(0, len(config.positions) - 1)})
     return check_recipe
 
 
 def check_recipe(where: str, value: Any) -> None:
     """What a map can be made from."""
-    record(dict.fromkeys(recipe.FIELDS, anything))(where, value)
-    recipe.from_json(value)
+    checks.record(dict.fromkeys(RECIPE_FIELDS, anything))(where, value)
+    recipe_from_json(value)
 
 
 T = TypeVar("T")

@@ -8,18 +8,7 @@ import numpy as np
 import torch
 
 from echelon.env.observation import layout
-from echelon.replay.battle import (
-    NO_VALUE,
-    ORDER_PLACE,
-    POINTS,
-    POS_PER_VOX,
-    REWARD_UNITS,
-    SCORE_PER_S,
-    YAW_PER_RAD,
-    Fact,
-    Shown,
-    Switch,
-)
+from echelon.replay import battle
 from echelon.sim.model import SimModel
 from echelon.sim.sight import crosses_smoke
 
@@ -61,12 +50,12 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
     fire = np.moveaxis(moments["fire"], 1, -1)  # [T + 1, N, W]
     low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
     return {
-        "pos": whole(moments["pos"], POS_PER_VOX, np.int16),
-        "yaw": whole(wrapped(moments["yaw"]), YAW_PER_RAD, np.int16),
-        "hp": whole(moments["hp"], POINTS, np.int16),
-        "leg_hp": whole(moments["leg_hp"], POINTS, np.int16),
-        "heat": whole(moments["heat"], POINTS, np.uint16),
-        "stability": whole(moments["stability"], POINTS, np.int16),
+        "pos": whole(moments["pos"], battle.POS_PER_VOX, np.int16),
+        "yaw": whole(wrapped(moments["yaw"]), battle.YAW_PER_RAD, np.int16),
+        "hp": whole(moments["hp"], battle.POINTS, np.int16),
+        "leg_hp": whole(moments["leg_hp"], battle.POINTS, np.int16),
+        "heat": whole(moments["heat"], battle.POINTS, np.uint16),
+        "stability": whole(moments["stability"], battle.POINTS, np.int16),
         "facts": facts(moments, game),
         "paint": packs.sum(-1).astype(np.uint8),
         "focus": moments["focus"].astype(np.int8),
@@ -78,7 +67,7 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
         "moves": whole(moments["moves"], 127, np.int8),
         "triggers": (fire * (1 << np.arange(fire.shape[-1]))).sum(-1).astype(np.uint16),
         "switches": switches(moments),
-        "score": whole(moments["score"], SCORE_PER_S, np.int32),
+        "score": whole(moments["score"], battle.SCORE_PER_S, np.int32),
         "control": whole(moments["control"], 255, np.uint8),
         **({"orders": quantised_orders(moments["orders"])} if "orders" in moments else {}),
         "rewards": in_reward_units(
@@ -90,15 +79,15 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
 def quantised_orders(heard: np.ndarray) -> np.ndarray:
     """`Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
     scale = np.ones(heard.shape[-1])
-    scale[ORDER_PLACE] = POS_PER_VOX
+    scale[battle.ORDER_PLACE] = battle.POS_PER_VOX
     return np.rint(heard * scale).astype(np.int32)
 
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:
     """Rewards or values as they are kept; `NO_VALUE` for NaN."""
-    limit = 2**31 - REWARD_UNITS
-    units = np.rint(np.clip(values.astype(np.float64) * REWARD_UNITS, -limit, limit))
-    return np.where(np.isnan(units), NO_VALUE, units).astype(np.int32)
+    limit = 2**31 - battle.REWARD_UNITS
+    units = np.rint(np.clip(values.astype(np.float64) * battle.REWARD_UNITS, -limit, limit))
+    return np.where(np.isnan(units), battle.NO_VALUE, units).astype(np.int32)
 
 
 def facts(moments: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
@@ -106,24 +95,27 @@ def facts(moments: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
     is_fallen = alive & (moments["fallen"] > 0)
     shut_down = alive & (moments["heat"] > game.roster.heat_cap.cpu().numpy())
     bits = {
-        Fact.ALIVE: alive,
-        Fact.FALLEN: is_fallen,
-        Fact.SHUT_DOWN: shut_down,
-        Fact.LEGGED: alive & (moments["leg_hp"] <= 0),
-        Fact.SUPPRESSED: alive & (moments["suppressed"] > 0),
-        Fact.VENTING: moments["vent"] & alive & ~is_fallen & ~shut_down,
-        Fact.ECM: ego_feature(moments, "ecm") > 0,
-        Fact.ECCM: ego_feature(moments, "eccm") > 0,
-        Fact.IN_ZONE: ego_feature(moments, "in_zone") > 0,
-        Fact.UNDER_FIRE: alive & (moments["under_fire"] > 0),
+        battle.Fact.ALIVE: alive,
+        battle.Fact.FALLEN: is_fallen,
+        battle.Fact.SHUT_DOWN: shut_down,
+        battle.Fact.LEGGED: alive & (moments["leg_hp"] <= 0),
+        battle.Fact.SUPPRESSED: alive & (moments["suppressed"] > 0),
+        battle.Fact.VENTING: moments["vent"] & alive & ~is_fallen & ~shut_down,
+        battle.Fact.ECM: ego_feature(moments, "ecm") > 0,
+        battle.Fact.ECCM: ego_feature(moments, "eccm") > 0,
+        battle.Fact.IN_ZONE: ego_feature(moments, "in_zone") > 0,
+        battle.Fact.UNDER_FIRE: alive & (moments["under_fire"] > 0),
     }
     return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in bits.items()]).astype(np.uint16)
 
 
 def switches(moments: dict[str, np.ndarray]) -> np.ndarray:
-    flags = [(Switch[name.upper()], moments[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
+    flags = [(battle.Switch[name.upper()], moments[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
     # In the order of `rules.actions`: closest, biggest, most damaged.
-    modes = [(Switch.SORT_BIGGEST, moments["sort_mode"] == 1), (Switch.SORT_MOST_DAMAGED, moments["sort_mode"] == 2)]
+    modes = [
+        (battle.Switch.SORT_BIGGEST, moments["sort_mode"] == 1),
+        (battle.Switch.SORT_MOST_DAMAGED, moments["sort_mode"] == 2),
+    ]
     return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in (*flags, *modes)]).astype(np.uint8)
 
 
@@ -142,10 +134,10 @@ def ways_known(moments: Arrays, game: SimModel) -> np.ndarray:
         return np.zeros(slots.shape, np.int64)
     quality = ego_feature(moments, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
     sources = {
-        Shown.SIGHT: moments["lines"],
-        Shown.RADAR: on_radar(moments, quality, game),
-        Shown.PAINT: by_paint(moments, quality, game),
-        Shown.BLOOM: by_bloom(moments, game),
+        battle.Shown.SIGHT: moments["lines"],
+        battle.Shown.RADAR: on_radar(moments, quality, game),
+        battle.Shown.PAINT: by_paint(moments, quality, game),
+        battle.Shown.BLOOM: by_bloom(moments, game),
     }
     bits = np.bitwise_or.reduce([np.where(mask, int(source), 0) for source, mask in sources.items()])  # [T + 1, N, N]
     slot_bits = np.take_along_axis(bits, slots.clip(0).astype(np.int64), -1)

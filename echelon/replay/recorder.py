@@ -18,9 +18,8 @@ from echelon.env.orders.issue import sanitize_commands
 from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import MARKS, changes, events_of
-from echelon.replay.ground import POSITION
+from echelon.replay.ground import POSITION, describe
 from echelon.replay.moments import KEPT, in_reward_units, quantised
-from echelon.replay.setting import describe
 from echelon.rules.actions import Orders, idle
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import one_line, require
@@ -30,7 +29,7 @@ from echelon.sim.damage import Dealt
 from echelon.sim.model import SimModel
 from echelon.sim.step import Log
 from echelon.state import State
-from echelon.world.recipe import write_recipes
+from echelon.world.pool import write_recipes
 
 SHOWN = ("hostile", "intel", "detail", "painted")
 """Columns of a contact that are kept, in the order of the bits of `Shown`."""

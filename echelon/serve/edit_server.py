@@ -26,7 +26,7 @@ from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS
-from echelon.rules.objective import USES
+from echelon.rules.position import USES
 from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError, one_line, require
@@ -35,7 +35,7 @@ from echelon.runtime.limits import SEED, Limits
 from echelon.serve.access import THIS_MACHINE, Access
 from echelon.sim.model import build_model
 from echelon.viewer.pages import editor_page, replay_page
-from echelon.world.written import write_maps
+from echelon.world.authored_maps import write_maps
 
 MOST_BYTES = 1 << 20
 """Of what a page sends."""

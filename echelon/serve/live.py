@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.command.film import Film, Frame, frames_of
+from echelon.command.frame_buffer import Film, Frame, frames_of
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import PAST

@@ -17,9 +17,8 @@ import numpy as np
 
 from echelon.replay.arrays import NAMES
 from echelon.replay.battle import OPTIONAL, Battle, Replay
-from echelon.replay.ground import name_map, objective_of, opaque_materials, zones_of
+from echelon.replay.ground import name_map, objective_of, objective_text, opaque_materials, zones_of
 from echelon.replay.observed import describe_observed, observed_arrays
-from echelon.replay.setting import objective_text
 from echelon.runtime.files import write_whole
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from serving import small_port
 
+from echelon.command.joystick import NUM_DRIVEN
 from echelon.command.session import Session
-from echelon.command.stick import NUM_DRIVEN
 from echelon.rules.actions import Act
 from echelon.runtime.errors import ConfigError
 

@@ -23,14 +23,12 @@ from view.reports import empty_report
 from view.scenes import small_replay
 
 from echelon.arena.config import ArenaConfig
-from echelon.league import database, unrecorded
-from echelon.league.claims import claimed
+from echelon.league import database, league_arena
 from echelon.league.import_export import write_league
-from echelon.league.league_arena import LeagueArena
+from echelon.league.league_arena import LeagueArena, claimed, is_unrecorded, record_file, save_unrecorded
 from echelon.league.log import write_event
 from echelon.league.matchmaking import round_robin
 from echelon.league.store import FILE, Store
-from echelon.league.unrecorded import is_unrecorded, record_file, save_unrecorded
 from echelon.learn.metrics import CsvTable, read_table
 from echelon.pipelines.league_records import Import
 from echelon.replay.file import save
@@ -357,11 +355,11 @@ def test_a_batch_that_meets_a_full_disk_is_kept_and_imported(tmp_path):
 
 def test_where_the_folder_is_full_too_the_batch_is_kept_among_temporary_files(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(unrecorded.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(league_arena.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     matches = [fought("a" * 64, "b" * 64, 1)]
     said = save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
     assert kept_in(said).parent == tmp_path / "tmp" and kept_in(said).exists()
-    monkeypatch.setattr(unrecorded.tempfile, "gettempdir", lambda: "/dev/null")
+    monkeypatch.setattr(league_arena.tempfile, "gettempdir", lambda: "/dev/null")
     assert "1 battles that were fought are lost" in save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
 
 

@@ -18,7 +18,7 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError, check_writable
-from echelon.world.recipe import write_recipes
+from echelon.world.pool import write_recipes
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=2)
 

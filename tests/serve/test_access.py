@@ -12,7 +12,7 @@ from patience import PATIENT, STUCK_S
 
 from echelon.runtime.errors import ConfigError
 from echelon.serve.access import Access
-from echelon.serve.command_server import CommandServer
+from echelon.serve.conversation import CommandServer
 from echelon.serve.edit_server import EditServer
 from echelon.serve.live import LiveServer
 

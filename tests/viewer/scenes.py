@@ -34,7 +34,7 @@ from echelon.replay.battle import (
     Shown,
     Switch,
 )
-from echelon.replay.setting import trigger_labels, weapon_specs
+from echelon.replay.ground import trigger_labels, weapon_specs
 
 HULLS = ("scout", "light", "medium", "heavy")
 WEAPONS = ("laser", "flamer", "missile", "gauss", "autocannon", "painter", "smoke")

@@ -12,8 +12,8 @@ import pytest
 from browser import CHROMIUM, Browser
 
 from echelon.rules.config import EnvConfig
-from echelon.rules.objective import Objective
 from echelon.rules.physics import RulesConfig
+from echelon.rules.position import Objective
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.scenarios.scene import Scene
 from echelon.serve.edit_server import EditServer

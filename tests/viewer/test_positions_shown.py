@@ -7,10 +7,9 @@ from replay_page import write_replay_page
 import echelon
 from echelon.env.env import EchelonEnv
 from echelon.replay.file import read, save
-from echelon.replay.ground import rebuild
+from echelon.replay.ground import objective_text, rebuild
 from echelon.replay.recorder import Recorder
-from echelon.replay.setting import objective_text
-from echelon.rules.objective import Objective
+from echelon.rules.position import Objective
 from echelon.viewer.battle_picture import BattlePlan
 from echelon.viewer.page import pack, unpack
 

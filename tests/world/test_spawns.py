@@ -14,8 +14,8 @@ from echelon.rules.roster import Roster, build_roster
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.geometry import wrap_angle
 from echelon.state import Maps
+from echelon.world.layout import arrange, check_room
 from echelon.world.pool import make_maps
-from echelon.world.spawns import arrange, check_room
 
 pytestmark = pytest.mark.quick
 

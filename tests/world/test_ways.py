@@ -8,7 +8,7 @@ from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.orders import CommandConfig
 from echelon.rules.roster import build_roster
-from echelon.world import paths, ways
+from echelon.world import paths, walkways
 from echelon.world.pool import make_maps
 
 OFF = EnvConfig.small()
@@ -44,17 +44,17 @@ def test_whoever_takes_the_steps_comes_to_the_middle_of_the_block():
     for place in ((6.5, 6.5), (20.5, 33.5), (37.5, 10.5)):
         goal = torch.tensor(place).expand_as(start)
         at = start
-        step, left = ways.way_at(maps.ways, batch, at, goal, ON)
+        step, left = walkways.way_at(maps.ways, batch, at, goal, ON)
         assert left.max() < 120
         for _ in range(int(left.max())):
             at = at + step.sign()
-            step, now = ways.way_at(maps.ways, batch, at, goal, ON)
+            step, now = walkways.way_at(maps.ways, batch, at, goal, ON)
             assert (now <= left).all()
             left = now
         assert not step.any() and (left == 0).all()
         # From everywhere to the same few columns, to which the widest hull can walk.
         assert all(len(own.unique(dim=0)) <= 33 for own in at)
-        assert ways.is_reachable(maps.ways, batch, at, ON).all()
+        assert walkways.is_reachable(maps.ways, batch, at, ON).all()
 
 
 def test_a_way_is_as_long_as_the_field_of_the_zone_says():
@@ -62,14 +62,14 @@ def test_a_way_is_as_long_as_the_field_of_the_zone_says():
     maps = maps_of(ON)
     lava = (maps.material == int(Material.LAVA)).any(1)
     own = maps.ways[:, 45].int()
-    is_end, common = (own & 15) == ways.NO_STEP, (own & ways.COMMON) != 0
+    is_end, common = (own & 15) == walkways.NO_STEP, (own & walkways.COMMON) != 0
     field = paths.walk_to(is_end, maps.solid, lava, ON.world.size_z)
     assert 0.3 < common.float().mean() < 0.9
-    assert torch.equal((own >> ways.LENGTH_AT)[common], ((field.cost + 9) // 10)[common])
+    assert torch.equal((own >> walkways.LENGTH_AT)[common], ((field.cost + 9) // 10)[common])
 
 
 def test_blocks_are_few_on_large_maps():
-    assert ways.block_side(OFF.world) == 4 and ways.num_ways(OFF) == 0 and ways.num_ways(ON) == 100
+    assert walkways.block_side(OFF.world) == 4 and walkways.num_ways(OFF) == 0 and walkways.num_ways(ON) == 100
     large = dataclasses.replace(EnvConfig.large(), command=CommandConfig(enabled=True))
-    assert ways.block_side(large.world) == 7 and ways.num_ways(large) == 225
-    assert ways.goal_radius(ON) > 3 and ways.goal_radius(large) > 1
+    assert walkways.block_side(large.world) == 7 and walkways.num_ways(large) == 225
+    assert walkways.goal_radius(ON) > 3 and walkways.goal_radius(large) > 1

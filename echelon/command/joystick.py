@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.command.parse import index_of, number_of, place_of
+from echelon.command.reply import index_of, number_of, place_of
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
 from echelon.rules.catalog import ECCM_TRIGGER
 from echelon.runtime.errors import require
