@@ -1,7 +1,5 @@
 """The flags that say how battles begin and who fights."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field

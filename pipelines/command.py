@@ -1,7 +1,5 @@
 """The command of `arena.py` that lets a program, a language model or a person command battles."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The command of `arena.py` that opens the scenario editor."""
 
-from __future__ import annotations
-
 import contextlib
 import webbrowser
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command of `arena.py` that evaluates a policy: at a named task, or against the entries of a league."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The commands of `arena.py` about what a league has recorded: of an entry, and the whole as a file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands of `arena.py` that print and draw the results of a league."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

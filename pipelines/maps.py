@@ -1,7 +1,5 @@
 """The command of `arena.py` that draws maps from above."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal

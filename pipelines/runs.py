@@ -1,7 +1,5 @@
 """The commands of `echelon` about several training runs: their curves, and a page."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

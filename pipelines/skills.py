@@ -1,7 +1,5 @@
 """The commands of `arena.py` that tell how one policy fights: in numbers, and in the set pieces."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

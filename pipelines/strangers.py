@@ -1,7 +1,5 @@
 """What `evaluate --protocol 2` does."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command of `arena.py` that plays a tournament of a league."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path

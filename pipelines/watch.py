@@ -1,7 +1,5 @@
 """The command of `arena.py` that draws replays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The command of `arena.py` that tells what decided a battle."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

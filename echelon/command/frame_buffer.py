@@ -1,7 +1,5 @@
 """One battle of a batch, kept decision by decision in a tensor that is written in place, for whoever watches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

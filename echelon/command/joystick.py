@@ -1,7 +1,5 @@
 """One mech that somebody drives in place of its policy: what is said of it, checked, and the action that it means."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

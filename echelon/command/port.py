@@ -1,7 +1,5 @@
 """A port to command batches of battles through: reports out, orders in, from a script, a language model or a person."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Lines are joined to replies. Orders become the columns of the action of a commander.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import queue

@@ -3,8 +3,6 @@
 Battles in real time run at a speed, pause, or advance one report at a time.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

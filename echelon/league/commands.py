@@ -1,7 +1,5 @@
 """The commands of a league: tournaments, evaluation of checkpoints, evolution, certificates, rows of printed tables."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import operator

@@ -4,8 +4,6 @@ Whatever SQLite refuses, a full disk or a spoiled page, is a `FileError` of one 
 stranger's file can make a query cost is bounded by the size of the file. Values are checked by column.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

@@ -6,8 +6,6 @@ exploiter that succeeds is added to the league and is reset. AlphaStar also adds
 it is reset without joining, so that every exploiter of a league has beaten an entry.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A process claims battles before it plays them, so that no battle is played twice
 kept in a file beside the league until they are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

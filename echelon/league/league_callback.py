@@ -1,7 +1,5 @@
 """Callback of a training run that regularly adds the learner to a league as a candidate and rates it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

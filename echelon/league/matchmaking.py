@@ -1,7 +1,5 @@
 """Who meets whom: schedules of pairs, and prioritized fictitious self-play (PFSP; Vinyals et al. 2019, eq. 1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """How the entries of a league fight: their styles, measured once each and kept, and who is unlike whom."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Prints and draws the results of a league."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

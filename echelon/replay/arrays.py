@@ -1,7 +1,5 @@
 """The arrays of a replay file: their types and shapes, told by its header, and the range of their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 

@@ -1,7 +1,5 @@
 """What happened between the moments of a battle, as tables of whole numbers whose columns `battle.TABLES` names."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

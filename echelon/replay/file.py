@@ -1,7 +1,5 @@
 """Replays as one file: safetensors, with what is said of the battles as JSON in its metadata."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

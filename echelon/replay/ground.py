@@ -1,7 +1,5 @@
 """The ground of a recorded battle, from its recipe or its position; and what all battles of a replay share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The moments of a battle in whole numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Keeps what happens in a few battles of an environment, on the device, without reading anything on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Keeps pictures of a run up to date while it goes on: `report.html`, curves for a paper, strips for a logger."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What the report of several runs tells: groups over seeds, what differs, where each run comes from."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path

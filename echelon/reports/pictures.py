@@ -1,7 +1,5 @@
 """Pictures of replays, maps and runs, as the command line asks for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

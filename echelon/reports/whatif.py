@@ -1,7 +1,5 @@
 """What decided a recorded battle, in words and tables, and what `--set` and `--mech` of a fork name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

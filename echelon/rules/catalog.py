@@ -1,7 +1,5 @@
 """Hulls, weapons, suites and materials: the rows of the rule book, and the catalog that holds them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

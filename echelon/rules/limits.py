@@ -1,8 +1,6 @@
 """Limits that several settings of a battle have: beyond what anybody plays, within what a machine computes in float32
 and ends in a day. The catalog has its own in `echelon.rules.specs`."""
 
-from __future__ import annotations
-
 from echelon.runtime.limits import Limits
 
 LARGEST_MAP_VOX = 500

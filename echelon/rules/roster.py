@@ -3,8 +3,6 @@
 Among them are what hulls carry: equipment, triggers, cooldowns, weapons and shot slots.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The simulation, the observations and the files set these limits. The catalog checks them when it is made.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 Each process raises a counter in the store of torch; the others read it, to know which processes still work.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import datetime

@@ -1,7 +1,5 @@
 """What is raised where input cannot be used, and how values are shown."""
 
-from __future__ import annotations
-
 import reprlib
 from dataclasses import MISSING, fields
 from typing import Any

@@ -3,8 +3,6 @@
 Nothing that is read is ever executed: tensors are safetensors, everything else is JSON.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """State of the components of a run, as tensors and JSON values that a checkpoint stores."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

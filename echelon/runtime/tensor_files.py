@@ -1,7 +1,5 @@
 """Tensors from strangers: safetensors files, whose header is checked before anything else of them is read."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

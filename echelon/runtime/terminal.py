@@ -1,7 +1,5 @@
 """What every program does with its terminal: print text, tables and progress bars, run, end with a one-line error."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -3,8 +3,6 @@
 A line is a list of steps for each mech. A mech takes the first step whose conditions hold.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

@@ -4,8 +4,6 @@ A browser sends in `Host` the name that led it here, and in `Origin` the page th
 name of its own lead to this machine (DNS rebinding); then `Host` is that name. The servers themselves check the token.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import socket

@@ -4,8 +4,6 @@ It keeps nothing between two requests. No request names a file, and of commander
 scripted tiers can be named, so that none causes an import.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import threading

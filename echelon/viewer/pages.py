@@ -1,7 +1,5 @@
 """Pages that are one HTML file each: the report of a run, the scenario editor, the page for commanding."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

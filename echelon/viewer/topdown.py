@@ -1,7 +1,5 @@
 """Drawing from above, arrays in and pixels out: the lit ground of a map, and what stands, flies and hangs over it."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Distances come from iterated relaxation in whole tenths of a voxel, run until no
 is the shortest path whatever the order of the updates, so it repeats bit for bit on every device and batch.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

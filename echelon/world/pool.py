@@ -1,7 +1,5 @@
 """The pool of maps that all battles share, made from seeds before play; recipes, from which a map is made again."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ that loops are compiled once for all catalogs; what has a number for each pack, 
 that they are compiled once for all rosters.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
