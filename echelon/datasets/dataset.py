@@ -38,11 +38,11 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import (
     FileError,
     as_file_error,
+    atomic_write,
     check_writable,
     expect,
     open_file,
     parse_json,
-    replacing,
     writing_to,
 )
 from echelon.runtime.json_checks import OBJECT, check_schema
@@ -381,7 +381,7 @@ class DatasetWriter:
         require(self.lengths[BATTLES] > 0, "battles", "at least one played", 0)
         # Larger numbers first, so that each begins at a multiple of its own size.
         ordered = sorted(self.columns.items(), key=lambda item: -item[1].dtype.itemsize)
-        with replacing(self.path) as draft, open(draft, "wb") as file:
+        with atomic_write(self.path) as draft, open(draft, "wb") as file:
             file.write(self._header(ordered))
             for name, _ in ordered:
                 with open(self._parts[name], "rb") as source:

@@ -28,7 +28,7 @@ from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require, rounded
-from echelon.runtime.files import check_writable, held
+from echelon.runtime.files import check_writable, file_lock
 
 
 def record_exploit(store: Store, certificate: Mapping[str, Any], response: Path) -> Entry:
@@ -214,7 +214,7 @@ def evolve(
     train = dataclasses.replace(train, device=device)
     initial = named_checkpoint(start) if start else None
     # Only one process may train in the folders of the roles.
-    with held(store.folder / ".evolve.lock"):
+    with file_lock(store.folder / ".evolve.lock"):
         evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)
         for turn in range(1, turns + 1):
             for role in Role:

@@ -28,7 +28,7 @@ from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import current_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, as_file_error, expect, open_file, replacing, writing_to
+from echelon.runtime.files import FileError, as_file_error, atomic_write, expect, open_file, writing_to
 from echelon.runtime.json_checks import optional, record, text
 from echelon.runtime.json_tables import read_tables, table_bytes
 
@@ -229,7 +229,7 @@ def write_league(store: Store, path: Path) -> None:
     if path.resolve() == (store.folder / log.FILE).resolve():
         raise FileError(f"{path}: expected another name, got that of the league's log, which is not replaced")
     beside = WeightStore(path.parent)
-    with replacing(path) as draft:
+    with atomic_write(path) as draft:
         with store.writing():
             write_rows(path, draft, settings, store)
         # Whoever reads it will do just this, so what the league holds is validated by it too.

@@ -37,7 +37,7 @@ from echelon.rules.config_json import battle_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime import noise
 from echelon.runtime.errors import require
-from echelon.runtime.files import FileError, as_file_error, held, json_bytes, open_file, write_whole, writing_to
+from echelon.runtime.files import FileError, as_file_error, file_lock, json_bytes, open_file, write_whole, writing_to
 from echelon.runtime.json_checks import OBJECT, exactly, listed, record
 from echelon.runtime.ray_tasks import RayTasks
 
@@ -131,7 +131,7 @@ class Claims:
     def is_dead(self, owner: str) -> bool:
         """Whether the process that claimed battles as `owner` has ended."""
         try:
-            with held(self.store.folder / FOLDER / owner):
+            with file_lock(self.store.folder / FOLDER / owner):
                 pass
         except FileError:
             return False
@@ -144,7 +144,7 @@ def claiming(store: Store) -> Iterator[Claims]:
     path = store.folder / FOLDER / uuid.uuid4().hex
     with writing_to(path):
         path.parent.mkdir(exist_ok=True)
-    with held(path):
+    with file_lock(path):
         try:
             yield Claims(store, path.name)
         except KeyboardInterrupt:

@@ -68,11 +68,11 @@ class Recorder:
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
         unpaid = torch.zeros(state.mechs.alive.shape, dtype=torch.float32, device=state.seed.device)
-        verdict = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
+        initial = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
         stats = {"stats": unpaid.new_zeros((*state.shape, 2, len(stat_names(game.catalog))))}
         orders = idle(state.shape[0], game.roster, game.config)
         self._ticks, self._values, self._commands = [], [], []
-        self._moments = [self._keep(state, orders, streams, {**verdict, **stats})]
+        self._moments = [self._keep(state, orders, streams, {**initial, **stats})]
         self._ground = [self._keep_ground(state)]
 
     def tick(self, state: State, log: Log) -> None:
@@ -177,7 +177,9 @@ class Recorder:
                 "seed": seed,
                 "map": grounds[map_id],
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
-                "outcome": verdict({name: value[-1] for name, value in moments.items()}, stat_names(self.game.catalog)),
+                "outcome": final_outcome(
+                    {name: value[-1] for name, value in moments.items()}, stat_names(self.game.catalog)
+                ),
             }
             streams = {name: compact(moments[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
             events = {**events_of(moments, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
@@ -231,7 +233,7 @@ def last_blows(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
     return {"killer": dealt.killer.unflatten(0, shape), "deadliest": dealt.deadliest.unflatten(0, shape)}
 
 
-def verdict(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
+def final_outcome(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
     """How a battle ended, from its last moment; winner `running` where it did not. `names` are those of its stats."""
     stats = {name: [round(float(x), 3) for x in last["stats"][:, i]] for i, name in enumerate(names)}
     return {

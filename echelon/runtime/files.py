@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from echelon.runtime.errors import ConfigError, one_line, quoted
+from echelon.runtime.errors import ConfigError, one_line, require
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_JSON_BYTES = 4 << 20
@@ -42,10 +42,8 @@ class FileError(ValueError):
         super().__init__(one_line(message))
 
 
-def expect(holds: bool, where: str, limit: str, value: object) -> None:
-    """Raise `FileError` in one line unless `holds`: where, what was expected, what came."""
-    if not holds:
-        raise FileError(f"{where} must be {limit}, got {quoted(value)}")
+expect = functools.partial(require, error=FileError)
+"""Raise `FileError` in one line unless a condition holds, as `require`: where, what was expected, what came."""
 
 
 @contextlib.contextmanager
@@ -157,7 +155,7 @@ def writing_to(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Context manager that yields a draft to write, beside `path`, and renames it into its place: whoever finds a file
     there finds all of it, the one of before or the new one.
 
@@ -182,13 +180,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of this content, as `replacing` does."""
-    with replacing(path) as temporary:
+    """Write a file of this content, as `atomic_write` does."""
+    with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of JSON values, a line each, as `replacing` does."""
+    """Write a file of JSON values, a line each, as `atomic_write` does."""
     write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
@@ -287,7 +285,7 @@ def sync_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Lock a folder for this process by a file in it, which is there for as long.
 
     By `flock`, which the system lets go of however a process ends. On a file system that has none, it counts whether
@@ -305,7 +303,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def lock(path: Path) -> BinaryIO:
-    """The file of `held`, locked; it is unlocked when it is closed."""
+    """The file of `file_lock`, locked; it is unlocked when it is closed."""
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -319,7 +317,7 @@ def lock(path: Path) -> BinaryIO:
         except BlockingIOError:
             is_free = False
         except OSError:
-            is_free = not lives(holder)
+            is_free = not lock_owner_alive(holder)
         if not is_free:
             file.close()
             limit = "expected no other process at work there"
@@ -331,7 +329,7 @@ def lock(path: Path) -> BinaryIO:
         file.close()
 
 
-def lives(holder: str) -> bool:
+def lock_owner_alive(holder: str) -> bool:
     """Whether the process that `hold` wrote down runs on this machine; another machine's is taken to."""
     fields = holder.split()
     if len(fields) != 4 or not fields[1].isdigit():

@@ -13,7 +13,7 @@ from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_
 from echelon.replay.ground import zones_of
 from echelon.replay.moments import wrapped
 from echelon.runtime.errors import one_line
-from echelon.runtime.files import replacing
+from echelon.runtime.files import atomic_write
 from echelon.viewer import topdown
 from echelon.viewer.paper import DPI, GREY, SMALL_PT, TEXT_PT, WIDTH_IN, blank, colour, paper_style, pixels, shortened
 from echelon.viewer.topdown import CAPTION, INK, PAPER, TEAM_INK, TEAMS, TeamCaption, clock, draw_caption, font
@@ -355,7 +355,7 @@ def draw_gif(
     quantized = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     still_ms = [round(1000 / GIF_FRAMES_PER_S)] * (len(frames) - 1) + [1500]
     moving: dict[str, Any] = {"save_all": True, "append_images": quantized[1:], "duration": still_ms, "loop": 0}
-    with replacing(path) as draft:
+    with atomic_write(path) as draft:
         quantized[0].save(draft, format="GIF", optimize=False, **moving)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.runtime.files import replacing
+from echelon.runtime.files import atomic_write
 from echelon.viewer.paper import DPI, SMALL_PT, TEXT_PT, WIDTH_IN, blank, colour, paper_style, save
 from echelon.viewer.topdown import GOLD, TEAM, shade
 
@@ -48,7 +48,7 @@ def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) 
     if path.suffix.lower() == ".pdf":
         from matplotlib.backends.backend_pdf import PdfPages
 
-        with replacing(path) as draft, PdfPages(draft) as pages:
+        with atomic_write(path) as draft, PdfPages(draft) as pages:
             for sheet in sheets:
                 pages.savefig(sheet, dpi=DPI)
         return [path]

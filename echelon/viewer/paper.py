@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from echelon.runtime.errors import require
-from echelon.runtime.files import replacing
+from echelon.runtime.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,7 +106,7 @@ def save(figure: Figure, *paths: Path) -> None:
         layout.execute(figure)
         figure.set_layout_engine("none")
     for path in paths:
-        with replacing(path) as draft:
+        with atomic_write(path) as draft:
             figure.savefig(draft, dpi=DPI, format=path.suffix[1:].lower())
 
 

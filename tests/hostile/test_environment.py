@@ -34,7 +34,7 @@ from echelon.pipelines.league_records import Import
 from echelon.replay.file import save
 from echelon.reports.plots import metrics_figure, payoff_figure, ratings_figure
 from echelon.rules.catalog import Material
-from echelon.runtime.files import FileError, append_whole, new_folder, replacing, write_whole
+from echelon.runtime.files import FileError, append_whole, atomic_write, new_folder, write_whole
 from echelon.runtime.interrupts import EXIT_CODE, PIPELINES, end_while_importing, handle_as_usual, is_program
 from echelon.runtime.profiling import profiled
 from echelon.viewer import paper
@@ -206,7 +206,7 @@ def test_whatever_is_written_is_there_whole_or_not_at_all(tmp_path, monkeypatch,
 def test_the_file_of_before_stays_where_a_new_one_cannot_be_written(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("before")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as draft:
+    with pytest.raises(KeyboardInterrupt), atomic_write(path) as draft:
         draft.write_text("half")
         raise KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "new", tmp_path / ".draft") as folder:

@@ -1,4 +1,4 @@
-// The tale of the battle as a list; a click goes to where it happened.
+// The event log as a list; a click goes to where it happened.
 
 const LEAD_S = 0.6;
 const SIGNS = { kill: "✕", fall: "▼", shutdown: "○", legs: "∧", paint: "◎", intercept: "✳", zone: "⬡", end: "■" };

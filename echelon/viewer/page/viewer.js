@@ -28,7 +28,7 @@ class Viewer {
     this.summary = new Summary($("summary"), { open: (i) => this.openBattle(i), compare: (i) => this.compareWith(i) });
     this.compare = new Compare($("compare"));
     this.cockpit = new Cockpit($("cockpit"), (n) => this.select(n));
-    this.study = new Study($("study"), {
+    this.analysis = new AnalysisPanel($("study"), {
       visit: (event) => this.visit(event), visitShot: (event, flight) => this.visitShot(event, flight), seek: (t) => this.seek(t), refresh: () => this.refresh(),
       flip: (name) => this.flip(name), fog: (side) => this.showFog(side), keep: (name) => keepTable(this, name), number: () => this.state.battle + 1,
     });
@@ -55,7 +55,7 @@ class Viewer {
     this.state.battle = clamp(Math.round(index), 0, this.replay.battles.length - 1);
     this.battle = this.battleOf(this.state.battle);
     Object.assign(this.state, { selected: -1, compare: -1 });
-    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.missiles, this.statistics, this.study]) part.open(this.battle);
+    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.missiles, this.statistics, this.analysis]) part.open(this.battle);
     $("toggle-orders").hidden = !this.battle.arrays.orders;
     this.camera = new Camera(this.battle.size);
     this.measure();
@@ -319,7 +319,7 @@ class Viewer {
     $("seen-as").textContent = known ? `What ${battle.mechs[state.selected].name} perceives${known.size ? "" : ": nothing, it is dead"}` : "";
     this.intent.show(battle, m, state.showFocus);
     this.statistics.accounts.mark(state.selected);
-    if (state.tab === "study") this.study.show(t, [state.theme, state.large, innerWidth].join());
+    if (state.tab === "study") this.analysis.show(t, [state.theme, state.large, innerWidth].join());
     this.roster.show(m, t, state.selected);
     this.feed.show(t);
     const shown = [state.battle, m, t, this.cockpit.choices, state.selected, state.tab, state.theme, state.large, innerWidth].join();

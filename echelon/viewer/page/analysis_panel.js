@@ -88,7 +88,7 @@ const STUDIES = [
   ["seen", "How much of the map each team saw", studySeen], ["numbers", "Numbers to take along (CSV)", studyNumbers],
 ];
 
-class Study {
+class AnalysisPanel {
   /** `on`: `visit(event)`, `visitShot(event, flight)`, `seek(t)`, `flip(option)`, `fog(side)`, `keep(table)`, `number()`. */
   constructor(root, on) {
     Object.assign(this, { root, on, charts: new Map() });
