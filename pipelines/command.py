@@ -13,8 +13,8 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.files import check_writable
-from echelon.serve.access import Access
 from echelon.serve.conversation import CommandedBattles
+from echelon.serve.page_server import Access
 from echelon.views.commanders import commanders
 
 

@@ -14,8 +14,8 @@ from echelon.rules.scenario import read_scenario
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, Settings
 from echelon.scenarios.scene import find_scenario
-from echelon.serve.access import Access
 from echelon.serve.edit_server import EditServer
+from echelon.serve.page_server import Access
 
 
 @dataclass(frozen=True)

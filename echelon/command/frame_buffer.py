@@ -14,6 +14,8 @@ from echelon.rules.orders import OrderField
 from echelon.sim.model import SimModel
 from echelon.state import State
 
+FIRST = slice(0, 1)
+"""The battle that is kept."""
 MOST_DECISIONS = 256
 """That are kept, the last ones."""
 Frame = dict[str, Any]
@@ -22,18 +24,16 @@ the battle ended in this decision, and whether blue, red or nobody won it."""
 
 
 class Film:
-    """The last decisions of one battle. `keep` reads nothing on the host, so a CUDA graph may hold it.
+    """The last decisions of the first battle of a batch. `keep` reads nothing on the host, so a CUDA graph may hold it.
 
     Args:
         game: that of the environment.
         state: its battles, any.
         decisions: of a rollout, T.
-        battle: its place in the batch.
     """
 
-    def __init__(self, game: SimModel, state: State, decisions: int, battle: int = 0) -> None:
+    def __init__(self, game: SimModel, state: State, decisions: int) -> None:
         self.game, self.decisions = game, decisions
-        self._battle = slice(battle, battle + 1)
         numbers = self._numbers(state, torch.zeros_like(state.seed[:, None]))
         self._shapes = {name: leaf.shape[1:] for name, leaf in numbers.items()}
         width = sum(shape.numel() for shape in self._shapes.values())
@@ -43,8 +43,8 @@ class Film:
             self._rows = torch.zeros((num_rows, width), dtype=torch.float32, device=device)
 
     def _numbers(self, state: State, winner: Tensor) -> dict[str, Tensor]:
-        numbers = numbers_of(state, self.game, self._battle)
-        return numbers | {"map": state.map_id[self._battle], "winner": winner[self._battle, 0]}
+        numbers = numbers_of(state, self.game, FIRST)
+        return numbers | {"map": state.map_id[FIRST], "winner": winner[FIRST, 0]}
 
     def keep(self, at: Tensor, state: State, after: TensorDictBase) -> None:
         """Keep decision `at [1]` int64 of a rollout: the state behind it, and what the environment shows of it."""

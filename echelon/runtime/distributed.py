@@ -240,7 +240,7 @@ class Ranks:
             print(f"error: {explained}", file=sys.stderr, flush=True)
             sys.exit(1)
 
-    def explain_failure(self, error: RuntimeError, hint: str = "go on with --resume latest") -> ConfigError | None:
+    def explain_failure(self, error: RuntimeError) -> ConfigError | None:
         """One-line error for a collective that failed because another process ended; None for any other error."""
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
             return None
@@ -254,7 +254,7 @@ class Ranks:
         reason = (
             " and ".join(f"rank {rank}" for rank in ended) + " is gone" if ended else "another process does not answer"
         )
-        return ConfigError(self.with_rank(f"{reason}, so the run ends here; {hint}"))
+        return ConfigError(self.with_rank(f"{reason}, so the run ends here; go on with --resume latest"))
 
 
 ALONE = Ranks()

@@ -117,10 +117,10 @@ class StrictDecoder(json.JSONDecoder):
         return int(text)
 
 
-def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
+def parse_json(name: str, data: bytes) -> Any:
     """A JSON document as `StrictDecoder` takes it."""
     try:
-        document = json.loads(data, cls=StrictDecoder, where=name, only_finite=only_finite)
+        document = json.loads(data, cls=StrictDecoder, where=name)
     except FileError:
         raise
     except (ValueError, RecursionError) as error:

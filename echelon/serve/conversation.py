@@ -28,8 +28,7 @@ from echelon.replay.file import save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.runtime.errors import ConfigError
-from echelon.serve.access import THIS_MACHINE, Access
-from echelon.serve.page_server import POLICY_VIOLATION, PageServer, page_facts
+from echelon.serve.page_server import POLICY_VIOLATION, THIS_MACHINE, Access, PageServer, page_facts
 from echelon.viewer.pages import command_page, replay_page
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.limits import SEED, Limits
-from echelon.serve.access import THIS_MACHINE, Access
+from echelon.serve.page_server import HEADERS, THIS_MACHINE, Access
 from echelon.sim.model import build_model
 from echelon.viewer.pages import editor_page, replay_page
 from echelon.world.authored_maps import write_maps
@@ -235,14 +235,6 @@ class EditHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *words: Any) -> None:
         """Say nothing: the address with its token would stand there."""
-
-
-HEADERS: Mapping[str, str] = {
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 
 
 def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -18,8 +18,15 @@ from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import PAST
 from echelon.learn.curriculum import SCRIPTED
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.serve.access import THIS_MACHINE, Access
-from echelon.serve.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
+from echelon.serve.page_server import (
+    MATERIALS,
+    POLICY_VIOLATION,
+    THIS_MACHINE,
+    Access,
+    PageServer,
+    ground_of,
+    page_facts,
+)
 from echelon.viewer.pages import command_page, ground_picture
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.replay.arrays import NAMES
 from echelon.replay.battle import OPTIONAL, Battle, Replay
+from echelon.replay.file import NAMES
 from echelon.replay.ground import name_map, objective_of, objective_text, opaque_materials, zones_of
 from echelon.replay.observed import describe_observed, observed_arrays
 from echelon.runtime.files import write_whole

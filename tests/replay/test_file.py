@@ -12,7 +12,7 @@ from next_rules import NEXT, OURS, change_rules
 
 from echelon.env.env import EchelonEnv
 from echelon.replay import file
-from echelon.replay.arrays import NAMES
+from echelon.replay.file import NAMES
 from echelon.replay.ground import name_map, rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
