@@ -7,8 +7,8 @@ from typing import Any
 
 from echelon.league.commands import age_correlation, compute_payoff, standing_rows
 from echelon.league.league_arena import LeagueArena
+from echelon.league.rating_period import plane, style_columns, styles_of
 from echelon.league.store import Store
-from echelon.league.styles import plane, style_columns, styles_of
 from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
 from echelon.runtime.errors import require
 from echelon.runtime.terminal import show_table, terminal

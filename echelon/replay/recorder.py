@@ -15,9 +15,8 @@ from echelon.env.observation.layout import STREAMS
 from echelon.env.orders.issue import sanitize_commands
 from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.battle import Battle, Replay
-from echelon.replay.events import MARKS, changes, events_of
 from echelon.replay.ground import POSITION, describe
-from echelon.replay.moments import KEPT, in_reward_units, quantised
+from echelon.replay.moments import KEPT, MARKS, changes, events_of, in_reward_units, quantised
 from echelon.rules.actions import Orders, idle
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import one_line, require
