@@ -29,8 +29,8 @@ def test_a_killed_process_holds_nothing(tmp_path):
     program = f"""
 import os, signal
 from pathlib import Path
-from echelon.runtime.files import held
-with held(Path({str(tmp_path / ".lock")!r})):
+from echelon.runtime.files import file_lock
+with file_lock(Path({str(tmp_path / ".lock")!r})):
     os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", program], timeout=STUCK_S)
