@@ -22,7 +22,7 @@ from echelon.league import log
 from echelon.league.config import LeagueConfig
 from echelon.league.database import RULES, check_identity, check_rules, check_values
 from echelon.league.records import match_key, recipe_versions, scripted_id
-from echelon.league.store import FILE, FOLDER, Store, WeightStore
+from echelon.league.store import FILE, WEIGHTS_FOLDER, Store, WeightStore
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import current_versions
@@ -205,7 +205,7 @@ def check_fields(where: str, row: Any, table: str) -> None:
     """Validate the fields of one row, each by itself."""
     ROWS[table](where, row)
     if table == "entries":
-        expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"
+        expected = None if scripted_id(row["name"]) is not None else f"{WEIGHTS_FOLDER}/{row['id']}"
         expect(row["weights"] == expected, f"{where}.weights", repr(expected), row["weights"])
         suffix = f"@{current_versions().rules}"
         if expected is None and not row["name"].endswith(suffix):
@@ -252,7 +252,7 @@ def exported_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(stored_rows(store, table)):
         check_values(f"{store.path}: {table}[{number}]", row, RULES[table])
         if table == "entries":
-            row["weights"] = None if row["id"] == scripted_id(row["name"]) else f"{FOLDER}/{row['id']}"
+            row["weights"] = None if row["id"] == scripted_id(row["name"]) else f"{WEIGHTS_FOLDER}/{row['id']}"
         yield row
 
 

@@ -100,7 +100,7 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
     return len(matches), new
 
 
-FOLDER = "fighting"
+CLAIMS_FOLDER = "fighting"
 """Subfolder of a league with one lock file per playing process, locked as long as the process lives."""
 
 
@@ -131,7 +131,7 @@ class Claims:
     def is_dead(self, owner: str) -> bool:
         """Whether the process that claimed battles as `owner` has ended."""
         try:
-            with file_lock(self.store.folder / FOLDER / owner):
+            with file_lock(self.store.folder / CLAIMS_FOLDER / owner):
                 pass
         except FileError:
             return False
@@ -141,7 +141,7 @@ class Claims:
 @contextlib.contextmanager
 def claiming(store: Store) -> Iterator[Claims]:
     """Context manager that yields the claims of this process and releases the unplayed ones on exit."""
-    path = store.folder / FOLDER / uuid.uuid4().hex
+    path = store.folder / CLAIMS_FOLDER / uuid.uuid4().hex
     with writing_to(path):
         path.parent.mkdir(exist_ok=True)
     with file_lock(path):

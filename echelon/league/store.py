@@ -48,7 +48,7 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, as_file_error, new_folder, read_file, sync_folder, write_through
 from echelon.runtime.json_checks import SHA256, record
 
-FOLDER = "weights"
+WEIGHTS_FOLDER = "weights"
 
 
 class WeightStore:
@@ -56,12 +56,12 @@ class WeightStore:
 
     def __init__(self, league: Path, capacity: int = 64) -> None:
         require(capacity >= 1, "a weight store's capacity", ">= 1 policies", capacity)
-        self.folder = league / FOLDER
+        self.folder = league / WEIGHTS_FOLDER
         self.load = functools.lru_cache(capacity)(lambda digest: self.open(digest).policy())
 
     def path(self, digest: str) -> Path:
         """Folder of the weights with this sha256, which may not exist."""
-        SHA256(FOLDER, digest)
+        SHA256(WEIGHTS_FOLDER, digest)
         return self.folder / digest
 
     def add(self, checkpoint: Checkpoint) -> str:
@@ -90,11 +90,11 @@ class WeightStore:
         """Open a stored checkpoint and verify its metadata; the hash of the weights is verified when they are read."""
         path = self.path(digest)
         if path.is_symlink():
-            raise FileError(f"{FOLDER}/{digest}: expected a folder, got a link")
+            raise FileError(f"{WEIGHTS_FOLDER}/{digest}: expected a folder, got a link")
         checkpoint = open_checkpoint(path)
         claimed_hash = checkpoint.claims["files"].get(POLICY)
         if claimed_hash != digest:
-            raise FileError(f"{FOLDER}/{digest}: sha256 mismatch: expected {digest}, got {claimed_hash}")
+            raise FileError(f"{WEIGHTS_FOLDER}/{digest}: sha256 mismatch: expected {digest}, got {claimed_hash}")
         return checkpoint
 
     def policy(self, digest: str) -> ActorCritic:

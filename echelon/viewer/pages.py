@@ -19,7 +19,7 @@ from echelon.runtime.files import write_whole
 from echelon.viewer.page import fill_template, read, write_page
 from echelon.viewer.topdown import shade
 
-ASSETS = files("echelon.viewer") / "report_page"
+REPORT = files("echelon.viewer") / "report_page"
 FEWEST_HITS = 3
 """Of a weapon whose distances are told."""
 
@@ -33,12 +33,12 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
     """
     content = {
         "<!-- title -->": html.escape(one_line(report["name"])),
-        "/* style */": read("report.css", ASSETS),
+        "/* style */": read("report.css", REPORT),
         "<!-- data -->": as_script(report),
         "<!-- page -->": as_script(page),
-        "/* script */": read("report.js", ASSETS),
+        "/* script */": read("report.js", REPORT),
     }
-    write_whole(path, fill_template(ASSETS, "report.html", content).encode())
+    write_whole(path, fill_template(REPORT, "report.html", content).encode())
 
 
 def as_script(value: Any) -> str:
@@ -88,7 +88,7 @@ def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
 
 
 EDITOR = files("echelon.viewer") / "editor"
-SCRIPTS = ("scenario.js", "chart.js", "tools.js", "panel.js", "editor.js")
+EDITOR_SCRIPTS = ("scenario.js", "chart.js", "tools.js", "panel.js", "editor.js")
 """In the order they are read: one script, so that later ones may use earlier ones."""
 
 
@@ -103,7 +103,7 @@ def editor_page(facts: Mapping[str, Any]) -> str:
         "<!-- title -->": html.escape(one_line(facts["file"])),
         "/* style */": read("editor.css", EDITOR),
         "<!-- data -->": as_script(facts),
-        "/* scripts */": "\n".join([read("typed.js"), *(read(name, EDITOR) for name in SCRIPTS)]),
+        "/* scripts */": "\n".join([read("typed.js"), *(read(name, EDITOR) for name in EDITOR_SCRIPTS)]),
     }
     return fill_template(EDITOR, "editor.html", content)
 

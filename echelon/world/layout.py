@@ -22,9 +22,9 @@ from echelon.world.stamps import clear
 
 COLUMNS = 5
 SPACING = 4.25
-EDGE = 3
+SPAWN_EDGE = 3
 """From the border of the spawn area to the first mech's centre, vox: the columns of any hull lie inside."""
-WIDTH = int(2 * EDGE + (COLUMNS - 1) * SPACING)
+SPAWN_WIDTH = int(2 * SPAWN_EDGE + (COLUMNS - 1) * SPACING)
 JITTER_STEPS = 64
 """Steps of 1/256 vox a mech strays either way, 0.25 vox in all: whole steps keep every sum exact."""
 YAW_STEPS = 150
@@ -45,7 +45,7 @@ class Spawns(NamedTuple):
     @property
     def corners(self) -> Tensor:
         """[M, 2 teams, 4, 2] int64: the columns x, y of the outermost places."""
-        near, far = self.low + EDGE, self.high - 1 - EDGE
+        near, far = self.low + SPAWN_EDGE, self.high - 1 - SPAWN_EDGE
         x = torch.stack((near[..., 0], near[..., 0], far[..., 0], far[..., 0]), -1)
         y = torch.stack((near[..., 1], far[..., 1], near[..., 1], far[..., 1]), -1)
         return torch.stack((x, y), -1)
@@ -54,7 +54,7 @@ class Spawns(NamedTuple):
 def area_depth(config: EnvConfig) -> int:
     """Columns a spawn area needs behind one another; both teams get the area of the larger one."""
     rows = math.ceil(max(len(config.blue), len(config.red)) / COLUMNS)
-    return math.ceil(2 * EDGE + (rows - 1) * SPACING)
+    return math.ceil(2 * SPAWN_EDGE + (rows - 1) * SPACING)
 
 
 def check_room(config: EnvConfig) -> None:
@@ -65,7 +65,7 @@ def check_room(config: EnvConfig) -> None:
     require(longest >= needed, "the larger of WorldConfig.size_x, WorldConfig.size_y", limit, longest)
 
 
-def arrange(seeds: Tensor, config: EnvConfig) -> Spawns:
+def arrange_spawns(seeds: Tensor, config: EnvConfig) -> Spawns:
     """Draw the corners for seeds `[M]`: flips in x and y, and a quarter turn where both ways fit."""
     world, depth = config.world, area_depth(config)
     needed = 2 * depth + SMALLEST_ZONE
@@ -80,7 +80,7 @@ def arrange(seeds: Tensor, config: EnvConfig) -> Spawns:
         return torch.where(is_turned[:, None], upright.flip(0), upright)
 
     size = torch.tensor([world.size_x, world.size_y], device=seeds.device)
-    extent, middle = per_axis(WIDTH, depth), per_axis(WIDTH // 2, depth // 2)
+    extent, middle = per_axis(SPAWN_WIDTH, depth), per_axis(SPAWN_WIDTH // 2, depth // 2)
     low = torch.where(is_flipped, size - extent, 0)
     high = low + extent
     anchor = torch.where(is_flipped, size - 1 - middle, middle)
@@ -101,7 +101,7 @@ def open_spawns(material: Tensor, spawns: Spawns, world: WorldConfig) -> None:
         clear(material, (x >= low_x) & (x < high_x) & (y >= low_y) & (y < high_y))
 
 
-def stand(
+def place_mechs(
     seeds: Tensor, spawns: Spawns, zone_center: Tensor, roster: Roster, world: WorldConfig
 ) -> tuple[Tensor, Tensor]:
     """Hull centres `[M, N, 3]` vox on the ground and headings `[M, N]` rad towards the zone `[M, 2]` vox.
@@ -111,7 +111,9 @@ def stand(
     device, mechs = seeds.device, roster.num_mechs
     index = torch.arange(mechs, device=device)
     index_in_team = torch.where(roster.is_red, index - roster.num_blue, index)
-    upright = EDGE + SPACING * torch.stack((index_in_team % COLUMNS, index_in_team // COLUMNS), -1).float()  # [N, 2]
+    upright = (
+        SPAWN_EDGE + SPACING * torch.stack((index_in_team % COLUMNS, index_in_team // COLUMNS), -1).float()
+    )  # [N, 2]
     grid = torch.where(spawns.is_turned[:, None, None], upright.flip(-1), upright)
 
     size = torch.tensor([world.size_x, world.size_y], device=device)
@@ -129,7 +131,7 @@ def stand(
 
 GRAIN = 256
 """Zone sizes are whole numbers of 1/256 voxel, which float32 holds exactly."""
-RADIUS = (15 * GRAIN // 4, 45 * GRAIN // 4)
+ZONE_RADIUS = (15 * GRAIN // 4, 45 * GRAIN // 4)
 """7.5 vox * U(0.5, 1.5)."""
 CANDIDATES = 64
 APRON = 3 * GRAIN // 2
@@ -161,13 +163,13 @@ class Zone(NamedTuple):
         return distance_sq < (self.radius[:, None, None] + grow) ** 2
 
 
-def choose(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
+def choose_zones(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
     """Draw zones inside the map: first clear of both spawn areas, then equally far from both teams.
 
     The direct lane makes the straight way walkable, so the walking distance to a candidate's centre is about known
     before anything is built; a team's is that of its outermost mechs. Ties go to the first candidate.
     """
-    radius = pick(fractions(seeds, Draw.ZONE_RADIUS, 1)[:, 0], *RADIUS)
+    radius = pick(fractions(seeds, Draw.ZONE_RADIUS, 1)[:, 0], *ZONE_RADIUS)
     size = torch.tensor([world.size_x, world.size_y], device=seeds.device)
     within = (radius[:, None] + GRAIN - 1) // GRAIN
     low = torch.maximum(size // 4, within)[:, None]

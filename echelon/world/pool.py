@@ -49,8 +49,8 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
 
 def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     world = config.world
-    areas = layout.arrange(seeds, config)
-    zone = layout.choose(seeds, areas, world)
+    areas = layout.arrange_spawns(seeds, config)
+    zone = layout.choose_zones(seeds, areas, world)
 
     material = bare_ground(seeds, world)
     biomes.furnish(material, biomes.quadrants(seeds, world), seeds, world)
@@ -59,7 +59,7 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     stamps.clear(material, layout.lanes(seeds, areas, zone, world))
     layout.open_spawns(material, areas, world)
 
-    spawn_pos, spawn_yaw = layout.stand(seeds, areas, zone.center_vox, roster, world)
+    spawn_pos, spawn_yaw = layout.place_mechs(seeds, areas, zone.center_vox, roster, world)
     maps, field = assemble_maps(seeds, material, zone, spawn_pos, spawn_yaw, config, roster)
     check_connected(field.reached, spawn_pos, seeds)
     return maps

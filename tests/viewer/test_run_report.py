@@ -7,7 +7,7 @@ import pytest
 from reports import HOSTILE, empty_report
 from scenes import small_replay
 
-from echelon.viewer.pages import ASSETS, as_script, hit_distances, hits_of, replay_page, write_report
+from echelon.viewer.pages import REPORT, as_script, hit_distances, hits_of, replay_page, write_report
 
 
 def test_what_a_report_is_told_is_no_markup(tmp_path):
@@ -38,7 +38,7 @@ def test_every_asset_stands_in_the_page(tmp_path):
     path = tmp_path / "report.html"
     write_report(empty_report(), path)
     for name in ("report.css", "report.js"):
-        assert (ASSETS / name).read_text() in path.read_text()
+        assert (REPORT / name).read_text() in path.read_text()
 
 
 def test_hits_are_beams_that_met_a_mech_and_shots_that_did():
