@@ -17,7 +17,7 @@ from echelon.learn.config import TrainConfig
 from echelon.rules.config_json import battle_difference
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 
 class LeagueCallback(Callback):

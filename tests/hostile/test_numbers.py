@@ -17,7 +17,7 @@ from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime import json_checks
 from echelon.runtime.files import parse_json
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 from .refusals import refusal, refused_or_taken
 
