@@ -25,8 +25,7 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import Reason, Winner
 from echelon.league import commands
-from echelon.league.claims import claiming
-from echelon.league.league_arena import LeagueArena
+from echelon.league.league_arena import LeagueArena, claiming
 from echelon.league.matchmaking import period_seeds, round_robin
 from echelon.league.rating_period import close_period, payoff_matrix
 from echelon.league.records import MatchRecord

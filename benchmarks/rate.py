@@ -27,8 +27,7 @@ from echelon.learn.checkpoint.shipped import trained
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.runtime.command_line import settings
 from echelon.runtime.errors import require
-from echelon.runtime.progress import with_progress
-from echelon.runtime.terminal import run
+from echelon.runtime.terminal import run, with_progress
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import json_bytes, write_whole
 from echelon.runtime.json_checks import matching
-from echelon.runtime.progress import with_progress
-from echelon.runtime.terminal import run
+from echelon.runtime.terminal import run, with_progress
 
 NAME = matching("[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
 

@@ -1,7 +1,5 @@
 """`python -m echelon` and the script `echelon`; what the commands do stands in `echelon.pipelines.commands`."""
 
-from __future__ import annotations
-
 import sys
 
 SUMMARIES = {

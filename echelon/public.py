@@ -5,18 +5,15 @@ from echelon.command.port import CommandPort
 from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm
 from echelon.env.tasks.task import Protocol, Task, latest, register_task, tasks
-from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import Catalog, read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
-from echelon.rules.objective import Objective
 from echelon.rules.orders import CommandConfig
 from echelon.rules.physics import RulesConfig
-from echelon.rules.position import Box, Unit
+from echelon.rules.position import Box, Objective, Unit
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
 from echelon.scenarios.piece import pieces
-from echelon.scenarios.scene import Scene, scene, scene_config
-from echelon.scenarios.shipped import find_scenario, scenario_names
+from echelon.scenarios.scene import Scene, find_scenario, scenario_names, scene, scene_config
 from echelon.views.build import mechs, partners, teams, versus
 from echelon.views.commanders import commanders
 from echelon.views.make import make, register_view

@@ -69,7 +69,7 @@ class Maps(Fields, TensorClass):
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
     path_direction: Tensor  # [M, Y, X, 2] unit vector of the next step towards the zone, 0 inside
-    ways: Tensor  # [M, L, Y, X] int16, way to each of L blocks (`world.ways`); no block where orders are off
+    ways: Tensor  # [M, L, Y, X] int16, way to each of L blocks (`world.walkways`); no block where orders are off
     second_center: Tensor  # [M, 2] vox, of a second zone; the way to the zone is then that to the nearer one
     second_radius: Tensor  # [M] vox, 0 where there is no second zone
     control_rate: Tensor  # [M, 2] score for a second of zone control, blue and red

@@ -9,8 +9,6 @@ python pipelines/arena.py init|add|tournament|standings|… --league DIR
 `--help` lists all commands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The flags that all commands which play battles share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

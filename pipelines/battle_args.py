@@ -1,7 +1,5 @@
 """The flags that say how battles begin and who fights."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +10,7 @@ import tyro
 
 from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import Commander, common_env
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import read_catalog
 from echelon.rules.config import ENV_PRESETS, EnvConfig, Split
 from echelon.runtime.errors import require
 from echelon.runtime.limits import SEED, Limits, Settings

@@ -1,23 +1,20 @@
 """The command of `arena.py` that lets a program, a language model or a person command battles."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 
 import torch
 
 from echelon.arena.resolve import resolve
-from echelon.command.pace import Pace
 from echelon.command.port import CommandPort, named_over
-from echelon.command.session import Session
+from echelon.command.session import Pace, Session
 from echelon.pipelines.command_args import CommandArgs
 from echelon.replay.recorder import Recorder
 from echelon.rules.orders import CommandConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.files import check_writable
-from echelon.serve.access import Access
 from echelon.serve.conversation import CommandedBattles
+from echelon.serve.page_server import Access
 from echelon.views.commanders import commanders
 
 

@@ -1,7 +1,5 @@
 """The flags of the command of `arena.py` by which battles are commanded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The commands of `python -m echelon` and the script `echelon`: describe, plot, report, export, verify, doctor ..."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command of `arena.py` that writes battles as data for offline learning."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal

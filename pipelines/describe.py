@@ -1,7 +1,5 @@
 """Commands of `echelon` that print what there is: columns, tasks, the fingerprint."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal

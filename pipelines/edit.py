@@ -1,7 +1,5 @@
 """The command of `arena.py` that opens the scenario editor."""
 
-from __future__ import annotations
-
 import contextlib
 import webbrowser
 from dataclasses import dataclass
@@ -15,9 +13,9 @@ from echelon.arena.resolve import resolve
 from echelon.rules.scenario import read_scenario
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, Settings
-from echelon.scenarios.shipped import find_scenario
-from echelon.serve.access import Access
+from echelon.scenarios.scene import find_scenario
 from echelon.serve.edit_server import EditServer
+from echelon.serve.page_server import Access
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The command of `arena.py` that evaluates a policy: at a named task, or against the entries of a league."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +12,7 @@ from echelon.pipelines.evaluate_args import EvaluateArgs
 from echelon.reports.tables import log_evaluation, show_evaluation
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.runtime.progress import with_progress
+from echelon.runtime.terminal import with_progress
 from echelon.scenarios.scene import config_of_words
 
 LEAGUE_SEEDS = 4

@@ -1,7 +1,5 @@
 """The flags of the command of `arena.py` that evaluates a policy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The command of `arena.py` that lets learners train against a league in turn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from echelon.league import commands
-from echelon.league.roles import Role
+from echelon.league.evolution import Role
 from echelon.league.store import Store
 from echelon.league.tables import show_standings
 from echelon.learn.callbacks.progress import Each
@@ -17,8 +15,7 @@ from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, Settings
-from echelon.runtime.progress import bar
-from echelon.runtime.terminal import terminal
+from echelon.runtime.terminal import bar, terminal
 
 TURNS = Limits(1, 10**6)
 

@@ -1,7 +1,5 @@
 """The commands about trained policies: those that ship with Echelon, and one written for other programs."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal

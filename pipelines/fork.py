@@ -1,7 +1,5 @@
 """The command of `arena.py` that plays a recorded battle otherwise from a moment on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal

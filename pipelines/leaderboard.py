@@ -1,7 +1,5 @@
 """The command of `arena.py` that keeps the table of results of protocol 2."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """The commands of `arena.py` that make a league, and change and list its entries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

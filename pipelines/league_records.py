@@ -1,7 +1,5 @@
 """The commands of `arena.py` about what a league has recorded: of an entry, and the whole as a file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +7,11 @@ import tyro
 
 from echelon.league.commands import opponent_rows
 from echelon.league.import_export import read_league, write_league
+from echelon.league.league_arena import is_unrecorded, record_file
 from echelon.league.store import Store
 from echelon.league.tables import show_history
-from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.runtime.files import check_writable
-from echelon.runtime.progress import reading
-from echelon.runtime.terminal import show_table, terminal
+from echelon.runtime.terminal import reading, show_table, terminal
 
 
 @dataclass(frozen=True)

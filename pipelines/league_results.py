@@ -1,7 +1,5 @@
 """The commands of `arena.py` that print and draw the results of a league."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +11,8 @@ from echelon.league.store import FILE, Store
 from echelon.league.tables import draw_ratings, draw_styles, show_payoff, show_standings
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.runtime.files import beside, check_writable
-from echelon.runtime.progress import bar
-from echelon.runtime.terminal import terminal
-from echelon.view.paper import require_picture
+from echelon.runtime.terminal import bar, terminal
+from echelon.viewer.paper import require_picture
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The command of `arena.py` that draws maps from above."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,8 +13,8 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED, Limits, Settings
 from echelon.runtime.terminal import terminal
-from echelon.view.contact_sheet import draw_contact_sheet
-from echelon.view.paper import require_picture
+from echelon.viewer.contact_sheet import draw_contact_sheet
+from echelon.viewer.paper import require_picture
 
 
 @dataclass(frozen=True)

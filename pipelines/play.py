@@ -19,8 +19,7 @@ from echelon.replay.file import save
 from echelon.replay.recorder import recorder_into
 from echelon.reports.tables import show_match, write_log
 from echelon.runtime.profiling import profiled_between
-from echelon.runtime.progress import bar
-from echelon.runtime.terminal import terminal
+from echelon.runtime.terminal import bar, terminal
 
 
 @dataclass(frozen=True)

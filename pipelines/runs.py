@@ -1,7 +1,5 @@
 """The commands of `echelon` about several training runs: their curves, and a page."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +10,8 @@ from echelon.reports.pictures import check_folders, draw_curves
 from echelon.reports.run_groups import Statistic, grouped, read_run
 from echelon.runtime.files import check_writable
 from echelon.runtime.terminal import terminal
-from echelon.view.paper import require_picture
-from echelon.view.run_report import write_report
+from echelon.viewer.pages import write_report
+from echelon.viewer.paper import require_picture
 
 
 @dataclass(frozen=True)

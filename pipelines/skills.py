@@ -1,7 +1,5 @@
 """The commands of `arena.py` that tell how one policy fights: in numbers, and in the set pieces."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +14,9 @@ from echelon.reports.plots import skills_figure
 from echelon.reports.tables import show_profile, show_style
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, Settings
-from echelon.runtime.progress import bar
+from echelon.runtime.terminal import bar
 from echelon.scenarios.piece import PIECES, pieces
-from echelon.view.paper import require_picture, save
+from echelon.viewer.paper import require_picture, save
 
 
 @dataclass(frozen=True)

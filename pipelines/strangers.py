@@ -1,7 +1,5 @@
 """What `evaluate --protocol 2` does."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from echelon.reports.tables import show_strangers
 from echelon.rules.config import Split
 from echelon.runtime.command_line import this_command
 from echelon.runtime.files import check_writable, write_whole
-from echelon.runtime.progress import bar
+from echelon.runtime.terminal import bar
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 It is a page to begin one's own program from; `pipelines/train.py` has memory, curriculum, checkpoints, several GPUs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The command of `arena.py` that plays a tournament of a league."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,9 +11,8 @@ from echelon.league import commands
 from echelon.league.store import Store
 from echelon.league.tables import show_standings
 from echelon.pipelines.arena_args import ArenaArgs
-from echelon.runtime.progress import with_progress
 from echelon.runtime.ray_tasks import RayArgs
-from echelon.runtime.terminal import terminal
+from echelon.runtime.terminal import terminal, with_progress
 
 
 @dataclass(frozen=True)

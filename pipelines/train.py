@@ -3,8 +3,6 @@
 On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

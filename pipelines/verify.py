@@ -1,7 +1,5 @@
 """The command of `echelon` that checks a result of protocol 2."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

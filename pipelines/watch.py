@@ -1,7 +1,5 @@
 """The command of `arena.py` that draws replays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +12,10 @@ from echelon.reports.pictures import draw_moving, other_replay, shown_span
 from echelon.runtime.errors import require
 from echelon.runtime.files import beside, check_writable
 from echelon.runtime.limits import Limits, Settings
-from echelon.runtime.progress import tracked
-from echelon.runtime.terminal import terminal
-from echelon.view.page import write_page
-from echelon.view.paper import WIDTH_IN, require_picture, save
-from echelon.view.strip import strip_figure
+from echelon.runtime.terminal import terminal, tracked
+from echelon.viewer.battle_picture import strip_figure
+from echelon.viewer.page import write_page
+from echelon.viewer.paper import WIDTH_IN, require_picture, save
 
 MOST_TIMES = 40
 

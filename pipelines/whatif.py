@@ -1,7 +1,5 @@
 """The command of `arena.py` that tells what decided a battle."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import beside, check_writable
 from echelon.runtime.limits import Limits, Settings
-from echelon.runtime.progress import bar
+from echelon.runtime.terminal import bar
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
 from echelon.sim.terrain import material_at
 from echelon.state import PER_WEAPON, Maps, State, begun_whole, open_battle, won_by_zone
-from echelon.world.ways import ways_on_foot
+from echelon.world.walkways import ways_on_foot
 
 CPU = torch.device("cpu")
 HALF = 0.5

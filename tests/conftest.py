@@ -14,7 +14,7 @@ QUICK = "quick"
 HERE = Path(__file__).parent
 FIRST = (
     *("env/test_loops.py", "sim", "reference", "sim/test_random_battles.py", "sim/test_step.py"),
-    *("learn", "arena", "pipelines", "scenarios", "view", "env", "league"),
+    *("learn", "arena", "pipelines", "scenarios", "viewer", "env", "league"),
 )
 """Files and folders in the order in which their tests run; others come behind. Of `sim` two files need the loops."""
 # A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.

@@ -7,10 +7,10 @@ import dataclasses
 from enum import IntEnum
 
 from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
-from echelon.rules.catalog_checks import shots_in_flight
 from echelon.rules.config import EnvConfig
 from echelon.rules.config_json import from_json
 from echelon.rules.physics import RulesConfig
+from echelon.rules.specs import shots_in_flight
 
 WEAPON_ROWS = {
     "laser": {"range_vox": 8.0, "self_heat": 22.0},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
+from echelon.league.ratings import DEVIATION, RATING, VOLATILITY, Ratings
 from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import Store
 from echelon.learn.checkpoint.files import save_checkpoint

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from builders import Scene, scene
 
-from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import Catalog, read_catalog
 from echelon.rules.config import EnvConfig
 
 RAILGUN = Path(__file__).parent / "examples" / "railgun.json"

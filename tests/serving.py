@@ -12,12 +12,10 @@ import torch
 
 import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
-from echelon.command.pace import Pace
-from echelon.command.session import Session
-from echelon.serve.command_server import CommandServer
-from echelon.serve.conversation import Clock, converse
+from echelon.command.session import Pace, Session
+from echelon.serve.conversation import Clock, CommandServer, converse
 from echelon.serve.page_server import page_facts
-from echelon.view.command_page import command_page
+from echelon.viewer.pages import command_page
 
 TOKEN = "known"
 

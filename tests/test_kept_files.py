@@ -21,15 +21,14 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.proof import read_claims
 from echelon.arena.resolve import common_env, resolve
 from echelon.arena.strangers import leaderboard
-from echelon.command.parse import KIND_NAMES
+from echelon.command.reply import KIND_NAMES
 from echelon.command.session import Session
 from echelon.datasets.dataset import open_dataset
 from echelon.env.tasks.task import Task, register_task, task_from_json
 from echelon.league.import_export import read_league
-from echelon.league.league_arena import LeagueArena
+from echelon.league.league_arena import LeagueArena, is_unrecorded, record_file
 from echelon.league.matchmaking import compatible_entries
 from echelon.league.store import FILE, Store
-from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.learn.checkpoint.files import checkpoints_in, inspect_checkpoint, newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
 from echelon.learn.config import TrainConfig
@@ -41,7 +40,7 @@ from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import ADDED
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 CPU = torch.device("cpu")
 UNREAD = "files from before the first release are not read, make it anew with this Echelon"

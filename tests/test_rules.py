@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from echelon.rules import catalog
-from echelon.rules import catalog_checks as limits
+from echelon.rules import specs as limits
 from echelon.rules.catalog import Catalog, Hull
 from echelon.rules.config import EnvConfig, RewardConfig
 from echelon.rules.physics import RulesConfig

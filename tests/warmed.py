@@ -14,7 +14,7 @@ from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.reports.plots import metrics_figure
 from echelon.rules.config import EnvConfig
-from echelon.view.paper import save
+from echelon.viewer.paper import save
 
 # Threads do not outlive a fork.
 torch.set_num_threads(1)

@@ -20,8 +20,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import exact
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import TINY, length, to_body, unit
-from echelon.scenarios.line import ANYBODY, FAR_VOX, Line, Step, weapons_on
-from echelon.scenarios.piece import Piece, find_piece
+from echelon.scenarios.piece import ANYBODY, FAR_VOX, Line, Piece, Step, find_piece, weapons_on
 
 AIMED_RAD = 0.12
 """Bearing within which it faces its target."""

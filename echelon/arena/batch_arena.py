@@ -46,8 +46,8 @@ from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.state import Maps
+from echelon.world.authored_maps import maps_of
 from echelon.world.splits import placed_seed
-from echelon.world.written import maps_of
 
 Policies = Callable[[str], "TeamPolicy | SharedTeam"]
 """Maps a name to a policy in evaluation mode, or to the policies that share a team."""

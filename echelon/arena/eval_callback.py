@@ -16,7 +16,7 @@ from echelon.replay.battle import Replay
 from echelon.replay.file import save
 from echelon.runtime.errors import require
 from echelon.runtime.files import json_bytes, write_whole
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 from echelon.scenarios.piece import find_piece, pieces
 
 

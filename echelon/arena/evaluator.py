@@ -30,7 +30,7 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import require
 from echelon.runtime.json_checks import integer, number
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 BEST = "best"
 MAX_ITERATION = 2**53

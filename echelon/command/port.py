@@ -1,7 +1,5 @@
 """A port to command batches of battles through: reports out, orders in, from a script, a language model or a person."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.command.parse import order_row
-from echelon.command.reply import read_reply
+from echelon.command.joystick import NUM_DRIVEN, Stick, read_stick
+from echelon.command.reply import order_row, read_reply
 from echelon.command.report import Report, in_words, reports
-from echelon.command.stick import NUM_DRIVEN, Stick, read_stick
 from echelon.env.observation.layout import GROUPS
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.commanders import GROUP, CommandersView
@@ -76,7 +73,7 @@ class CommandPort:
         """Give orders in the step to come; a later one to the same pack replaces an earlier one.
 
         Args:
-            orders: as `echelon.command.parse.order_row` reads them.
+            orders: as `echelon.command.reply.order_row` reads them.
 
         Returns:
             One line for each that was refused; the others are given.
@@ -115,7 +112,7 @@ class CommandPort:
         """Drive one mech until this is called again; the actions of all others stay those of their policy.
 
         Args:
-            drive: as `echelon.command.stick.read_stick` reads it; None lets go.
+            drive: as `echelon.command.joystick.read_stick` reads it; None lets go.
 
         Raises:
             ConfigError: one line that says what would be right; then nothing changes.

@@ -1,7 +1,5 @@
 """What a commander is told of its battles: numbers for a program, a page of plain English for a reader."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reward terms for mechs that shall learn to follow orders; `--extra-reward echelon.command.rewards:following=6`."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from echelon.env.orders.destination import destination, way_there

@@ -27,7 +27,9 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
-from echelon.arena.batch_arena import Battle
+from echelon.arena.batch_arena import Battle, StepSink
+from echelon.arena.until_done import Endings, state_hashes
+from echelon.command.port import CommandPort
 from echelon.env.observation.layout import COMMAND, GROUPS, TELEMETRY_CELLS, action_width
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules.config import EnvConfig, env_from_json
@@ -36,11 +38,11 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import (
     FileError,
     as_file_error,
+    atomic_write,
     check_writable,
     expect,
     open_file,
     parse_json,
-    replacing,
     writing_to,
 )
 from echelon.runtime.json_checks import OBJECT, check_schema
@@ -379,7 +381,7 @@ class DatasetWriter:
         require(self.lengths[BATTLES] > 0, "battles", "at least one played", 0)
         # Larger numbers first, so that each begins at a multiple of its own size.
         ordered = sorted(self.columns.items(), key=lambda item: -item[1].dtype.itemsize)
-        with replacing(self.path) as draft, open(draft, "wb") as file:
+        with atomic_write(self.path) as draft, open(draft, "wb") as file:
             file.write(self._header(ordered))
             for name, _ in ordered:
                 with open(self._parts[name], "rb") as source:
@@ -405,3 +407,37 @@ class DatasetWriter:
         text = json.dumps(entries).encode()
         text += b" " * (-len(text) % 8)
         return len(text).to_bytes(8, "little") + text
+
+
+class CommandedGame:
+    """Tells a sink of every decision of the battles of a port, from now on until each has ended once.
+
+    Args:
+        port: the battles, before the first decision.
+        names: who commands blue and red.
+    """
+
+    def __init__(self, port: CommandPort, sink: StepSink, names: tuple[str, str]) -> None:
+        self.port, self.sink, self.env = port, sink, port.view.env
+        self.endings = Endings(self.env.observed(), self.env.num_envs)
+        port.view.keeps = self._keep
+        sink.begin([Battle(*names, seed) for seed in self.env.state.seed.tolist()])
+
+    def _keep(self, stepped: TensorDictBase) -> None:
+        for group in GROUPS:
+            stepped[group, DRIVEN] = self._driven(group)
+        self.sink.step(stepped, self.endings.running.clone())
+        self.endings.note(stepped["next"], lambda ends: state_hashes(self.env.state, ends))
+
+    def _driven(self, group: str) -> torch.Tensor:
+        """`[B, A]` bool: which mechs of a group somebody drives."""
+        names, stick = self.env.group_map[group], self.port.stick
+        is_driven = torch.zeros((self.env.num_envs, len(names)), dtype=torch.bool, device=self.env.device)
+        if stick is not None and stick.mech in names:
+            is_driven[stick.battle, names.index(stick.mech)] = True
+        return is_driven
+
+    def end(self) -> None:
+        """All battles have ended."""
+        self.port.view.keeps = None
+        self.sink.end(self.endings.outcome)

@@ -1,7 +1,5 @@
 """The formats of datasets that are written from battles."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@
 >>> minari.load_dataset("hard-v0")
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

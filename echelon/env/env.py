@@ -55,7 +55,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.profiling import part
 from echelon.sim.model import SimModel, build_model
 from echelon.state import Maps
-from echelon.world.written import maps_of
+from echelon.world.authored_maps import maps_of
 
 
 class EchelonEnv(EnvInfo, PartialEnv):

@@ -19,7 +19,7 @@ from echelon.runtime.device import total_memory
 from echelon.runtime.errors import ConfigError
 from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, open_battle, won_by_zone
 from echelon.world.pool import BLOCK
-from echelon.world.ways import num_ways
+from echelon.world.walkways import num_ways
 
 COPIES_OF_GROUND = 2
 """A reset makes the ground of all battles while that of the last ones is there; a pool is joined from its blocks."""

@@ -7,30 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw
 
-from echelon.plan.figures import (
-    CAPTION,
-    CLOUD_GROWTH_S,
-    OTHER_TAIL_S,
-    PAPER,
-    TAIL_S,
-    Canvas,
-    Cloud,
-    MechFigure,
-    Point,
-    TeamCaption,
-    draw_bar,
-    draw_caption,
-    draw_clouds,
-    draw_mech,
-    draw_puff,
-    draw_shot,
-    draw_zone,
-)
-from echelon.plan.ground import shade
 from echelon.rules.catalog import Material
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import present_materials
 from echelon.state import Maps, State
+from echelon.viewer import topdown
 
 CAPTIONED_PX = 340
 """Width from which there is room for the clock and the scores."""
@@ -55,37 +36,37 @@ def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarra
     field = draw_field(current, ground, game, side_px)
     if field.width < CAPTIONED_PX:
         return np.array(field)
-    picture = Image.new("RGB", (field.width, field.height + CAPTION), PAPER)
-    picture.paste(field, (0, CAPTION))
+    picture = Image.new("RGB", (field.width, field.height + topdown.CAPTION), topdown.PAPER)
+    picture.paste(field, (0, topdown.CAPTION))
     seconds, win_s = int(current.tick) * game.rules.dt_s, game.rules.zone_score_to_win_s
-    draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, team_captions(current, game), win_s)
+    topdown.draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, team_captions(current, game), win_s)
     return np.array(picture)
 
 
 def draw_field(state: State, ground: Maps, game: SimModel, side_px: int) -> Image.Image:
     """The battle `now []` on its map `ground []`, drawn larger and brought down so that edges are soft."""
     world = game.config.world
-    canvas = Canvas(world.size_y, -(-side_px // world.longest_side))
+    canvas = topdown.Canvas(world.size_y, -(-side_px // world.longest_side))
     materials = present_materials(ground, state.terrain).numpy()
-    picture = canvas.enlarge(shade(materials, [material.name.lower() for material in Material]))
+    picture = canvas.enlarge(topdown.shade(materials, [material.name.lower() for material in Material]))
     pen = ImageDraw.Draw(picture, "RGBA")
     mechs = list(mech_figures(state, game))
     x, y = ground.zone_center.tolist()
-    draw_zone(canvas, pen, (x, y), float(ground.zone_radius), *(state.control > 0).tolist())
+    topdown.draw_zone(canvas, pen, (x, y), float(ground.zone_radius), *(state.control > 0).tolist())
     if ground.second_radius > 0:
         x, y = ground.second_center.tolist()
-        draw_zone(canvas, pen, (x, y), float(ground.second_radius), *(state.control > 0).tolist())
+        topdown.draw_zone(canvas, pen, (x, y), float(ground.second_radius), *(state.control > 0).tolist())
     for mech in mechs:
-        draw_mech(canvas, pen, mech)
+        topdown.draw_mech(canvas, pen, mech)
     draw_shots(canvas, pen, state, game)
-    draw_clouds(canvas, picture, visible_clouds(state, game))
+    topdown.draw_clouds(canvas, picture, visible_clouds(state, game))
     for mech in mechs:
-        draw_bar(canvas, pen, mech)
+        topdown.draw_bar(canvas, pen, mech)
     wide, high = (round(side_px * vox / world.longest_side / 2) * 2 for vox in (world.size_x, world.size_y))
     return picture.resize((wide, high), Image.Resampling.HAMMING)
 
 
-def mech_figures(state: State, game: SimModel) -> Iterator[MechFigure]:
+def mech_figures(state: State, game: SimModel) -> Iterator[topdown.MechFigure]:
     """The living mechs of the battle `now []`."""
     mechs, roster = state.mechs, game.roster
     heat_cap = roster.heat_cap.cpu()
@@ -103,10 +84,10 @@ def mech_figures(state: State, game: SimModel) -> Iterator[MechFigure]:
     rows = zip(*(value.tolist() for value in values.values()), strict=True)
     for row, is_alive in zip(rows, mechs.alive.tolist(), strict=True):
         if is_alive:
-            yield MechFigure(**dict(zip(values, row, strict=True)))
+            yield topdown.MechFigure(**dict(zip(values, row, strict=True)))
 
 
-def draw_shots(canvas: Canvas, pen: ImageDraw.ImageDraw, state: State, game: SimModel) -> None:
+def draw_shots(canvas: topdown.Canvas, pen: ImageDraw.ImageDraw, state: State, game: SimModel) -> None:
     """The shots in flight of the battle `now []`."""
     shots, dt_s = state.shots, game.rules.dt_s
     kinds = game.roster.shots.weapon.argmax(-1).tolist()
@@ -118,28 +99,29 @@ def draw_shots(canvas: Canvas, pen: ImageDraw.ImageDraw, state: State, game: Sim
         for i in range(PUFFS if look == "rocket" else 0):
             age_s = i / PUFFS * TRAIL_S
             if age_s <= flown_s:
-                draw_puff(canvas, pen, position_before(pos, vel, age_s), i / PUFFS)
-        tail_s = min(TAIL_S.get(look, OTHER_TAIL_S), flown_s)
-        draw_shot(canvas, pen, look, weapon.colour, position_before(pos, vel, tail_s), position_before(pos, vel, 0.0))
+                topdown.draw_puff(canvas, pen, position_before(pos, vel, age_s), i / PUFFS)
+        tail_s = min(topdown.TAIL_S.get(look, topdown.OTHER_TAIL_S), flown_s)
+        tail, head = position_before(pos, vel, tail_s), position_before(pos, vel, 0.0)
+        topdown.draw_shot(canvas, pen, look, weapon.colour, tail, head)
 
 
-def position_before(pos: list[float], vel: list[float], seconds: float) -> Point:
+def position_before(pos: list[float], vel: list[float], seconds: float) -> topdown.Point:
     """Where over the ground a shot that flew straight was some time ago."""
     return pos[0] - vel[0] * seconds, pos[1] - vel[1] * seconds
 
 
-def visible_clouds(state: State, game: SimModel) -> list[Cloud]:
+def visible_clouds(state: State, game: SimModel) -> list[topdown.Cloud]:
     """Smoke of the battle `now []`, at the size it has grown to."""
     clouds = []
     for (x, y, _), ttl in zip(state.clouds.pos.tolist(), state.clouds.ttl.tolist(), strict=True):
         age_s = game.catalog.cloud_s - ttl * game.rules.dt_s
         if ttl > 0:
-            clouds.append(((x, y), game.catalog.cloud_vox * min(age_s / CLOUD_GROWTH_S, 1.0)))
+            clouds.append(((x, y), game.catalog.cloud_vox * min(age_s / topdown.CLOUD_GROWTH_S, 1.0)))
     return clouds
 
 
-def team_captions(state: State, game: SimModel) -> list[TeamCaption]:
+def team_captions(state: State, game: SimModel) -> list[topdown.TeamCaption]:
     """The living and the score of blue and red."""
     alive, spans = state.mechs.alive.tolist(), game.roster.teams.values()
     scores = state.score.tolist()
-    return [TeamCaption(alive[span].count(True), score) for span, score in zip(spans, scores, strict=True)]
+    return [topdown.TeamCaption(alive[span].count(True), score) for span, score in zip(spans, scores, strict=True)]

@@ -1,11 +1,10 @@
-"""Implements the league commands: tournaments, evaluation of checkpoints, evolution, and rows of the printed tables."""
-
-from __future__ import annotations
+"""The commands of a league: tournaments, evaluation of checkpoints, evolution, certificates, rows of printed tables."""
 
 import dataclasses
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -13,28 +12,70 @@ from typing import Any, Protocol, TypeVar
 from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
 from echelon.arena.resolve import named_checkpoint
-from echelon.league import log
-from echelon.league.evolution import Evolution
-from echelon.league.exploits import exploitabilities
+from echelon.league import log, matchmaking
+from echelon.league.evolution import Evolution, Role
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
-from echelon.league.matchmaking import (
-    OpponentSampler,
-    compatible_entries,
-    opponent_pool,
-    period_seeds,
-    round_robin,
-)
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
-from echelon.league.ratings.game_theory import advantage, bradley_terry, cyclic_share, exploitability, nash
+from echelon.league.ratings import advantage, bradley_terry, cyclic_share, exploitability, nash
 from echelon.league.records import Entry, MatchRecord, Standing
-from echelon.league.roles import Role
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
+from echelon.learn.callbacks.signals import Stop
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require, rounded
-from echelon.runtime.files import check_writable, held
+from echelon.runtime.files import check_writable, file_lock
+
+
+def record_exploit(store: Store, certificate: Mapping[str, Any], response: Path) -> Entry:
+    """Add a best response as a candidate, and what its certificate says of the entry that it was trained against.
+
+    Args:
+        certificate: of `echelon.arena.exploit`, made by this process.
+        response: its checkpoint.
+
+    Returns:
+        The candidate.
+    """
+    with store.writing():
+        target, best = store.find(certificate["opponent"]["id"]), store.add(response)
+        numbers = certificate["agent_steps"], certificate["result"]["battles"], *certificate["result"]["exploitability"]
+        store.database.insert("exploits", [(target.id, best.id, *numbers, time.time())], "OR REPLACE")
+    return best
+
+
+def exploitabilities(store: Store) -> dict[str, float]:
+    """The highest lower bound of the exploitability of each entry that has one, by id."""
+    return dict(store.read("exploits", ("entry", "bound"), "SELECT entry, max(bound) FROM exploits GROUP BY entry"))
+
+
+def battle_against(league: Path, entry: str) -> EnvConfig:
+    """The battles of a league in which a best response to an entry is trained.
+
+    Raises:
+        ConfigError, FileError: there is no such entry, or nothing can be written there.
+    """
+    with closing(Store(league)) as store:
+        store.find(entry)
+        with store.writing():  # refused before the training, not behind it
+            return store.env
+
+
+def status_of(train: Callable[[], None], stop: Stop, folder: Path) -> int:
+    """Train; returns the exit status of a run that a signal ended after its first iteration, else 0."""
+    try:
+        train()
+    except SystemExit as ended:
+        newest = newest_checkpoint(folder / "checkpoints")
+        if not stop.signal or open_checkpoint(newest).counters.iterations == 0:
+            raise
+        return int(ended.code or 0)
+    return 0
+
 
 Rows = list[dict[str, Any]]
 B = TypeVar("B", BatchResult, PlayedBatch)
@@ -80,7 +121,7 @@ def evaluate(
     evaluation = arena.evaluate(
         digest,
         list(names),
-        period_seeds(0, seeds),
+        matchmaking.period_seeds(0, seeds),
         lambda batches, total, own: progress(logged(store, batches, own.setup), total, own),
     )
     results = {names[entry_id]: result for entry_id, result in evaluation.results.items()}
@@ -127,7 +168,7 @@ def tournament(
     require(replay_battles >= 1, "--replay-battles", ">= 1", replay_battles)
     period = store.period
     recorder, recorded = None, list[MatchRecord]()
-    for battles in rounds(arena, round_robin(ids, period_seeds(period, seeds))):
+    for battles in rounds(arena, matchmaking.round_robin(ids, matchmaking.period_seeds(period, seeds))):
         first = None
         if replay is not None and recorder is None:
             check_writable(replay)
@@ -168,12 +209,12 @@ def evolve(
     store = arena.store
     for name, count in (("turns", turns), ("iterations", iterations)):
         require(count >= 1, f"--{name}", ">= 1", count)
-    period_seeds(store.period, seeds)
+    matchmaking.period_seeds(store.period, seeds)
     check_left_alone(train, TrainConfig.quick(), SET_BY_LEAGUE, "the league")
     train = dataclasses.replace(train, device=device)
     initial = named_checkpoint(start) if start else None
     # Only one process may train in the folders of the roles.
-    with held(store.folder / ".evolve.lock"):
+    with file_lock(store.folder / ".evolve.lock"):
         evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)
         for turn in range(1, turns + 1):
             for role in Role:
@@ -202,8 +243,10 @@ def opponent_rows(store: Store, name: str) -> Rows:
     me = store.find(name)
     require(not me.is_scripted, "an entry", "one with a network, which can be trained", name)
     own = store.weights.open(me.id)
-    shares, first = (OpponentSampler(store, own.model, who, own.specs.columns).shares for who in (me.id, ""))
-    pool = opponent_pool(store, compatible_entries(own.model, store, own.specs.columns), me)
+    shares, first = (
+        matchmaking.OpponentSampler(store, own.model, who, own.specs.columns).shares for who in (me.id, "")
+    )
+    pool = matchmaking.opponent_pool(store, matchmaking.compatible_entries(own.model, store, own.specs.columns), me)
     names = {entry.id: entry.name for entry in store.entries()}
     rows: Rows = [
         {

@@ -1,7 +1,5 @@
 """Settings of a league: ratings, matchmaking, promotion, exploiters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

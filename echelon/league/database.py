@@ -1,10 +1,8 @@
-"""The SQLite file of a league: opened if it is one and of a known schema, waited for while another process holds it.
+"""The SQLite file of a league: opened if it has a known schema, waited for while another process holds it.
 
 Whatever SQLite refuses, a full disk or a spoiled page, is a `FileError` of one line that names the file. What a
-stranger's file can make a query cost is bounded by the size of the file.
+stranger's file can make a query cost is bounded by the size of the file. Values are checked by column.
 """
-
-from __future__ import annotations
 
 import contextlib
 import functools
@@ -14,15 +12,19 @@ import sqlite3
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
+from echelon.agents.tiers import TIERS
+from echelon.league.ratings import DEVIATION
+from echelon.league.records import scripted_id
+from echelon.rules.versions import current_versions, stored_versions
+from echelon.runtime import json_checks as checks
 from echelon.runtime.errors import one_line
-from echelon.runtime.files import FileError, expect
-from echelon.runtime.mounts import warn_of_network
+from echelon.runtime.files import FileError, as_file_error, expect, parse_json, warn_of_network
 
 KINDS = ("scripted", "candidate", "commander", "main", "exploiter", "retired")
 """Kinds of entries: scripted tiers, added checkpoints, the best of those, snapshots of main agents, exploiters, and
@@ -36,7 +38,7 @@ VERSION = 6
 """`PRAGMA user_version` of a league."""
 
 
-def listed(names: tuple[str, ...]) -> str:
+def sql_words(names: tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
@@ -44,7 +46,7 @@ TABLES = (
     "CREATE TABLE league (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     f"""CREATE TABLE entries (
         id TEXT PRIMARY KEY CHECK (length(id) = 64),
-        kind TEXT NOT NULL CHECK (kind IN ({listed(KINDS)})),
+        kind TEXT NOT NULL CHECK (kind IN ({sql_words(KINDS)})),
         name TEXT NOT NULL UNIQUE,
         parent TEXT REFERENCES entries (id),
         env TEXT NOT NULL,
@@ -75,7 +77,7 @@ TABLES = (
         number INTEGER PRIMARY KEY,
         period INTEGER NOT NULL REFERENCES periods (number),
         entry TEXT REFERENCES entries (id),
-        change TEXT NOT NULL CHECK (change IN ({listed(CHANGES)})),
+        change TEXT NOT NULL CHECK (change IN ({sql_words(CHANGES)})),
         reason TEXT NOT NULL,
         created REAL NOT NULL)""",
     """CREATE TABLE exploits (
@@ -348,3 +350,119 @@ def expected_schema() -> Schema:
 def value_of(database: Database, pragma: str) -> int:
     """An integer from the header of a file."""
     return int(database.execute(f"PRAGMA {pragma}")[0][0])
+
+
+LONGEST_REASON = 1000
+"""Maximum number of characters of a recorded reason."""
+LONGEST_NAME = 100
+MOST_PERIODS = 1 << 40
+NUMBER = checks.number(-1e9, 1e9)
+Rules = Mapping[str, checks.Check]
+"""Of each column, what a value must be."""
+SECONDS = checks.number(0, 1e12)
+"""A Unix time or a duration, in seconds."""
+NAME = checks.matching(
+    f"(?!.{{{LONGEST_NAME + 1}}})(heuristic:({'|'.join(TIERS)})@[1-9][0-9]{{0,5}}|[a-z0-9]+(-[a-z0-9]+){{0,9}})",
+    f"small letters and digits in words joined by -, or heuristic:TIER@RULES, of at most {LONGEST_NAME} letters",
+)
+
+
+RULES: dict[str, Rules] = {
+    "entries": {
+        "id": checks.SHA256,
+        "kind": checks.one_of(KINDS),
+        "name": NAME,
+        "parent": checks.optional(checks.SHA256),
+        "env": checks.text(),
+        "created": SECONDS,
+    },
+    "periods": {"number": checks.integer(1, MOST_PERIODS), "opened": SECONDS, "closed": checks.optional(SECONDS)},
+    "matches": {
+        "key": checks.text(1000),
+        "period": checks.integer(1, MOST_PERIODS),
+        "blue": checks.SHA256,
+        "red": checks.SHA256,
+        "seed": checks.integer(0),
+        "recipe": checks.text(500),
+        "winner": checks.integer(0, 2),
+        "reason": checks.text(100),
+        "decisions": checks.integer(1),
+        "duration_s": SECONDS,
+        "stats": checks.text(),
+        "created": SECONDS,
+        "state_hash": checks.matching("[0-9a-f]{16}", "16 hexadecimal digits"),
+    },
+    "ratings": {
+        "period": checks.integer(1, MOST_PERIODS),
+        "entry": checks.SHA256,
+        "rating": checks.number(-1e5, 1e5),
+        "deviation": checks.number(1e-3, DEVIATION),
+        "volatility": checks.number(1e-6, 10),
+    },
+    "changes": {
+        "number": checks.integer(1),
+        "period": checks.integer(1, MOST_PERIODS),
+        "entry": checks.optional(checks.SHA256),
+        "change": checks.one_of(CHANGES),
+        "reason": checks.text(LONGEST_REASON),
+        "created": SECONDS,
+    },
+    "exploits": {
+        "entry": checks.SHA256,
+        "response": checks.SHA256,
+        "agent_steps": checks.integer(1),
+        "battles": checks.integer(1),
+        "bound": checks.number(-1, 1),
+        "low": checks.number(-1, 1),
+        "high": checks.number(-1, 1),
+        "created": SECONDS,
+    },
+    "standings": {"games": checks.integer(0), "score": checks.number(0, 1 << 62)},
+    "claims": {"owner": checks.matching("[0-9a-f]{32}", "32 hexadecimal digits")},
+    "role": {
+        "generation": checks.integer(0, 1 << 30),
+        "turns": checks.integer(0, 1 << 30),
+        "entry": checks.text(64),
+        "judged": checks.table(checks.row(SECONDS, SECONDS), 1 << 20, checks.SHA256),  # games and points, by id
+    },
+    "style": {
+        **dict.fromkeys(("policy", "task", "fingerprint"), checks.text(LONGEST_NAME)),
+        **dict.fromkeys(("numbers", "response"), checks.table(NUMBER, 10_000, checks.text())),
+        "seeds": checks.listed(checks.integer(0), 0, 1 << 20),
+        "versions": checks.OBJECT,
+    },
+}
+
+
+def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
+    """Check the values of one row that have a rule."""
+    for field, value in row.items():
+        if field in rules:
+            rules[field](f"{where}.{field}", value)
+
+
+def json_object(where: str, value: Any) -> dict[str, Any]:
+    """The JSON object that a stored text is."""
+    parsed = parse_json(where, value.encode()) if isinstance(value, str) else value
+    expect(isinstance(parsed, dict), where, "a JSON object", parsed)
+    return dict(parsed)
+
+
+def check_identity(where: str, id: str, name: str, kind: str) -> None:
+    """Check that an entry whose values hold is what its name says: a scripted tier with the id of its name, or another
+    that is none.
+    """
+    expected_id = scripted_id(name)
+    expect(expected_id in (None, id), f"{where}.id", f"{expected_id}, as of every {name}", id)
+    kinds = ("scripted", "retired") if expected_id is not None else tuple(kind for kind in KINDS if kind != "scripted")
+    expect(kind in kinds, f"{where}.kind", f"one of {kinds}, as its name tells", kind)
+
+
+def check_rules(where: str, env: dict[str, Any]) -> None:
+    """Refuse a league of other rules: its matches and ratings say nothing about these."""
+    rules = current_versions().rules
+    with as_file_error(where):
+        file_rules = stored_versions(env, "env").rules
+    if file_rules != rules:
+        hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
+        raise FileError(f"{where}: env.rules_version must be {rules}, got {file_rules}: {hint}")

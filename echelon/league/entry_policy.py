@@ -1,7 +1,5 @@
 """Resolves `league:FOLDER/NAME`: an entry of a league as a commander, as `echelon.agents.names` registers it."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,11 +1,15 @@
 """Exports a league to a JSON file and imports it. An imported file is untrusted and validated completely first.
 
-Files are read and written row by row: whatever their size, a small part of them is in memory.
+Files are read and written row by row: whatever their size, a small part of them is in memory. Imported rows are checked
+one by one and staged in a new database, whose indices keep keys unique and look up references.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -13,18 +17,201 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from echelon.arena.batch_arena import Battle
 from echelon.league import log
-from echelon.league.columns import RULES, check_values
 from echelon.league.config import LeagueConfig
-from echelon.league.export_rows import COLUMNS, SCHEMA, VERSION, stage, stored_rows
-from echelon.league.records import scripted_id
-from echelon.league.store import FILE, Store
-from echelon.league.weight_store import FOLDER, WeightStore
+from echelon.league.database import RULES, check_identity, check_rules, check_values
+from echelon.league.records import match_key, recipe_versions, scripted_id
+from echelon.league.store import FILE, WEIGHTS_FOLDER, Store, WeightStore
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
+from echelon.rules.versions import current_versions
 from echelon.runtime import version
-from echelon.runtime.files import FileError, as_file_error, open_file, replacing, writing_to
-from echelon.runtime.json_tables import table_bytes
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError, as_file_error, atomic_write, expect, open_file, writing_to
+from echelon.runtime.json_checks import optional, record, text
+from echelon.runtime.json_tables import read_tables, table_bytes
+
+SCHEMA, VERSION = "echelon-league", 1
+COLUMNS = {table: tuple(RULES[table]) for table in ("entries", "periods", "matches", "ratings", "changes", "exploits")}
+"""Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
+ROWS = {table: record(RULES[table]) for table in COLUMNS}
+ROWS["entries"] = record({**RULES["entries"], "weights": optional(text(100))})
+REPEATED = re.compile(r"UNIQUE constraint failed: \w+\.(\w+)")
+"""What SQLite says of values that stand in another row already, and the first of their columns."""
+REFERENCES = {**dict.fromkeys(("blue", "red", "entry", "response"), "entries"), "period": "periods"}
+"""Columns that refer to another table, whatever table they are in."""
+REFERENCED = {
+    "entries": ("entry", "SELECT id FROM entries WHERE id = ?"),
+    "periods": ("period", "SELECT closed FROM periods WHERE number = ?"),
+}
+"""What a row of these tables is called, and the query that finds it."""
+VALUES = {table: operator.itemgetter(*names) for table, names in COLUMNS.items()}
+"""Takes a row's values in this order."""
+CACHED = 1 << 14
+"""Entries and periods, and recipes, that are not looked up again."""
+ROWS_AT_ONCE = 64
+"""Inserted or fetched by one statement, and in memory for it."""
+
+
+def stored_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
+    """The exported columns of the rows of a table, in the order of their rowids, not all of them in memory."""
+    columns, last = COLUMNS[table], -(1 << 63)
+    query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_AT_ONCE}"
+    while chunk := store.execute(query, last):
+        for row in chunk:
+            yield dict(zip(columns, row[1:], strict=True))
+        last = chunk[-1][0]
+
+
+def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]:
+    """Insert the rows of an exported league into a database without any.
+
+    Args:
+        limit: bytes that it may have.
+
+    Returns:
+        What is no table: settings of the league, and what else the file holds.
+    """
+    staging = Staging(name, store)
+    try:
+        for key, number, value in read_tables(name, file, limit, COLUMNS, only_finite=False):
+            if number is not None:
+                staging.add(key, number, value)
+            elif key in COLUMNS:
+                staging.begin(key)
+            else:
+                staging.settings[key] = value
+    except FileError:
+        # Of several rows that cannot be, the first is told.
+        staging.insert()
+        raise
+    staging.finish()
+    return staging.settings
+
+
+def check_setting(name: str, field: str, value: Any) -> None:
+    """Validate what the file says of itself, and the types of settings; None is one that is missing."""
+    expected = {"schema": SCHEMA, "version": VERSION}.get(field)
+    expect(expected in (None, value), f"{name}: {field}", repr(expected), value)
+    expect(field not in ("env", "rules") or isinstance(value, dict), f"{name}: {field}", "an object", value)
+    if field == "env":
+        check_rules(name, value)
+
+
+class Staging:
+    """A file being read, and the database that its rows go to.
+
+    Args:
+        store: the league that is being made, without rows.
+    """
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name, self.store = name, store
+        self.settings: dict[str, Any] = {}
+        self.tables: list[str] = []
+        """Those that have begun, in the order of the file."""
+        self.batch: list[tuple[Any, ...]] = []
+        """Rows of the current table that are not inserted yet, and the number of those that are."""
+        self.inserted = 0
+        self.unresolved: list[str] = []
+        """Tables that stand before one that they refer to."""
+        # Caches live no longer than the reading of a file.
+        self.find = functools.lru_cache(CACHED)(lambda table, key: store.execute(REFERENCED[table][1], key))
+        self.versions = functools.lru_cache(CACHED)(recipe_versions)
+
+    def begin(self, table: str) -> None:
+        for field, value in self.settings.items():
+            check_setting(self.name, field, value)
+        if not set(self.tables).issuperset(REFERENCES[field] for field in REFERENCES if field in COLUMNS[table]):
+            self.unresolved.append(table)
+        self.insert()
+        self.inserted = 0
+        self.tables.append(table)
+
+    def add(self, table: str, number: int, row: Any) -> None:
+        location = f"{self.name}: {table}[{number}]"
+        check_fields(location, row, table)
+        if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):
+            raise FileError(f"{location}.parent must name an entry above it, got {row['parent']!r}")
+        if table == "matches":
+            self._check_match(location, row)
+        if table not in self.unresolved:
+            self._check_references(location, table, row)
+        self.batch.append(VALUES[table](row))
+        # An entry must be there for the next one to descend from it.
+        if len(self.batch) == ROWS_AT_ONCE or table == "entries":
+            self.insert()
+
+    def insert(self) -> None:
+        """Insert the rows of the current table that were added since the last time."""
+        batch, self.batch = self.batch, []
+        if not batch:
+            return
+        table, connection = self.tables[-1], self.store.database.connection
+        before = connection.total_changes
+        try:
+            self.store.database.insert(f"{table} ({', '.join(COLUMNS[table])})", batch)
+        except FileError as error:
+            repeated = REPEATED.search(str(error))
+            if repeated is None:
+                raise
+            done = connection.total_changes - before
+            row = dict(zip(COLUMNS[table], batch[done], strict=True))
+            field = "id" if self.find("entries", row.get("id")) else repeated[1]
+            location = f"{self.name}: {table}[{self.inserted + done}].{field}"
+            raise FileError(f"{location} must stand there once, got {row[field]!r} again") from None
+        self.inserted += len(batch)
+
+    def _check_match(self, where: str, row: dict[str, Any]) -> None:
+        try:
+            rules = self.versions(row["recipe"]).rules
+        except ConfigError as error:
+            raise FileError(f"{where}.{error}") from None
+        versions = current_versions().rules
+        expect(rules == versions, f"{where}.recipe", f"of rules {versions}", row["recipe"])
+        if row["blue"] == row["red"]:
+            raise FileError(f"{where}.red must not be blue, got {row['red']!r}")
+
+    def _check_references(self, where: str, table: str, row: dict[str, Any]) -> None:
+        for field, target in REFERENCES.items():
+            if row.get(field) is not None and not self.find(target, row[field]):
+                raise FileError(f"{where}.{field} must name a known {REFERENCED[target][0]}, got {row[field]!r}")
+        is_open = table == "ratings" and self.find("periods", row["period"]) == [(None,)]
+        expect(not is_open, f"{where}.period", "one that is closed", row.get("period"))
+        if table == "matches":
+            key = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
+            expect(row["key"] == key, f"{where}.key", repr(key), row["key"])
+
+    def finish(self) -> None:
+        """Validate what shows when the whole file has been read."""
+        self.insert()
+        for field in ("schema", "version", "env", "rules"):
+            check_setting(self.name, field, self.settings.get(field))
+        for table in COLUMNS:
+            expect(table in self.tables, f"{self.name}: {table}", "a list", None)
+        for table in self.unresolved:
+            for number, row in enumerate(stored_rows(self.store, table)):
+                self._check_references(f"{self.name}: {table}[{number}]", table, row)
+        if not self.store.execute("SELECT 1 FROM entries LIMIT 1"):
+            raise FileError(f"{self.name}: entries must be at least one, got none")
+        still_open = self.store.execute("SELECT number FROM periods WHERE closed IS NULL ORDER BY number LIMIT 10")
+        if still_open != self.store.execute("SELECT max(number) FROM periods"):
+            numbers = [number for (number,) in still_open]
+            raise FileError(f"{self.name}: periods must end with one that is open, got open {numbers}")
+
+
+def check_fields(where: str, row: Any, table: str) -> None:
+    """Validate the fields of one row, each by itself."""
+    ROWS[table](where, row)
+    if table == "entries":
+        expected = None if scripted_id(row["name"]) is not None else f"{WEIGHTS_FOLDER}/{row['id']}"
+        expect(row["weights"] == expected, f"{where}.weights", repr(expected), row["weights"])
+        suffix = f"@{current_versions().rules}"
+        if expected is None and not row["name"].endswith(suffix):
+            raise FileError(f"{where}.name must end with {suffix}, the league's, got {row['name']!r}")
+        check_identity(where, row["id"], row["name"], row["kind"])
+
 
 MAX_BYTES = 256 << 20
 Watched = Callable[[BinaryIO], BinaryIO]
@@ -42,7 +229,7 @@ def write_league(store: Store, path: Path) -> None:
     if path.resolve() == (store.folder / log.FILE).resolve():
         raise FileError(f"{path}: expected another name, got that of the league's log, which is not replaced")
     beside = WeightStore(path.parent)
-    with replacing(path) as draft:
+    with atomic_write(path) as draft:
         with store.writing():
             write_rows(path, draft, settings, store)
         # Whoever reads it will do just this, so what the league holds is validated by it too.
@@ -65,7 +252,7 @@ def exported_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(stored_rows(store, table)):
         check_values(f"{store.path}: {table}[{number}]", row, RULES[table])
         if table == "entries":
-            row["weights"] = None if row["id"] == scripted_id(row["name"]) else f"{FOLDER}/{row['id']}"
+            row["weights"] = None if row["id"] == scripted_id(row["name"]) else f"{WEIGHTS_FOLDER}/{row['id']}"
         yield row
 
 

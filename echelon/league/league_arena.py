@@ -1,13 +1,19 @@
-"""Plays the battles of a league and records the matches; several processes may share the work."""
+"""Plays the battles of a league and records the matches; several processes may share the work.
 
-from __future__ import annotations
+A process claims battles before it plays them, so that no battle is played twice. Matches that could not be recorded are
+kept in a file beside the league until they are.
+"""
 
+import contextlib
 import dataclasses
 import json
+import tempfile
 import time
+import uuid
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -16,20 +22,154 @@ from echelon.agents.team_policy import TeamPolicy
 from echelon.arena.batch_arena import BatchResult, Battle, BattleResult
 from echelon.arena.config import ArenaConfig, check_settings
 from echelon.arena.evaluate import Evaluation, Watch, evaluate, met_before
+from echelon.arena.proof import read_claims
 from echelon.arena.ray_arena import make_arena
 from echelon.env.outcome import stat_names
 from echelon.env.tasks.task import Task
 from echelon.league import log
-from echelon.league.claims import claiming
-from echelon.league.records import MatchRecord, match_recipe
+from echelon.league.database import RULES
+from echelon.league.records import MatchRecord, match_recipe, recipe_versions
 from echelon.league.store import MAP_SEED, Store
-from echelon.league.unrecorded import save_unrecorded
 from echelon.learn.checkpoint.provenance import NOTHING
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import battle_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime import noise
-from echelon.runtime.files import FileError
+from echelon.runtime.errors import require
+from echelon.runtime.files import FileError, as_file_error, file_lock, json_bytes, open_file, write_whole, writing_to
+from echelon.runtime.json_checks import OBJECT, exactly, listed, record
 from echelon.runtime.ray_tasks import RayTasks
+
+SCHEMA, VERSION = "echelon-matches", 1
+MAX_BYTES = 64 << 20
+ROW = record({name: RULES["matches"][name] for name in MatchRecord._fields})
+CHECK = record(
+    {"schema": exactly(SCHEMA), "version": exactly(VERSION), "env": OBJECT, "matches": listed(ROW, 0, MAX_BYTES)}
+)
+
+
+def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]) -> str:
+    """Save matches in a file in the folder of their league or, if that cannot be written, in that of temporary files.
+
+    Returns:
+        A line that tells where they are and which command records them, or that they are lost.
+    """
+    rows = [match._asdict() for match in matches]
+    data = json_bytes({"schema": SCHEMA, "version": VERSION, "env": env.signature(), "matches": rows})
+    for parent in (folder, Path(tempfile.gettempdir())):
+        path = parent / f"unrecorded_{uuid.uuid4().hex[:12]}.json"
+        try:
+            write_whole(path, data)
+        except FileError:
+            continue
+        return f"{len(rows)} battles that were fought are kept: `arena.py import {path} --league {folder}` records them"
+    return f"{len(rows)} battles that were fought are lost, as no file can be written either: fight them again"
+
+
+def is_unrecorded(path: Path) -> bool:
+    """Whether a file is one of `save_unrecorded`, by its beginning."""
+    with open_file(path, 1 << 40) as file:
+        return f'"schema": "{SCHEMA}"'.encode() in file.read(100)
+
+
+def record_file(path: Path, store: Store) -> tuple[int, int]:
+    """Record the matches of a file in the open period of their league. What is recorded already stays as it is.
+
+    Returns:
+        The number of matches in the file, and of those that are new.
+
+    Raises:
+        FileError: the file is invalid, or of another league or rules; then none is recorded.
+    """
+    document = read_claims(path, CHECK, MAX_BYTES)
+    matches = [MatchRecord(**row) for row in document["matches"]]
+    ids = {entry.id for entry in store.entries()}
+    with as_file_error(path.name):
+        difference = battle_difference(store.env.signature(), env_from_json(document["env"]).signature())
+        require(difference is None, "env", "the battle of the league", difference)
+        for number, match in enumerate(matches):
+            label = f"matches[{number}]"
+            require({match.blue, match.red} <= ids, label, "of entries of the league", (match.blue, match.red))
+            require(match.blue != match.red, label, "of two entries", match.blue)
+            is_current = recipe_versions(match.recipe) == current_versions()
+            require(is_current, f"{label}.recipe", "of the rules and maps of today", match.recipe)
+    new = store.record(matches)
+    if new > 0:
+        log.write_imported(store, (match._asdict() for match in matches))
+    return len(matches), new
+
+
+CLAIMS_FOLDER = "fighting"
+"""Subfolder of a league with one lock file per playing process, locked as long as the process lives."""
+
+
+class Claims:
+    """The battles that this process has claimed; use `claiming` to create it."""
+
+    def __init__(self, store: Store, owner: str) -> None:
+        self.store, self.owner = store, owner
+
+    def claim(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
+        """Claim the first battles that are neither played nor claimed by a living process.
+
+        Returns:
+            The claimed battles, and whether other candidates remain unplayed. If nothing was claimed, those are
+            being played by other processes.
+        """
+        store = self.store
+        with store.writing():
+            for owner in owners(store) - {self.owner}:
+                if self.is_dead(owner):
+                    release(store, owner)
+            played, claimed_by_others = store.played(battles), claimed(store)
+            unplayed = [battle for battle in battles if battle not in played]
+            new = [battle for battle in unplayed if battle not in claimed_by_others][:most]
+            store.database.insert("claims", [(*battle, self.owner) for battle in new])
+        return new, len(unplayed) > len(new)
+
+    def is_dead(self, owner: str) -> bool:
+        """Whether the process that claimed battles as `owner` has ended."""
+        try:
+            with file_lock(self.store.folder / CLAIMS_FOLDER / owner):
+                pass
+        except FileError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def claiming(store: Store) -> Iterator[Claims]:
+    """Context manager that yields the claims of this process and releases the unplayed ones on exit."""
+    path = store.folder / CLAIMS_FOLDER / uuid.uuid4().hex
+    with writing_to(path):
+        path.parent.mkdir(exist_ok=True)
+    with file_lock(path):
+        try:
+            yield Claims(store, path.name)
+        except KeyboardInterrupt:
+            store.database.patience_s = 0.0
+            raise
+        finally:
+            # If it fails, the claims of an owner whose file is not locked count as released.
+            with contextlib.suppress(FileError):
+                release(store, path.name)
+
+
+def claimed(store: Store) -> set[Battle]:
+    return {Battle._make(row) for row in store.execute("SELECT blue, red, seed FROM claims")}
+
+
+def owners(store: Store) -> set[str]:
+    """Names of the processes that hold claims."""
+    # Each is the name of a file.
+    return {owner for (owner,) in store.read("claims", ("owner",), "SELECT DISTINCT owner FROM claims")}
+
+
+def release(store: Store, owner: str) -> None:
+    with store.writing():
+        store.execute("DELETE FROM claims WHERE owner = ?", owner)
+
 
 POLL_S = 0.5
 """Polling interval, in seconds, while waiting for battles claimed by other processes."""

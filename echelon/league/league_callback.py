@@ -1,7 +1,5 @@
 """Callback of a training run that regularly adds the learner to a league as a candidate and rates it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from echelon.learn.config import TrainConfig
 from echelon.rules.config_json import battle_difference
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 
 class LeagueCallback(Callback):

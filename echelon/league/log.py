@@ -1,7 +1,5 @@
 """Event log of a league: one JSON object per line, for programs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

@@ -1,7 +1,5 @@
 """Who meets whom: schedules of pairs, and prioritized fictitious self-play (PFSP; Vinyals et al. 2019, eq. 1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -9,7 +7,7 @@ from typing import NamedTuple
 
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig, Weighting
-from echelon.league.ratings.glicko2 import RATING
+from echelon.league.ratings import RATING
 from echelon.league.records import Entry, Standing
 from echelon.league.store import Store
 from echelon.learn.models.policy_layout import PolicyLayout

@@ -1,7 +1,5 @@
 """Rows of the database of a league: entries, matches, standings and changes."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,12 +1,17 @@
-"""The database of a league: one SQLite file that several processes may write to concurrently.
+"""The entries and matches of a league: one SQLite file that several processes may write to, and a folder of weights.
 
 Every change is one transaction that takes the write lock at its start (`BEGIN IMMEDIATE`) and is durable when it
 returns (WAL, synchronous FULL). Interrupted transactions are rolled back.
+
+Weights are content-addressed: each policy has a folder named by the sha256 of its weights, with `checkpoint.json` and
+`policy.safetensors` of a checkpoint. Folders are written under a temporary name, synced to disk and renamed before the
+database refers to them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import time
@@ -19,17 +24,9 @@ from echelon.agents.heuristic import full_name, is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.arena.resolve import named_checkpoint
-from echelon.league.columns import (
-    LONGEST_REASON,
-    RULES,
-    check_identity,
-    check_rules,
-    check_values,
-    json_object,
-)
+from echelon.league import database as sqlite
 from echelon.league.config import LeagueConfig
-from echelon.league.database import make_database, open_database
-from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY
+from echelon.league.ratings import DEVIATION, RATING, VOLATILITY
 from echelon.league.records import (
     MATCH_COLUMNS,
     Change,
@@ -41,15 +38,74 @@ from echelon.league.records import (
     recipe_versions,
     scripted_entry,
 )
-from echelon.league.weight_store import WeightStore
-from echelon.learn.checkpoint.format import tell_rules
+from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint, tell_rules
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import current_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import FileError, as_file_error, sync_folder
-from echelon.runtime.json_checks import record
+from echelon.runtime.files import FileError, as_file_error, new_folder, read_file, sync_folder, write_through
+from echelon.runtime.json_checks import SHA256, record
+
+WEIGHTS_FOLDER = "weights"
+
+
+class WeightStore:
+    """The folder `weights` of a league, with an LRU cache of policies."""
+
+    def __init__(self, league: Path, capacity: int = 64) -> None:
+        require(capacity >= 1, "a weight store's capacity", ">= 1 policies", capacity)
+        self.folder = league / WEIGHTS_FOLDER
+        self.load = functools.lru_cache(capacity)(lambda digest: self.open(digest).policy())
+
+    def path(self, digest: str) -> Path:
+        """Folder of the weights with this sha256, which may not exist."""
+        SHA256(WEIGHTS_FOLDER, digest)
+        return self.folder / digest
+
+    def add(self, checkpoint: Checkpoint) -> str:
+        """Validate the policy of a checkpoint, copy it into the store and return its sha256. Idempotent.
+
+        Raises:
+            FileError: the checkpoint is invalid, or cannot be copied; then nothing of it is in the store.
+        """
+        checkpoint.policy()
+        digest = str(checkpoint.claims["files"][POLICY])
+        path = self.path(digest)
+        if path.exists():
+            return digest
+        try:
+            with new_folder(path, self.folder / f".{digest}.{os.getpid()}") as draft:
+                for name in (CLAIMS, POLICY):
+                    write_through(draft / name, read_file(checkpoint.path / name))
+        except FileError:
+            if not path.exists():  # else another process was faster; its content is identical
+                raise
+        self.open(digest)
+        sync_folder(self.folder.parent)
+        return digest
+
+    def open(self, digest: str) -> Checkpoint:
+        """Open a stored checkpoint and verify its metadata; the hash of the weights is verified when they are read."""
+        path = self.path(digest)
+        if path.is_symlink():
+            raise FileError(f"{WEIGHTS_FOLDER}/{digest}: expected a folder, got a link")
+        checkpoint = open_checkpoint(path)
+        claimed_hash = checkpoint.claims["files"].get(POLICY)
+        if claimed_hash != digest:
+            raise FileError(f"{WEIGHTS_FOLDER}/{digest}: sha256 mismatch: expected {digest}, got {claimed_hash}")
+        return checkpoint
+
+    def policy(self, digest: str) -> ActorCritic:
+        """Load a policy on the CPU in evaluation mode. It is shared through the cache and must not be modified."""
+        return self.load(digest)
+
+    @property
+    def hit_rate(self) -> float:
+        info = self.load.cache_info()
+        return info.hits / max(1, info.hits + info.misses)
+
 
 FILE = "league.sqlite"
 UNRATED = {"rating": RATING, "deviation": DEVIATION, "volatility": VOLATILITY}
@@ -74,12 +130,12 @@ class Store:
         path = self.folder / file
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
-        self.path, self.database = path, open_database(path)
+        self.path, self.database = path, sqlite.open_database(path)
         self.execute, self.writing = self.database.execute, self.database.transaction
         try:
             env = self.get_setting("env")
             if env is not None:  # One that is being made has none yet.
-                check_rules(str(path), env)
+                sqlite.check_rules(str(path), env)
         except BaseException:
             self.close()
             raise
@@ -107,7 +163,7 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             draft.write_bytes(b"")
-            make_database(draft)
+            sqlite.make_database(draft)
             with closing(Store(folder, draft.name)) as store:
                 # Of rows in any order: SQLite would search all of a table for what may refer to each row of another.
                 store.execute("PRAGMA foreign_keys = OFF")
@@ -135,7 +191,9 @@ class Store:
         """Rows of a table whose values were checked; they may be a stranger's."""
         rows = self.execute(query, *values)
         for number, row in enumerate(rows):
-            check_values(f"{self.path}: {table}[{number}]", dict(zip(columns, row, strict=True)), RULES[table])
+            sqlite.check_values(
+                f"{self.path}: {table}[{number}]", dict(zip(columns, row, strict=True)), sqlite.RULES[table]
+            )
         return rows
 
     # Settings
@@ -154,7 +212,7 @@ class Store:
     def get_setting(self, name: str) -> dict[str, Any] | None:
         """The JSON object stored under a name; None if there is none."""
         rows = self.execute("SELECT value FROM league WHERE name = ?", name)
-        return json_object(f"{self.path}: {name}", rows[0][0]) if rows else None
+        return sqlite.json_object(f"{self.path}: {name}", rows[0][0]) if rows else None
 
     def _settings(self, name: str) -> dict[str, Any]:
         settings = self.get_setting(name)
@@ -176,7 +234,7 @@ class Store:
     def role(self, name: str) -> dict[str, Any]:
         """Stored progress of a role of `evolve`; empty before its first turn."""
         values = self.get_setting(f"role {name}") or {}
-        record({}, later=RULES["role"])(f"{self.path}: role {name}", values)
+        record({}, later=sqlite.RULES["role"])(f"{self.path}: role {name}", values)
         return values
 
     # Entries
@@ -222,7 +280,7 @@ class Store:
         query = "SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid"
         rows = [Entry._make(row) for row in self.read("entries", Entry._fields, query)]
         for number, entry in enumerate(rows):
-            check_identity(f"{self.path}: entries[{number}]", entry.id, entry.name, entry.kind)
+            sqlite.check_identity(f"{self.path}: entries[{number}]", entry.id, entry.name, entry.kind)
         return [entry for entry in rows if not kinds or entry.kind in kinds]
 
     def active(self) -> list[Entry]:
@@ -252,7 +310,7 @@ class Store:
             reason: unprintable characters become question marks; at most `LONGEST_REASON` characters are kept.
             period: period of the change; the open one by default.
         """
-        line = "".join(letter if letter.isprintable() else "?" for letter in reason)[:LONGEST_REASON]
+        line = "".join(letter if letter.isprintable() else "?" for letter in reason)[: sqlite.LONGEST_REASON]
         with self.writing():
             entry_id = entry.id if entry is not None else None
             row = (self.period if period is None else period, entry_id, change, line, time.time())
@@ -320,9 +378,9 @@ class Store:
         """Standings of all entries, also retired ones, best rating first."""
         rows = [Standing(*row) for row in self.execute("SELECT * FROM standings")]
         ranked = [row._replace(**UNRATED) if row.rating is None else row for row in rows]
-        rules = {**RULES["entries"], **RULES["ratings"], **RULES["standings"]}
+        rules = {**sqlite.RULES["entries"], **sqlite.RULES["ratings"], **sqlite.RULES["standings"]}
         for number, row in enumerate(ranked):
-            check_values(f"{self.path}: standings[{number}]", row._asdict(), rules)
+            sqlite.check_values(f"{self.path}: standings[{number}]", row._asdict(), rules)
         return sorted(ranked, key=lambda standing: (-standing.rating, standing.name))
 
     def rated(self) -> set[str]:

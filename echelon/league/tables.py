@@ -1,7 +1,5 @@
 """Prints and draws the results of a league."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,12 +7,12 @@ from typing import Any
 
 from echelon.league.commands import age_correlation, compute_payoff, standing_rows
 from echelon.league.league_arena import LeagueArena
+from echelon.league.rating_period import plane, style_columns, styles_of
 from echelon.league.store import Store
-from echelon.league.styles import plane, style_columns, styles_of
 from echelon.reports.plots import payoff_figure, ratings_figure, styles_figure
 from echelon.runtime.errors import require
 from echelon.runtime.terminal import show_table, terminal
-from echelon.view.paper import save
+from echelon.viewer.paper import save
 
 
 def show_standings(

@@ -13,7 +13,7 @@ from torch import Tensor
 from echelon.agents.env_teams import size
 from echelon.learn.opponents.assignment import PolicyAssignment
 from echelon.runtime.files import expect
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 WINDOW = 32
 """Battles on a map after which older ones count less."""

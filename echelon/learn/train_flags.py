@@ -24,7 +24,7 @@ from echelon.learn.checkpoint.run_folder import choose_folder, resolve_resume
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.device_defaults import OF_DEVICE, describe_settings, resolve_settings
 from echelon.learn.models.registry import BUILT_IN, kind_of, model_with
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import read_catalog
 from echelon.runtime.command_line import ALLOW_MODULE, parse, pop_flag, program_words
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require

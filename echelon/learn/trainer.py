@@ -47,7 +47,7 @@ from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.profiling import part
-from echelon.runtime.state_dict import Stateful
+from echelon.runtime.tensor_files import Stateful
 
 BATTLES = "battles"
 BATTLE_PARTS = (BATTLES, SCRIPTED, FROZEN)

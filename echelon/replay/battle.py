@@ -5,8 +5,6 @@ make T + 1 moments, the opening being moment 0; decision d leads from moment d t
 tick k is the (k + 1)-th substep of the battle, so moment m is the state before tick m * `decision_repeat`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Any

@@ -1,27 +1,20 @@
-"""The moments of a battle in whole numbers."""
+"""What a recorder keeps of a battle, in whole numbers: its moments, and what happened between them.
 
-from __future__ import annotations
+`battle.TABLES` names the columns of the tables of events.
+"""
 
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from echelon.env.observation import layout
-from echelon.replay.battle import (
-    NO_VALUE,
-    ORDER_PLACE,
-    POINTS,
-    POS_PER_VOX,
-    REWARD_UNITS,
-    SCORE_PER_S,
-    YAW_PER_RAD,
-    Fact,
-    Shown,
-    Switch,
-)
+from echelon.replay import battle
+from echelon.replay.battle import FLIGHTS, NOBODY, POINTS, POS_PER_VOX, Condition, Met
 from echelon.sim.model import SimModel
 from echelon.sim.sight import crosses_smoke
+from echelon.sim.terrain import has_bit, now_made_of
 
 KEPT = (
     "pos",
@@ -61,12 +54,12 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
     fire = np.moveaxis(moments["fire"], 1, -1)  # [T + 1, N, W]
     low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
     return {
-        "pos": whole(moments["pos"], POS_PER_VOX, np.int16),
-        "yaw": whole(wrapped(moments["yaw"]), YAW_PER_RAD, np.int16),
-        "hp": whole(moments["hp"], POINTS, np.int16),
-        "leg_hp": whole(moments["leg_hp"], POINTS, np.int16),
-        "heat": whole(moments["heat"], POINTS, np.uint16),
-        "stability": whole(moments["stability"], POINTS, np.int16),
+        "pos": whole(moments["pos"], battle.POS_PER_VOX, np.int16),
+        "yaw": whole(wrapped(moments["yaw"]), battle.YAW_PER_RAD, np.int16),
+        "hp": whole(moments["hp"], battle.POINTS, np.int16),
+        "leg_hp": whole(moments["leg_hp"], battle.POINTS, np.int16),
+        "heat": whole(moments["heat"], battle.POINTS, np.uint16),
+        "stability": whole(moments["stability"], battle.POINTS, np.int16),
         "facts": facts(moments, game),
         "paint": packs.sum(-1).astype(np.uint8),
         "focus": moments["focus"].astype(np.int8),
@@ -78,7 +71,7 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
         "moves": whole(moments["moves"], 127, np.int8),
         "triggers": (fire * (1 << np.arange(fire.shape[-1]))).sum(-1).astype(np.uint16),
         "switches": switches(moments),
-        "score": whole(moments["score"], SCORE_PER_S, np.int32),
+        "score": whole(moments["score"], battle.SCORE_PER_S, np.int32),
         "control": whole(moments["control"], 255, np.uint8),
         **({"orders": quantised_orders(moments["orders"])} if "orders" in moments else {}),
         "rewards": in_reward_units(
@@ -90,15 +83,15 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
 def quantised_orders(heard: np.ndarray) -> np.ndarray:
     """`Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
     scale = np.ones(heard.shape[-1])
-    scale[ORDER_PLACE] = POS_PER_VOX
+    scale[battle.ORDER_PLACE] = battle.POS_PER_VOX
     return np.rint(heard * scale).astype(np.int32)
 
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:
     """Rewards or values as they are kept; `NO_VALUE` for NaN."""
-    limit = 2**31 - REWARD_UNITS
-    units = np.rint(np.clip(values.astype(np.float64) * REWARD_UNITS, -limit, limit))
-    return np.where(np.isnan(units), NO_VALUE, units).astype(np.int32)
+    limit = 2**31 - battle.REWARD_UNITS
+    units = np.rint(np.clip(values.astype(np.float64) * battle.REWARD_UNITS, -limit, limit))
+    return np.where(np.isnan(units), battle.NO_VALUE, units).astype(np.int32)
 
 
 def facts(moments: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
@@ -106,24 +99,27 @@ def facts(moments: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
     is_fallen = alive & (moments["fallen"] > 0)
     shut_down = alive & (moments["heat"] > game.roster.heat_cap.cpu().numpy())
     bits = {
-        Fact.ALIVE: alive,
-        Fact.FALLEN: is_fallen,
-        Fact.SHUT_DOWN: shut_down,
-        Fact.LEGGED: alive & (moments["leg_hp"] <= 0),
-        Fact.SUPPRESSED: alive & (moments["suppressed"] > 0),
-        Fact.VENTING: moments["vent"] & alive & ~is_fallen & ~shut_down,
-        Fact.ECM: ego_feature(moments, "ecm") > 0,
-        Fact.ECCM: ego_feature(moments, "eccm") > 0,
-        Fact.IN_ZONE: ego_feature(moments, "in_zone") > 0,
-        Fact.UNDER_FIRE: alive & (moments["under_fire"] > 0),
+        battle.Fact.ALIVE: alive,
+        battle.Fact.FALLEN: is_fallen,
+        battle.Fact.SHUT_DOWN: shut_down,
+        battle.Fact.LEGGED: alive & (moments["leg_hp"] <= 0),
+        battle.Fact.SUPPRESSED: alive & (moments["suppressed"] > 0),
+        battle.Fact.VENTING: moments["vent"] & alive & ~is_fallen & ~shut_down,
+        battle.Fact.ECM: ego_feature(moments, "ecm") > 0,
+        battle.Fact.ECCM: ego_feature(moments, "eccm") > 0,
+        battle.Fact.IN_ZONE: ego_feature(moments, "in_zone") > 0,
+        battle.Fact.UNDER_FIRE: alive & (moments["under_fire"] > 0),
     }
     return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in bits.items()]).astype(np.uint16)
 
 
 def switches(moments: dict[str, np.ndarray]) -> np.ndarray:
-    flags = [(Switch[name.upper()], moments[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
+    flags = [(battle.Switch[name.upper()], moments[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
     # In the order of `rules.actions`: closest, biggest, most damaged.
-    modes = [(Switch.SORT_BIGGEST, moments["sort_mode"] == 1), (Switch.SORT_MOST_DAMAGED, moments["sort_mode"] == 2)]
+    modes = [
+        (battle.Switch.SORT_BIGGEST, moments["sort_mode"] == 1),
+        (battle.Switch.SORT_MOST_DAMAGED, moments["sort_mode"] == 2),
+    ]
     return np.bitwise_or.reduce([np.where(mask, int(bit), 0) for bit, mask in (*flags, *modes)]).astype(np.uint8)
 
 
@@ -142,10 +138,10 @@ def ways_known(moments: Arrays, game: SimModel) -> np.ndarray:
         return np.zeros(slots.shape, np.int64)
     quality = ego_feature(moments, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
     sources = {
-        Shown.SIGHT: moments["lines"],
-        Shown.RADAR: on_radar(moments, quality, game),
-        Shown.PAINT: by_paint(moments, quality, game),
-        Shown.BLOOM: by_bloom(moments, game),
+        battle.Shown.SIGHT: moments["lines"],
+        battle.Shown.RADAR: on_radar(moments, quality, game),
+        battle.Shown.PAINT: by_paint(moments, quality, game),
+        battle.Shown.BLOOM: by_bloom(moments, game),
     }
     bits = np.bitwise_or.reduce([np.where(mask, int(source), 0) for source, mask in sources.items()])  # [T + 1, N, N]
     slot_bits = np.take_along_axis(bits, slots.clip(0).astype(np.int64), -1)
@@ -189,3 +185,267 @@ def by_bloom(moments: Arrays, game: SimModel) -> np.ndarray:
     i, j = first.numpy(), second.numpy()
     clear[:, i, j] = clear[:, j, i] = ~smoky
     return glowing & clear
+
+
+def events_of(moments: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
+    """The event tables of one battle, `Battle.voxels` apart.
+
+    Args:
+        moments: what was kept at each of T + 1 moments, `[T + 1, ...]`.
+        ticks: what was kept of each of K substeps, `[K, ...]`.
+    """
+    flights, waypoints = flown(ticks, game)
+    return {
+        "beams": beams(moments, ticks, game),
+        "flights": flights,
+        "waypoints": waypoints,
+        "harms": harms(ticks, game),
+        "deaths": deaths(ticks),
+        "conditions": conditions(ticks, game),
+        "clouds": clouds(moments, game),
+    }
+
+
+def table(*columns: np.ndarray | int) -> np.ndarray:
+    """int32 `[rows, columns]` of columns `[rows]`, `[rows, 3]` or one number for all rows, ordered by the first."""
+    rows = next(len(column) for column in columns if isinstance(column, np.ndarray))
+    blocks = [np.full((rows, 1), c) if isinstance(c, int) else c if c.ndim == 2 else c[:, None] for c in columns]
+    joined = np.concatenate(blocks, 1).astype(np.int32)
+    return joined[np.argsort(joined[:, 0], kind="stable")]
+
+
+def place(pos: np.ndarray) -> np.ndarray:
+    return np.rint(pos * POS_PER_VOX).astype(np.int32)
+
+
+def beams(moments: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
+    """Beams run from where their mechs stood as they fired: before the tick moved them."""
+    stood = place(np.concatenate((moments["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
+    tables = []
+    for weapon in game.roster.rays:
+        target = ticks.get(f"beam_{weapon}")
+        if target is not None:
+            tick, shooter = np.nonzero(target != NOBODY)
+            struck = target[tick, shooter]
+            tables.append(table(tick, shooter, struck, weapon, stood[tick, shooter], stood[tick, struck]))
+    return table(np.concatenate(tables)) if tables else np.zeros((0, 10), np.int32)
+
+
+def harms(ticks: Arrays, game: SimModel) -> np.ndarray:
+    """What one mech took from another with a weapon in a tick."""
+    tick, shooter, target, weapon, damage = by_weapon(ticks, game)
+    return table(tick, shooter, target, np.rint(damage * POINTS), weapon)
+
+
+def deaths(ticks: Arrays) -> np.ndarray:
+    """Who died, by whom, by what."""
+    before = np.concatenate((np.ones_like(ticks["alive"][:1]), ticks["alive"][:-1]))
+    tick, victim = np.nonzero(before & ~ticks["alive"])
+    return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
+
+
+def conditions(ticks: Arrays, game: SimModel) -> np.ndarray:
+    """What began and ended for each mech, tick by tick, as the simulation counts it."""
+    marks, alive = ticks["marks"], ticks["alive"]  # [K, N, marks]
+    before = np.concatenate((np.zeros_like(marks[:1]), marks[:-1]))
+    is_new = marks > before
+    cap = game.roster.heat_cap.cpu().numpy()
+    cools = (before[..., HEAT] > cap) & (marks[..., HEAT] <= cap)
+    rises = (before[..., FALLEN] > 0) & (marks[..., FALLEN] == 0)
+    entered = {
+        Condition.SHUT_DOWN: is_new[..., SHUTDOWNS],
+        Condition.RESTARTED: cools & alive,
+        Condition.FELL: is_new[..., FALLS],
+        Condition.STOOD_UP: rises & alive,
+        Condition.LEGGED: is_new[..., LEGS_LOST],
+    }
+    tables = []
+    for condition, mask in entered.items():
+        tick, mech = np.nonzero(mask)
+        tables.append(table(tick, mech, int(condition)))
+    return table(np.concatenate(tables))
+
+
+def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
+    """Every shot from its launch to its end, and the points of its way."""
+    roster = game.roster
+    shooter = roster.shots.shooter.cpu().numpy()
+    weapon = roster.shots.weapon.argmax(-1).cpu().numpy()
+    curves = (roster.homing | roster.ballistic).cpu().numpy()
+    flies = ticks["flies"]  # [K, S] after the tick
+    flew = np.concatenate((np.zeros_like(flies[:1]), flies[:-1]))  # before it
+    ends = flew & (ticks["ends"] | ~ticks["flew"])
+    launched = flies & (~flew | ends)
+    rows, waypoints, count = [], [], 0
+    for slot in np.flatnonzero(launched.any(0)).tolist():
+        launches, ended = np.flatnonzero(launched[:, slot]), np.flatnonzero(ends[:, slot])
+        ended = np.append(ended, np.full(len(launches) - len(ended), len(flies) - 1))
+        for first, last in zip(launches.tolist(), ended.tolist(), strict=True):
+            met, victim, end = how_it_ended(ticks, slot, last, bool(ends[last, slot]))
+            points = ticks["shot_pos"][first : max(last, first + 1), slot]
+            points = np.vstack((points if curves[slot] else points[:1], end))
+            lock = int(ticks["lock"][first, slot])
+            by = interceptor(ticks, slot, last, game) if met is Met.AMS else NOBODY
+            rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(points), by))
+            waypoints.append(place(points))
+            count += len(points)
+    if not rows:
+        return np.zeros((0, len(FLIGHTS)), np.int32), np.zeros((0, 3), np.int16)
+    return table(np.array(rows)), np.concatenate(waypoints).astype(np.int16)
+
+
+def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, int, np.ndarray]:
+    """What ended a flight in a tick, whom it hit, and where."""
+    if not ends:
+        return Met.BATTLE_END, NOBODY, ticks["shot_pos"][tick, slot]
+    if not ticks["flew"][tick, slot]:
+        return Met.AMS, NOBODY, ticks["shot_pos"][tick - 1, slot]
+    point = ticks["point"][tick, slot]
+    if ticks["on_mech"][tick, slot]:
+        return Met.MECH, int(ticks["victim"][tick, slot]), point
+    hit_by_surface = {Met.VOXEL: ticks["on_voxel"], Met.FLOOR: ticks["on_floor"]}
+    return next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), Met.NOTHING), NOBODY, point
+
+
+def clouds(moments: Arrays, game: SimModel) -> np.ndarray:
+    """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
+    life = game.rules.substeps(game.catalog.cloud_s)
+    owner = game.roster.launchers.cpu().numpy()
+    moment, cloud = np.nonzero(moments["cloud_ttl"] > 0)
+    start = moment * game.rules.decision_repeat - 1 - (life - moments["cloud_ttl"][moment, cloud])
+    _, first = np.unique(np.stack((start, cloud)), axis=1, return_index=True)
+    moment, cloud, start = moment[first], cloud[first], start[first]
+    pos = moments["cloud_pos"][moment, cloud]
+    return table(start, start + life, owner[cloud // game.roster.clouds_each], place(pos))
+
+
+def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarray:
+    """`Battle.voxels`, from the bit columns `solid`, `opaque` and `rubble`, `[T + 1, Y, X]`, of each moment."""
+    maps = game.maps
+    differs = columns["solid"][1:] ^ columns["solid"][:-1]
+    for name in ("opaque", "rubble"):
+        differs = differs | (columns[name][1:] ^ columns[name][:-1])
+    decision, y, x = differs.nonzero().unbind(1)
+    rows = []
+    for z in range(maps.material.shape[1]):
+        in_voxel = ((differs[decision, y, x] >> z) & 1).bool()
+        d, v, u = decision[in_voxel], y[in_voxel], x[in_voxel]
+
+        level = torch.full_like(d, z)
+        solid, opaque, is_rubble = (
+            has_bit(columns[name][d + 1, v, u], level) for name in ("solid", "opaque", "rubble")
+        )
+        was_solid, was_opaque = (has_bit(masks[map_id, v, u], level) for masks in (maps.solid, maps.opaque))
+        made_of = maps.material[map_id, level, v, u]
+        material = now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), is_rubble)
+        rows.append(torch.stack((d, u, v, level, material.long()), 1))
+    return table(torch.cat(rows).cpu().numpy())
+
+
+MARKS = ("shutdowns", "falls", "legs_lost", "intercepts", "heat", "fallen")
+"""What is kept of every mech in a tick: counts of `Tally`, and fields of `Mechs`."""
+SHUTDOWNS, FALLS, LEGS_LOST, INTERCEPTS, HEAT, FALLEN = range(len(MARKS))
+NEGLIGIBLE = 1e-3
+"""Hit points below which a remainder is rounding."""
+SWEEPS = 200
+"""Of proportional fitting, where sums alone leave more than one answer."""
+
+
+def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Every (tick, shooter, target, weapon) and the hit points taken, `[rows]` each; weapon `NOBODY` if unknown.
+
+    A tick keeps what each shooter and what each weapon took from each target. With the beams that fired and the shots
+    that ended, that tells the weapon of each pair but where two mechs hit one target with the same two weapons in one
+    tick; there the damage is shared in proportion.
+    """
+    dealt = ticks["dealt_by"]
+    tick, shooter, target = np.nonzero(dealt > 0)
+    damage = dealt[tick, shooter, target]
+    possible = may_have_struck(ticks, game)[tick, shooter, :, target]  # [rows, W]
+    rows = np.arange(len(tick))
+    weapon = np.where(possible.any(1), possible.argmax(1), NOBODY)
+    is_shared = possible.sum(1) > 1
+    blocks = [(rows[~is_shared], weapon[~is_shared], damage[~is_shared])]
+    groups = np.unique(np.stack((tick, target), 1)[is_shared], axis=0)
+    hostile, nominal = game.roster.hostile.cpu().numpy(), np.array([spec.damage for spec in game.roster.weapons])
+    for at_tick, victim in groups.tolist():
+        indices = rows[(tick == at_tick) & (target == victim)]
+        of_enemy = hostile[shooter[indices], victim]
+        shares = np.zeros((len(indices), possible.shape[1]))
+        shares[of_enemy] = shared(
+            possible[indices][of_enemy], damage[indices][of_enemy], ticks["dealt_with"][at_tick, :, victim], nominal
+        )
+        # What weapons took is told of enemies alone.
+        shares[~of_enemy] = in_proportion(possible[indices][~of_enemy], damage[indices][~of_enemy], nominal)
+        split = is_shared[indices]
+        index, weapon_index = np.nonzero((shares > NEGLIGIBLE) & split[:, None])
+        blocks.append((indices[index], weapon_index, shares[index, weapon_index]))
+    index, weapon, damage = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    order = np.lexsort((weapon, index))
+    index = index[order]
+    return tick[index], shooter[index], target[index], weapon[order], damage[order]
+
+
+def may_have_struck(ticks: Arrays, game: SimModel) -> np.ndarray:
+    """`[K, N, W, N]` bool: in a tick a weapon of the shooter may have hurt the target."""
+    roster, count = game.roster, ticks["pos"].shape[1]
+    possible = np.zeros((len(ticks["pos"]), count, len(roster.weapons), count), bool)
+    for weapon in roster.rays:
+        struck = ticks.get(f"beam_{weapon}")
+        if struck is not None:
+            tick, shooter = np.nonzero(struck != NOBODY)
+            possible[tick, shooter, weapon, struck[tick, shooter]] = True
+    shooter_of, weapon_of = roster.shots.shooter.cpu().numpy(), roster.shots.weapon.argmax(-1).cpu().numpy()
+    tick, slot = np.nonzero(ticks["ends"] & ticks["on_mech"])
+    possible[tick, shooter_of[slot], weapon_of[slot], ticks["victim"][tick, slot]] = True
+    splashes = np.array([spec.splash_vox > 0 for spec in roster.weapons])[weapon_of]
+    tick, slot = np.nonzero(ticks["ends"] & splashes)
+    possible[tick, shooter_of[slot], weapon_of[slot]] = True
+    return possible
+
+
+def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal: np.ndarray) -> np.ndarray:
+    """`[R, W]` numbers of given sums by row and column, zero where not `able`."""
+    able, amounts = able.copy(), np.zeros(able.shape)
+    by_row, by_column = by_row.astype(np.float64), by_column.astype(np.float64)
+    while True:
+        able &= (by_row > NEGLIGIBLE)[:, None] & (by_column > NEGLIGIBLE)
+        is_forced = able & ((able.sum(0) == 1) | (able.sum(1) == 1)[:, None])
+        if not is_forced.any():
+            break
+        row, column = np.argwhere(is_forced)[0]
+        # The last of its column takes all that is left there, the last of its row all that the row has.
+        amount = min(by_row[row], by_column[column])
+        amounts[row, column] = amount
+        by_row[row] -= amount
+        by_column[column] -= amount
+        able[row, column] = False
+    if not able.any():
+        return amounts
+    weights = able * np.where(nominal > 0, nominal, 1.0)
+    for _ in range(SWEEPS):
+        weights *= np.divide(by_row, weights.sum(1), out=np.zeros_like(by_row), where=weights.sum(1) > 0)[:, None]
+        weights *= np.divide(by_column, weights.sum(0), out=np.zeros_like(by_column), where=weights.sum(0) > 0)
+    return amounts + weights
+
+
+def in_proportion(able: np.ndarray, by_row: np.ndarray, nominal: np.ndarray) -> np.ndarray:
+    """`[R, W]` each row's number shared among the weapons that are able, by their damage."""
+    weight = able * np.where(nominal > 0, nominal, 1.0)
+    return weight / weight.sum(1, keepdims=True).clip(1e-9) * by_row[:, None]
+
+
+def interceptor(ticks: Arrays, slot: int, tick: int, game: SimModel) -> int:
+    """The mech whose AMS destroyed the shot of a slot in a tick: of those credited, the one that had it nearest."""
+    marks = ticks["marks"][..., INTERCEPTS]
+    credited = marks[tick] > (marks[tick - 1] if tick else 0)  # [N]
+    hostile = game.roster.hostile.cpu().numpy()[:, int(game.roster.shots.shooter[slot])]
+    guards = np.flatnonzero(credited & hostile)
+    if not len(guards):
+        return NOBODY
+    # Shots that were in flight before the tick and did not fly; both as they stood before it moved them.
+    vanished = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
+    distance = np.linalg.norm(ticks["shot_pos"][tick - 1, vanished] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
+    is_hostile = game.roster.hostile.cpu().numpy()[guards][:, game.roster.shots.shooter.cpu().numpy()[vanished]]
+    nearest = vanished[np.where(is_hostile, distance, np.inf).argmin(1)]
+    return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NOBODY

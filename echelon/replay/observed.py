@@ -1,7 +1,5 @@
 """What mechs observed, for whoever shows it: the columns of each stream in units of the game, numbers as whole ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

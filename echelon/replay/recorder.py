@@ -1,7 +1,5 @@
 """Keeps what happens in a few battles of an environment, on the device, without reading anything on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,8 @@ from echelon.env.observation.layout import STREAMS
 from echelon.env.orders.issue import sanitize_commands
 from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.battle import Battle, Replay
-from echelon.replay.events import MARKS, changes, events_of
-from echelon.replay.ground import POSITION
-from echelon.replay.moments import KEPT, in_reward_units, quantised
-from echelon.replay.setting import describe
+from echelon.replay.ground import POSITION, describe
+from echelon.replay.moments import KEPT, MARKS, changes, events_of, in_reward_units, quantised
 from echelon.rules.actions import Orders, idle
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import one_line, require
@@ -30,7 +26,7 @@ from echelon.sim.damage import Dealt
 from echelon.sim.model import SimModel
 from echelon.sim.step import Log
 from echelon.state import State
-from echelon.world.recipe import write_recipes
+from echelon.world.pool import write_recipes
 
 SHOWN = ("hostile", "intel", "detail", "painted")
 """Columns of a contact that are kept, in the order of the bits of `Shown`."""
@@ -71,11 +67,11 @@ class Recorder:
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
         unpaid = torch.zeros(state.mechs.alive.shape, dtype=torch.float32, device=state.seed.device)
-        verdict = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
+        initial = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
         stats = {"stats": unpaid.new_zeros((*state.shape, 2, len(stat_names(game.catalog))))}
         orders = idle(state.shape[0], game.roster, game.config)
         self._ticks, self._values, self._commands = [], [], []
-        self._moments = [self._keep(state, orders, streams, {**verdict, **stats})]
+        self._moments = [self._keep(state, orders, streams, {**initial, **stats})]
         self._ground = [self._keep_ground(state)]
 
     def tick(self, state: State, log: Log) -> None:
@@ -180,7 +176,9 @@ class Recorder:
                 "seed": seed,
                 "map": grounds[map_id],
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
-                "outcome": verdict({name: value[-1] for name, value in moments.items()}, stat_names(self.game.catalog)),
+                "outcome": final_outcome(
+                    {name: value[-1] for name, value in moments.items()}, stat_names(self.game.catalog)
+                ),
             }
             streams = {name: compact(moments[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
             events = {**events_of(moments, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
@@ -234,7 +232,7 @@ def last_blows(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
     return {"killer": dealt.killer.unflatten(0, shape), "deadliest": dealt.deadliest.unflatten(0, shape)}
 
 
-def verdict(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
+def final_outcome(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
     """How a battle ended, from its last moment; winner `running` where it did not. `names` are those of its stats."""
     stats = {name: [round(float(x), 3) for x in last["stats"][:, i]] for i, name in enumerate(names)}
     return {

@@ -1,7 +1,5 @@
 """Keeps pictures of a run up to date while it goes on: `report.html`, curves for a paper, strips for a logger."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,9 +16,9 @@ from echelon.reports.data import report_of
 from echelon.reports.plots import metrics_figure
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError
-from echelon.view.paper import save
-from echelon.view.run_report import hit_distances, replay_page, write_report
-from echelon.view.strip import strip_pixels
+from echelon.viewer.battle_picture import strip_pixels
+from echelon.viewer.pages import hit_distances, replay_page, write_report
+from echelon.viewer.paper import save
 
 REPORT, REPLAY = "report.html", "evaluation.echelon"
 CURVES = ("metrics.png", "metrics.pdf")

@@ -104,7 +104,7 @@ def report_of(
     Args:
         metrics: rows of `metrics.csv`.
         evaluations, behaviour: rows of `evaluations.csv` and `behaviour.csv`.
-        distances: of the recorded battle, see `echelon.view.run_report.hit_distances`.
+        distances: of the recorded battle, see `echelon.viewer.pages.hit_distances`.
     """
     axes: dict[str, list[float | None]] = {}
     charts = [evaluation_chart(evaluations, axes), *metric_charts(metrics, axes)]

@@ -1,7 +1,5 @@
 """What the report of several runs tells: groups over seeds, what differs, where each run comes from."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +22,7 @@ HASH_LETTERS = 12
 
 
 def report_of_runs(runs: Sequence[Run], folders: Sequence[Path], statistic: Statistic = "mean") -> dict[str, Any]:
-    """The values of a report of several runs, for `echelon.view.run_report.write_report`.
+    """The values of a report of several runs, for `echelon.viewer.pages.write_report`.
 
     Args:
         folders: where each run lies, in the same order.

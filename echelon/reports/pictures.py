@@ -1,7 +1,5 @@
 """Pictures of replays, maps and runs, as the command line asks for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +17,16 @@ from echelon.reports.run_groups import Run, Statistic, middle
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.errors import require
-from echelon.runtime.progress import tracked
+from echelon.runtime.terminal import tracked
 from echelon.scenarios.scene import config_of_words
 from echelon.state import Maps
-from echelon.view.contact_sheet import Tile
-from echelon.view.page import OtherReplay
-from echelon.view.paper import save
-from echelon.view.strip import GIF_S, draw_gif
+from echelon.viewer.battle_picture import GIF_S, draw_gif
+from echelon.viewer.contact_sheet import Tile
+from echelon.viewer.page import OtherReplay
+from echelon.viewer.paper import save
+from echelon.world.authored_maps import write_maps
 from echelon.world.biomes import quadrants
 from echelon.world.pool import make_maps, pool_seeds
-from echelon.world.written import write_maps
 
 GIF_PX_PER_IN = 69.0
 """Of the field; with its frame a moving picture of 6.5 inches is about 474 px wide."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from echelon.runtime.errors import one_line
-from echelon.view.paper import GREY, LINES, SMALL_PT, TEXT_PT, WIDTH_IN, blank, counted, paper_style, shortened
+from echelon.viewer.paper import GREY, LINES, SMALL_PT, TEXT_PT, WIDTH_IN, blank, counted, paper_style, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from echelon.arena.strangers.leaderboard import SHOWN, cells_of
 from echelon.arena.strangers.scores import GAP, table_rows
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
-from echelon.view.paper import LINES, WIDTH_IN, blank, paper_style, shortened
+from echelon.viewer.paper import LINES, WIDTH_IN, blank, paper_style, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Prints tables of results: of a match, of the standings of a league, of any rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

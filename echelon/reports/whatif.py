@@ -1,7 +1,5 @@
 """What decided a recorded battle, in words and tables, and what `--set` and `--mech` of a fork name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +16,7 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.errors import quoted as short
 from echelon.runtime.files import json_bytes, write_whole
 from echelon.runtime.terminal import show_table, terminal
-from echelon.view.page import write_page
+from echelon.viewer.page import write_page
 
 
 def write_answers(result: WhatIf, replay: Replay, index: int, out: Path | None, page: Path | None) -> None:

@@ -1,7 +1,5 @@
 """The action layout, and what a policy's numbers order each mech to do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

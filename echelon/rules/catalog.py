@@ -1,19 +1,23 @@
 """Hulls, weapons, suites and materials: the rows of the rule book, and the catalog that holds them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Annotated, Any
 
-from echelon.rules.catalog_checks import (
+from echelon.rules.config_json import from_json
+from echelon.rules.physics import RulesConfig
+from echelon.rules.specs import (
     CLASSES,
     COLOUR,
+    EFFECT,
     EFFECTS,
     GUIDANCE,
+    LOOKS,
     MAX_CLOUDS,
+    MAX_POINTS,
     MAX_REACH_VOX,
     MAX_SHOT_SPEED,
     MAX_SHOTS,
@@ -21,28 +25,23 @@ from echelon.rules.catalog_checks import (
     MAX_WEAPONS,
     MIN_SHOT_SPEED,
     NEEDS,
-    TRIGGERS,
-    check_hull,
-    check_limits,
-    check_name,
-    shots_in_flight,
-)
-from echelon.rules.physics import RulesConfig
-from echelon.rules.specs import (
-    EFFECT,
-    LOOKS,
-    MAX_POINTS,
     SPECS,
+    TRIGGERS,
     WAIT_S,
     HullSpec,
     MaterialSpec,
     SuiteSpec,
     Table,
     WeaponSpec,
+    check_hull,
+    check_limits,
+    check_name,
+    shots_in_flight,
 )
 from echelon.rules.specs import Hull as Hull
 from echelon.rules.specs import Trigger as Trigger
 from echelon.runtime.errors import require, short_repr
+from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 from echelon.runtime.limits import SHARE, Limits
 
 
@@ -439,3 +438,18 @@ def clouds_hanging(weapon: WeaponSpec, catalog: Catalog, rules: RulesConfig) -> 
         return 0
     hangs = rules.substeps(catalog.cloud_s) + rules.substeps(weapon.lifetime_s)
     return -(-hangs // max(rules.substeps(weapon.cooldown_s), 1))
+
+
+def read_catalog(path: Path) -> Catalog:
+    """The newest catalog with the rows and fields that a JSON file adds or changes.
+
+    Args:
+        path: the file: an object of tables (`hulls`, `weapons`, `suites`, `materials`), each an object of rows by name,
+            and of the catalog's own numbers. A row that the newest catalog has needs the changed fields only.
+
+    Raises:
+        FileError: it cannot be read, or is no JSON.
+        ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
+    """
+    catalog: Catalog = from_json(Catalog, parse_json(path.name, read_file(path, MAX_JSON_BYTES)), path.name, Catalog())
+    return catalog

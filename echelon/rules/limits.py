@@ -1,7 +1,5 @@
 """Limits that several settings of a battle have: beyond what anybody plays, within what a machine computes in float32
-and ends in a day. The catalog has its own in `echelon.rules.catalog_checks`."""
-
-from __future__ import annotations
+and ends in a day. The catalog has its own in `echelon.rules.specs`."""
 
 from echelon.runtime.limits import Limits
 

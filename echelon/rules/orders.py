@@ -1,7 +1,5 @@
 """Orders from a commander to packs, as data: what can be told, in which columns, and how it reaches the mechs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import IntEnum

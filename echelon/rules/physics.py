@@ -1,7 +1,5 @@
 """Clock, physics and victory of a battle: every number of the rules that is no row of the catalog."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Settings of a file of earlier rules, as they are played under the rules of today."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

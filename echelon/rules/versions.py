@@ -1,7 +1,5 @@
 """The versions of the rules and of the map maker, which files name, and what each version of the rules changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Command lines: their flags, read by tyro, and what is wrong with them, in one line."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

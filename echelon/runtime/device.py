@@ -1,7 +1,5 @@
 """What the machine offers: devices, and a compiler for torch.compile."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform

@@ -1,7 +1,9 @@
-"""The processes that `torchrun` starts on one machine or several, each with its own battles: data-parallel training."""
+"""The processes that `torchrun` starts on one machine or several, each with its own battles: data-parallel training.
 
-from __future__ import annotations
+Each process raises a counter in the store of torch; the others read it, to know which processes still work.
+"""
 
+import atexit
 import contextlib
 import datetime
 import gc
@@ -14,6 +16,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +25,59 @@ from torch import distributed as dist
 from echelon.runtime.device import use_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
-from echelon.runtime.heartbeats import BEATS, Heartbeats
+
+BEATS = 10
+"""Beats of a process within the patience of the others."""
+
+
+class Heartbeats:
+    """The heartbeats of all processes; this one begins to beat, in a thread of its own.
+
+    All processes must be joined before `silent` is called: the counters of all are then in the store.
+
+    Args:
+        store: the store that all processes share; the thread uses a connection of its own.
+        patience_s: seconds without a beat after which a process counts as silent.
+    """
+
+    def __init__(self, store: dist.Store, rank: int, size: int, patience_s: float) -> None:
+        self.store, self.patience_s = store, patience_s
+        self.keys = [self._key(other) for other in range(size)]
+        self.seen: dict[int, tuple[bytes, float]] = {}
+        """Of each process, its last counter and when this process read it first, by `time.monotonic`."""
+        store.set(self._key(rank), "0")
+        self._ended = threading.Event()
+        own: Any = store  # torch's stubs lack `clone`
+        self._thread = threading.Thread(target=self._beat, args=(own.clone(), self._key(rank)), daemon=True)
+        self._thread.start()
+        # A thread that asks for Python's lock while the interpreter ends aborts it.
+        atexit.register(self.stop)
+
+    def _key(self, rank: int) -> str:
+        return f"heartbeat of rank {rank}"
+
+    def _beat(self, store: dist.Store, key: str) -> None:
+        count = 0
+        # Without a store the run has ended elsewhere.
+        with contextlib.suppress(RuntimeError):
+            while not self._ended.wait(self.patience_s / BEATS):
+                count += 1
+                store.set(key, str(count))
+
+    def silent(self) -> list[int]:
+        """The processes whose counter has been the same for `patience_s`."""
+        now = time.monotonic()
+        for rank, count in enumerate(self.store.multi_get(self.keys)):
+            if rank not in self.seen or self.seen[rank][0] != count:
+                self.seen[rank] = count, now
+        return [rank for rank, (_, since) in self.seen.items() if now - since > self.patience_s]
+
+    def stop(self) -> None:
+        """End the thread; again without effect."""
+        self._ended.set()
+        self._thread.join(timeout=self.patience_s / BEATS)
+        atexit.unregister(self.stop)
+
 
 MOST_PROCESSES = 1 << 20
 """Processes of a run."""
@@ -185,7 +240,7 @@ class Ranks:
             print(f"error: {explained}", file=sys.stderr, flush=True)
             sys.exit(1)
 
-    def explain_failure(self, error: RuntimeError, hint: str = "go on with --resume latest") -> ConfigError | None:
+    def explain_failure(self, error: RuntimeError) -> ConfigError | None:
         """One-line error for a collective that failed because another process ended; None for any other error."""
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
             return None
@@ -199,7 +254,7 @@ class Ranks:
         reason = (
             " and ".join(f"rank {rank}" for rank in ended) + " is gone" if ended else "another process does not answer"
         )
-        return ConfigError(self.with_rank(f"{reason}, so the run ends here; {hint}"))
+        return ConfigError(self.with_rank(f"{reason}, so the run ends here; go on with --resume latest"))
 
 
 ALONE = Ranks()

@@ -1,7 +1,5 @@
 """What is raised where input cannot be used, and how values are shown."""
 
-from __future__ import annotations
-
 import reprlib
 from dataclasses import MISSING, fields
 from typing import Any
@@ -59,10 +57,10 @@ class ConfigError(ValueError):
         super().__init__(one_line(message))
 
 
-def require(holds: bool, field_name: str, limit: str, value: object) -> None:
-    """Raise `ConfigError` in one line unless `holds`."""
+def require(holds: bool, field_name: str, limit: str, value: object, error: type[ValueError] = ConfigError) -> None:
+    """Raise `error` in one line unless `holds`."""
     if not holds:
-        raise ConfigError(f"{field_name} must be {limit}, got {quoted(value)}")
+        raise error(f"{field_name} must be {limit}, got {quoted(value)}")
 
 
 def rounded(value: float, digits: int) -> float:

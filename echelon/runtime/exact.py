@@ -13,8 +13,6 @@ lost in the rounding, but for about one result in ten thousand that becomes a ne
 differentiable.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence

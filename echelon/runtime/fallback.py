@@ -1,7 +1,5 @@
 """What runs in a simpler form than it was to, and why: told in one line each, and kept for whoever asks."""
 
-from __future__ import annotations
-
 import logging
 
 PREFIX = "fallback: "

@@ -3,22 +3,24 @@
 Nothing that is read is ever executed: tensors are safetensors, everything else is JSON.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
+import functools
 import json
+import logging
 import math
 import os
+import re
 import shutil
 import socket
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from echelon.runtime.errors import ConfigError, one_line, quoted
+from echelon.runtime.errors import ConfigError, one_line, require
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_JSON_BYTES = 4 << 20
@@ -40,10 +42,8 @@ class FileError(ValueError):
         super().__init__(one_line(message))
 
 
-def expect(holds: bool, where: str, limit: str, value: object) -> None:
-    """Raise `FileError` in one line unless `holds`: where, what was expected, what came."""
-    if not holds:
-        raise FileError(f"{where} must be {limit}, got {quoted(value)}")
+expect = functools.partial(require, error=FileError)
+"""Raise `FileError` in one line unless a condition holds, as `require`: where, what was expected, what came."""
 
 
 @contextlib.contextmanager
@@ -117,10 +117,10 @@ class StrictDecoder(json.JSONDecoder):
         return int(text)
 
 
-def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
+def parse_json(name: str, data: bytes) -> Any:
     """A JSON document as `StrictDecoder` takes it."""
     try:
-        document = json.loads(data, cls=StrictDecoder, where=name, only_finite=only_finite)
+        document = json.loads(data, cls=StrictDecoder, where=name)
     except FileError:
         raise
     except (ValueError, RecursionError) as error:
@@ -155,7 +155,7 @@ def writing_to(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Context manager that yields a draft to write, beside `path`, and renames it into its place: whoever finds a file
     there finds all of it, the one of before or the new one.
 
@@ -180,13 +180,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of this content, as `replacing` does."""
-    with replacing(path) as temporary:
+    """Write a file of this content, as `atomic_write` does."""
+    with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of JSON values, a line each, as `replacing` does."""
+    """Write a file of JSON values, a line each, as `atomic_write` does."""
     write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
@@ -285,7 +285,7 @@ def sync_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Lock a folder for this process by a file in it, which is there for as long.
 
     By `flock`, which the system lets go of however a process ends. On a file system that has none, it counts whether
@@ -303,7 +303,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def lock(path: Path) -> BinaryIO:
-    """The file of `held`, locked; it is unlocked when it is closed."""
+    """The file of `file_lock`, locked; it is unlocked when it is closed."""
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -317,7 +317,7 @@ def lock(path: Path) -> BinaryIO:
         except BlockingIOError:
             is_free = False
         except OSError:
-            is_free = not lives(holder)
+            is_free = not lock_owner_alive(holder)
         if not is_free:
             file.close()
             limit = "expected no other process at work there"
@@ -329,7 +329,7 @@ def lock(path: Path) -> BinaryIO:
         file.close()
 
 
-def lives(holder: str) -> bool:
+def lock_owner_alive(holder: str) -> bool:
     """Whether the process that `hold` wrote down runs on this machine; another machine's is taken to."""
     fields = holder.split()
     if len(fields) != 4 or not fields[1].isdigit():
@@ -348,3 +348,46 @@ def lives(holder: str) -> bool:
 def beside(file: Path, name: str) -> Path:
     """Where a file about another one goes by default: next to it, or into the working folder if that is read-only."""
     return file.with_name(name) if os.access(file.parent, os.W_OK) else Path(name)
+
+
+MOUNTS = Path("/proc/mounts")
+NETWORK = {
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "pvfs2"),
+    *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "panfs"),
+}
+"""Types of file systems, as the table of mounts names them."""
+logger = logging.getLogger(__name__)
+
+
+def network_type(path: Path, table: str) -> str | None:
+    """The type of the network file system that a path is on, None for a local one.
+
+    Args:
+        table: the table of mounts, a line each of device, mount point and type, the later over the earlier.
+    """
+    place, best, found = path.absolute(), -1, ""
+    for line in table.splitlines():
+        device, point, kind = (*line.split()[:3], "", "", "")[:3]
+        # A space in a name is \040.
+        mounted = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))
+        if device and place.is_relative_to(mounted) and len(mounted.parts) >= best:
+            best, found = len(mounted.parts), kind
+    return found if found in NETWORK else None
+
+
+@functools.cache
+def warn_of_network(folder: Path) -> None:
+    """Log, once, that a folder with a database is on a network file system, and name a local folder to use."""
+    try:
+        table = MOUNTS.read_text(errors="replace")
+    except OSError:
+        return
+    kind = network_type(folder.resolve(), table)
+    if kind is None:
+        return
+    places = (Path.home(), Path("/var/tmp"), Path(tempfile.gettempdir()))
+    local = next((place for place in places if network_type(place.resolve(), table) is None), places[-1])
+    logger.warning(
+        "%s: on a network file system (%s), where a database may be spoiled: keep it in a local folder, such as %s",
+        *(folder, kind, local / folder.resolve().name),
+    )

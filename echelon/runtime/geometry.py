@@ -1,7 +1,5 @@
 """Headings, body frames and pairwise offsets."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

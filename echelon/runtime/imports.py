@@ -1,7 +1,5 @@
 """Imports what a user names as `package.module:name`, from the command line or from a program, never from a file."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

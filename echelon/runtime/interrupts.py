@@ -1,8 +1,6 @@
 """What ends a program while it is still reading its modules, which takes seconds: an interrupt (SIGINT, Ctrl-C), or a
 current folder that has been removed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

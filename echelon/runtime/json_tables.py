@@ -4,8 +4,6 @@ Memory is bounded by the longest value that a file may hold, whatever its size; 
 refused where that shows.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

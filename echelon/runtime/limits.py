@@ -1,7 +1,5 @@
 """Settings of a dataclass: every field of the type that it declares, every number finite and within its limits."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -26,7 +26,8 @@ PACKAGE = Path(__file__).parents[1]
 SHARED = [PACKAGE / "runtime" / name for name in ("device_loops.py", "exact.py", "geometry.py", "jit.py", "noise.py")]
 REGISTRY = PACKAGE / "env" / "observation" / "streams" / "registry.py"
 """Loops over all streams are written from it."""
-SOURCES = sorted([*PACKAGE.glob("*/loops/**/*.py"), PACKAGE / "sim" / "formulas.py", REGISTRY, *SHARED])
+ELSEWHERE = [PACKAGE / name for name in ("sim/formulas.py", "world/paths.py")]
+SOURCES = sorted([*PACKAGE.glob("*/loops/**/*.py"), *ELSEWHERE, REGISTRY, *SHARED])
 """Every file that compiled code may come from."""
 NAME = f"loops_{hash_of(SOURCES)}"
 """Folder of the loops of these sources. numba looks for changes in a loop's own file alone, and would go on with what

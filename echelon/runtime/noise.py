@@ -4,8 +4,6 @@ A 32-bit integer hash (the finaliser of MurmurHash3, Appleby 2011) in int64 arit
 uint32 operations. No generator state exists, so a draw is repeatable from (seed, tick, stream, index) alone.
 """
 
-from __future__ import annotations
-
 import math
 from enum import IntEnum
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from echelon.runtime.files import FileError, replacing
+from echelon.runtime.files import FileError, atomic_write
 
 ROWS = 10
 PREFIX = "echelon."
@@ -99,7 +99,7 @@ def report(recording: profile, out: Path) -> None:
 
 def write_trace(recording: profile, out: Path) -> list[dict[str, Any]]:
     """Write the trace of a profile, and return its events."""
-    with replacing(out) as path:
+    with atomic_write(out) as path:
         recording.export_chrome_trace(str(path))
         # The profiler does not tell that a disk was full.
         if not path.exists() or not (text := path.read_text()).rstrip().endswith("}"):

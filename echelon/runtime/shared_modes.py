@@ -1,7 +1,5 @@
 """What all threads of a process share: torch's generators and modes of TorchRL, set by one thread at a time."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

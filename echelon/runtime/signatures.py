@@ -1,7 +1,5 @@
 """How a class is called, for `inspect.signature`, `help` and editors."""
 
-from __future__ import annotations
-
 import inspect
 
 

@@ -1,7 +1,5 @@
 """Which Echelon this is, named by every file that it writes, and which versions of packages it runs with."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 VERSION = "1.0.0"

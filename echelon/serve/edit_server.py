@@ -4,8 +4,6 @@ It keeps nothing between two requests. No request names a file, and of commander
 scripted tiers can be named, so that none causes an import.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import threading
@@ -26,16 +24,16 @@ from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS
-from echelon.rules.objective import USES
+from echelon.rules.position import USES
 from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.limits import SEED, Limits
-from echelon.serve.access import THIS_MACHINE, Access
+from echelon.serve.page_server import HEADERS, THIS_MACHINE, Access
 from echelon.sim.model import build_model
-from echelon.view.run_report import editor_page, replay_page
-from echelon.world.written import write_maps
+from echelon.viewer.pages import editor_page, replay_page
+from echelon.world.authored_maps import write_maps
 
 MOST_BYTES = 1 << 20
 """Of what a page sends."""
@@ -237,14 +235,6 @@ class EditHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *words: Any) -> None:
         """Say nothing: the address with its token would stand there."""
-
-
-HEADERS: Mapping[str, str] = {
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 
 
 def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echelon.command.film import Film, Frame, frames_of
+from echelon.command.frame_buffer import Film, Frame, frames_of
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import PAST
 from echelon.learn.curriculum import SCRIPTED
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.serve.access import THIS_MACHINE, Access
-from echelon.serve.page_server import MATERIALS, POLICY_VIOLATION, PageServer, ground_of, page_facts
-from echelon.view.command_page import command_page, ground_picture
+from echelon.serve.page_server import (
+    MATERIALS,
+    POLICY_VIOLATION,
+    THIS_MACHINE,
+    Access,
+    PageServer,
+    ground_of,
+    page_facts,
+)
+from echelon.viewer.pages import command_page, ground_picture
 
 if TYPE_CHECKING:
     from websockets.sync.server import ServerConnection

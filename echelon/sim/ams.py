@@ -1,7 +1,5 @@
 """Anti-missile systems (AMS): mechs that carry one shoot down homing shots nearby."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

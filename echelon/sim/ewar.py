@@ -1,7 +1,5 @@
 """Electronic warfare: jamming (ECM), counter-measures (ECCM) and the resulting sensor quality."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Stability, falling and standing up again."""
 
-from __future__ import annotations
-
 import torch
 
 from echelon.runtime.geometry import either, length

@@ -5,8 +5,6 @@ they neither branch nor compute with a number of their own, of which numba would
 arguments, and flags are 0 or 1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 Number = Any

@@ -1,7 +1,5 @@
 """Heat and damage from sources other than weapons: emitters and ground materials."""
 
-from __future__ import annotations
-
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
 from echelon.sim import damage, ewar, formulas

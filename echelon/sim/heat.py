@@ -1,7 +1,5 @@
 """Heat: shutdown, venting and dissipation."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from echelon.rules.actions import Orders

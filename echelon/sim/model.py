@@ -1,7 +1,5 @@
 """Constants of the simulation, shared by all battles and substeps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ These functions write `state.terrain` in place. The order of scattered writes do
 additions with each bit once, and rows with the same voxel write the same value to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ A segment enters a new cell exactly where it crosses a grid plane: at the fracti
 crossing has a closed form, without marching.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple

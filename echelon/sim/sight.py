@@ -1,7 +1,5 @@
 """Clear lines between mechs: no opaque voxel strictly between the cells of the two hull centres, and no smoke."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

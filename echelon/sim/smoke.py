@@ -1,7 +1,5 @@
 """Smoke: some shots leave a cloud where their flight ends, for `Catalog.cloud_s` seconds."""
 
-from __future__ import annotations
-
 import torch
 
 from echelon.sim.model import SimModel

@@ -1,7 +1,5 @@
 """Target selection, one rule for all aimed weapons, and its inputs: distances, bearings and paint."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Terrain lookups: bit columns, materials of voxels, and the cells that hulls touch."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

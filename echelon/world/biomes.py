@@ -1,7 +1,5 @@
 """The biomes: each a short list of the stamps that furnish it, or a function from outside the package."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Whole-number draws of map making, one substream a purpose."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import torch

@@ -1,8 +1,9 @@
-"""The pool of maps that all battles share, made from seeds before play."""
+"""The pool of maps that all battles share, made from seeds before play; recipes, from which a map is made again."""
 
-from __future__ import annotations
-
-from typing import cast
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -10,11 +11,13 @@ from torch import Tensor
 
 from echelon.rules.catalog import HAZARDS, Material
 from echelon.rules.config import EnvConfig, WorldConfig
-from echelon.rules.roster import Roster
+from echelon.rules.roster import Roster, build_roster
+from echelon.rules.versions import MAP_MAKER_VERSION
 from echelon.runtime import exact
+from echelon.runtime.errors import require
 from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps, begun_whole, won_by_zone
-from echelon.world import biomes, corridors, paths, spawns, stamps, ways, zones
+from echelon.world import biomes, layout, paths, stamps, walkways
 from echelon.world.splits import placed
 
 
@@ -38,7 +41,7 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
 
     Map m depends on the configuration and seeds[m] alone, whatever stands beside it.
     """
-    spawns.check_room(config)
+    layout.check_room(config)
     seeds = placed(seeds, config.split)
     blocks = seeds.split(BLOCK if seeds.device.type == "cpu" else len(seeds))
     return cast(Maps, torch.cat([make_block(config, roster, block) for block in blocks]))
@@ -46,17 +49,17 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
 
 def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     world = config.world
-    areas = spawns.arrange(seeds, config)
-    zone = zones.choose(seeds, areas, world)
+    areas = layout.arrange_spawns(seeds, config)
+    zone = layout.choose_zones(seeds, areas, world)
 
     material = bare_ground(seeds, world)
     biomes.furnish(material, biomes.quadrants(seeds, world), seeds, world)
-    zones.open_zone(material, zone, seeds, world)
+    layout.open_zone(material, zone, seeds, world)
     # Canals get a causeway, lava a crossing.
-    stamps.clear(material, corridors.lanes(seeds, areas, zone, world))
-    spawns.open_spawns(material, areas, world)
+    stamps.clear(material, layout.lanes(seeds, areas, zone, world))
+    layout.open_spawns(material, areas, world)
 
-    spawn_pos, spawn_yaw = spawns.stand(seeds, areas, zone.center_vox, roster, world)
+    spawn_pos, spawn_yaw = layout.place_mechs(seeds, areas, zone.center_vox, roster, world)
     maps, field = assemble_maps(seeds, material, zone, spawn_pos, spawn_yaw, config, roster)
     check_connected(field.reached, spawn_pos, seeds)
     return maps
@@ -65,7 +68,7 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
 def assemble_maps(
     seeds: Tensor,
     material: Tensor,
-    zone: zones.Zone,
+    zone: layout.Zone,
     spawn_pos: Tensor,
     spawn_yaw: Tensor,
     config: EnvConfig,
@@ -96,7 +99,7 @@ def assemble_maps(
         zone_radius=zone.radius_vox,
         path_length=field.length_vox,
         path_direction=field.direction,
-        ways=ways.ways_on_foot(solid, lava, spawn_pos, config),
+        ways=walkways.ways_on_foot(solid, lava, spawn_pos, config),
         telemetry=seen_from_above(solid | opaque, config.world.size_z),
         **won_by_zone(len(seeds), roster.num_mechs, seeds.device),
         batch_size=[len(seeds)],
@@ -156,3 +159,52 @@ def check_connected(reached: Tensor, spawn_pos: Tensor, seeds: Tensor) -> None:
     cut_off = ~reached[own_map, y, x].all(1)
     if cut_off.any():
         raise RuntimeError(f"no way from a spawn to the zone on the maps of seeds {seeds[cut_off].tolist()}")
+
+
+MAKERS: dict[int, Callable[[EnvConfig, Roster, Tensor], Maps]] = {2: make_maps}
+"""The map maker of each version: one that is replaced stays, so that its recipes make their maps for ever."""
+RECIPE_FIELDS: dict[str, type] = {"version": int, "seed": int, "sha256": str}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one map was made, and what came of it."""
+
+    version: int
+    seed: int
+    sha256: str
+    """Fingerprint of the map, as `fingerprints` tells it."""
+
+    def make(self, config: EnvConfig, device: torch.device | str = "cpu") -> Maps:
+        versions = ", ".join(map(str, MAKERS))
+        require(self.version in MAKERS, "map.version", f"of a map maker of this Echelon, {versions}", self.version)
+        device = torch.device(device)
+        maps = MAKERS[self.version](config, build_roster(config, device), torch.tensor([self.seed], device=device))
+        (sha256,) = fingerprints(maps)
+        hint = f"{self.sha256}, the recipe's: it belongs to other settings, or to a map made by hand"
+        require(sha256 == self.sha256, f"the sha256 of map {self.seed}", hint, sha256)
+        return maps
+
+    def as_json(self) -> dict[str, Any]:
+        return {"version": self.version, "seed": self.seed, "sha256": self.sha256}
+
+
+def recipe_from_json(values: Any) -> Recipe:
+    require(isinstance(values, dict), "map", "a recipe", values)
+    for name, kind in RECIPE_FIELDS.items():
+        require(type(values.get(name)) is kind, f"map.{name}", f"a {kind.__name__}", values.get(name))
+    require(0 <= values["seed"] < 2**32, "map.seed", "0..4294967295", values["seed"])
+    return Recipe(**{name: values[name] for name in RECIPE_FIELDS})
+
+
+def fingerprints(maps: Maps) -> list[str]:
+    """sha256 of each map: its voxels, its zone and where mechs stand, all of them exact numbers."""
+    tensors = (maps.material, maps.zone_center, maps.zone_radius, maps.spawn_pos)
+    rows = [values.cpu().numpy() for values in tensors]
+    return [hashlib.sha256(b"".join(values[m].tobytes() for values in rows)).hexdigest() for m in range(maps.shape[0])]
+
+
+def write_recipes(maps: Maps) -> list[Recipe]:
+    return [
+        Recipe(MAP_MAKER_VERSION, seed, sha) for seed, sha in zip(maps.seed.tolist(), fingerprints(maps), strict=True)
+    ]

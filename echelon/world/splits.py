@@ -4,8 +4,6 @@ The two highest bits of a seed's 32 name its split, and one function puts them t
 begins. Different seeds never draw the same 32 bits from the noise at one place (`echelon.runtime.noise` is one to one).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

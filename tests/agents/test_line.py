@@ -8,7 +8,7 @@ import torch
 from echelon import Scene
 from echelon.agents.line import LineCommander
 from echelon.rules.actions import Act
-from echelon.scenarios.line import Step
+from echelon.scenarios.piece import Step
 from echelon.views.group_policy import GroupPolicy
 
 RED = GroupPolicy(lambda team: team.set("action", torch.zeros((*team.shape, 26))), "red", "red")

@@ -18,8 +18,8 @@ from echelon.env.tasks.task import Task
 from echelon.learn.config import TrainConfig
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError
+from echelon.world.authored_maps import maps_of
 from echelon.world.splits import placed_seed
-from echelon.world.written import maps_of
 
 SPLITS = ("train", "validation", "test")
 FAMILY = [task for task in echelon.tasks().values() if task.strangers is not None]

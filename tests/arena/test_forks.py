@@ -21,9 +21,8 @@ from echelon.rules.orders import CommandConfig, OrderField
 from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.scenarios.scene import config_of_words
-from echelon.scenarios.shipped import scenario_names
-from echelon.view.page import write_page
+from echelon.scenarios.scene import config_of_words, scenario_names
+from echelon.viewer.page import write_page
 
 CPU = torch.device("cpu")
 UNEQUAL = dataclasses.replace(BRIEF, red=BRIEF.red[:3])

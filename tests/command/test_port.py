@@ -14,8 +14,7 @@ from patience import STUCK_S
 
 import echelon
 from echelon import CommandConfig, CommandPort, EnvConfig
-from echelon.command.pace import Pace
-from echelon.command.session import MOST_BYTES, Session
+from echelon.command.session import MOST_BYTES, Pace, Session
 from echelon.rules.orders import OrderKind
 from echelon.runtime.errors import ConfigError
 from echelon.serve.conversation import converse, lines_of, waiting

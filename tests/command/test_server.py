@@ -14,12 +14,12 @@ from serving import TOKEN, serving, small_port
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from echelon.command.pace import Pace
+from echelon.command.session import Pace
 from echelon.datasets.dataset import open_dataset
 from echelon.pipelines.command import Command
 from echelon.rules.orders import OrderField, OrderKind
 from echelon.runtime.errors import ConfigError
-from echelon.serve.command_server import OTHER_CLIENT, CommandServer
+from echelon.serve.conversation import OTHER_CLIENT, CommandServer
 
 
 def client(server, **settings):

@@ -6,8 +6,7 @@ from serving import small_port
 from torchrl.data import LazyMemmapStorage, ReplayBuffer
 
 from echelon.command.session import Session
-from echelon.datasets.commanded import CommandedGame
-from echelon.datasets.dataset import DatasetWriter, open_dataset
+from echelon.datasets.dataset import CommandedGame, DatasetWriter, open_dataset
 from echelon.rules.actions import Act
 from echelon.rules.orders import KINDS, OrderKind
 from echelon.serve.conversation import CommandedBattles

@@ -21,7 +21,7 @@ from echelon.arena.strangers import evaluation, leaderboard
 from echelon.command import session
 from echelon.datasets import dataset
 from echelon.env.tasks import task as tasks
-from echelon.league import database, export_rows, unrecorded
+from echelon.league import database, import_export, league_arena
 from echelon.learn import train_flags
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import save_checkpoint
@@ -171,12 +171,12 @@ def test_the_table_of_files_is_true():
         f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION} |",
         f"`{file.SCHEMA}` {file.VERSION} |",
         f"`PRAGMA user_version` {database.VERSION} |",
-        f"`{export_rows.SCHEMA}` {export_rows.VERSION} |",
+        f"`{import_export.SCHEMA}` {import_export.VERSION} |",
         f"`{exploit.SCHEMA}` {exploit.VERSION} |",
         f"`{evaluation.SCHEMA}` {evaluation.VERSION} |",
         f"`{leaderboard.SCHEMA}` {leaderboard.VERSION} |",
         f"`{dataset.SCHEMA}` {dataset.VERSION} |",
-        f"`{unrecorded.SCHEMA}` {unrecorded.VERSION} |",
+        f"`{league_arena.SCHEMA}` {league_arena.VERSION} |",
         f"| `schema` {session.SCHEMA} |",
         f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",
     )

@@ -17,7 +17,7 @@ from echelon.arena.resolve import resolve
 from echelon.env import engine
 from echelon.env.env import EchelonEnv
 from echelon.env.form import form_of
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime import jit, noise

@@ -11,7 +11,7 @@ from echelon.env.map_pool import draw_map
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
-from echelon.world.recipe import write_recipes
+from echelon.world.pool import write_recipes
 
 pytestmark = pytest.mark.quick
 

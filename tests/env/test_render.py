@@ -15,11 +15,10 @@ from torchrl.record import CSVLogger, PixelRenderTransform, VideoRecorder
 
 import echelon
 from echelon.env.env import EchelonEnv
-from echelon.plan.figures import CAPTION, TEAM_INK
-from echelon.plan.ground import GOLD, TEAM, WHITE
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS, WorldConfig
 from echelon.runtime.errors import ConfigError
+from echelon.viewer.topdown import CAPTION, GOLD, TEAM, TEAM_INK, WHITE
 
 DUEL = dataclasses.replace(SMALL, map_pool=1, blue=("heavy",), red=("medium",))
 VOX_PX, SIZE = 10, 40

@@ -4,7 +4,7 @@ python pipelines/train.py --callbacks early_stop:EarlyStop
 """
 
 from echelon.learn.callbacks.base import Callback
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 
 class EarlyStop(Callback):

@@ -25,14 +25,12 @@ from patience import STUCK_S
 
 from echelon.arena.config import ArenaConfig
 from echelon.league import store as store_module
-from echelon.league.claims import Claims
 from echelon.league.import_export import write_league
-from echelon.league.league_arena import LeagueArena
+from echelon.league.league_arena import Claims, LeagueArena
 from echelon.league.matchmaking import round_robin
-from echelon.league.store import Store
-from echelon.league.weight_store import WeightStore
+from echelon.league.store import Store, WeightStore
 from echelon.pipelines import arena
-from echelon.runtime import progress as progress_bar
+from echelon.runtime import terminal as progress_bar
 from echelon.runtime.terminal import run
 
 Change = Callable[[Path], object]

@@ -15,7 +15,7 @@ from releases import CHECKPOINT as KEPT
 
 from echelon.learn.checkpoint.files import format_report, inspect_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, open_checkpoint, run_file
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import read_catalog
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from hostile.values import VALUES, at, places, put

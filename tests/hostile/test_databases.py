@@ -15,15 +15,14 @@ from pathlib import Path
 import pytest
 from leagues import BRIEF, checkpoint_of, fought
 
-from echelon.league.claims import claiming
-from echelon.league.commands import entry_rows
+from echelon.league.commands import entry_rows, exploitabilities
 from echelon.league.config import LeagueConfig
 from echelon.league.database import APPLICATION_ID, FEWEST_STEPS, Database
-from echelon.league.exploits import exploitabilities
+from echelon.league.evolution import Role
 from echelon.league.import_export import write_league
+from echelon.league.league_arena import claiming
 from echelon.league.matchmaking import round_robin
 from echelon.league.rating_period import close_period
-from echelon.league.roles import Role
 from echelon.league.store import FILE, Store
 from echelon.rules.config_json import as_json
 from echelon.runtime.errors import ConfigError

@@ -23,27 +23,25 @@ from view.reports import empty_report
 from view.scenes import small_replay
 
 from echelon.arena.config import ArenaConfig
-from echelon.league import database, unrecorded
-from echelon.league.claims import claimed
+from echelon.league import database, league_arena
 from echelon.league.import_export import write_league
-from echelon.league.league_arena import LeagueArena
+from echelon.league.league_arena import LeagueArena, claimed, is_unrecorded, record_file, save_unrecorded
 from echelon.league.log import write_event
 from echelon.league.matchmaking import round_robin
 from echelon.league.store import FILE, Store
-from echelon.league.unrecorded import is_unrecorded, record_file, save_unrecorded
 from echelon.learn.metrics import CsvTable, read_table
 from echelon.pipelines.league_records import Import
 from echelon.replay.file import save
 from echelon.reports.plots import metrics_figure, payoff_figure, ratings_figure
 from echelon.rules.catalog import Material
-from echelon.runtime.files import FileError, append_whole, new_folder, replacing, write_whole
+from echelon.runtime.files import FileError, append_whole, atomic_write, new_folder, write_whole
 from echelon.runtime.interrupts import EXIT_CODE, PIPELINES, end_while_importing, handle_as_usual, is_program
 from echelon.runtime.profiling import profiled
-from echelon.view import paper
-from echelon.view.contact_sheet import Tile, draw_contact_sheet
-from echelon.view.page import write_page
-from echelon.view.run_report import write_report
-from echelon.view.strip import draw_gif, strip_figure
+from echelon.viewer import paper
+from echelon.viewer.battle_picture import draw_gif, strip_figure
+from echelon.viewer.contact_sheet import Tile, draw_contact_sheet
+from echelon.viewer.page import write_page
+from echelon.viewer.pages import write_report
 from hostile.attempts import CASES, COMMANDS, MADE
 
 pytestmark = pytest.mark.long
@@ -208,7 +206,7 @@ def test_whatever_is_written_is_there_whole_or_not_at_all(tmp_path, monkeypatch,
 def test_the_file_of_before_stays_where_a_new_one_cannot_be_written(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     path.write_text("before")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as draft:
+    with pytest.raises(KeyboardInterrupt), atomic_write(path) as draft:
         draft.write_text("half")
         raise KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "new", tmp_path / ".draft") as folder:
@@ -357,11 +355,11 @@ def test_a_batch_that_meets_a_full_disk_is_kept_and_imported(tmp_path):
 
 def test_where_the_folder_is_full_too_the_batch_is_kept_among_temporary_files(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(unrecorded.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(league_arena.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     matches = [fought("a" * 64, "b" * 64, 1)]
     said = save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
     assert kept_in(said).parent == tmp_path / "tmp" and kept_in(said).exists()
-    monkeypatch.setattr(unrecorded.tempfile, "gettempdir", lambda: "/dev/null")
+    monkeypatch.setattr(league_arena.tempfile, "gettempdir", lambda: "/dev/null")
     assert "1 battles that were fought are lost" in save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
 
 

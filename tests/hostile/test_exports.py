@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from leagues import checkpoint_of, fought, fresh
 
-from echelon.league.export_rows import COLUMNS
-from echelon.league.import_export import read_league, write_league
+from echelon.league.import_export import COLUMNS, read_league, write_league
 from echelon.league.rating_period import close_period
 from echelon.league.store import FILE, Store
 from echelon.rules.versions import current_versions

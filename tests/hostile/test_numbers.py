@@ -12,13 +12,12 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, Counters, open_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import Catalog, read_catalog
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, from_json
 from echelon.runtime import json_checks
 from echelon.runtime.files import parse_json
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 from .refusals import refusal, refused_or_taken
 

@@ -23,9 +23,8 @@ from echelon.replay.ground import rebuild
 from echelon.rules.orders import CommandConfig, OrderField, action_width
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.view.battle_plan import BattlePlan
-from echelon.view.page import pack
-from echelon.view.strip import framed, telling_times, vox_px
+from echelon.viewer.battle_picture import BattlePlan, framed, telling_times, vox_px
+from echelon.viewer.page import pack
 from hostile.values import DROPPED, VALUES, at, places, put
 
 pytestmark = pytest.mark.long

@@ -6,8 +6,7 @@ import torch
 from leagues import fought, fresh
 
 from echelon.arena.config import ArenaConfig
-from echelon.league.claims import FOLDER, claimed, claiming, owners
-from echelon.league.league_arena import LeagueArena
+from echelon.league.league_arena import CLAIMS_FOLDER, LeagueArena, claimed, claiming, owners
 from echelon.league.matchmaking import round_robin
 from echelon.league.store import Store
 
@@ -26,13 +25,13 @@ def test_what_is_taken_is_taken_from_nobody_else(tmp_path, battles):
         one.record([fought(*battles[0])])
         assert claimed(one) == set(battles[1:5]), "what is fought is claimed no more"
         assert mine.claim(battles, 9) == (battles[5:], True), "others fight the rest"
-    assert claimed(one) == set() and not list((tmp_path / "league" / FOLDER).iterdir())
+    assert claimed(one) == set() and not list((tmp_path / "league" / CLAIMS_FOLDER).iterdir())
 
 
 def test_the_dead_claim_nothing(tmp_path, battles):
     program = f"""
 import os, signal
-from echelon.league.claims import claiming
+from echelon.league.league_arena import claiming
 from echelon.arena.batch_arena import Battle
 from echelon.league.store import Store
 with claiming(Store({str(tmp_path / "league")!r})) as claims:

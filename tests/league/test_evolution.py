@@ -8,9 +8,8 @@ from leagues import BRIEF, TINY, checkpoint_of
 
 from echelon.arena.config import ArenaConfig
 from echelon.league.config import LeagueConfig
-from echelon.league.evolution import Evolution, Progress
+from echelon.league.evolution import Evolution, Progress, Role
 from echelon.league.league_arena import LeagueArena
-from echelon.league.roles import Role
 from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.rules.config import EnvConfig

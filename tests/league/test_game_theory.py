@@ -6,15 +6,18 @@ import pytest
 import torch
 from leagues import unrated
 
-from echelon.league.ratings.game_theory import (
+from echelon.league.ratings import (
     PRIOR_GAMES,
+    RATING,
+    SCALE,
+    Games,
     advantage,
     bradley_terry,
     cyclic_share,
     exploitability,
     nash,
+    rate,
 )
-from echelon.league.ratings.glicko2 import RATING, SCALE, Games, rate
 
 
 def even(rows: list[list[float]]) -> torch.Tensor:

@@ -3,7 +3,7 @@
 import torch
 from leagues import unrated
 
-from echelon.league.ratings.glicko2 import DEVIATION, Games, Ratings, rate
+from echelon.league.ratings import DEVIATION, Games, Ratings, rate
 
 
 def ratings(rows: list[tuple[float, float, float]]) -> Ratings:

@@ -9,7 +9,7 @@ from echelon.arena.style import MEASURES, Style
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.rating_period import close_period, moves, payoff_matrix, rate_entry
-from echelon.league.ratings.glicko2 import Games, rate
+from echelon.league.ratings import Games, rate
 from echelon.league.records import Standing
 from echelon.league.store import Store
 

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from echelon.league.config import LeagueConfig
+from echelon.league.evolution import Role, judge, league_exploiter_shares, main_exploiter_shares, main_shares
 from echelon.league.matchmaking import Opponent
-from echelon.league.roles import Role, judge, league_exploiter_shares, main_exploiter_shares, main_shares
 
 CONFIG = LeagueConfig()
 CHANCE = random.Random(0)

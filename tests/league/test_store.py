@@ -19,7 +19,7 @@ from echelon.league.database import VERSION, Database, make_database
 from echelon.league.store import FILE, Store
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import RULES_VERSION
-from echelon.runtime import mounts
+from echelon.runtime import files
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -260,7 +260,7 @@ def test_weights_of_another_battle_leave_nothing_behind(tmp_path):
 def test_league_on_a_network_file_system_is_warned_of_once(tmp_path, monkeypatch, caplog):
     table = tmp_path / "mounts"
     table.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/x {tmp_path}/shared nfs4 rw 0 0\n")
-    monkeypatch.setattr(mounts, "MOUNTS", table)
+    monkeypatch.setattr(files, "MOUNTS", table)
     for place in ("shared", "own"):
         store = Store.create(tmp_path / place / "mine", BRIEF)
         Store(store.folder)

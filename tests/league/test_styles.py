@@ -10,7 +10,7 @@ from leagues import checkpoint_of, fresh
 from echelon.arena.config import ArenaConfig
 from echelon.arena.style import MEASURES, Style
 from echelon.league.league_arena import LeagueArena
-from echelon.league.styles import plane, stored_style, style_columns, styles_of
+from echelon.league.rating_period import plane, stored_style, style_columns, styles_of
 from echelon.runtime.files import FileError
 
 CPU = torch.device("cpu")
@@ -31,7 +31,7 @@ def test_each_entry_is_measured_once_and_kept_by_its_hash(tmp_path, monkeypatch)
     assert list(found) == names == told and found[entry.name].policy == entry.name
     assert list(found[entry.name].response) == names[1:5] and stored_style(store, entry.id) == found[entry.name]
     assert not store.matches(), "unrated"
-    monkeypatch.setattr("echelon.league.styles.style", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("echelon.league.rating_period.style", lambda *_, **__: 1 / 0)
     assert styles_of(arena, 2) == found
     with pytest.raises(ZeroDivisionError):
         styles_of(arena, 4)

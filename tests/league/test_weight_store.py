@@ -9,7 +9,7 @@ from leagues import checkpoint_of, fresh
 from echelon.arena.batch_arena import Battle
 from echelon.arena.config import ArenaConfig
 from echelon.league.league_arena import LeagueArena
-from echelon.league.weight_store import WeightStore
+from echelon.league.store import WeightStore
 
 
 def test_the_cache_is_bounded_and_counts(tmp_path):

@@ -21,7 +21,7 @@ from echelon.rules.physics import RulesConfig
 from echelon.runtime import cuda_graphs
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.fallback import PREFIX
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 CPU = torch.device("cpu")
 SHORT = PPOConfig(rollout_decisions=6, chunk_decisions=3, epochs=2, minibatches=3)

@@ -16,9 +16,8 @@ from programs import ROOT, Program
 
 from echelon.arena.config import ArenaConfig
 from echelon.arena.style import BATTLES, MEASURES, Style
-from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
-from echelon.league.league_arena import LeagueArena
+from echelon.league.league_arena import LeagueArena, claimed
 from echelon.league.store import Store
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.runtime.errors import ConfigError

@@ -19,7 +19,7 @@ from tiny_runs import everything, tiny_run
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from echelon.command.film import Film, frames_of
+from echelon.command.frame_buffer import Film, frames_of
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.trainer import Trainer
@@ -162,7 +162,7 @@ def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
 
 
 def test_of_a_long_rollout_the_last_decisions_are_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr("echelon.command.film.MOST_DECISIONS", 5)
+    monkeypatch.setattr("echelon.command.frame_buffer.MOST_DECISIONS", 5)
     made = Trainer(tiny_run(), tmp_path)
     film, whole = Film(made.env.game, made.env.state, 8), []
     made.collector.on_decision += [film.keep, lambda at, state, after: whole.append(state.tick[0].item())]

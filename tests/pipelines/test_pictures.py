@@ -19,11 +19,11 @@ from echelon.reports import pictures
 from echelon.reports.pictures import draw_moving, named_parts, shown_span
 from echelon.reports.tables import speed_of
 from echelon.rules.config import EnvConfig
-from echelon.runtime import progress as progress_bar
+from echelon.runtime import terminal as progress_bar
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.progress import Bar, bar, reading, tracked
-from echelon.view import paper as view_paper
-from echelon.view.strip import strip_figure
+from echelon.runtime.terminal import Bar, bar, reading, tracked
+from echelon.viewer import paper as view_paper
+from echelon.viewer.battle_picture import strip_figure
 from echelon.world.pool import pool_seeds
 
 

@@ -15,7 +15,7 @@ from echelon.learn.checkpoint.provenance import Provenance
 from echelon.pipelines import arena, commands
 from echelon.reports.strangers import strangers_figure, write_leaderboard_page
 from echelon.runtime.terminal import run
-from echelon.view.paper import save
+from echelon.viewer.paper import save
 
 JUDGE = ("--task", TASK.name, "--protocol", "2", "--device", "cpu")
 TABLE = ("--table", "board.json", "--device", "cpu")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from echelon.replay.events import shared
+from echelon.replay.moments import shared
 
 LASER, GAUSS, MISSILE = range(3)
 NOMINAL = np.array([14.0, 50.0, 32.0])

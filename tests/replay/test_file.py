@@ -12,13 +12,13 @@ from next_rules import NEXT, OURS, change_rules
 
 from echelon.env.env import EchelonEnv
 from echelon.replay import file
-from echelon.replay.arrays import NAMES
+from echelon.replay.file import NAMES
 from echelon.replay.ground import name_map, rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError, check_writable
-from echelon.world.recipe import write_recipes
+from echelon.world.pool import write_recipes
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=2)
 

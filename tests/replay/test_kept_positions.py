@@ -11,7 +11,7 @@ from echelon.replay.ground import MapName, name_map, rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.runtime.files import FileError
-from echelon.view.page import pack, unpack
+from echelon.viewer.page import pack, unpack
 
 
 def duel(height):

@@ -90,7 +90,7 @@ def fought():
 
 
 def outcome_of(ends, b):
-    """When battle b first ended, and the verdict."""
+    """When battle b first ended, and its outcome."""
     return next((d, outcome[b]) for d, (done, outcome) in enumerate(ends) if done[b])
 
 

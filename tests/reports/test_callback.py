@@ -27,7 +27,7 @@ from echelon.reports.plots import skills_figure
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.view.paper import save
+from echelon.viewer.paper import save
 
 EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
 

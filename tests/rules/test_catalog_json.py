@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import read_catalog
+from echelon.rules.catalog import Catalog, read_catalog
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import battle_difference, from_json
 from echelon.rules.physics import RulesConfig

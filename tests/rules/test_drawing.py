@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from echelon import Box, Scene
-from echelon.rules.drawing import boxes_from_json
-from echelon.rules.scenario import scenario_from_json
+from echelon.rules.scenario import boxes_from_json, scenario_from_json
 from echelon.runtime.errors import ConfigError
-from echelon.world.written import ground_of
+from echelon.world.authored_maps import ground_of
 
 ROWS = ["##.##", "#x..#", "#x~.#", "##.##"]
 GLASS = {"x": {"material": "glass", "height": 2}}

@@ -10,18 +10,18 @@ import sys
 import pytest
 from patience import STUCK_S
 
-from echelon.runtime.files import FileError, held, json_bytes, parse_json
+from echelon.runtime.files import FileError, file_lock, json_bytes, parse_json
 
 
 def test_a_folder_is_held_by_one(tmp_path):
     lock = tmp_path / ".lock"
-    with held(lock):
-        with pytest.raises(FileError) as error, held(lock):
+    with file_lock(lock):
+        with pytest.raises(FileError) as error, file_lock(lock):
             pass
         me = f"process {os.getpid()} on {socket.gethostname()}"
         assert str(error.value) == f"{tmp_path}: expected no other process at work there, got {me}: let it end first"
     assert not lock.exists(), "nothing is left"
-    with held(lock):
+    with file_lock(lock):
         pass
 
 
@@ -29,13 +29,13 @@ def test_a_killed_process_holds_nothing(tmp_path):
     program = f"""
 import os, signal
 from pathlib import Path
-from echelon.runtime.files import held
-with held(Path({str(tmp_path / ".lock")!r})):
+from echelon.runtime.files import file_lock
+with file_lock(Path({str(tmp_path / ".lock")!r})):
     os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", program], timeout=STUCK_S)
     assert (tmp_path / ".lock").read_text().startswith("process ")
-    with held(tmp_path / ".lock"):
+    with file_lock(tmp_path / ".lock"):
         pass
 
 
@@ -57,19 +57,19 @@ def test_without_flock_it_counts_whether_the_holder_lives(tmp_path, monkeypatch,
     monkeypatch.setattr(fcntl, "flock", refuse)
     (tmp_path / ".lock").write_text(holder)
     if is_free:
-        with held(tmp_path / ".lock"):
+        with file_lock(tmp_path / ".lock"):
             pass
     else:
         with (
             pytest.raises(FileError, match="expected no other process at work there, got process"),
-            held(tmp_path / ".lock"),
+            file_lock(tmp_path / ".lock"),
         ):
             pass
 
 
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(FileError, match="cannot be written"), held(tmp_path / ".lock"):
+    with pytest.raises(FileError, match="cannot be written"), file_lock(tmp_path / ".lock"):
         pass
     assert not (tmp_path / "precious").exists()
 

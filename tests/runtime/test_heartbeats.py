@@ -9,9 +9,8 @@ from patience import STUCK_S
 from programs import ROOT
 from torch import distributed as dist
 
-from echelon.runtime import heartbeats
-from echelon.runtime.distributed import Ranks
-from echelon.runtime.heartbeats import BEATS, Heartbeats
+from echelon.runtime import distributed
+from echelon.runtime.distributed import BEATS, Heartbeats, Ranks
 
 PROGRAM = """
 import sys, time, torch
@@ -78,7 +77,7 @@ def test_a_collective_that_fails_is_no_reason_to_wait():
 
 def test_a_counter_that_stands_still_is_silence(monkeypatch):
     now = 100.0
-    monkeypatch.setattr(heartbeats.time, "monotonic", lambda: now)
+    monkeypatch.setattr(distributed.time, "monotonic", lambda: now)
     store = dist.HashStore()
     beats = Heartbeats(store, rank=1, size=3, patience_s=50.0)
     beats.stop()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.runtime.mounts import network_type
+from echelon.runtime.files import network_type
 
 TABLE = """\
 /dev/sda1 / ext4 rw,relatime 0 0

@@ -17,7 +17,7 @@ from echelon.env.outcome import STATS, Reason, Winner, note_events
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
 from echelon.runtime.errors import ConfigError
-from echelon.world.objectives import BY_CLOCK, BY_DEED
+from echelon.world.authored_maps import BY_CLOCK, BY_DEED
 
 RULES = dataclasses.replace(RulesConfig(), max_episode_s=8.0)
 BRIEF = dataclasses.replace(RULES, max_episode_s=2.0)

@@ -3,7 +3,7 @@
 import pytest
 
 import echelon
-from echelon.rules.objective import USES
+from echelon.rules.position import USES
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

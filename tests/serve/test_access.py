@@ -11,10 +11,10 @@ import pytest
 from patience import PATIENT, STUCK_S
 
 from echelon.runtime.errors import ConfigError
-from echelon.serve.access import Access
-from echelon.serve.command_server import CommandServer
+from echelon.serve.conversation import CommandServer
 from echelon.serve.edit_server import EditServer
 from echelon.serve.live import LiveServer
+from echelon.serve.page_server import Access
 
 HERE, EVERYWHERE = (), ("0.0.0.0",)
 HUB, ONE = ("hub.example",), ("192.0.2.7",)

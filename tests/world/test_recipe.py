@@ -12,9 +12,8 @@ from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.rules.versions import MAP_MAKER_VERSION
 from echelon.runtime.errors import ConfigError
-from echelon.world import biomes, recipe, stamps
-from echelon.world.pool import make_maps
-from echelon.world.recipe import MAKERS, Recipe, fingerprints, write_recipes
+from echelon.world import biomes, pool, stamps
+from echelon.world.pool import MAKERS, Recipe, fingerprints, make_maps, recipe_from_json, write_recipes
 
 RECORD = Path(__file__).parents[1] / "golden" / "maps.json"
 REMAKE = f"PYTHONPATH=. python tests/world/{Path(__file__).name}"
@@ -62,7 +61,7 @@ def test_a_recipe_makes_its_map_again():
     config = EnvConfig.small()
     maps = maps_of(config, SEEDS)
     for number, found in enumerate(write_recipes(maps)):
-        again = recipe.from_json(json.loads(json.dumps(found.as_json()))).make(config)
+        again = recipe_from_json(json.loads(json.dumps(found.as_json()))).make(config)
         assert torch.equal(again.material[0], maps.material[number])
         assert torch.equal(again.path_length[0], maps.path_length[number])
 
@@ -77,7 +76,7 @@ def test_a_recipe_of_an_earlier_map_maker_is_made_by_that_one(monkeypatch):
         return maps.replace(spawn_pos=maps.spawn_pos.flip(1))
 
     monkeypatch.setitem(MAKERS, MAP_MAKER_VERSION + 1, next_maker)
-    monkeypatch.setattr(recipe, "MAP_MAKER_VERSION", MAP_MAKER_VERSION + 1)
+    monkeypatch.setattr(pool, "MAP_MAKER_VERSION", MAP_MAKER_VERSION + 1)
     (new,) = write_recipes(next_maker(config, build_roster(config, torch.device("cpu")), torch.tensor([5])))
     assert (old.version, new.version) == (MAP_MAKER_VERSION, MAP_MAKER_VERSION + 1) and old.sha256 != new.sha256
     assert fingerprints(old.make(config)) == [old.sha256] and fingerprints(new.make(config)) == [new.sha256]
@@ -114,8 +113,8 @@ def test_what_is_refused():
         ({"seed": 5}, "map.version must be a int, got None"),
     ):
         with pytest.raises(ConfigError, match=message):
-            recipe.from_json(values)
-    assert recipe.from_json(good.as_json()) == Recipe(MAP_MAKER_VERSION, 5, good.sha256)
+            recipe_from_json(values)
+    assert recipe_from_json(good.as_json()) == Recipe(MAP_MAKER_VERSION, 5, good.sha256)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ from echelon.runtime.files import FileError
 from echelon.runtime.imports import is_redefined
 from echelon.state import Maps
 from echelon.world import biomes
-from echelon.world.pool import make_maps
-from echelon.world.recipe import fingerprints, write_recipes
+from echelon.world.pool import fingerprints, make_maps, write_recipes
 
 CPU = torch.device("cpu")
 

@@ -14,8 +14,8 @@ from echelon.rules.roster import Roster, build_roster
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.geometry import wrap_angle
 from echelon.state import Maps
+from echelon.world.layout import arrange_spawns, check_room
 from echelon.world.pool import make_maps
-from echelon.world.spawns import arrange, check_room
 
 pytestmark = pytest.mark.quick
 
@@ -87,7 +87,7 @@ def test_a_map_too_small_names_field_limit_and_value():
 
 def test_rows_turn_to_the_side_with_room():
     config = EnvConfig(world=WorldConfig(60, 36, 16), blue=PACK * 4, red=PACK * 4)
-    spawns = arrange(torch.arange(8), config)
+    spawns = arrange_spawns(torch.arange(8), config)
     assert spawns.is_turned.all()
     blue_end, red_start = spawns.high.amin(1)[:, 0], spawns.low.amax(1)[:, 0]
     assert (blue_end <= red_start).all()

@@ -7,7 +7,7 @@ import torch
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
-from echelon.world import corridors, paths, spawns, zones
+from echelon.world import layout, paths
 from echelon.world.pool import make_maps
 
 pytestmark = pytest.mark.quick
@@ -42,7 +42,7 @@ def test_both_teams_walk_as_far():
     config = EnvConfig.standard()
     seeds = torch.arange(32)
     maps = make_maps(config, build_roster(config, CPU), seeds)
-    x, y = spawns.arrange(seeds, config).anchor.unbind(-1)
+    x, y = layout.arrange_spawns(seeds, config).anchor.unbind(-1)
     walk = maps.path_length[torch.arange(32)[:, None], y, x]
     unfair = (walk[:, 0] - walk[:, 1]).abs()
     assert unfair.median() < 2
@@ -54,7 +54,7 @@ def test_the_direct_lane_is_the_straight_way():
     """The choice among candidates trusts this: walking to the centre costs what open ground costs."""
     config, seeds = EnvConfig.standard(), torch.arange(12)
     maps = make_maps(config, build_roster(config, CPU), seeds)
-    places = spawns.arrange(seeds, config)
+    places = layout.arrange_spawns(seeds, config)
     center = maps.zone_center.long()
     goal = torch.zeros_like(maps.solid, dtype=torch.bool)
     goal[seeds, center[:, 1], center[:, 0]] = True
@@ -68,23 +68,23 @@ def test_the_direct_lane_is_the_straight_way():
 def test_cover_stands_around_the_zone_and_leaves_gaps():
     world, seeds = WorldConfig(), torch.arange(32)
     material = torch.zeros(32, world.size_z, world.size_y, world.size_x, dtype=torch.uint8)
-    cell, radius = torch.full((32, 2), 32), torch.linspace(*zones.RADIUS, 32).long()
-    zones.open_zone(material, zones.Zone(cell, radius), seeds, world)
+    cell, radius = torch.full((32, 2), 32), torch.linspace(*layout.ZONE_RADIUS, 32).long()
+    layout.open_zone(material, layout.Zone(cell, radius), seeds, world)
     cover = material == Material.SOLID
     assert cover[:, 0].any() and cover[:, 1].any() and not cover[:, 2:].any()
     assert (cover[:, 0].flatten(1).sum(1) <= 4 * 9).all()
-    assert not (cover[:, 0] & zones.Zone(cell, radius).disc(world)).any()
+    assert not (cover[:, 0] & layout.Zone(cell, radius).disc(world)).any()
 
 
 def test_lanes_are_six_wide_and_two_a_team():
     start, end = torch.tensor([[4, 20]]), torch.tensor([[40, 20]])
-    lane = corridors.along_segment(start, end, WorldConfig())[0]
+    lane = layout.along_segment(start, end, WorldConfig())[0]
     assert lane[:, 4:41].sum(0).min() >= 6
     config, seeds = EnvConfig.standard(), torch.arange(16)
-    places = spawns.arrange(seeds, config)
-    zone = zones.choose(seeds, places, config.world)
-    carved = corridors.lanes(seeds, places, zone, config.world)
-    direct = corridors.along_segment(places.anchor[:, 0], zone.cell, config.world)
-    direct |= corridors.along_segment(places.anchor[:, 1], zone.cell, config.world)
+    places = layout.arrange_spawns(seeds, config)
+    zone = layout.choose_zones(seeds, places, config.world)
+    carved = layout.lanes(seeds, places, zone, config.world)
+    direct = layout.along_segment(places.anchor[:, 0], zone.cell, config.world)
+    direct |= layout.along_segment(places.anchor[:, 1], zone.cell, config.world)
     assert (carved & direct).equal(direct)
     assert ((carved & ~direct).flatten(1).sum(1) > 60).all()

@@ -11,8 +11,8 @@ from echelon.env.loops.stream_arrays import FILLED
 from echelon.env.observation import features, layout, sensing
 from echelon.env.observation.streams import contacts, ego
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
-from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
 from echelon.rules.roster import SUITE_DESCRIPTOR
+from echelon.rules.specs import MAX_TIMERS, MAX_WEAPONS
 from echelon.sim.loops.records import record
 from echelon.sim.loops.tables import filled
 from echelon.sim.model import SimModel

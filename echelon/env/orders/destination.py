@@ -12,7 +12,7 @@ from echelon.rules.orders import PLACE, OrderField, OrderKind
 from echelon.runtime.geometry import length, unit
 from echelon.sim.model import SimModel
 from echelon.state import State
-from echelon.world.ways import goal_radius, way_at
+from echelon.world.walkways import goal_radius, way_at
 
 SCREEN_VOX = 6.0
 """How far in front of the place that it screens a mech is shown its own."""

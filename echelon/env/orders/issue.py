@@ -14,7 +14,7 @@ from echelon.runtime.noise import Stream
 from echelon.sim import ewar
 from echelon.sim.model import SimModel
 from echelon.state import State
-from echelon.world.ways import is_reachable
+from echelon.world.walkways import is_reachable
 
 DRAWS = 8
 """Places that a drill draws, of which it takes the first that can be walked to."""

@@ -25,7 +25,7 @@ from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import import_object, in_one_line
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 Metrics = dict[str, float | None]
 """A row of `metrics.csv` by column; None for an empty cell."""

@@ -49,8 +49,7 @@ from echelon.rules.versions import MAP_MAKER, RULES
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.files import FileError, json_bytes, new_folder, sync_folder, write_through, writing_to
-from echelon.runtime.state_dict import pack
-from echelon.runtime.tensor_files import check_finite, read_tensors
+from echelon.runtime.tensor_files import check_finite, pack, read_tensors
 
 
 def save_checkpoint(

@@ -46,8 +46,7 @@ from echelon.runtime.files import (
 )
 from echelon.runtime.json_checks import OBJECT, SHA256, Rule, check_schema, integer, listed, number, record, table, text
 from echelon.runtime.limits import Limits, Settings, check_text
-from echelon.runtime.state_dict import StateDict, unpack
-from echelon.runtime.tensor_files import check_tensors, read_tensors
+from echelon.runtime.tensor_files import StateDict, check_tensors, read_tensors, unpack
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"

@@ -22,8 +22,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, as_file_error, expect
 from echelon.runtime.json_checks import integer, of_type
 from echelon.runtime.limits import hints_of
-from echelon.runtime.state_dict import StateDict
-from echelon.runtime.tensor_files import check_tensors
+from echelon.runtime.tensor_files import StateDict, check_tensors
 from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
 from echelon.world.splits import seed_range
 

@@ -15,7 +15,7 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import MAX_HEADER_BYTES, FileError, held, parse_json, read_file, writing_to
+from echelon.runtime.files import MAX_HEADER_BYTES, FileError, file_lock, parse_json, read_file, writing_to
 
 LOCK = ".lock"
 """Lock file of a run folder, held while a process trains there."""
@@ -79,7 +79,7 @@ def is_unlearnt(folder: Path) -> bool:
 def clear_unlearnt(folder: Path) -> None:
     """Delete the checkpoint of a run in which nothing was learnt, so that a new run may begin in its folder."""
     if is_unlearnt(folder):
-        with held(folder / LOCK):
+        with file_lock(folder / LOCK):
             # By now another process may have learnt something.
             if is_unlearnt(folder):
                 prune_checkpoints(folder, 0, best=None)
@@ -106,7 +106,7 @@ def locked(folder: Path) -> Iterator[None]:
         return
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    with held(path):
+    with file_lock(path):
         _locked.add(path)
         try:
             yield

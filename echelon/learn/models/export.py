@@ -18,7 +18,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.keys import TELEMETRY
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import replacing
+from echelon.runtime.files import atomic_write
 
 Actions = Literal["mean", "sampled"]
 ACTION, NOISE = "action", "noise"
@@ -117,6 +117,6 @@ def export_onnx(
         ) from None
     assert program is not None
     program.model.metadata_props.update(about or {})
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         program.save(temporary, external_data=False)
     return step

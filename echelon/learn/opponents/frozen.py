@@ -16,7 +16,7 @@ from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.opponents.assignment import SLOT, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
 from echelon.runtime.json_checks import integer, number, of_type, table
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 MOST_SHARES = 1 << 20
 NOBODY = -1

@@ -22,7 +22,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.files import expect
 from echelon.runtime.json_checks import integer, number, of_type
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 OpponentOf = Callable[[str, EnvConfig, torch.device], TeamPolicy]
 """The policy that a name means in battles of a config, on a device; `scripted` knows the scripted commanders alone."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon.learn.checkpoint.provenance import SELF, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.json_checks import SHA256, listed, of_type
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 MOST_SNAPSHOTS = 1 << 20
 ROUNDING = 1e-6

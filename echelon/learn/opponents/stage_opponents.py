@@ -19,7 +19,7 @@ from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents, OpponentOf
 from echelon.learn.opponents.snapshot_pool import MixedPool
 from echelon.rules.config import EnvConfig
-from echelon.runtime.state_dict import Stateful
+from echelon.runtime.tensor_files import Stateful
 
 ITSELF, FROZEN = "itself", "frozen"
 

@@ -31,7 +31,7 @@ from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
 from echelon.runtime.device import can_compile
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 HEADS: dict[str, tuple[int, ...]] = {
     "move": (int(Act.FORWARD), int(Act.STRAFE), int(Act.VERTICAL)),

@@ -1,7 +1,5 @@
 """Anti-missile systems. See `sim/ams.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

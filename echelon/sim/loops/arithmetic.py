@@ -1,7 +1,5 @@
 """Vectors, sums and random numbers of loops, with the bits that `runtime.exact` and `runtime.noise` give."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hits of a phase: added up shot by shot, then applied to all mechs at once. See `sim/damage.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

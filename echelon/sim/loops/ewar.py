@@ -1,7 +1,5 @@
 """Electronic warfare: emitters, and the sensor quality of a mech. See `sim/ewar.py`."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ and so does what they are to be shown. A few lines at a time, for a processor wa
 Nothing waits for what is fetched, and nothing is different for it. A GPU has other warps to go on with.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from echelon.runtime.jit import device_function, prefetch

@@ -1,7 +1,5 @@
 """Firing of weapons. See `sim/firing.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from echelon.runtime.jit import ONE, ZERO, device_function

@@ -1,7 +1,5 @@
 """Stability, falling and standing up again. See `sim/footing.py`."""
 
-from __future__ import annotations
-
 from echelon.runtime.jit import ONE, ZERO, device_function
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import length_3

@@ -1,7 +1,5 @@
 """Heat and damage of emitters and ground materials. See `sim/hazards.py`."""
 
-from __future__ import annotations
-
 from echelon.runtime.jit import ONE, ZERO, device_function
 from echelon.sim import formulas
 from echelon.sim.loops.heat import bounded, is_running

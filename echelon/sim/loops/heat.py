@@ -1,7 +1,5 @@
 """Heat of a mech: shutdown, venting and dissipation. See `sim/heat.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from echelon.runtime.jit import ONE, ZERO, device_function

@@ -5,8 +5,6 @@ case needs. Where several mechs or shots are written to, the first lane works al
 may write to one place only if both write the same.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from echelon.runtime.jit import device_function

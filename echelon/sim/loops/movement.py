@@ -1,7 +1,5 @@
 """Walking, turning, jets and gravity, against terrain and against other hulls."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -6,15 +6,13 @@ that loops are compiled once for all catalogs; what has a number for each pack, 
 that they are compiled once for all rosters.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from echelon.rules.catalog import Catalog, Material
-from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
 from echelon.rules.physics import RulesConfig
+from echelon.rules.specs import MAX_TIMERS, MAX_WEAPONS
 from echelon.runtime.limits import hints_of
 
 W, T = MAX_WEAPONS, MAX_TIMERS

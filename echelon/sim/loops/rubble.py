@@ -1,7 +1,5 @@
 """Changes of the terrain: damaged voxels, foliage and wrecks. See `sim/rubble.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

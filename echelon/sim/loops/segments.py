@@ -1,7 +1,5 @@
 """The cells that a segment enters, one after the other. See `sim/segments.py` and `rubble.clear_leaves`."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Shots: launch, guidance, movement and impacts. See `sim/shots.py`."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Clear lines between mechs: terrain and smoke. See `sim/sight.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

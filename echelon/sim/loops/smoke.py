@@ -1,7 +1,5 @@
 """Clouds of smoke. See `sim/smoke.py`."""
 
-from __future__ import annotations
-
 from echelon.runtime.jit import device_function
 from echelon.sim.loops.records import Clouds, Impacts, Rules
 

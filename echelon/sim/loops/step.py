@@ -1,7 +1,5 @@
 """The substeps of a decision of one battle. See `sim/step.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from echelon.runtime.jit import device_function

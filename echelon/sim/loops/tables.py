@@ -20,7 +20,7 @@ from echelon.rules.catalog import (
     Material,
     Trigger,
 )
-from echelon.rules.catalog_checks import MAX_WEAPONS
+from echelon.rules.specs import MAX_WEAPONS
 from echelon.runtime.noise import Stream
 from echelon.sim.loops.records import HULL, RULES, SLOT, WEAPON
 from echelon.sim.model import SimModel

@@ -1,7 +1,5 @@
 """Target selection. See `sim/targeting.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from echelon.runtime.jit import INFINITY, ONE, ZERO, device_function

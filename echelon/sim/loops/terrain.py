@@ -1,7 +1,5 @@
 """Voxels under mechs and hulls. See `sim/terrain.py`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Timers of a mech. See `sim/timers.py`."""
 
-from __future__ import annotations
-
 from echelon.runtime.jit import device_function
 from echelon.sim.loops.records import Mech, PaintRow, Rules
 

@@ -23,7 +23,7 @@ from echelon.learn.curriculum import Curriculum
 from echelon.learn.metrics import read_table
 from echelon.learn.trainer import Trainer
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 HERE = Path(__file__).parent
 EVALUATION = EvalConfig(every=1, battles=2, final_battles=2, tiers=("trivial",))

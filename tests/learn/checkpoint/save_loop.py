@@ -25,7 +25,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 MOST_STEPS = 40
 """Files and folders that reach the disk before a saver is killed, at most: those of five checkpoints."""

@@ -22,7 +22,7 @@ from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 LONGEST_S = 1.0
 """Of the processor, which does not count how busy it is."""

@@ -25,7 +25,7 @@ from echelon.reports.data import config_of
 from echelon.reports.run_groups import read_run, with_changes
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 from echelon.state import untouched
 
 STEPS_UP = (1, 4)

@@ -21,7 +21,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.trainer import Trainer
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, held
+from echelon.runtime.files import FileError, file_lock
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_a_run_that_has_just_begun_is_not_replaced(tmp_path):
 
 def test_a_folder_that_another_process_holds_is_not_trained_in(tmp_path):
     trainer = Trainer(tiny_run(), tmp_path)
-    with held(tmp_path / LOCK), pytest.raises(FileError, match="process"):
+    with file_lock(tmp_path / LOCK), pytest.raises(FileError, match="process"):
         trainer.train(1)
     assert not (tmp_path / "checkpoints").exists()
 
@@ -220,7 +220,7 @@ def test_runs_that_start_in_one_second_have_folders_of_their_own(tmp_path, monke
         folders = [stack.enter_context(opened_run(config, ALONE))[0] for _ in range(3)]
         assert [folder.name for folder in folders] == ["20260101-120000", "20260101-120000-2", "20260101-120000-3"]
         (folders[1] / "metrics.csv").touch()
-        with pytest.raises(FileError, match="no other process at work there"), held(folders[0] / LOCK):
+        with pytest.raises(FileError, match="no other process at work there"), file_lock(folders[0] / LOCK):
             pass
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["20260101-120000-2"], "made in vain"
 

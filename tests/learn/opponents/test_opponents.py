@@ -21,7 +21,7 @@ from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.snapshot_pool import MixedPool, SnapshotPool
 from echelon.rules.physics import RulesConfig
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import StateDict
+from echelon.runtime.tensor_files import StateDict
 
 
 def readers_of(rivals, memory):

@@ -1,0 +1,88 @@
+"""One battle of a batch, kept decision by decision in a tensor that is written in place, for whoever watches."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.command.report import Report, numbers_of, one_report
+from echelon.env.outcome import Winner
+from echelon.rules.orders import OrderField
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+FIRST = slice(0, 1)
+"""The battle that is kept."""
+MOST_DECISIONS = 256
+"""That are kept, the last ones."""
+Frame = dict[str, Any]
+"""`map`: which map it is on, and `report`: what `echelon.command.report` tells of it, every enemy known; or `won_by`:
+the battle ended in this decision, and whether blue, red or nobody won it."""
+
+
+class Film:
+    """The last decisions of the first battle of a batch. `keep` reads nothing on the host, so a CUDA graph may hold it.
+
+    Args:
+        game: that of the environment.
+        state: its battles, any.
+        decisions: of a rollout, T.
+    """
+
+    def __init__(self, game: SimModel, state: State, decisions: int) -> None:
+        self.game, self.decisions = game, decisions
+        numbers = self._numbers(state, torch.zeros_like(state.seed[:, None]))
+        self._shapes = {name: leaf.shape[1:] for name, leaf in numbers.items()}
+        width = sum(shape.numel() for shape in self._shapes.values())
+        num_rows, device = min(decisions, MOST_DECISIONS), state.seed.device
+        # An ordinary tensor: one of inference mode could not be written outside it.
+        with torch.inference_mode(False):
+            self._rows = torch.zeros((num_rows, width), dtype=torch.float32, device=device)
+
+    def _numbers(self, state: State, winner: Tensor) -> dict[str, Tensor]:
+        numbers = numbers_of(state, self.game, FIRST)
+        return numbers | {"map": state.map_id[FIRST], "winner": winner[FIRST, 0]}
+
+    def keep(self, at: Tensor, state: State, after: TensorDictBase) -> None:
+        """Keep decision `at [1]` int64 of a rollout: the state behind it, and what the environment shows of it."""
+        numbers = self._numbers(state, after["outcome", "winner"])
+        row = torch.cat([leaf.to(torch.float32).flatten() for leaf in numbers.values()])
+        self._rows.index_copy_(0, at % len(self._rows), row[None])
+
+    def read(self) -> dict[str, np.ndarray]:
+        """`[T, ...]` by name what was kept of the last rollout, in order: one copy from the device."""
+        rows = self._rows.cpu().numpy()
+        rows = np.roll(rows, -(self.decisions % len(rows)), 0)
+        arrays, start = {}, 0
+        for name, shape in self._shapes.items():
+            arrays[name] = rows[:, start : start + shape.numel()].reshape(len(rows), *shape)
+            start += shape.numel()
+        return arrays
+
+
+def frames_of(arrays: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
+    """What was kept, decision by decision.
+
+    Args:
+        arrays: as `Film.read` returns it.
+        is_red: whose reports they are.
+        names: of all mechs, blue's first.
+    """
+    count, mechs = arrays["hp"].shape
+    packs, is_alive = len(game.roster.packs), arrays["hp"] > 0
+    never = np.full((count, max(packs, mechs), len(OrderField)), -1.0)
+    numbers = {"sent": never[:, :packs], "heard": never[:, :mechs], **arrays}
+    numbers["known"] = np.repeat(is_alive[:, None], 2, 1)
+    columns = {name: value.tolist() for name, value in numbers.items()}
+    frames: list[Frame] = []
+    for index in range(count):
+        winner = Winner(int(columns["winner"][index]))
+        if winner is Winner.RUNNING:
+            report: Report = {**one_report(index, columns, game, is_red, list(names)), "battle": 0}
+            frames.append({"map": int(columns["map"][index]), "report": report})
+        else:
+            frames.append({"won_by": "nobody" if winner is Winner.DRAW else winner.name.lower()})
+    return frames

@@ -1,0 +1,102 @@
+"""One mech that somebody drives in place of its policy: what is said of it, checked, and the action that it means."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.command.reply import index_of, number_of, place_of
+from echelon.rules.actions import TRIGGER_COLUMNS, Act
+from echelon.rules.catalog import ECCM_TRIGGER
+from echelon.runtime.errors import require
+from echelon.runtime.geometry import wrap_angle
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+FIELDS = ("battle", "mech", "ahead", "left", "jets", "turn", "face", "fire", "vent", "target")
+AXES = {"ahead": (Act.FORWARD, -1.0), "left": (Act.STRAFE, -1.0), "jets": (Act.VERTICAL, 0.0)}
+"""Column of an action, and its lowest value; the highest is 1."""
+TRIGGER_NAMES = tuple(trigger.name.lower() for trigger in TRIGGER_COLUMNS)
+NUM_DRIVEN = Act.SORT_CLOSEST
+"""Columns of an action before this one are driven; how contacts are sorted, and messages, stay the policy's."""
+
+
+@dataclass(frozen=True)
+class Stick:
+    """What a mech is told to do until it is told something else."""
+
+    battle: int
+    mech: str
+    ahead: float = 0.0
+    """Share of its speed, -1..1."""
+    left: float = 0.0
+    """The same to its left."""
+    jets: float = 0.0
+    """0..1; nothing for a hull without jets."""
+    turn: float = 0.0
+    """To the left, -1..1 of its yaw rate; where `face` says nothing."""
+    face: tuple[float, float] | None = None
+    """Turn to this place, x and y in vox."""
+    fire: tuple[str, ...] = ()
+    """Triggers that are held, of `TRIGGER_NAMES`; the secondary one of electronic warfare jams."""
+    vent: bool = False
+    target: str | None = None
+    """Aim at this enemy rather than at others, while the mech sees it."""
+
+    def action(self, state: State, game: SimModel, names: Sequence[str]) -> Tensor:
+        """`[NUM_DRIVEN]` columns of an action, in the state before the decision; `names` are those of all mechs."""
+        mech = list(names).index(self.mech)
+        row = torch.full((NUM_DRIVEN,), -1.0, dtype=torch.float32, device=state.seed.device)
+        for name, (column, _) in AXES.items():
+            row[column] = getattr(self, name)
+        row[Act.YAW_RATE] = self.turn if self.face is None else self._turn_to(self.face, mech, state, game)
+        row[Act.VENT] = 1.0 if self.vent else -1.0
+        for name, column in zip(TRIGGER_NAMES, TRIGGER_COLUMNS.values(), strict=True):
+            # More than this of the secondary one would clear sensors rather than jam.
+            row[column] = ECCM_TRIGGER if name in self.fire else -1.0
+        if self.target is not None:
+            sought = state.focus_slots[self.battle, mech] == list(names).index(self.target)
+            row[Act.PREFER_0 : NUM_DRIVEN] = 2.0 * sought - 1.0
+        return row
+
+    def _turn_to(self, place: tuple[float, float], mech: int, state: State, game: SimModel) -> Tensor:
+        """`[]` share of the yaw rate at which the mech faces a place by the end of the decision, or is on its way."""
+        x, y = (
+            axis - coordinate for axis, coordinate in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True)
+        )
+        yaw_error = torch.atan2(y, x) - state.mechs.yaw[self.battle, mech]
+        return (wrap_angle(yaw_error) / (game.roster.yaw_rate[mech] * game.rules.decision_s)).clamp(-1.0, 1.0)
+
+
+def read_stick(drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]) -> Stick:
+    """The stick that a line means.
+
+    Args:
+        drive: a mapping with `mech`, the name of one's own; further those of `FIELDS` that are not as `Stick` has them.
+        batch: how many battles there are.
+        own, enemies: names of the mechs of the team and of the other.
+        size: vox, the map along x and y.
+
+    Raises:
+        ConfigError: one line that says what would be right.
+    """
+    example = 'an object such as {"mech": "blue_0", "ahead": 1}, or null to let go'
+    require(isinstance(drive, Mapping), "drive", example, drive)
+    unknown = [key for key in drive if key not in FIELDS]
+    require(not unknown, "drive", f"of {', '.join(FIELDS)} only", unknown)
+    battle, mech = index_of(drive.get("battle", 0), "drive.battle", batch), drive.get("mech")
+    require(isinstance(mech, str) and mech in own, "drive.mech", f"one of {', '.join(own)}", mech)
+    axes = {name: number_of(drive.get(name, 0.0), f"drive.{name}", low, 1.0) for name, (_, low) in AXES.items()}
+    turn, face = number_of(drive.get("turn", 0.0), "drive.turn", -1.0, 1.0), drive.get("face")
+    face = None if face is None else place_of(face, "drive.face", size)
+    fire, vent, target = drive.get("fire", ()), drive.get("vent", False), drive.get("target")
+    are_triggers = isinstance(fire, list | tuple) and all(
+        isinstance(name, str) and name in TRIGGER_NAMES for name in fire
+    )
+    require(are_triggers, "drive.fire", f"a list of {', '.join(TRIGGER_NAMES)}", fire)
+    require(isinstance(vent, bool), "drive.vent", "true or false", vent)
+    is_enemy = target is None or (isinstance(target, str) and target in enemies)
+    require(is_enemy, "drive.target", f"one of {', '.join(enemies)}", target)
+    return Stick(battle, mech, **axes, turn=turn, face=face, fire=tuple(fire), vent=vent, target=target)

@@ -1,0 +1,195 @@
+"""Ratings of a league: Glicko-2 of all entries of a period at once, in float64, and the game theory of their payoffs.
+
+Glicko-2: Glickman 2012, 'Example of the Glicko-2 system'. Game theory captures intransitive results, ratings cannot.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+SCALE = 400 / math.log(10)
+"""Rating points per unit of the internal Glicko-2 scale (173.7178)."""
+RATING, DEVIATION, VOLATILITY = 1500.0, 350.0, 0.06
+"""Initial values of an entry without games. The deviation never exceeds its initial value."""
+TOLERANCE = 1e-9
+"""Tolerance of the logarithm of the squared volatility (the paper uses 1e-6), and of strengths."""
+MOST_STEPS = 200
+
+
+class Ratings(NamedTuple):
+    """Ratings of E entries, `[E]` float64 each."""
+
+    rating: Tensor
+    deviation: Tensor
+    volatility: Tensor
+
+
+class Games(NamedTuple):
+    """Games of a period, `[G]` each: entry `x` played `y` and scored 1, 0.5 or 0."""
+
+    x: Tensor
+    y: Tensor
+    score: Tensor
+
+
+def expected_score(mu: Tensor, mu_other: Tensor, phi_other: Tensor) -> tuple[Tensor, Tensor]:
+    """Expected score E and the weight g(phi) of the opponent's deviation (step 3), on the internal scale."""
+    g = 1 / torch.sqrt(1 + 3 * phi_other**2 / math.pi**2)
+    return torch.sigmoid(g * (mu - mu_other)), g
+
+
+def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
+    """Ratings after a period, all computed from the ratings before it (steps 2 to 8).
+
+    The order of games matters only up to rounding. The deviation of entries without games grows, up to `DEVIATION`.
+    """
+    mu, phi, sigma = (before.rating - RATING) / SCALE, before.deviation / SCALE, before.volatility
+    # Each game counts for both sides.
+    player, rival = torch.cat((games.x, games.y)), torch.cat((games.y, games.x))
+    score = torch.cat((games.score, 1 - games.score)).double()
+    expected, g = expected_score(mu[player], mu[rival], phi[rival])
+    information = torch.zeros_like(mu).index_add(0, player, g**2 * expected * (1 - expected))
+    surprise = torch.zeros_like(mu).index_add(0, player, g * (score - expected))
+    played = torch.zeros_like(mu).index_add(0, player, torch.ones_like(score)) > 0
+    v = 1 / torch.where(played, information, 1.0)
+    sigma_after = torch.where(played, new_volatility(phi, sigma, v, v * surprise, tau), sigma)
+    phi_before = torch.sqrt(phi**2 + sigma_after**2)
+    phi_after = torch.where(played, 1 / torch.sqrt(1 / phi_before**2 + 1 / v), phi_before)
+    mu_after = torch.where(played, mu + phi_after**2 * surprise, mu)
+    deviation = (phi_after * SCALE).clamp_max(DEVIATION)
+    return Ratings(mu_after * SCALE + RATING, deviation, sigma_after)
+
+
+def new_volatility(phi: Tensor, sigma: Tensor, v: Tensor, delta: Tensor, tau: float) -> Tensor:
+    """`[E]` new volatility (step 5): the root of f by the Illinois method, vectorized over entries."""
+    a = torch.log(sigma**2)
+
+    def f(x: Tensor) -> Tensor:
+        e = torch.exp(x)
+        return e * (delta**2 - phi**2 - v - e) / (2 * (phi**2 + v + e) ** 2) - (x - a) / tau**2
+
+    surprised = delta**2 > phi**2 + v
+    low = torch.where(surprised, torch.log((delta**2 - phi**2 - v).clamp_min(1e-300)), a - tau)
+    for _ in range(MOST_STEPS):
+        too_high = ~surprised & (f(low) < 0)
+        if not bool(too_high.any()):
+            break
+        low = torch.where(too_high, low - tau, low)
+    big, f_big, f_low = a, f(a), f(low)
+    for _ in range(MOST_STEPS):
+        if bool(((low - big).abs() <= TOLERANCE).all()):
+            break
+        slope = torch.where(f_low == f_big, 1.0, f_low - f_big)
+        guess = big + (big - low) * f_big / slope
+        f_guess = f(guess)
+        crosses = f_guess * f_low <= 0
+        big, f_big = torch.where(crosses, low, big), torch.where(crosses, f_low, f_big / 2)
+        low, f_low = guess, f_guess
+    return torch.exp(big / 2)
+
+
+PRIOR_GAMES = 0.5
+"""Virtual drawn games per pair, which keep the strength of undefeated entries finite."""
+ROUNDING = 1e-13
+"""Relative error of a likelihood."""
+
+
+def advantage(score: Tensor, games: Tensor) -> Tensor:
+    """`[E, E]` float64 antisymmetric payoff in [-1, 1]; 0 for pairs without games.
+
+    Args:
+        score: `[E, E]` points of the row against the column.
+        games: `[E, E]` games of each pair.
+    """
+    rate = torch.where(games > 0, score / games.clamp_min(1), 0.5).double()
+    return rate - rate.T
+
+
+def nash(payoff: Tensor) -> Tensor:
+    """`[E]` float64 Nash mixture of the symmetric zero-sum game with antisymmetric `payoff [E, E]`.
+
+    The value of such a game is 0, so that the mixtures are the solutions of the linear programme `payoff @ x <= 0`,
+    `sum(x) = 1`, `x >= 0`. Where there are several, one whose largest share is the smallest is chosen: entries that
+    are even all along share equally.
+    """
+    # Takes more than half a second, which programs that solve no game need not spend.
+    from scipy.optimize import linprog
+
+    count = len(payoff)
+    game, ones = payoff.double().numpy(), np.ones((count, 1))
+    # The last variable is the largest share.
+    below = np.block([[game, 0 * ones], [np.eye(count), -ones]])
+    total = np.append(ones, 0.0)[None]
+    solution = linprog(np.eye(count + 1)[-1], below, np.zeros(2 * count), total, [1.0], method="highs")
+    assert solution.status == 0, solution.message
+    mixture = torch.from_numpy(solution.x[:count]).clamp_min(0) + 0.0  # `+ 0.0` takes the sign off -0.0
+    return mixture / mixture.sum()
+
+
+def exploitability(payoff: Tensor, mixture: Tensor) -> float:
+    """Gain of the best response against `mixture [E]`; 0 for a Nash mixture."""
+    return float((payoff @ mixture).max())
+
+
+def cyclic_share(score: Tensor, games: Tensor) -> tuple[float, float]:
+    """Share of the payoff's sum of squares that no rating explains, 0..1, and how much of it chance alone would make.
+
+    A payoff is split into a transitive part, here what Bradley-Terry strengths expect, and the rest, which is cyclic
+    (Balduzzi et al. 2018, "Re-evaluating evaluation", there by mean log odds). Chance: as large a rest is expected of
+    so few games, without draws, if the strengths were all that decides.
+
+    Args:
+        score, games: as in `advantage`.
+    """
+    strength, played = bradley_terry(score) / SCALE, games > 0
+    transitive = torch.tanh((strength[:, None] - strength[None, :]) / 2)
+    payoff = advantage(score, games)
+    whole, pairs = float(payoff.square().sum()), float(played.sum()) / 2
+    if whole == 0.0:
+        return 0.0, 0.0
+    rest = torch.where(played, payoff - transitive, 0.0).square().sum()
+    noise = torch.where(played, (1 - transitive.square()) / games.clamp_min(1), 0.0).sum()
+    return float(rest) / whole, float(noise) * max(0.0, 1 - (len(score) - 1) / pairs) / whole
+
+
+def bradley_terry(score: Tensor) -> Tensor:
+    """`[E]` float64 maximum likelihood strengths of the Bradley-Terry model on the rating scale, mean 1500.
+
+    Bradley and Terry 1952, with `PRIOR_GAMES` drawn games for each pair. The likelihood is concave in the strengths:
+    Newton's method, with steps halved until they do not lower it, ends where no strength changes by `TOLERANCE`.
+
+    Args:
+        score: `[E, E]` points of the row against the column; those of a pair add up to its games, a draw is half a win.
+    """
+    points = score.double() + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64, device="cpu"))
+    strength = torch.zeros(len(score), dtype=torch.float64, device="cpu")
+    for _ in range(MOST_STEPS):
+        step = newton_step(strength, points)
+        if bool((step.abs() <= TOLERANCE).all()):
+            break
+        least = log_likelihood(strength, points) * (1 + ROUNDING)
+        while log_likelihood(strength + step, points) < least:
+            step = step / 2
+        strength = strength + step
+    return RATING + SCALE * strength
+
+
+def log_likelihood(strength: Tensor, points: Tensor) -> Tensor:
+    """`[]` of `strength [E]`, given the points `[E, E]` of the row against the column; at most 0."""
+    return -(points * torch.nn.functional.softplus(strength[None, :] - strength[:, None])).sum()
+
+
+def newton_step(strength: Tensor, points: Tensor) -> Tensor:
+    """`[E]` Newton step of `bradley_terry`, of mean 0: the likelihood does not depend on the mean strength."""
+    loses = torch.sigmoid(strength[None, :] - strength[:, None])
+    surprise = points * loses
+    weight = (points + points.T) * loses * loses.T
+    curvature = weight.sum(1).diag() - weight
+    # All ones are its null space, and have no part in the gradient. The weight of a single entry is 0.
+    gradient = surprise.sum(1) - surprise.sum(0)
+    return torch.linalg.solve(curvature + weight.mean().clamp_min(TOLERANCE), gradient)

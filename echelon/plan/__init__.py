@@ -1,1 +1,0 @@
-"""Drawing from above: arrays of a battle in, pixels out."""

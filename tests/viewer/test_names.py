@@ -1,0 +1,33 @@
+"""What a page calls commanders."""
+
+import pytest
+from scenes import small_replay
+
+from echelon.viewer.page import pack, told_name, unpack
+
+
+@pytest.mark.parametrize(
+    ("commander", "told"),
+    [
+        ("heuristic:expert", "heuristic:expert"),
+        ("somebody <b>bold</b>", "somebody <b>bold</b>"),
+        ("league:best/of 3", "league:best/of 3"),
+        ("package.module:Commander", "package.module:Commander"),
+        ("/home/me/runs/first/checkpoints/00000512", "first 00000512"),
+        ("runs/first/checkpoints/00000512", "first 00000512"),
+        ("runs/first", "first"),
+        ("../first", "first"),
+        (r"C:\work\first\checkpoints\00000512", "first 00000512"),
+        ("/home/me/best.safetensors", "best"),
+    ],
+)
+def test_commanders_are_told_without_their_folders(commander, told):
+    assert told_name(commander) == told
+
+
+def test_a_page_holds_no_folder():
+    replay, grounds = small_replay(1)
+    replay.battles[0].about["blue"] = "/home/somebody/runs/first/checkpoints/00000512"
+    packed = unpack(pack(replay, grounds))
+    assert packed.battles[0]["about"]["blue"] == "first 00000512"
+    assert "somebody" not in packed.battles[0]["about"]["blue"]

@@ -1,0 +1,459 @@
+"""The viewer, as somebody uses it in a browser."""
+
+from __future__ import annotations
+
+import io
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from browser import CHROMIUM, Browser
+from PIL import Image
+from replay_page import write_replay_page
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, small_replay
+from tiers import usually
+
+from echelon.env.env import EchelonEnv
+from echelon.replay.battle import NOBODY, Fact, Replay
+from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.physics import RulesConfig
+from echelon.rules.versions import RULES_VERSION
+from echelon.viewer.page import write_page
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
+]
+DECISION_S = 0.25
+SHIFT = 8
+
+
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    return small_replay()[0]
+
+
+def state(browser: Browser) -> dict:
+    return browser.run("echelon.state()")
+
+
+def time_of(browser: Browser) -> float:
+    return browser.run("echelon.time()")
+
+
+def go(browser: Browser, moment: int, select: int = NOBODY) -> None:
+    browser.run(f"echelon.select({select}); echelon.seek({moment * DECISION_S})")
+    browser.materialize()
+
+
+def pixels(browser: Browser, selector: str = "#stage") -> np.ndarray:
+    """What stands on the screen once nothing moves any more."""
+    browser.wait("echelon.state().still")
+    place = browser.run(
+        f"(r => [r.x, r.y, r.right, r.bottom])(document.querySelector('{selector}').getBoundingClientRect())"
+    )
+    return np.asarray(Image.open(io.BytesIO(browser.screenshot())).convert("RGB").crop([round(x) for x in place]))
+
+
+def texts(browser: Browser, selector: str) -> list[str]:
+    return browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.textContent)")
+
+
+def test_the_field_is_drawn(browser):
+    picture = pixels(browser).reshape(-1, 3)
+    assert len(np.unique(picture // 8, axis=0)) > 200
+    blue = (picture[:, 2] > 150) & (picture[:, 0] < 110)
+    red = (picture[:, 0] > 150) & (picture[:, 2] < 90)
+    assert blue.sum() > 50 and red.sum() > 50
+
+
+def test_the_scrubber_moves_with_the_mouse(browser):
+    x, y = browser.middle_of("#timeline")
+    browser.mouse("mousePressed", x, y, 1)
+    assert time_of(browser) == pytest.approx(3.0, abs=0.05)
+    browser.mouse("mouseMoved", x + 150, y, 1)
+    browser.mouse("mouseReleased", x + 150, y)
+    browser.mouse("mouseMoved", x - 100, y)
+    assert 3.5 < time_of(browser) < 5.5
+    assert float(browser.run("document.querySelector('#timeline').ariaValueNow")) == pytest.approx(
+        time_of(browser), abs=0.01
+    )
+
+
+def test_playing_moves_time_and_ends_at_the_end(browser):
+    browser.click_on("#play")
+    browser.wait("echelon.time() > 0.3")
+    browser.press(" ")
+    assert not state(browser)["playing"]
+    browser.run("echelon.seek(5.9); echelon.play()")
+    browser.wait("!echelon.state().playing")
+    assert time_of(browser) == DECISIONS * DECISION_S
+    assert texts(browser, ".control") == ["blue wins by time up"]
+
+
+def test_speed(browser):
+    browser.press("]")
+    browser.press("]")
+    assert state(browser)["speed"] == 4 and browser.run("document.querySelector('#speed').value") == "4"
+    browser.press("[")
+    assert state(browser)["speed"] == 2
+
+
+def test_keys_step(browser):
+    browser.press("ArrowRight")
+    assert time_of(browser) == DECISION_S
+    browser.press("ArrowRight", SHIFT)
+    assert time_of(browser) == DECISION_S + 5.0
+    browser.press("ArrowLeft")
+    browser.press("ArrowLeft")
+    assert time_of(browser) == 4.75
+    browser.press(",")
+    assert time_of(browser) == pytest.approx(4.7)
+    browser.press(".")
+    assert time_of(browser) == pytest.approx(4.75)
+    browser.run("echelon.seek(0.1)")
+    browser.press("ArrowRight", SHIFT)
+    assert time_of(browser) == pytest.approx(5.1), "five seconds, whatever the fraction"
+    browser.press("Home")
+    assert time_of(browser) == 0.0
+
+
+def test_a_mech_is_selected_on_the_field(browser):
+    for n in (HEAVY, MEDIUM):
+        browser.click(*browser.run(f"echelon.screenOf({n})"))
+        assert state(browser)["selected"] == n and state(browser)["tab"] == "cockpit"
+    assert browser.run("document.querySelector('.mech[data-mech=\"2\"]').ariaPressed") == "true"
+    browser.press("Escape")
+    assert state(browser)["selected"] == NOBODY
+
+
+def test_a_mech_is_selected_in_the_list(browser):
+    browser.click_on(f'.mech[data-mech="{LIGHT}"]')
+    assert state(browser)["selected"] == LIGHT
+    browser.press(" ")
+    assert state(browser)["playing"] and state(browser)["selected"] == LIGHT
+    assert texts(browser, "[data-part=name]") == ["red light 2"]
+
+
+def test_the_list_tells_how_everybody_fares(browser):
+    go(browser, 10)
+    row = browser.run(f"document.querySelector('.mech[data-mech=\"{MEDIUM}\"]').ariaLabel")
+    assert row == "red medium 1, 73 % hit points, 0 % heat, fallen, legs lost, suppressed"
+    assert "shut down" not in browser.run(f"document.querySelector('.mech[data-mech=\"{HEAVY}\"]').ariaLabel")
+    go(browser, 13)
+    assert "shut down" in browser.run(f"document.querySelector('.mech[data-mech=\"{HEAVY}\"]').ariaLabel")
+    go(browser, DECISIONS)
+    assert texts(browser, ".team-head .count") == ["1/2", "1/2"]
+
+
+@pytest.mark.parametrize(
+    ("mech", "moment"), usually(product((HEAVY, LIGHT), (0, 4, 7, 12, 20)), (HEAVY, 4), (LIGHT, 7), (HEAVY, 20))
+)
+def test_a_cockpit_shows_the_contacts_of_the_replay(browser, replay, mech, moment):
+    go(browser, moment, mech)
+    battle = replay.battles[0]
+    kept = [
+        {"mech": str(other), "slot": str(slot), "facts": str(facts)}
+        for slot, (other, facts) in enumerate(
+            zip(battle.contacts[moment, mech], battle.contact_facts[moment, mech], strict=True)
+        )
+        if other != NOBODY
+    ]
+    assert browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => ({...r.dataset}))") == kept
+
+
+def test_a_contact_without_detail_keeps_its_hit_points_secret(browser):
+    go(browser, 4, HEAVY)
+    rows = browser.run(
+        "[...document.querySelectorAll('[data-part=contacts] tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    assert [row[1:3] + row[5:] for row in rows] == [["light", "intel", "–", "–"]]
+    assert texts(browser, "[data-part=summary]") == ["1 contact · 1 enemy unseen"]
+
+
+def test_seeing_as_a_mech_hides_what_it_does_not_perceive(browser):
+    go(browser, 2, HEAVY)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
+    browser.press("v")
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT]
+    go(browser, 9, HEAVY)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
+
+
+def test_the_dead_leave_the_field(browser):
+    go(browser, 18)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM]
+    go(browser, 2)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
+
+
+@pytest.mark.long
+def test_the_ground_is_the_same_forwards_and_backwards(browser):
+    browser.run("echelon.seek(1)")
+    browser.materialize()
+    before = pixels(browser)
+    browser.run("echelon.seek(5)")
+    browser.materialize()
+    assert (pixels(browser) != before).any()
+    browser.run("echelon.seek(1)")
+    browser.materialize()
+    assert (pixels(browser) == before).all()
+
+
+def test_the_feed_tells_every_death(browser, replay):
+    told = browser.run(
+        "[...document.querySelectorAll('.event.kill')]"
+        ".map(e => [Number(e.dataset.t), e.querySelector('.what').textContent])"
+    )
+    deaths = replay.battles[0].deaths
+    assert [t for t, _ in told] == pytest.approx([(tick + 1) * 0.05 for tick in deaths[:, 0]])
+    assert [text for _, text in told] == ["blue heavy 1 killed red light 2 with gauss", "blue scout 2 burnt to death"]
+
+
+def test_the_feed_tells_what_else_happened(browser):
+    told = texts(browser, ".event .what")
+    for text in (
+        "red medium 1 was knocked down",
+        "red medium 1 lost its legs",
+        "blue heavy 1 shut down from heat: fired missile +90, fired laser +22 heat in 5 s",
+        "blue scout 2 painted red light 2",
+        "missile of blue heavy 1 shot down by red medium 1",
+        "blue takes the zone",
+        "the zone is contested",
+        "blue wins by time up",
+    ):
+        assert told.count(text) >= 1, text
+
+
+@pytest.mark.long
+def test_the_feed_is_sieved_and_leads_to_its_events(browser):
+    shown = "[...document.querySelectorAll('#events li:not([hidden]) .event.kill')].length"
+    assert browser.run(shown) == 2
+    browser.click_on(".event.kill")
+    assert time_of(browser) == pytest.approx(79 * 0.05 - 0.6) and state(browser)["selected"] == HEAVY
+    browser.click_on("#tab-events")
+    browser.click_on(".filter")
+    assert browser.run(shown) == 0
+
+
+@pytest.mark.long
+def test_another_battle_is_chosen(browser):
+    browser.run(
+        "(c => { c.value = 1; c.dispatchEvent(new Event('change')); })(document.querySelector('#battle-choice'))"
+    )
+    browser.materialize()
+    browser.press("End")
+    assert state(browser)["battle"] == 1 and time_of(browser) == (DECISIONS - 1) * DECISION_S
+
+
+@pytest.mark.long
+def test_an_address_sets_the_state_and_follows_it(browser, page):
+    browser.open(page, "#battle=1&t=2.5&select=3&view=top&theme=light&tab=events&lines=1&speed=0.5")
+    found = state(browser)
+    wanted = {"battle": 1, "t": 2.5, "selected": 3, "top": True, "theme": "light", "tab": "events", "showLines": True}
+    assert {key: found[key] for key in wanted} == wanted and found["speed"] == 0.5
+    browser.press("ArrowRight")
+    browser.wait("location.hash.includes('t=2.75')")
+    browser.run("location.hash = '#t=1.25'")
+    browser.wait("echelon.time() === 1.25")
+
+
+@pytest.mark.long
+def test_light_and_dark(browser, page):
+    dark = pixels(browser, "body").mean()
+    browser.prefer("light")
+    browser.materialize()
+    light = pixels(browser, "body").mean()
+    assert state(browser)["theme"] == "light" and light > dark + 60
+    browser.click_on("#toggle-theme")
+    assert state(browser)["theme"] == "dark" and pixels(browser, "body").mean() < dark + 10
+
+
+def wait_until_still(browser):
+    """Wait until the camera has come to rest, however long a busy machine takes for a frame."""
+    browser.materialize()
+    browser.wait("echelon.state().still")
+
+
+@pytest.mark.long
+def test_the_view_turns_and_fits_again(browser):
+    wait_until_still(browser)
+    before = browser.run("echelon.screenOf(0)")
+    browser.mouse("mousePressed", 600, 400, 1)
+    for x in (620, 660, 700):
+        browser.mouse("mouseMoved", x, 400, 1)
+    browser.mouse("mouseReleased", 700, 400)
+    wait_until_still(browser)
+    assert np.abs(np.subtract(browser.run("echelon.screenOf(0)"), before)).max() > 5
+    assert state(browser)["selected"] == NOBODY
+    browser.click_on("#home")
+    wait_until_still(browser)
+    assert browser.run("echelon.screenOf(0)") == pytest.approx(before, abs=2)
+
+
+@pytest.mark.long
+def test_a_phone_shows_everything_without_a_sideways_scroll(browser, page):
+    browser.resize(390, 844, mobile=True)
+    browser.open(page, "#select=0")
+    for tab in ("teams", "events", "cockpit", "statistics"):
+        browser.click_on(f"#tab-{tab}")
+        assert state(browser)["tab"] == tab
+        assert browser.run("document.scrollingElement.scrollWidth") == 390
+        wide = "[...document.querySelectorAll('body *')].filter(e => e.offsetParent)"
+        wide += ".filter(e => e.getBoundingClientRect().right > 390.5)"
+        assert browser.run(f"{wide}.map(e => e.id || e.className)") == []
+    assert browser.run("document.querySelector('#scene').clientHeight") > 280
+
+
+def test_help_lists_the_keys(browser):
+    browser.press("?")
+    assert browser.run("document.querySelector('#help').open") and len(texts(browser, ".key-row")) > 15
+    browser.press("Escape")
+    assert not browser.run("document.querySelector('#help').open")
+
+
+def chosen(browser: Browser) -> dict:
+    """What is chosen, whatever has been drawn of it."""
+    return {name: value for name, value in state(browser).items() if name not in ("frames", "still")}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dialog", ["help", "battles"])
+def test_keys_reach_nothing_behind_a_dialog(browser, dialog):
+    browser.run("echelon.select(0)")
+    browser.run(f"document.querySelector('#{dialog}').showModal()")
+    before = chosen(browser)
+    for key in ("t", "l", "n", "ArrowRight", "]", "?", "Escape"):
+        browser.press(key)
+    assert chosen(browser) == before
+    assert not browser.run(f"document.querySelector('#{dialog}').open"), "it is closed, and its mech stays selected"
+
+
+def test_on_paper_every_panel_stands_dark_on_white(browser):
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
+    try:
+        style = "(s, name) => getComputedStyle(document.querySelector(s))[name]"
+        shown = browser.run(f"['#teams', '#statistics', '#events-panel', '.tools'].map(s => ({style})(s, 'display'))")
+        assert shown == ["block", "block", "block", "none"]
+        assert browser.run(f"({style})('body', 'backgroundColor')") == "rgb(255, 255, 255)"
+        assert browser.run(f"({style})('#events', 'overflowY')") == "visible"
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+        browser.prefer("light")
+
+
+def test_everything_that_is_pressed_has_a_name(browser):
+    every = "[...document.querySelectorAll('button, select, canvas')]"
+    nameless = f"{every}.filter(e => !(e.ariaLabel || e.textContent.trim() || e.ariaHidden))"
+    assert browser.run(f"{nameless}.map(e => e.outerHTML)") == []
+
+
+@pytest.mark.long
+def test_without_webgl_one_line_says_so(browser, page, tmp_path):
+    blind = tmp_path / "blind.html"
+    without_contexts(page, blind, "() => null")
+    browser.call("Page.navigate", url=f"file://{blind}")
+    browser.wait("document.querySelector('#trouble')?.hidden === false")
+    assert texts(browser, "#trouble") == ["This viewer needs WebGL2 or a 2D canvas, and this browser offers neither."]
+
+
+def without_contexts(page: Path, into: Path, context: str) -> None:
+    """A copy of the page in a browser whose canvases offer what a script says."""
+    patch = f"<script>HTMLCanvasElement.prototype.getContext = {context}</script><script"
+    into.write_text(page.read_text().replace("<script", patch, 1))
+
+
+@pytest.mark.long
+def test_without_webgl_the_plan_and_every_panel_stay(browser, page, tmp_path):
+    plain = tmp_path / "plain.html"
+    old = "(own => function (kind, ...more) { return kind === 'webgl2' ? null : own.call(this, kind, ...more); })"
+    without_contexts(page, plain, f"{old}(HTMLCanvasElement.prototype.getContext)")
+    browser.open(plain, "#t=2&select=0")
+    assert texts(browser, "#said") == ["Without WebGL2 the field is shown from above."]
+    picture = pixels(browser).reshape(-1, 3)
+    assert len(np.unique(picture // 8, axis=0)) > 60
+    for colour in ((63, 142, 240), (240, 96, 44)):
+        assert (np.abs(picture.astype(int) - colour).sum(-1) < 30).sum() > 30
+    browser.click(*browser.run(f"echelon.screenOf({MEDIUM})"))
+    assert state(browser)["selected"] == MEDIUM
+    parts = {"events": "#events", "missiles": "#missiles", "cockpit": ".radar", "statistics": ".accounts"}
+    for tab, part in parts.items():
+        browser.click_on(f"#tab-{tab}")
+        assert browser.run(f"document.querySelector('{part}').offsetParent !== null")
+
+
+def test_the_facts_are_those_of_the_replay(browser):
+    told = browser.run("echelon.facts")
+    assert told == {fact.name: int(fact) for fact in Fact}
+
+
+def test_a_recorded_battle_is_shown(browser, tmp_path):
+    env = EnvConfig(
+        world=WorldConfig(40, 40, 16), rules=RulesConfig(max_episode_s=2.0), blue=PACK, red=PACK, map_pool=1
+    )
+    recorder = Recorder([0])
+    arena = EchelonEnv(env, 1, "cpu", seed=3, observer=recorder)
+    with torch.inference_mode():
+        arena.rollout(env.rules.max_decisions, auto_cast_to_device=False)
+    recorded = recorder.finish(blue=["chance"], red=["chance"])
+    write_replay_page(recorded, tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", "#t=1.5&select=0")
+    assert browser.run("echelon.shownMechs().length") == 10 and state(browser)["moment"] == 6
+    contacts = [other for other in recorded.battles[0].contacts[6, 0].tolist() if other != NOBODY]
+    assert (
+        browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => +r.dataset.mech)") == contacts
+    )
+
+
+def test_the_result_tells_both_teams_apart(browser):
+    browser.click_on("#tab-statistics")
+    assert texts(browser, "#statistics h2") == ["blue wins by time up"]
+    assert texts(browser, "#statistics .duel") == ["1kills0"]
+    assert "gauss1 : 0" in texts(browser, "#statistics tbody tr")
+    assert texts(browser, "#statistics .summary") == [f"rules version {RULES_VERSION}"]
+
+
+def test_a_dead_pilots_cockpit_tells_its_fate(browser):
+    go(browser, 20, LIGHT)
+    assert texts(browser, "[data-part=fate]") == ["killed by blue heavy 1 at 0:03.9"]
+    assert browser.run("document.querySelector('.radar').offsetParent === null")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [(1000, 700), (844, 390), (1920, 1080)])
+def test_other_screens_leave_room_for_the_field(browser, page, size):
+    browser.resize(*size)
+    browser.open(page, "#select=0&tab=cockpit")
+    wide, high = browser.run(
+        "[document.querySelector('#scene').clientWidth, document.querySelector('#scene').clientHeight]"
+    )
+    assert wide >= 0.55 * size[0] and high >= 0.55 * size[1]
+    assert browser.run("document.scrollingElement.scrollWidth") == size[0]
+
+
+@pytest.mark.long
+def test_one_may_zoom_out_while_following(browser):
+    go(browser, 4, HEAVY)
+    browser.press("f")
+    wait_until_still(browser)
+    near = browser.run("echelon.screenOf(1)")
+    for _ in range(4):
+        browser.press("-")
+    wait_until_still(browser)
+    here, far = browser.run("echelon.screenOf(0)"), browser.run("echelon.screenOf(1)")
+    assert np.hypot(*np.subtract(far, here)) < 0.8 * np.hypot(*np.subtract(near, here))
+
+
+@pytest.mark.long
+def test_a_minute_full_of_noise_is_drawn(browser, tmp_path):
+    write_page(*noisy_replay(), tmp_path / "noise.html")
+    browser.open(tmp_path / "noise.html", "#t=20&select=3&tab=cockpit&lines=1")
+    frames = state(browser)["frames"]
+    browser.run("echelon.play()")
+    browser.wait(f"echelon.state().frames > {frames + 3}")
+    browser.run("echelon.pause()")
