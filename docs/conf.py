@@ -64,7 +64,9 @@ INNER = (
         "env.battle_states",
     ),
     *(
+        "env.decision.DecisionResult",
         "env.engine",
+        "env.leaves",
         "env.loops",
         "env.observation.features.Feature",
         "learn.checkpoint",

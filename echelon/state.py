@@ -238,35 +238,52 @@ def open_battle(
         map_id: `[B]` int64, the map of each battle.
         terrain: their ground; by default made anew from the maps.
     """
+    batch_size, whole, parts = seed.shape, dict[str, Tensor](), {"mechs": {}, "shots": {}, "clouds": {}, "tally": {}}
+    for name, leaf in opening_leaves(seed, map_id, maps, roster, config).items():
+        part, _, field_name = name.rpartition(".")
+        (parts[part] if part else whole)[field_name] = leaf
+    return State(
+        mechs=Mechs(**parts["mechs"], batch_size=batch_size),
+        shots=Shots(**parts["shots"], batch_size=batch_size),
+        clouds=Clouds(**parts["clouds"], batch_size=batch_size),
+        terrain=untouched(map_id, maps) if terrain is None else terrain,
+        tally=Tally(**parts["tally"], batch_size=batch_size),
+        **whole,
+        batch_size=batch_size,
+    )
+
+
+def opening_leaves(seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
+    """Every tensor of `open_battle` by its dotted name, without the terrain; arguments as there."""
     batch, mechs, device = seed.shape[0], roster.num_mechs, seed.device
     slots, places = roster.shots.count, roster.launchers.shape[0] * roster.clouds_each
-    return State(
-        mechs=mechs_at_spawns(map_id, maps, roster, config),
-        shots=Shots(
-            pos=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
-            vel=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
-            ttl=torch.zeros((batch, slots), dtype=torch.int32, device=device),
-            target=torch.full((batch, slots), NO_MECH, device=device),
-            batch_size=[batch],
-        ),
-        clouds=Clouds(
-            pos=torch.zeros((batch, places, 3), dtype=torch.float32, device=device),
-            ttl=torch.zeros((batch, places), dtype=torch.int32, device=device),
-            batch_size=[batch],
-        ),
-        terrain=untouched(map_id, maps) if terrain is None else terrain,
-        tally=empty_tally(batch, mechs, len(roster.weapons), device),
-        seed=seed,
-        tick=torch.zeros_like(seed),
-        map_id=map_id,
-        last_event=torch.zeros_like(seed),
-        score=torch.zeros((batch, 2), dtype=torch.float32, device=device),
-        control=torch.zeros((batch, 2), dtype=torch.float32, device=device),
-        messages=torch.zeros((batch, mechs, config.comm_dim), dtype=torch.float32, device=device),
-        focus_slots=torch.full((batch, mechs, PREFERENCES), NO_MECH, device=device),
-        **no_orders(batch, roster, config),
-        batch_size=[batch],
+
+    def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros((batch, *shape), dtype=dtype, device=device)
+
+    spawned, tally = (
+        mechs_at_spawns(map_id, maps, roster, config),
+        empty_tally(batch, mechs, len(roster.weapons), device),
     )
+    return {
+        **{f"mechs.{name}": leaf for name, leaf in spawned.items()},
+        "shots.pos": zeros(slots, 3),
+        "shots.vel": zeros(slots, 3),
+        "shots.ttl": zeros(slots, dtype=torch.int32),
+        "shots.target": torch.full((batch, slots), NO_MECH, device=device),
+        "clouds.pos": zeros(places, 3),
+        "clouds.ttl": zeros(places, dtype=torch.int32),
+        **{f"tally.{name}": leaf for name, leaf in tally.items()},
+        "seed": seed,
+        "tick": torch.zeros_like(seed),
+        "map_id": map_id,
+        "last_event": torch.zeros_like(seed),
+        "score": zeros(2),
+        "control": zeros(2),
+        "messages": zeros(mechs, config.comm_dim),
+        "focus_slots": torch.full((batch, mechs, PREFERENCES), NO_MECH, device=device),
+        **no_orders(batch, roster, config),
+    }
 
 
 def no_orders(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
@@ -282,18 +299,19 @@ def no_orders(batch: int, roster: Roster, config: EnvConfig) -> dict[str, Tensor
     }
 
 
-def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> Mechs:
-    """The mechs of battles that begin on the maps `map_id [B]`: at rest at their spawns."""
+def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> dict[str, Tensor]:
+    """The fields of the `Mechs` of battles that begin on the maps `map_id [B]`: at rest at their spawns."""
     batch, mechs, device = map_id.shape[0], roster.num_mechs, map_id.device
 
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros((batch, mechs, *shape), dtype=dtype, device=device)
 
-    return Mechs(
+    hp = maps.spawn_hp[map_id]
+    return dict[str, Tensor](
         pos=maps.spawn_pos[map_id],
         vel=zeros(3),
         yaw=maps.spawn_yaw[map_id],
-        hp=maps.spawn_hp[map_id],
+        hp=hp,
         leg_hp=maps.spawn_leg_hp[map_id],
         heat=maps.spawn_heat[map_id],
         stability=zeros() + config.rules.stability_cap,
@@ -304,20 +322,16 @@ def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfi
         painter=zeros(roster.num_packs, dtype=torch.int64),
         under_fire=zeros(dtype=torch.int32),
         hit_from=zeros(2),
-        wrecked=maps.spawn_hp[map_id] <= 0,
-        batch_size=[batch],
+        wrecked=hp <= 0,
     )
 
 
-def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> Tally:
-    """All zero."""
+def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> dict[str, Tensor]:
+    """The fields of a `Tally` of `batch` battles, all zero."""
     shapes = {
         name: (batch, mechs, weapons) if name in PER_WEAPON else (batch, mechs) for name in Tally.__dataclass_fields__
     }
-    return Tally(
-        **{name: torch.zeros(shape, dtype=torch.float32, device=device) for name, shape in shapes.items()},
-        batch_size=[batch],
-    )
+    return {name: torch.zeros(shape, dtype=torch.float32, device=device) for name, shape in shapes.items()}
 
 
 def is_off(name: str, leaf: Tensor) -> bool:

@@ -9,14 +9,16 @@ environment clears it, and checkpoints and captured CUDA graphs hold it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torch.nn.functional import pad
 
-from echelon.agents.team_policy import TeamPolicy, graph_key_of, memory_spec
+from echelon.agents.team_policy import TeamPolicy, graph_key_of, is_pure, memory_spec
+from echelon.env.blocks import workers
+from echelon.env.leaves import Leaves, Shown, leaves_from, nested
 from echelon.env.observation.layout import GROUPS
 from echelon.env.restart import NextMemory
 
@@ -67,6 +69,17 @@ def team_view(tensordict: TensorDictBase, group: str, name: str) -> TensorDictBa
     return team.set("memory", memory_of(tensordict, group, name))
 
 
+class TeamsDecision(NamedTuple):
+    """What all teams decided."""
+
+    first: TensorDictBase
+    """Output of the first policy, batch `[G, A]`."""
+    actions: Leaves
+    """`(group, "action") [B, A_g, D]`."""
+    memories: list[NextMemory]
+    """What is remembered next: a piece for each team of a policy."""
+
+
 class EnvTeams:
     """Policies and the teams that each commands, as one policy of an environment.
 
@@ -80,8 +93,14 @@ class EnvTeams:
 
     def __init__(self, policies: Mapping[str, TeamPolicy], teams: Mapping[str, Sequence[TeamSlice]]) -> None:
         self.policies, self.teams, self.first = policies, teams, next(iter(policies))
+        self.threads = 1
+        """Threads of a CPU that policies may decide on side by side, where they are pure functions of what they see."""
         self.memory = memory_spec(**policies)
         """Spec of the environment's memory."""
+        self.memory_leaves: dict[str, list[tuple[str, ...]]] = {name: [] for name in policies}
+        """By policy the keys of what it remembers."""
+        for key in self.memory.keys(True, True):
+            self.memory_leaves[key[0]].append(key[1:])
         self.owners: dict[str, list[tuple[slice, str, int]]] = {group: [] for group in GROUPS}
         """By group, in the order of the batch: a range of battles, its policy, the part of its output."""
         for name, slices in teams.items():
@@ -92,7 +111,7 @@ class EnvTeams:
 
     def view(
         self,
-        tensordict: TensorDictBase,
+        shown: Shown,
         name: str,
         teams: Sequence[TeamSlice] | None = None,
         dtype: torch.dtype | None = None,
@@ -102,32 +121,43 @@ class EnvTeams:
 
         Args:
             dtype: of streams and telemetry; by default their own.
-            concat: the function `concat_pieces`, or a graph of it.
+            concat: the function `concat_pieces`, or a graph or another form of it.
         """
-        parts = [team_view(tensordict, group, name)[battles] for group, battles in teams or self.teams[name]]
-        mechs = max(part.shape[1] for part in parts)
-        keys = [key for key in parts[0].keys(True, True) if key != TELEMETRY]
-        pieces = [[pad_mechs(part.get(key), mechs) for part in parts] for key in keys]
-        pieces.append([part.get(TELEMETRY)[:, 0] for part in parts])
-        own_dtypes = [tensors[0].dtype for tensors in pieces]
-        is_kept = [
-            kind == torch.bool or key[0] == "memory" for key, kind in zip([*keys, TELEMETRY], own_dtypes, strict=True)
-        ]
+        pieces = self.pieces(shown, name, teams)
+        own_dtypes = [tensors[0].dtype for tensors in pieces.values()]
+        is_kept = [kind == torch.bool or key[0] == "memory" for key, kind in zip(pieces, own_dtypes, strict=True)]
         dtypes = [own if kept or dtype is None else dtype for own, kept in zip(own_dtypes, is_kept, strict=True)]
-        *leaves, telemetry = concat(pieces, dtypes)
-        shape, device = (len(telemetry), mechs), telemetry.device
-        # Without a device the inner one would be moved: tensordict then enters `torch.device` into a table whose length
-        # Dynamo guards, and all that was compiled before is compiled again.
-        team = TensorDict({"memory": TensorDict({}, shape, device=device)}, shape, device=device)
-        for key, leaf in zip(keys, leaves, strict=True):
-            team.set(key, leaf)
-        return team.set(TELEMETRY, telemetry[:, None].expand(*shape, -1, -1))
+        return self.team_of(dict(zip(pieces, concat(list(pieces.values()), dtypes), strict=True)))
 
-    def views(self, tensordict: TensorDictBase, name: str) -> list[TensorDictBase]:
+    @staticmethod
+    def team_of(leaves: Leaves) -> TensorDict:
+        """The view `[G, A]` of its entries; telemetry is `[G, 16, 16]` among these."""
+        telemetry, mask = leaves[TELEMETRY,], leaves["mask",]
+        shared = telemetry[:, None].expand(*mask.shape, -1, -1)
+        team = nested(leaves | {(TELEMETRY,): shared}, mask.shape, mask.device)
+        if "memory" not in team.keys():
+            team.set("memory", TensorDict({}, mask.shape, device=mask.device))
+        return team
+
+    def pieces(
+        self, shown: Shown, name: str, teams: Sequence[TeamSlice] | None = None
+    ) -> dict[tuple[str, ...], list[Tensor]]:
+        """What `view` puts together: by key the leaves of each of `teams`, mechs padded, telemetry once a team."""
+        leaves, teams = leaves_from(shown), teams or self.teams[name]
+        mechs, own = max(leaves[group, "mask"].shape[1] for group, _ in teams), teams[0].group
+        paths = {key[1:]: key[1:] for key in leaves if key[0] == own and key[1] in ("observation", "mask")}
+        paths |= {("memory", *rest): ("memory", name, *rest) for rest in self.memory_leaves[name]}
+        pieces = {
+            key: [pad_mechs(leaves[(group, *path)][battles], mechs) for group, battles in teams]
+            for key, path in paths.items()
+        }
+        return pieces | {(TELEMETRY,): [leaves[TELEMETRY,][battles] for _, battles in teams]}
+
+    def views(self, shown: Shown, name: str) -> list[TensorDictBase]:
         """What a policy is called with, one after the other: one view, or one for each of its teams."""
         teams = self.teams[name]
-        is_one = name == self.first or len(self.team_sizes(tensordict, name)) == 1
-        return [self.view(tensordict, name, slices) for slices in ([teams] if is_one else [[team] for team in teams])]
+        is_one = name == self.first or len(self.team_sizes(shown, name)) == 1
+        return [self.view(shown, name, slices) for slices in ([teams] if is_one else [[team] for team in teams])]
 
     def decide(
         self,
@@ -142,36 +172,58 @@ class EnvTeams:
                 nothing for the teams that it does not command.
             view: `view` of the first policy, where that is there already.
         """
-        given = {} if view is None else {self.first: [view]}
-        outputs = {
-            name: [policy(team) for team in given.get(name) or self.views(tensordict, name)]
-            for name, policy in self.policies.items()
-        }
-        by_team = {name: self._by_team(name, decisions) for name, decisions in outputs.items()}
+        decision = self.decided(tensordict, view)
+        for key, action in decision.actions.items():
+            tensordict.set(key, action)
+        if remembered is None:
+            write_memory(tensordict, decision.memories)
+        else:
+            remembered += decision.memories
+        return decision.first
+
+    def decided(self, shown: Shown, view: TensorDictBase | None = None) -> TeamsDecision:
+        """What every team does, and what it remembers next; `view` as in `decide`."""
+        outputs = self._outputs(shown, view)
+        actions: Leaves = {}
         memories: list[NextMemory] = []
         for group, owners in self.owners.items():
-            mechs, actions = tensordict.get(group).shape[1], []
+            mechs, parts = shown.get((group, "mask")).shape[1], []
             for battles, name, index in owners:
-                output = by_team[name][index]
-                actions.append(output.get("action")[:, :mechs])
-                for key in self.memory[name].keys() if name in self.memory.keys() else ():
-                    next_memory = output["next", "memory", key][:, :mechs]
-                    memories.append(NextMemory((group, "memory", name, key), battles.start, next_memory))
-            tensordict.set((group, "action"), torch.cat(actions, 0))
-        if remembered is None:
-            write_memory(tensordict, memories)
-        else:
-            remembered += memories
-        return outputs[self.first][0]
+                output, rows = self._of_team(name, outputs[name], index)
+                parts.append(output.get("action")[rows, :mechs])
+                for path in self.memory_leaves[name]:
+                    next_memory = output.get(("next", "memory", *path))[rows, :mechs]
+                    memories.append(NextMemory((group, "memory", name, *path), battles.start, next_memory))
+            actions[group, "action"] = torch.cat(parts, 0)
+        return TeamsDecision(outputs[self.first][0], actions, memories)
 
-    def _by_team(self, name: str, decisions: Sequence[TensorDictBase]) -> list[TensorDictBase]:
-        """Actions and next memories of a policy, by `TeamSlice`."""
-        parts = [decision.select("action", ("next", "memory"), strict=False) for decision in decisions]
-        return list(parts[0].split([size(battles) for _, battles in self.teams[name]])) if len(parts) == 1 else parts
+    def _outputs(self, shown: Shown, view: TensorDictBase | None) -> dict[str, list[TensorDictBase]]:
+        """What every policy makes of its views, by name. Those of which threads may share the work decide beside the
+        first one."""
 
-    def team_sizes(self, by_group: Mapping[str, Any] | TensorDictBase, name: str) -> set[int]:
-        """Numbers of mechs in the teams of a policy, from values `[B, A_g, ...]` of both groups."""
-        return {int(by_group[group].shape[1]) for group, _ in self.teams[name]}
+        def called(name: str) -> list[TensorDictBase]:
+            views = [view] if view is not None and name == self.first else self.views(shown, name)
+            return [self.policies[name](team) for team in views]
+
+        # The mode belongs to a thread.
+        beside = torch.inference_mode()(called)
+        shared = [
+            name for name in self.policies if name != self.first and self.threads > 1 and is_pure(self.policies[name])
+        ]
+        waiting = {name: workers(self.threads).submit(beside, name) for name in shared}
+        mine = {name: called(name) for name in self.policies if name not in waiting}
+        return {name: mine[name] if name in mine else waiting[name].result() for name in self.policies}
+
+    def _of_team(self, name: str, outputs: Sequence[TensorDictBase], index: int) -> tuple[TensorDictBase, slice]:
+        """Which output of a policy the `TeamSlice` of this number is in, and its rows there."""
+        if len(outputs) > 1:
+            return outputs[index], slice(None)
+        start = sum(size(battles) for _, battles in self.teams[name][:index])
+        return outputs[0], slice(start, start + size(self.teams[name][index].battles))
+
+    def team_sizes(self, shown: Shown, name: str) -> set[int]:
+        """Numbers of mechs in the teams of a policy."""
+        return {int(shown.get((group, "mask")).shape[1]) for group, _ in self.teams[name]}
 
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""

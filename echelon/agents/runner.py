@@ -30,6 +30,7 @@ from echelon.agents.team_policy import (
     reads_action_mask,
 )
 from echelon.env.arguments import real_action
+from echelon.env.leaves import Shown
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError, require
@@ -105,7 +106,7 @@ class TeamObservation(NamedTuple):
 
     @staticmethod
     def shown(
-        observed: TensorDictBase,
+        observed: Shown,
         join: Callable[[Tensor, Tensor], Tensor],
         telemetry: Tensor,
         noise: Sequence[Tensor] | None,

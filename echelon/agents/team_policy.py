@@ -85,6 +85,11 @@ def reads_action_mask(policy: TeamPolicy) -> bool:
     return bool(getattr(policy, "reads_action_mask", False))
 
 
+def is_pure(policy: TeamPolicy) -> bool:
+    """Whether a policy draws no random numbers and keeps nothing between decisions, so that threads may share them."""
+    return bool(getattr(policy, "is_pure", False))
+
+
 def entry(data: TensorDictBase, key: NestedKey, hint: str) -> Tensor:
     """An entry of the input of a policy.
 

@@ -36,6 +36,7 @@ from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend
+from echelon.env.leaves import Shown
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Reason, Winner
@@ -291,7 +292,10 @@ class MatchBatch:
             can_capture = self.arena.settings.cuda_graph and self.recorder is None and self.graph_key() is not None
             key = self.graph_key if can_capture else None
             narrow = functools.partial(narrow_to, self) if type(self) is MatchBatch and can_narrow(self) else None
-            run = functools.partial(run_until_done, on_progress=on_progress, graph_key=key, narrow=narrow)
+            in_leaves = key is None and type(self) is MatchBatch
+            run = functools.partial(
+                run_until_done, on_progress=on_progress, graph_key=key, narrow=narrow, in_leaves=in_leaves
+            )
             return run(self.env, self.begin(), self._decide, len(self.battles))
         sink.begin(self.battles)
         outcome = run_until_done(self.env, self.begin(), self._decide, len(self.battles), sink.step, on_progress)
@@ -303,18 +307,18 @@ class MatchBatch:
         self.env.set_seed(self.seeds)
         return self.env.reset()
 
-    def _decide(self, td: TensorDictBase, decision: Tensor | int) -> None:
+    def _decide(self, td: Shown, decision: Tensor | int) -> None:
         """Write the actions of all teams into `td`."""
         if self.arena.orders is not None:
             command_packs(self.env, self.arena.orders, td, decision)
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)
-        telemetry = torch.cat([td.get("telemetry")] * 2)
+        telemetry = torch.cat([td.get(("telemetry",))] * 2)
         observation = TeamObservation.shown(td, self._rows, telemetry, normals.split(self.sizes, 1), masks)
         action = self.runner(observation)
         for group, group_action, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
-            td.set((group, "action"), group_action[:, :mechs])
+            td[group, "action"] = group_action[:, :mechs]
         if self.recorder is not None and self.estimates is not None:
             self.recorder.expect(self.estimates(observation))
 
@@ -323,7 +327,7 @@ class MatchBatch:
         return torch.cat([pad_mechs(side, self.mechs) for side in sides])
 
 
-def command_packs(env: EchelonEnv, orders: Tensor, td: TensorDictBase, decision: Tensor | int) -> None:
+def command_packs(env: EchelonEnv, orders: Tensor, td: Shown, decision: Tensor | int) -> None:
     """Write what recorded commanders say before a decision into `td`.
 
     Args:
@@ -335,7 +339,7 @@ def command_packs(env: EchelonEnv, orders: Tensor, td: TensorDictBase, decision:
     team_orders = torch.cat((orders, silence))[number.clamp_max(len(orders))]
     sizes = [len(packs) for packs in env.command_map.values()]
     for group, group_orders in zip(env.command_map, team_orders.split(sizes, 1), strict=True):
-        td.set((group, "action"), group_orders[..., : env.action_spec[group, "action"].shape[-1]])
+        td[group, "action"] = group_orders[..., : env.action_spec[group, "action"].shape[-1]]
 
 
 def to_results(outcome: TensorDictBase) -> list[BattleResult]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -12,7 +13,9 @@ from torch import Tensor
 
 from echelon.arena.fingerprint import state_hash
 from echelon.env.env import EchelonEnv
-from echelon.env.static_battles import StaticBattles
+from echelon.env.leaves import Shown, leaves_from
+from echelon.env.restart import select
+from echelon.env.static_battles import CalledBattles, StaticBattles
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.state import State
 
@@ -23,12 +26,13 @@ DONE_CHECK_EVERY = 16
 def run_until_done(
     env: EchelonEnv,
     td: TensorDictBase,
-    decide: Callable[[TensorDictBase, Tensor | int], object],
+    decide: Callable[[Any, Tensor | int], object],
     count: int,
-    played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
+    played: Callable[[TensorDictBase, Tensor], object] | None = None,
     on_progress: Callable[[float], object] | None = None,
     graph_key: Callable[[], Hashable | None] | None = None,
     narrow: Callable[[Tensor], tuple[EchelonEnv, TensorDictBase]] | None = None,
+    in_leaves: bool = False,
 ) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
@@ -36,8 +40,8 @@ def run_until_done(
 
     Args:
         td: what is observed of the battles as they begin.
-        decide: called with the current tensordict and the number of the decision, a tensor `[1]` where decisions are
-            captured; writes the actions of all teams.
+        decide: called with the current tensordict, or its `Leaves`, and the number of the decision, a tensor `[1]`
+            where decisions are captured; sets the actions of all teams.
         count: number of battles that matter; the rest is padding.
         played: called with each step's tensordict and `[B]` bool which battles ran; not where decisions are captured.
         on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
@@ -45,6 +49,7 @@ def run_until_done(
             decision is then captured as a CUDA graph and replayed. None for calls.
         narrow: called where at most half of those that are stepped still run, with their places `[R]` int64; returns
             an environment of these alone, and what is observed of them. Not where decisions are captured.
+        in_leaves: whether `decide` takes the entries of a TensorDict as a dict, which is faster; not with `played`.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
@@ -52,7 +57,7 @@ def run_until_done(
     endings = Endings(td, count)
     reported, max_decisions = 0.0, env.config.rules.max_decisions
     moved = (env, td, decide, endings)
-    decisions = called(*moved, played, narrow) if graph_key is None else captured(*moved, graph_key)
+    decisions = called(*moved, played, narrow, in_leaves) if graph_key is None else captured(*moved, graph_key)
     for number, _ in zip(range(1, max_decisions + 1), decisions, strict=False):
         if number % DONE_CHECK_EVERY == 0:
             if not bool(endings.running.any()):
@@ -83,17 +88,21 @@ class Endings:
         self.hashes = torch.zeros((battles, 1), dtype=torch.int64, device=device)
         self.outcome: TensorDictBase = td.get("outcome").clone()
 
-    def note(self, after: TensorDictBase, hashes: Callable[[Tensor], Tensor]) -> None:
+    def note(self, after: Shown, hashes: Callable[[Tensor], Tensor], ended: Tensor | None = None) -> None:
         """Keep outcome and state hash of the battles that a decision ended.
 
         Args:
             after: what a step has under `next`.
             hashes: called with `[B]` bool which end; returns `[B, 1]` int64 the hashes of their states.
+            ended: `[R]` int64 the battles that ended, where the host knows them.
         """
-        rows = self.rows
-        ends = after.get("done")[:, 0] & self.running[rows]
+        if ended is not None and not len(ended):
+            return
+        rows, after = self.rows, leaves_from(after)
+        ends = after["done",][:, 0] & self.running[rows]
         self.hashes[rows] = torch.where(ends[:, None], hashes(ends), self.hashes[rows])
-        self.outcome[rows] = after.get("outcome").where(ends, self.outcome[rows])
+        for name, kept in self.outcome.items():
+            kept[rows] = select(ends, after["outcome", name], kept[rows])
         self.running[rows] &= ~ends
 
     def narrow(self) -> Tensor | None:
@@ -110,27 +119,33 @@ class Endings:
 def called(
     env: EchelonEnv,
     td: TensorDictBase,
-    decide: Callable[[TensorDictBase, int], object],
+    decide: Callable[[Any, int], object],
     endings: Endings,
-    played: Callable[[TensorDictBase, Tensor], object],
+    played: Callable[[TensorDictBase, Tensor], object] | None,
     narrow: Callable[[Tensor], tuple[EchelonEnv, TensorDictBase]] | None,
+    in_leaves: bool,
 ) -> Iterator[None]:
     """Decisions one after the other, without end; arguments as in `run_until_done`."""
+    battles = CalledBattles(env, td)
     for decision in itertools.count():
-        decide(td, decision)
-        stepped = env.step(td)
-        played(stepped, endings.running.clone())
-        endings.note(stepped.get("next"), functools.partial(state_hashes, env.state))
+        shown: Any = dict(battles.leaves) if in_leaves else battles.current.copy()
+        decide(shown, decision)
+        after = battles.step(shown)
+        if played is not None:
+            played(shown.set("next", battles.tensordict_after(shown)), endings.running.clone())
+        ended = battles.ended(after)
+        endings.note(after, functools.partial(state_hashes, env.state), ended)
         yield
-        td = env.maybe_reset(env.step_mdp(stepped))
+        battles.restart(after, (), ended)
         if narrow is not None and (decision + 1) % DONE_CHECK_EVERY == 0 and (left := endings.narrow()) is not None:
             env, td = narrow(left)
+            battles = CalledBattles(env, td)
 
 
 def captured(
     env: EchelonEnv,
     td: TensorDictBase,
-    decide: Callable[[TensorDictBase, Tensor], object],
+    decide: Callable[[Any, Tensor], object],
     endings: Endings,
     graph_key: Callable[[], Hashable | None],
 ) -> Iterator[None]:

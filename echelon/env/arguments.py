@@ -9,12 +9,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.env.blocks import no_grad_outside_inference_mode
 from echelon.env.form import BACKENDS
+from echelon.env.leaves import Shown
 from echelon.env.observation.layout import action_width
 from echelon.rules import actions
 from echelon.rules.config import EnvConfig
@@ -141,7 +141,7 @@ def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
 
 
 def joined_actions(
-    tensordict: TensorDictBase, group_map: Mapping[str, Sequence[str]], batch_size: torch.Size, comm_dim: int
+    tensordict: Shown, group_map: Mapping[str, Sequence[str]], batch_size: torch.Size, comm_dim: int
 ) -> Tensor:
     """`[B, N, D]` what the mechs of all groups do."""
     actions_of_groups = []
@@ -164,7 +164,7 @@ def joined_actions(
 
 
 def joined_commands(
-    tensordict: TensorDictBase, action_spec: Composite, command_map: Mapping[str, Sequence[str]]
+    tensordict: Shown, action_spec: Composite, command_map: Mapping[str, Sequence[str]]
 ) -> Tensor | None:
     """`[B, P, D]` commands of both teams, as `issue.apply_commands` takes them; None where no commander speaks."""
     keys = [(group, "action") for group in command_map]
@@ -175,7 +175,7 @@ def joined_commands(
     for key, shape in shapes.items():
         action = tensordict.get(key, None)
         if action is None:
-            action = torch.zeros(shape, dtype=torch.float32, device=tensordict.device)
+            action = torch.zeros(shape, dtype=torch.float32, device=action_spec.device)
         if getattr(action, "shape", None) != shape:
             raise ConfigError(f"{key} must have shape {tuple(shape)}, got {tuple(action.shape)}: docs/COMMAND.md")
         padded.append(torch.nn.functional.pad(real_action(key, action), (0, width - shape[-1])))

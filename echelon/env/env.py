@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ from echelon.env.engine import Engine, StepObserver
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend, Form
+from echelon.env.leaves import Leaves, Shown, nested
 from echelon.env.map_pool import MapPool
 from echelon.env.observation.stream import Observation
 from echelon.env.observation.streams.registry import names_of, streams_of
@@ -110,7 +111,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next, each placed in the config's split when it begins."""
-    _observed: TensorDictBase | None
+    _observed: TensorDictBase | Callable[[], TensorDictBase] | None
     """What was last observed of every battle: a reset of some battles shows it again of the others."""
     restarts_by_row = True
     """Whether a restart on a CPU works on the battles that begin anew alone; False for tests of a GPU's form."""
@@ -173,6 +174,10 @@ class EchelonEnv(EnvInfo, PartialEnv):
         self._observed = None
         self.stream_buffers: Observation | None = None
         """`[B, N, ...]` where a step writes the streams, while somebody lends that."""
+        self.stream_names = names_of(streams_of(self.config))
+        groups = {**self.group_map, **self.command_map}
+        self.group_sizes = {group: torch.Size((self.num_envs, len(names))) for group, names in groups.items()}
+        """Batch sizes of the groups."""
         self._make_specs()
 
     @property
@@ -322,12 +327,13 @@ class EchelonEnv(EnvInfo, PartialEnv):
         device = resolve_device(device)
         if device == self.device:
             return self
-        pool, state, next_seed, observed = self.map_pool, self.state, self.next_seed, self._observed
+        pool, state, next_seed, shown = self.map_pool, self.state, self.next_seed, self._observed is not None
+        observed = self.observed()
         super().to(device)
         self._build(self.game.maps.to(device))
         self.map_pool.take_over(pool)
         self.state, self.next_seed = state.to(device), next_seed.to(device)
-        self._observed = None if observed is None else observed.to(device)
+        self._observed = observed.to(device) if shown else None
         return self
 
     # Seeds and openings
@@ -398,12 +404,16 @@ class EchelonEnv(EnvInfo, PartialEnv):
         with part("restart"):
             return self._restart(tensordict.get("done"), tensordict)
 
+    @property
+    def may_ask_host(self) -> bool:
+        """Whether a restart may ask which battles begin: on a CPU, not in a GPU's form or while a caller traces."""
+        in_rows = self.restarts_by_row and self.form != "graph" and not torch.compiler.is_compiling()
+        return in_rows and self.device.type == "cpu"
+
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         mask = restarts[:, 0]
-        # On a CPU the host may ask which: not while a caller traces the environment, nor in a GPU's form.
-        may_ask = self.device.type == "cpu" and self.form != "graph" and not torch.compiler.is_compiling()
-        selection = Selection.by_row(mask) if may_ask and self.restarts_by_row else Selection(mask)
+        selection = Selection.by_row(mask) if self.may_ask_host else Selection(mask)
         if selection.rows is not None and not len(selection.rows):
             return self._flagged(td, restarts)
         leaves = {key: td.get(key) for key in self._renewed}
@@ -453,27 +463,43 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     def _decided(self, tensordict: TensorDictBase) -> TensorDictBase:
         """A step of all battles."""
-        action = joined_actions(tensordict, self.group_map, self.batch_size, self.config.comm_dim)
-        commands = joined_commands(tensordict, self.action_spec, self.command_map)
-        result = self.engine.decide(self.state, action, self.observer, self.stream_buffers, commands)
-        self.state = result.state
-        output = self._tell(result, tensordict)
+        output = self.tensordict_after(self.play(tensordict), tensordict)
         self.show(output)
         return output
 
-    def _tell(self, played: DecisionResult, tensordict: TensorDictBase) -> TensorDict:
-        """A decision as TorchRL has it, memories passed on."""
-        state, paid, rewards = played.state, played.reward_terms, exact.sum(played.reward_terms, -1, keepdim=True)
-        out = TensorDict({}, self.batch_size, device=self.device)
+    def play(self, decided: Shown) -> DecisionResult:
+        """Play a decision of all battles, without what TorchRL does beside: restarts, and what is observed, are left to
+        the caller (`echelon.env.static_battles`).
+
+        Args:
+            decided: has `(group, "action")` of both teams, and those of commanders if they speak.
+        """
+        action = joined_actions(decided, self.group_map, self.batch_size, self.config.comm_dim)
+        commands = joined_commands(decided, self.action_spec, self.command_map) if self.command_map else None
+        result = self.engine.decide(self.state, action, self.observer, self.stream_buffers, commands)
+        self.state = result.state
+        return result
+
+    def shown_after(self, result: DecisionResult) -> Leaves:
+        """What a decision shows to both groups, and the ends of battles: views of `result`, by key."""
+        mask, paid = result.state.mechs.alive, result.reward_terms
+        shown: Leaves = {}
         for group, span in self.teams.items():
-            mask = state.mechs.alive[:, span]
-            obs = {name: played.streams[name][:, span] for name in names_of(streams_of(self.config))}
-            observation = TensorDict(obs, mask.shape, device=self.device)
-            team = TensorDict({"observation": observation, "mask": mask}, mask.shape, device=self.device)
-            team.set("reward", rewards[:, span])
+            for name in self.stream_names:
+                shown[group, "observation", name] = result.streams[name][:, span]
+            shown[group, "mask"] = mask[:, span]
             if self.info:
-                team.set("reward_terms", paid[:, span])
-            out.set(group, team)
+                shown[group, "reward_terms"] = paid[:, span]
+        if self.info:
+            shown |= {("outcome", name): value for name, value in result.outcome.items()}
+        return shown | {(name,): flag for name, flag in result.flags.items()}
+
+    def tensordict_after(self, played: DecisionResult, tensordict: Shown) -> TensorDict:
+        """A decision as TorchRL has it, memories of `tensordict` passed on."""
+        state, rewards = played.state, exact.sum(played.reward_terms, -1, keepdim=True)
+        out = nested(self.shown_after(played), self.batch_size, self.device, self.group_sizes)
+        for group, span in self.teams.items():
+            out.set((group, "reward"), rewards[:, span])
             for leaf in self._memory_keys(group):
                 next_memory = tensordict.get(("next", *leaf), None)
                 out.set(leaf, self._remembered(tensordict, leaf) if next_memory is None else next_memory)
@@ -481,11 +507,9 @@ class EchelonEnv(EnvInfo, PartialEnv):
             out.update(commander_groups(self.engine.command_view(state, self.game), rewards.squeeze(-1), self.game))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
-        if self.info:
-            out.set("outcome", TensorDict(played.outcome, self.batch_size, device=self.device))
-        return out.update(played.flags)
+        return out
 
-    def _remembered(self, tensordict: TensorDictBase, leaf: tuple[str, ...]) -> Tensor:
+    def _remembered(self, tensordict: Shown, leaf: tuple[str, ...]) -> Tensor:
         """A memory that the caller passed, or else as it was last observed."""
         passed: Tensor | None = tensordict.get(leaf, None)
         return self.observed().get(leaf) if passed is None else passed
@@ -494,10 +518,16 @@ class EchelonEnv(EnvInfo, PartialEnv):
         """Keep what is observed of all battles, for whoever asks `observed`."""
         self._observed = observed.clone(recurse=False)
 
+    def show_later(self, observed: Callable[[], TensorDictBase]) -> None:
+        """`show` what `observed` returns, which is called when somebody asks."""
+        self._observed = observed
+
     def observed(self) -> TensorDictBase:
         """What was last observed of all battles, batch `[B]`; zeros before the first reset. A shallow copy."""
         if self._observed is None:
             return self._empty()
+        if not isinstance(self._observed, TensorDictBase):
+            self._observed = self._observed()
         keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
         return self._observed.select(*keys, *DONE_KEYS)
 

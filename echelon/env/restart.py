@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.areas import draw_places
+from echelon.env.leaves import Leaves
 from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
@@ -18,11 +19,9 @@ from echelon.env.outcome import Winner
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
-from echelon.state import Maps, State, Terrain, leaves_of, open_battle
+from echelon.state import Maps, State, Terrain, leaves_of, open_battle, opening_leaves, untouched
 from echelon.world.splits import placed
 
-Leaves = dict[tuple[str, ...], Tensor]
-"""Entries of a tensordict, `[B, ...]` each, by key."""
 TELEMETRY, WINNER = ("telemetry",), ("outcome", "winner")
 
 
@@ -129,6 +128,49 @@ def with_first_observations(
     observed = {key: selection.replaced(old, first[key]) if key in first else old for key, old in begun.leaves.items()}
     slots = selection.replaced(begun.state.focus_slots, fresh.focus_slots)
     return begun._replace(state=begun.state.replace(focus_slots=slots), leaves=observed)
+
+
+def begin_in_rows(
+    rows: Tensor,
+    next_seed: Tensor,
+    state: State,
+    shown: Mapping[str, Tensor],
+    game: SimModel,
+    map_slots: Tensor,
+    initial_observations: Mapping[str, Tensor],
+) -> tuple[Tensor, State]:
+    """`begin` the battles in `rows [R]` int64 in their places, where loops have made the state and what is shown.
+
+    Mechs, shots, clouds, tally, ground and `shown` are written in place, so no other battle is copied. The other
+    fields of a state, which may be those of an earlier one, are copied.
+
+    Args:
+        next_seed, state, game, map_slots, initial_observations: as in `begin`, on maps without areas.
+        shown: `[B, N, ...]` streams by name, and `telemetry [B, 16, 16]`.
+
+    Returns:
+        Next seeds and the state.
+    """
+    seed = placed(next_seed[rows], game.config.split)
+    map_id = draw_map(seed, map_slots)
+    opened = opening_leaves(seed, map_id, game.maps, game.roster, game.config)
+    opened["focus_slots"] = initial_observations["focus_slots"][map_id]
+    old, copied = leaves_of(state), {}
+    for name, leaf in old.items():
+        if "." in name:
+            leaf.index_copy_(0, rows, opened[name])
+        else:
+            copied[name] = leaf.index_copy(0, rows, opened[name])
+    Selection(rows=rows).restore(state.terrain, untouched(map_id, game.maps))
+    for name, values in shown.items():
+        if name in STREAMS:
+            values.index_copy_(0, rows, initial_observations[name][map_id])
+        elif name == TELEMETRY[0]:
+            values.index_copy_(0, rows, game.maps.telemetry[map_id])
+        else:
+            values.index_fill_(0, rows, 0)
+    following = noise.bits(seed, 0, Stream.EPISODE, 1)[:, 0]
+    return next_seed.index_copy(0, rows, following), state.replace(**copied)  # type: ignore[return-value]
 
 
 def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:

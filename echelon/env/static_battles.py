@@ -1,43 +1,162 @@
-"""Battles that a collector steps: by calls, or in tensors that stay where they are, for a CUDA graph of a decision."""
+"""Battles that a collector or a match steps: by calls, or in tensors that stay where they are, for a CUDA graph."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env.areas import has_areas
 from echelon.env.blocks import no_grad_outside_inference_mode
+from echelon.env.decision import DecisionResult
 from echelon.env.env import EchelonEnv
+from echelon.env.leaves import Leaves, Shown, leaves_from, nested
+from echelon.env.loops.rows import rows_where
 from echelon.env.observation.layout import STREAMS
-from echelon.env.restart import NextMemory, StaticBuffers, replace_rows, restore_ground
+from echelon.env.outcome import Winner
+from echelon.env.restart import (
+    NextMemory,
+    Selection,
+    StaticBuffers,
+    begin_in_rows,
+    cleared,
+    replace_rows,
+    restore_ground,
+)
 from echelon.env.specs import DONE_KEYS
 from echelon.runtime.cuda_graphs import is_same
+from echelon.runtime.profiling import part
 from echelon.state import State, leaves_of, with_leaves
+
+TELEMETRY, IS_INIT = "telemetry", "is_init"
+
+
+def is_memory(key: tuple[str, ...]) -> bool:
+    """Whether an entry is what a policy remembers."""
+    return key[1:2] == ("memory",)
 
 
 class CalledBattles:
-    """Battles whose tensors are new after each decision.
+    """Battles whose tensors are new after each decision, as in `EchelonEnv.step` and `maybe_reset`, in plain tensors.
+
+    Where loops have played a decision on a CPU, battles that begin anew are written into their rows of what it left.
 
     Args:
+        env: the environment. What it shows (`observed`) follows from what is kept here.
         current: what the next decision is made from, as `step_and_maybe_reset` returns it.
     """
 
     are_in_place = False
 
     def __init__(self, env: EchelonEnv, current: TensorDictBase) -> None:
-        self.env, self.current = env, current
+        self.env = env
+        kept = (TELEMETRY, IS_INIT)
+        self.leaves: Leaves = {
+            key: leaf
+            for key, leaf in leaves_from(current).items()
+            if (key[0] in env.teams and key[1] in ("observation", "mask", "memory")) or key[0] in kept
+        }
+        """What the next decision is made from: streams, masks and memories of both groups, `telemetry`, `is_init`."""
+        with no_grad_outside_inference_mode():
+            # Written in place from now on.
+            self.telemetry = self.leaves[TELEMETRY,].clone()
+            self.memories = {key: leaf.clone() for key, leaf in self.leaves.items() if is_memory(key)}
+        self.leaves |= self.memories | {(TELEMETRY,): self.telemetry}
+        self._shown: TensorDictBase | None = current
+        self._last: DecisionResult | None = None
 
-    def step(self, decided: TensorDictBase) -> TensorDictBase:
-        """`env.step_and_maybe_reset`, whose second result is shown after `restart`; returns what is under `next`."""
-        result, self._following = self.env.step_and_maybe_reset(decided)
-        return result.get("next")
+    @property
+    def current(self) -> TensorDictBase:
+        """`leaves` as `step_and_maybe_reset` returns them."""
+        if self._shown is None:
+            self._shown = self._as_tensordict()
+        return self._shown
 
-    def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
-        """Show what the next decision is made from; arguments as of `StaticBattles`."""
-        self.current = self._following
+    def step(self, decided: Shown) -> Leaves:
+        """Play a decision; returns what is under `next`, without what does not change, until `restart`.
+
+        Args:
+            decided: has the actions of both groups.
+        """
+        self._last = self.env.play(decided)
+        return self.env.shown_after(self._last)
+
+    def tensordict_after(self, decided: Shown) -> TensorDictBase:
+        """What `EchelonEnv.step` has under `next` after the last `step`, memories as in `decided`."""
+        assert self._last is not None
+        return self.env.tensordict_after(self._last, decided)
+
+    def ended(self, after: Leaves) -> Tensor | None:
+        """`[R]` int64 the battles that `step` ended; None where the host does not know them."""
+        return rows_where(after["done",][:, 0]) if self.env.may_ask_host else None
+
+    def restart(self, after: Leaves, remembered: Sequence[NextMemory], ended: Tensor | None = None) -> None:
+        """Let battles begin anew where they ended, and all others go on.
+
+        Args:
+            after: what `step` returned.
+            remembered: what policies remember next; battles that begin forget it.
+            ended: as `ended` returned.
+        """
+        assert self._last is not None
+        env, result, done = self.env, self._last, after["done",]
+        streams = dict(result.streams)
+        with part("restart"), no_grad_outside_inference_mode():
+            for key, start, value in remembered:
+                self.leaves[key][start : start + len(value)] = value
+            if ended is None:
+                self._begin(Selection(done[:, 0]), streams)
+            elif len(ended) and env.form == "loops" and not has_areas(env.game.maps):
+                shown = {name: streams[name] for name in env.stream_names} | {TELEMETRY: self.telemetry}
+                env.next_seed, env.state = begin_in_rows(ended, env.next_seed, env.state, shown, *env._map_source)
+            elif len(ended):
+                self._begin(Selection(rows=ended), streams)
+            for memory in self.memories.values():
+                if ended is None:
+                    memory.copy_(cleared(memory, done[:, 0]))
+                elif len(ended):
+                    memory.index_fill_(0, ended, 0)
+        self.leaves = self._observed(streams) | {(TELEMETRY,): self.telemetry, (IS_INIT,): done} | self.memories
+        self._shown = None
+        env.show_later(self._as_tensordict)
+
+    def _begin(self, selection: Selection, streams: dict[str, Tensor]) -> None:
+        """Begin the selected battles anew; `streams` and `telemetry` are replaced."""
+        env = self.env
+        leaves = self._observed(streams) | {(TELEMETRY,): self.telemetry}
+        begun = env.engine.restart(selection, env.next_seed, env.state, leaves, *env._map_source)
+        env.next_seed, env.state = begun.next_seed, begun.state
+        for name in env.stream_names:
+            streams[name] = torch.cat([begun.leaves[group, "observation", name] for group in env.teams], 1)
+        self.telemetry = begun.leaves[TELEMETRY,]
+
+    def _observed(self, streams: Mapping[str, Tensor]) -> Leaves:
+        """Streams and masks of both groups."""
+        env, alive = self.env, self.env.state.mechs.alive
+        observed: Leaves = {}
+        for group, span in env.teams.items():
+            for name in env.stream_names:
+                observed[group, "observation", name] = streams[name][:, span]
+            observed[group, "mask"] = alive[:, span]
+        return observed
+
+    def _as_tensordict(self) -> TensorDict:
+        """`leaves`, with what a restart leaves of rewards, ends and commanders."""
+        assert self._last is not None
+        env, done = self.env, self.leaves[IS_INIT,]
+        leaves = dict(self.leaves)
+        if env.info:
+            for group, span in env.teams.items():
+                leaves[group, "reward_terms"] = cleared(self._last.reward_terms[:, span], done[:, 0])
+            blank = {name: cleared(value, done[:, 0]) for name, value in self._last.outcome.items()}
+            blank["winner"] = torch.where(done, int(Winner.RUNNING), self._last.outcome["winner"])
+            leaves |= {("outcome", name): value for name, value in blank.items()}
+        leaves |= {(name,): torch.zeros_like(done) for name in DONE_KEYS}
+        if env.command_map:
+            leaves |= env.engine.command_view(env.state, env.game)
+        return nested(leaves, env.batch_size, env.device, env.group_sizes)
 
 
 class StaticBattles:
@@ -54,6 +173,7 @@ class StaticBattles:
 
     def __init__(self, env: EchelonEnv, current: TensorDictBase) -> None:
         self.env, self.groups = env, list(env.teams)
+        self._last: DecisionResult | None = None
         with no_grad_outside_inference_mode():
             leaves = {name: leaf.clone() for name, leaf in leaves_of(env.state).items()}
             self.state = with_leaves(env.state, leaves)
@@ -90,32 +210,49 @@ class StaticBattles:
         """Whether the environment still refers to these tensors: who restored or reset battles put others there."""
         return self.env.state is self.state and self.env.next_seed is self.next_seed
 
-    def step(self, decided: TensorDictBase) -> TensorDictBase:
-        """`env.step`, whose observations overwrite those that are shown; returns what is under `next`.
+    @property
+    def leaves(self) -> Leaves:
+        """`current`, by key."""
+        return leaves_from(self.current)
+
+    def step(self, decided: Shown) -> Leaves:
+        """Play a decision, whose observations overwrite those that are shown; as in `CalledBattles`.
 
         Until `restart` nothing else that is shown has changed.
         """
         self.env.stream_buffers = self.streams
         try:
-            return self.env.step(decided).get("next")
+            self._last = self.env.play(decided)
         finally:
             self.env.stream_buffers = None
+        return self.env.shown_after(self._last)
 
-    def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
+    def tensordict_after(self, decided: Shown) -> TensorDictBase:
+        """As in `CalledBattles`."""
+        assert self._last is not None
+        return self.env.tensordict_after(self._last, decided)
+
+    def ended(self, after: Leaves) -> None:
+        """As in `CalledBattles`: nobody reads a captured decision."""
+
+    def restart(self, after: Leaves, remembered: Sequence[NextMemory] | None = None, ended: None = None) -> None:
         """Let battles begin anew where they ended, and all others go on from what `step` returned.
 
         Args:
-            after: what `step` returned.
-            remembered: what policies remember next, by default what `after` has; battles that begin forget it.
+            after, ended: as in `CalledBattles`.
+            remembered: what policies remember next, by default what they remember now; battles that begin forget it.
         """
-        env, mask = self.env, after.get("done")[:, 0]
+        env, mask = self.env, after["done",][:, 0]
         if remembered is None:
-            remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
-        following = {key: after.get(key) for key in self.buffers.leaves}
+            remembered = [NextMemory(key, 0, memory) for key, memory in self.buffers.memories.items()]
+        told = after | (env.engine.command_view(env.state, env.game) if env.command_map else {})
+        following = {key: told.get(key, buffer) for key, buffer in self.buffers.leaves.items()}
         with no_grad_outside_inference_mode():
             env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
             restore_ground(self.state.terrain, mask, self.state.map_id, env.game.maps)
             self._show_openings(mask, env.map_pool.initial_observations)
+        # A captured decision leaves no memory behind.
+        self._last = None
         self._return()
 
     def _played(self) -> State:

@@ -302,13 +302,13 @@ def test_battles_that_still_run_go_on_alone_as_they_would_have(monkeypatch):
         context.setattr(batch_arena, "can_narrow", lambda batch: False)
         expected = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU)).play(battles).results
     monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 1)
-    step = EchelonEnv.step
+    play = EchelonEnv.play
 
-    def counted(self, td):
+    def counted(self, decided):
         stepped.append(self.num_envs)
-        return step(self, td)
+        return play(self, decided)
 
-    monkeypatch.setattr(EchelonEnv, "step", counted)
+    monkeypatch.setattr(EchelonEnv, "play", counted)
     assert BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU)).play(battles).results == expected
     assert {result.decisions for result in expected} == {8}, "the clock ends them"
     assert len({*stepped}) >= 3 and sorted(stepped, reverse=True) == stepped

@@ -151,8 +151,7 @@ class EnvSnapshot:
             )
             env.next_seed = tensors["next_seed"]
             collector.earned.copy_(tensors["earned"])
-            for key in current_step(collector):
-                collector.current.set(tuple(key.split(".")), tensors[f"now.{key}"])
+            collector.go_on_from({tuple(key.split(".")): tensors[f"now.{key}"] for key in current_step(collector)})
 
     def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
         """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""

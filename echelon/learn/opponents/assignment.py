@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.agents.env_teams import EnvTeams, TeamSlice, memory_of, pad_mechs, size
+from echelon.agents.env_teams import EnvTeams, TeamSlice, pad_mechs, size
 from echelon.agents.team_policy import TeamPolicy
+from echelon.env.leaves import Leaves, Shown
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 
@@ -65,13 +66,14 @@ class PolicyAssignment(EnvTeams):
             start = battles.stop
         self.num_envs = start
         super().__init__(policies, {LEARNER: own, **teams})
+        starts = [0, *(battles.stop for _, battles in own)]
+        self.is_one_a_battle = all(battles.start == at for (_, battles), at in zip(own, starts, strict=False))
+        """Whether the learner's teams are those of all battles in their order, one of each."""
 
-    def memory_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """What the learner's mechs remember, batch `[G, A]`."""
-        parts = [memory_of(tensordict, group, LEARNER)[battles] for group, battles in self.teams[LEARNER]]
-        mechs = max(part.shape[1] for part in parts)
-        leaves = {key: torch.cat([pad_mechs(part.get(key), mechs) for part in parts]) for key in parts[0].keys()}
-        return TensorDict(leaves, (sum(map(len, parts)), mechs), device=tensordict.device)
+    def memory_rows(self, shown: Shown) -> Leaves:
+        """What the learner's mechs remember, `[G, A, ...]` by name."""
+        pieces = self.pieces(shown, LEARNER)
+        return {key[1:]: torch.cat(parts) for key, parts in pieces.items() if key[0] == "memory"}
 
     def rows(self, per_group: dict[str, Tensor]) -> Tensor:
         """`[G, ...]` values of the learner's teams, from values `[B, ...]` of both groups."""
@@ -79,7 +81,7 @@ class PolicyAssignment(EnvTeams):
 
     def mech_rows(self, per_group: dict[str, Tensor]) -> Tensor:
         """`[G, A, ...]` values of the learner's mechs, padded, from values `[B, A_g, ...]` of both groups."""
-        mechs = max(self.team_sizes(per_group, LEARNER))
+        mechs = max(per_group[group].shape[1] for group, _ in self.teams[LEARNER])
         return self.rows({group: pad_mechs(per_group[group], mechs) for group, _ in self.teams[LEARNER]})
 
     def enemy_rows(self, per_group: dict[str, Tensor]) -> Tensor:
@@ -87,18 +89,21 @@ class PolicyAssignment(EnvTeams):
         blue, red = GROUPS
         return self.mech_rows({blue: per_group[red], red: per_group[blue]})
 
-    def exists(self, tensordict: TensorDictBase) -> Tensor | None:
+    def exists(self, shown: Shown) -> Tensor | None:
         """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
-        if len(self.team_sizes(tensordict, LEARNER)) == 1:
+        if len(self.team_sizes(shown, LEARNER)) == 1:
             return None
-        return self.mech_rows({group: torch.ones_like(tensordict.get((group, "mask"))) for group in GROUPS})
+        return self.mech_rows({group: torch.ones_like(shown.get((group, "mask"))) for group in GROUPS})
 
-    def num_mechs(self, tensordict: TensorDictBase) -> int:
+    def num_mechs(self, shown: Shown) -> int:
         """Number of mechs the learner commands, in all battles."""
-        return sum(size(battles) * tensordict.get(group).shape[1] for group, battles in self.teams[LEARNER])
+        return sum(size(battles) * shown.get((group, "mask")).shape[1] for group, battles in self.teams[LEARNER])
 
     def each_team(self, per_battle: Tensor) -> Tensor:
-        """`[G, ...]` from `[B, ...]`: the value of a battle, repeated for every team the learner commands in it."""
+        """`[G, ...]` from `[B, ...]`: the value of a battle, repeated for every team the learner commands in it; the
+        tensor itself where that is one team a battle."""
+        if self.is_one_a_battle:
+            return per_battle
         return self.rows(dict.fromkeys(GROUPS, per_battle))
 
     def won_and_lost(self, winner: Tensor) -> tuple[Tensor, Tensor]:

@@ -93,6 +93,11 @@ class NamedOpponents:
         keys = [name if is_scripted(name) else graph_key_of(self._commander(name)) for name in slots]
         return None if None in keys else (self.newest, *slots, *keys)
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether scripted commanders alone decide, which draw nothing."""
+        return all(map(is_scripted, self.slots))
+
     def memory_spec(self) -> Composite:
         """Slot and weapon use of the battle, and the memory of every commander."""
         tier = next((name for name in self.names if is_scripted(name)), None)

@@ -12,12 +12,14 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
+from echelon.agents.env_teams import TELEMETRY
 from echelon.env.arguments import whole_within
 from echelon.env.blocks import one_thread
 from echelon.env.env import EchelonEnv
+from echelon.env.leaves import Leaves, leaves_from, nested
+from echelon.env.loops.rows import rows_where
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import stat_names
-from echelon.env.restart import NextMemory
 from echelon.env.static_battles import CalledBattles, StaticBattles
 from echelon.learn.config import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic, Operator
@@ -42,6 +44,8 @@ with warnings.catch_warnings():
 
 logger = logging.getLogger(__name__)
 FLAGS = ("done", "terminated", "truncated")
+DECIDED = ("mask", "pre_tanh", "pre_tanh_log_prob")
+"""What is kept of a decision of the learner beside its view and values."""
 OnDecision = Callable[[Tensor, State, TensorDictBase], None]
 
 
@@ -105,7 +109,7 @@ class TeamCollector(BaseCollector):
         self.watch = Stopwatch(env.device)
         self.battles: CalledBattles | StaticBattles = CalledBattles(env, env.reset())
         stagger_episode_starts(env)
-        self.exists = assignment.exists(self.current)
+        self.exists = assignment.exists(self.battles.leaves)
         """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
         self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
         teams = sum(battles.stop - battles.start for _, battles in assignment.teams[LEARNER])
@@ -118,7 +122,7 @@ class TeamCollector(BaseCollector):
         if self.cuda_graph != cuda_graph:
             logger.warning("collecting runs without a CUDA graph: the environment has an observer")
         self.total_frames = total_frames
-        self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.current)
+        self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.battles.leaves)
         self._frames = 0
 
     def _make_counts(self, teams: int) -> None:
@@ -131,6 +135,10 @@ class TeamCollector(BaseCollector):
         """None where no battle is truncated, and before the first decision."""
         self.buffer: TensorDict | None = None
         """`[T, G]` the rollout, time first."""
+        self._rows: list[Leaves] | None = None
+        """By step the places of the rollout, where the host knows which is written; None on a GPU, and before."""
+        self._row: Leaves | None = None
+        """The place of this decision among them."""
         self.memory = TensorDict({}, [teams, self.decisions // self.chunk])
         counts = len(env.reward_terms), len(stat_names(env.config.catalog)), len(env.extra_rewards)
         self.ended = EpisodeStats(env.device, self.assignment, *counts, by_side=env.config.is_unequal)
@@ -178,15 +186,17 @@ class TeamCollector(BaseCollector):
     def _collect(self) -> TensorDictBase:
         """`collect`, on whatever threads."""
         self._begin_rollout()
+        self.assignment.threads = 1 if self.cuda_graph else self.env.engine.blocks.threads
         for t in range(self.decisions):
             begins_chunk = t % self.chunk == 0
-            memory = self.views.memory_of(self.assignment.memory_rows(self.current)) if begins_chunk else None
+            memory = self.assignment.memory_rows(self.battles.leaves) if begins_chunk else {}
             if self.cuda_graph:
                 self._graphed(self.assignment.graph_key())
             else:
+                self._row = None if self._rows is None else self._rows[t]
                 self._decide()
-            if memory is not None:
-                self._memory_buffer[t // self.chunk] = memory
+            for key, leaf in memory.items():
+                self._memory_buffer.get(key)[t // self.chunk].copy_(leaf)
         assert self.buffer is not None
         self._bootstrap_values()
         self.watch.lap("collect" if self.cuda_graph else "act")
@@ -199,6 +209,13 @@ class TeamCollector(BaseCollector):
     def current(self) -> TensorDictBase:
         """What the next decision is made from, batch `[B]`."""
         return self.battles.current
+
+    def go_on_from(self, entries: Leaves) -> None:
+        """Make the next decision from these entries of `current`: the environment was given other battles."""
+        current = self.current.copy()
+        for key, leaf in entries.items():
+            current.set(key, leaf)
+        self.battles = CalledBattles(self.env, current)
 
     @property
     def episode_stats(self) -> dict[str, Tensor]:
@@ -222,41 +239,53 @@ class TeamCollector(BaseCollector):
 
     def _decide(self) -> None:
         """One decision of all battles, written into the rollout as step `at`."""
-        td = self.current.copy()
-        # Where battles stay in their places, next memories are written there once.
-        remembered: list[NextMemory] | None = [] if self.cuda_graph else None
+        shown, battles, row = self.battles.leaves, self.battles, self._row
         with part("act"):
-            reduced = self.views.reduced(td) if self.cuda_graph and self.views.can_reduce else None
-            output = self.assignment.decide(td, remembered, reduced)
-            enemy = self.views.enemy(td)
-            values = self.views.values(output, enemy)
+            view = None
+            if row is not None:
+                view = self.views.written(shown, row)
+            elif self.cuda_graph and self.views.can_reduce:
+                view = self.views.reduced(shown)
+            decision = self.assignment.decided(shown, view)
+            enemy = self.views.enemy(shown)
+            values = self.views.values(decision.first, enemy)
         # Writing casts, once buffers have their dtypes. What is shown now, a step may overwrite.
-        view = self.views.of(output, enemy, casts=self.buffer is None)
+        step = self.views.of(decision.first, enemy, casts=self.buffer is None)
         self._lap("act")
-        after = self.battles.step(td)
+        after = battles.step(shown | decision.actions)
         self._lap("env")
-        reward_terms = self._reward_terms(after)
-        self._write(view, td, output, values, self._reward(reward_terms), after)
+        reward_terms, ended = self._reward_terms(after), battles.ended(after)
+        self._write(step, shown, decision.first, values, self._reward(reward_terms), after)
         if self.final_views is not None:
-            truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
-            self.final_views.store(truncated, self.views.pieces(after, output))
-        self._count(td, after, reward_terms)
-        for call in self.on_decision:
-            call(self.at, self.env.state, after)
+            self._keep_final_views(shown | after, decision.first, ended)
+        self._count(shown, after, reward_terms, ended)
+        if self.on_decision:
+            told = battles.tensordict_after(shown)
+            for call in self.on_decision:
+                call(self.at, self.env.state, told)
         self.at += 1
-        self.battles.restart(after, remembered)
+        battles.restart(after, decision.memories, ended)
 
     def _lap(self, name: str) -> None:
         """The time since the last lap was spent on `name`: within a graph nobody knows."""
         if not self.cuda_graph:
             self.watch.lap(name)
 
-    def _reward_terms(self, after: TensorDictBase) -> Tensor:
+    def _keep_final_views(self, shown: Leaves, decided: TensorDictBase, ended: Tensor | None) -> None:
+        """Store the final views of battles that were truncated; `ended` are those that ended, where the host knows."""
+        assert self.final_views is not None
+        truncated = self.assignment.each_team(shown["truncated",])[:, 0]
+        if ended is None:
+            self.final_views.store(truncated, self.views.pieces(shown, decided))
+        elif len(ended) and len(teams := rows_where(truncated)):
+            self.final_views.store_rows(teams, self.views.pieces(shown, decided))
+
+    def _reward_terms(self, after: Leaves) -> Tensor:
         """`[G, A, K]` reward terms with the scheduled factors.
 
         The environment has mixed each term with its team mean by `team_mix_alpha`; mixing again multiplies the shares.
         """
-        terms = self.assignment.mech_rows({group: after.get((group, "reward_terms")) for group in GROUPS}) * self.scale
+        terms = self.assignment.mech_rows({group: after[group, "reward_terms"] for group in GROUPS}) * self.scale
         return torch.lerp(team_mean(terms, self.exists).expand_as(terms), terms, self.mix)
 
     def _reward(self, reward_terms: Tensor) -> Tensor:
@@ -265,43 +294,36 @@ class TeamCollector(BaseCollector):
         return builtin.sum(-1) + extra.sum(-1)
 
     def _write(
-        self,
-        step: TensorDict,
-        td: TensorDictBase,
-        decided: TensorDictBase,
-        values: TensorDict,
-        reward: Tensor,
-        after: TensorDictBase,
+        self, step: Leaves, shown: Leaves, decided: TensorDictBase, values: Leaves, reward: Tensor, after: Leaves
     ) -> None:
         """Write a decision: to `step`, the view that it was made from, what else there is, and all to the rollout."""
-        flags = {name: self.assignment.each_team(after.get(name)) for name in FLAGS}
-        next_value = torch.zeros_like(values.get("state_value"))
-        step.update(
-            {
-                "mask": decided.get("mask"),
-                "is_init": self.assignment.each_team(td.get("is_init")),
-                "pre_tanh": decided.get("pre_tanh"),
-                "pre_tanh_log_prob": decided.get("pre_tanh_log_prob"),
-                **values,
-                "next": {"state_value": next_value, "reward": reward[..., None], **flags},
-            }
-        )
+        step |= {(name,): decided.get(name) for name in DECIDED}
+        step |= values | {("next", name): self.assignment.each_team(after[name,]) for name in FLAGS}
+        step["is_init",] = self.assignment.each_team(shown["is_init",])
+        step["next", "reward"] = reward[..., None]
+        if self._row is not None:
+            for key, leaf in step.items():
+                place = self._row[key]
+                if leaf.data_ptr() != place.data_ptr():
+                    place.copy_(leaf)
+            return
+        step["next", "state_value"] = torch.zeros_like(values["state_value",])
         if self.exists is not None:
-            step.set(EXISTS, self.exists)
+            step[EXISTS,] = self.exists
         if self.buffer is None:
             self._allocate(step, decided)
         assert self.buffer is not None
-        keys = list(step.keys(include_nested=True, leaves_only=True))
-        self._write_step(self.at, [step.get(key) for key in keys], [self.buffer.get(key) for key in keys])
+        self._write_step(self.at, list(step.values()), [self.buffer.get(key) for key in step])
 
     def _bootstrap_values(self) -> None:
         """Write `next.state_value`: the value of the following decision, or of a stored final view."""
         assert self.buffer is not None
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
-        views, last = self.views, self.assignment.view(self.current, LEARNER)
-        view = views.of(last, views.enemy(self.current)).set("memory", views.memory_of(last.get("memory")))
-        following[-1] = views.value_of(view)
+        views, shown = self.views, self.battles.leaves
+        last = views.of(self.assignment.view(shown, LEARNER), views.enemy(shown))
+        last |= {("memory", *key): leaf for key, leaf in self.assignment.memory_rows(shown).items()}
+        following[-1] = views.value_of(self._nested(last))
         if self.final_views is None:
             return
         truncated = self.buffer.get(("next", "truncated"))
@@ -310,15 +332,21 @@ class TeamCollector(BaseCollector):
             is_stored = truncated & (index == slot)
             following.copy_(torch.where(is_stored[..., None], self.views.value_of(stored), following))
 
-    def _count(self, td: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
-        """Add the battles that this decision ended to the sums."""
+    def _count(self, shown: Leaves, after: Leaves, reward_terms: Tensor, ended: Tensor | None) -> None:
+        """Add the battles that this decision ended to the sums; the host may know that there are none."""
         by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
-        earned = self.earned + torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
-        done = self.assignment.each_team(after.get("done"))
-        self.earned.copy_(torch.where(done, 0.0, earned))
-        self.ended.count(td, after, torch.where(done, earned, 0.0))
+        self.earned += torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
+        if ended is not None and not len(ended):
+            return
+        done = self.assignment.each_team(after["done",])
+        self.ended.count(shown, after, torch.where(done, self.earned, 0.0))
+        self.earned.copy_(torch.where(done, 0.0, self.earned))
 
-    def _allocate(self, step: TensorDict, decided: TensorDictBase) -> None:
+    def _nested(self, leaves: Leaves) -> TensorDict:
+        """The TensorDict of `leaves [G, ...]`."""
+        return nested(leaves, torch.Size([len(next(iter(leaves.values())))]), self.env.device)
+
+    def _allocate(self, step: Leaves, decided: TensorDictBase) -> None:
         """Allocate buffers shaped like the first step, as ordinary tensors: inference tensors cannot enter autograd."""
         with torch.inference_mode(False):
 
@@ -328,13 +356,20 @@ class TeamCollector(BaseCollector):
 
                 return like.apply(make, batch_size=[times, *like.batch_size])
 
-            self.buffer = empty(self.decisions, step)
-            memory = self.views.memory_of(decided.get("memory"))
-            self._memory_buffer = empty(self.decisions // self.chunk, memory)
+            self.buffer = empty(self.decisions, self._nested(step))
+            memory = {(name,): decided.get(("memory", name)) for name in self.policy.keys.memory}
+            made = nested(memory, torch.Size([len(step[TELEMETRY,])]), self.env.device)
+            self._memory_buffer = empty(self.decisions // self.chunk, made)
             self.memory = self._memory_buffer.transpose(0, 1)
             if self.last_views > 0:
-                view = step.select("observation", "telemetry", "enemy", strict=False).set("memory", memory)
-                self.final_views = FinalViews(empty(self.last_views, view))
+                view = {key: leaf for key, leaf in step.items() if key[0] in ("observation", TELEMETRY, "enemy")}
+                view |= {("memory", *key): leaf for key, leaf in memory.items()}
+                self.final_views = FinalViews(empty(self.last_views, self._nested(view)))
+            if self.env.device.type == "cpu" and not self.cuda_graph:
+                places = {key: leaf.unbind(0) for key, leaf in leaves_from(self.buffer).items()}
+                self._rows = [{key: leaf[t] for key, leaf in places.items()} for t in range(self.decisions)]
+                if self.exists is not None:
+                    self.buffer.get(EXISTS).copy_(self.exists)
 
 
 def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:

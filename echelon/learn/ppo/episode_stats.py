@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.env.leaves import Shown, leaves_from
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.opponents.assignment import SLOT, PolicyAssignment
 from echelon.learn.opponents.named import NamedOpponents
@@ -54,12 +54,12 @@ class EpisodeStats:
         """Begin anew, in place."""
         torch._foreach_zero_(list(self.sums.values()))
 
-    def count(self, td: TensorDictBase, after: TensorDictBase, returns: Tensor) -> None:
+    def count(self, td: Shown, after: Shown, returns: Tensor) -> None:
         """Add the battles that ended between `td` and `after`; `returns [G, K]` must be 0 for all others."""
-        assignment, outcome = self.assignment, after.get("outcome")
-        done = after.get("done")[:, 0].float()
-        won, lost = assignment.won_and_lost(outcome.get("winner")[:, 0])
-        stats, decisions = outcome.get("stats"), outcome.get("decisions")[:, 0].float()
+        assignment, after = self.assignment, leaves_from(after)
+        done = after["done",][:, 0].float()
+        won, lost = assignment.won_and_lost(after["outcome", "winner"][:, 0])
+        stats, decisions = after["outcome", "stats"], after["outcome", "decisions"][:, 0].float()
         ended = assignment.each_team(done)
         self.sums["battles"] += ended.sum()
         self.sums["won"] += won.sum()
@@ -76,11 +76,11 @@ class EpisodeStats:
             self.sums[f"battles_{opponent}"] += counts.sum()
             self.sums[f"won_{opponent}"] += (counts * won[teams]).sum()
 
-    def against_newest(self, opponent: str, td: TensorDictBase) -> Tensor:
+    def against_newest(self, opponent: str, td: Shown) -> Tensor:
         """`[]` or `[G']` 1 for teams that fought the opponent's newest version, else 0."""
         policy = self.assignment.policies.get(opponent)
         if not isinstance(policy, NamedOpponents):
-            return torch.ones((), dtype=torch.float32, device=td.device)
+            return torch.ones((), dtype=torch.float32, device=self.sums["battles"].device)
         versions = [
             td.get((group, "memory", opponent, SLOT))[battles, 0, 0]
             for group, battles in self.assignment.teams[opponent]

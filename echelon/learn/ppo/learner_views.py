@@ -8,7 +8,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.agents.env_teams import concat_pieces, team_view
+from echelon.agents.env_teams import TELEMETRY, concat_pieces
+from echelon.env.leaves import Leaves, Shown, nested
 from echelon.env.observation.layout import GROUPS
 from echelon.env.restart import replace_rows
 from echelon.learn.models.actor_critic import ActorCritic, ValueHead
@@ -39,29 +40,26 @@ class LearnerViews:
     ) -> None:
         self.assignment, self.policy, self.value_head, self.exists = assignment, policy, value_head, exists
         self.device, self.concat_pieces = device, fused_on_gpu(concat_pieces, device)
+        self.streams = observed(policy.keys)
+        """Names of the streams of a view."""
 
-    def of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> TensorDict:
-        """The view of some teams; `casts`: in the dtype of the forward pass."""
-        dtype = self.policy.network.compute
+    def of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> Leaves:
+        """The view of some teams, `[G, ...]` by key; `casts`: in the dtype of the forward pass."""
+        view = {("observation", name): team.get(("observation", name)) for name in self.streams}
+        view[TELEMETRY,] = team.get(TELEMETRY)[:, 0]
+        if enemy is not None:
+            view["enemy",] = enemy
+        return {key: self._cast(leaf) for key, leaf in view.items()} if casts else view
 
-        def cast(leaf: Tensor) -> Tensor:
-            return leaf.to(dtype) if casts and leaf.dtype != torch.bool else leaf
+    def _cast(self, leaf: Tensor) -> Tensor:
+        """In the dtype of the forward pass."""
+        return leaf if leaf.dtype == torch.bool else leaf.to(self.policy.network.compute)
 
-        streams = {name: cast(team.get(("observation", name))) for name in observed(self.policy.keys)}
-        telemetry = cast(team.get("telemetry")[:, 0])
-        view = TensorDict({"observation": streams, "telemetry": telemetry}, team.shape[:1], device=self.device)
-        return view if enemy is None else view.set("enemy", cast(enemy))
-
-    def enemy(self, whole: TensorDictBase) -> Tensor | None:
+    def enemy(self, whole: Shown) -> Tensor | None:
         """`[G, E, F]` ego streams of the enemies for a central critic, None for a local one."""
         if not self.value_head.is_central:
             return None
         return self.assignment.enemy_rows({group: whole.get((group, "observation", "ego")) for group in GROUPS})
-
-    def memory_of(self, memory: TensorDictBase) -> TensorDict:
-        """What the learner's mechs remember, batch `[G]`, from the `memory` of a view of them."""
-        leaves = {name: memory.get(name) for name in self.policy.keys.memory}
-        return TensorDict(leaves, memory.shape[:1], device=self.device)
 
     @property
     def can_reduce(self) -> bool:
@@ -70,36 +68,46 @@ class LearnerViews:
         is_same = vars(type(self.policy.network.encoder)).get("accepts_reduced_precision", False)
         return is_same and type(self.policy) is ActorCritic and not self.value_head.is_central and self.exists is None
 
-    def reduced(self, td: TensorDictBase) -> TensorDict:
+    def reduced(self, shown: Shown) -> TensorDict:
         """What the learner decides from, batch `[G, A]`, put together in the dtype of the forward pass."""
-        return self.assignment.view(td, LEARNER, dtype=self.policy.network.compute, concat=self.concat_pieces)
+        return self.assignment.view(shown, LEARNER, dtype=self.policy.network.compute, concat=self.concat_pieces)
 
-    def pieces(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
-        """The view and next memory of all teams in pieces, one after the other, not put together where that is all
-        there is to do."""
-        enemy = self.enemy(after)
-        if self.exists is not None:
-            team_views = [self.assignment.view(after, LEARNER)]
-        else:
-            teams = self.assignment.teams[LEARNER]
-            team_views = [team_view(after, group, LEARNER)[battles] for group, battles in teams]
+    def written(self, shown: Shown, row: Leaves) -> TensorDict:
+        """What the learner decides from, batch `[G, A]`, put together in a `row` of the rollout, but for what is stored
+        in another dtype."""
+        leaves = {}
+        for key, pieces in self.assignment.pieces(shown, LEARNER).items():
+            place = row.get(key)
+            fits = place is not None and place.dtype == pieces[0].dtype
+            leaves[key] = torch.cat(pieces, out=place) if fits else torch.cat(pieces)
+        return self.assignment.team_of(leaves)
+
+    def pieces(self, shown: Shown, decided: TensorDictBase) -> list[Leaves]:
+        """The view and next memory of all teams in pieces, `[G', ...]` by key, one after the other and not put
+        together."""
+        pieces, start, enemy = [], 0, self.enemy(shown)
+        by_key = self.assignment.pieces(shown, LEARNER)
         memory = {name: decided.get(key) for name, key in self.policy.keys.next_memory.items()}
         memory = {name: without_padding(leaf, self.exists) for name, leaf in memory.items()}
-        pieces, start = [], 0
-        for team in team_views:
-            rows = slice(start, start + len(team))
+        for index, telemetry in enumerate(by_key[TELEMETRY,]):
+            rows = slice(start, start + len(telemetry))
             start = rows.stop
-            view = self.of(team, None if enemy is None else enemy[rows], casts=False)
-            pieces.append(view.set("memory", {name: leaf[rows] for name, leaf in memory.items()}))
+            view = {("observation", name): by_key["observation", name][index] for name in self.streams}
+            view[TELEMETRY,] = telemetry
+            if enemy is not None:
+                view["enemy",] = enemy[rows]
+            pieces.append(view | {("memory", name): leaf[rows] for name, leaf in memory.items()})
         return pieces
 
-    def values(self, team: TensorDictBase, enemy: Tensor | None) -> TensorDict:
+    def values(self, team: TensorDictBase, enemy: Tensor | None) -> Leaves:
         """`state_value` and `state_value_normalized` `[G, A, 1]` of a decision, from what the policy made of it."""
         keys = self.value_head.keys
-        data = TensorDict({key: team.get(key) for key in (keys.embed, keys.ego)}, team.shape[:1])
+        read = {keys.embed: team.get(keys.embed), keys.ego: team.get(keys.ego)}
         if enemy is not None:
-            data.set(keys.enemy, enemy)
-        return self.value_head(data).select(*self.value_head.out_keys)
+            read[keys.enemy] = enemy
+        leaves = {key if isinstance(key, tuple) else (key,): leaf for key, leaf in read.items()}
+        valued = self.value_head(nested(leaves, team.shape[:1], self.device))
+        return {(name,): valued.get(name) for name in self.value_head.out_keys}
 
     def value_of(self, view: TensorDictBase) -> Tensor:
         """`[G, A, 1]` values of a view with memory in real units, without side effects."""
@@ -127,16 +135,29 @@ class FinalViews:
         self.views.zero_()
         self.taken.zero_()
 
-    def store(self, truncated: Tensor, pieces: Sequence[TensorDictBase]) -> None:
+    def store(self, truncated: Tensor, pieces: Sequence[Leaves]) -> None:
         """Keep the view of each team whose battle was `truncated [G]`; `pieces` make up a view, one after the other."""
         for slot, stored in enumerate(self.views.unbind(0)):
             mask, start = truncated & (self.taken == slot), 0
             for view in pieces:
-                rows = slice(start, start + len(view))
-                targets = [stored.get(key)[rows] for key in view.keys(True, True)]
-                replace_rows(mask[rows], None, targets, list(view.values(True, True)))
+                rows = slice(start, start + len(view[TELEMETRY,]))
+                replace_rows(mask[rows], None, [stored.get(key)[rows] for key in view], list(view.values()))
                 start = rows.stop
         self.taken += truncated
+
+    def store_rows(self, teams: Tensor, pieces: Sequence[Leaves]) -> None:
+        """`store` of the teams `[R]` int64, which the host knows."""
+        start = 0
+        for view in pieces:
+            stop = start + len(view[TELEMETRY,])
+            own = teams[(teams >= start) & (teams < stop)]
+            if len(own):
+                slots = self.taken[own]
+                for key, leaf in view.items():
+                    stored = self.views.get(key)
+                    stored[slots, own] = leaf[own - start].to(stored.dtype)
+            start = stop
+        self.taken[teams] += 1
 
 
 def observed(keys: TeamKeys) -> tuple[str, ...]:

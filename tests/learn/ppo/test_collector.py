@@ -1,15 +1,18 @@
 """What a rollout records is what happened."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 import torch
 from host_reads import HostReads
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from tiny_runs import TINY, make_rollout, short_battles
 from torchrl.modules import set_recurrent_mode
 
 from echelon.env.env import EchelonEnv
+from echelon.env.leaves import Leaves
+from echelon.env.restart import NextMemory
 from echelon.env.reward import TERMS
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.ppo import collector
@@ -58,15 +61,18 @@ def test_actions_are_sampled(rollout):
 
 def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
     """What the critic says of every true next state of a rollout, asked decision by decision."""
-    told, step = [], rollout.env.step_and_maybe_reset
+    told, restart = [], rollout.battles.restart
 
-    def watch(now: TensorDict) -> tuple[TensorDict, TensorDict]:
-        played, following = step(now)
-        seen = rollout.assignment.view(played["next"], LEARNER)
+    def watch(after: Leaves, remembered: Sequence[NextMemory], ended: torch.Tensor | None) -> None:
+        played = rollout.battles.leaves | after
+        for key, start, value in remembered:
+            played[key] = played[key].clone()
+            played[key][start : start + len(value)] = value
+        seen = rollout.assignment.view(played, LEARNER)
         told.append(rollout.policy.critic(rollout.policy(seen)["embed"], seen["observation", "ego"], None))
-        return played, following
+        restart(after, remembered, ended)
 
-    rollout.env.step_and_maybe_reset = watch
+    rollout.battles.restart = watch
     return told
 
 
