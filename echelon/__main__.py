@@ -3,6 +3,7 @@
 import sys
 
 SUMMARIES = {
+    "demo": "two battles of a trained policy, and the page that shows them",
     "describe": "what every column of actions, observations, rewards and outcomes means",
     "checkpoint": "metadata of a checkpoint, and whether its files are valid",
     "tasks": "every named task with its rules and its fingerprint",

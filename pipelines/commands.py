@@ -11,6 +11,7 @@ import tyro
 
 from echelon.arena.resolve import named_checkpoint
 from echelon.learn.checkpoint.files import format_report, inspect_checkpoint
+from echelon.pipelines.demo import Demo
 from echelon.pipelines.describe import Describe, Fingerprint, Tasks
 from echelon.pipelines.export import Export
 from echelon.pipelines.runs import Plot, Report
@@ -58,6 +59,7 @@ class Doctor:
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": Demo,
     "describe": Describe,
     "checkpoint": Checkpoint,
     "tasks": Tasks,

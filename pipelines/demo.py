@@ -1,0 +1,42 @@
+"""The command of `echelon` that shows a battle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.play import Play
+from echelon.pipelines.watch import Watch
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable
+from echelon.runtime.limits import SEED
+
+BATTLES = 2
+"""One from each side."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Play two battles between two commanders, 10v10, and write the page that shows them."""
+
+    blue: str = "trained:champion"
+    """Commander, as `echelon-arena play` takes it."""
+    red: str = "heuristic:expert"
+    """Its opponent."""
+    seed: SEED = 0
+    """Which maps and battles."""
+    out: Path = Path("demo.html")
+    """The page, for a browser; the replay is written beside it, as .echelon."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def run(self) -> None:
+        replay = self.out.with_suffix(".echelon")
+        require(replay != self.out, "--out", "a page, such as demo.html", str(self.out))
+        check_writable(self.out, replay)
+        count = {"battles": BATTLES, "replay_battles": BATTLES}
+        Play(self.blue, self.red, seed=self.seed, replay=replay, arena=self.arena, **count).run()
+        Watch(replay, out=self.out).run()
+        print(f"open {self.out} in a browser")
