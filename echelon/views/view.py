@@ -14,7 +14,7 @@ from torchrl.data import Composite
 
 from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.env.arguments import looked_up, real_action
-from echelon.env.battle_states import BATTLES, check_battles, check_entries
+from echelon.env.battle_states import BATTLES, check_battles, check_entries, check_sides
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo
@@ -254,8 +254,7 @@ class View(EnvInfo, PartialEnv):
             is_of_view, "saved", f"what a view's get_state returned, with {MEMORIES} and {SIDE}", list(saved.keys())
         )
         check_entries(memories, self._memories())
-        sides, own = is_red.tolist(), self._is_red(index).tolist()
-        require(sides == own, f"saved: {SIDE}", f"{own}, the user's side in these places", sides)
+        check_sides(is_red, self._is_red(index))
         self.env.set_state(saved.exclude(MEMORIES, SIDE), index)
         selection = Selection(rows=index)
         self._recall(self._memories().apply(selection.replaced, memories.to(self.device)))
@@ -272,7 +271,7 @@ class View(EnvInfo, PartialEnv):
         saved, forms = self.get_state([row]), self.forms
         commanded = self.commanded
         if isinstance(commanded, OneTeam):
-            commanded = replace(commanded, is_red=bool(saved.get(SIDE)))
+            commanded = replace(commanded, is_red=saved.get(SIDE).expand(times))
         forked = type(self)(
             self.env.fork(row, times),
             commanded,
