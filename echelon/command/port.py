@@ -97,16 +97,16 @@ class CommandPort:
             text: as a language model writes it; `echelon.command.reply.read_reply` tells what is read.
 
         Returns:
-            One line for each order that was refused, or for a reply that cannot be read: for the next prompt. The
-            other orders are given.
+            One line for each order that was refused, for unknown fields, or for a reply that cannot be read: for the
+            next prompt. The other orders are given.
         """
         try:
-            message = read_reply(text, ("orders", "drive"))
+            message, refused = read_reply(text, ("orders", "drive"))
             if "drive" in message:
                 self.drive(message["drive"])
         except ConfigError as error:
             return [str(error)]
-        return self.order(message["orders"])
+        return refused + self.order(message["orders"])
 
     def drive(self, drive: Any) -> None:
         """Drive one mech until this is called again; the actions of all others stay those of their policy.

@@ -34,8 +34,8 @@ REPLY_BEGINS = re.compile(rf"{JSON_BEGINS.pattern}|[\[{{]\s*$|(?i:{THOUGHT_BEGIN
 """In a line: JSON, which may go on in the next one, or a thought."""
 
 
-def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply") -> dict[str, Any]:
-    """The message that a reply means.
+def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply") -> tuple[dict[str, Any], list[str]]:
+    """The message that a reply means, and a line for its fields that no message has, which are left out.
 
     Its JSON may stand in a code fence, after a `<think>` part, between sentences, and on several lines. A list of
     orders and one order mean the message that has them as its `orders`; one order there means a list of one.
@@ -45,7 +45,7 @@ def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply"
         name: of the reply, for errors.
 
     Raises:
-        ConfigError: one line that says what would be right.
+        ConfigError: one line that says what would be right. No field of it is one of `fields`, or it is unclear.
     """
     require(isinstance(text, str | bytes), name, "a text", text)
     require(len(text) <= MOST_BYTES, name, f"at most {MOST_BYTES:,} bytes", len(text))
@@ -54,14 +54,18 @@ def read_reply(text: str | bytes, fields: Sequence[str], name: str = "the reply"
         message = [message]
     if isinstance(message, list):
         message = {"orders": message}
-    if not isinstance(message, dict) or message.keys() - {*fields}:
-        raise ConfigError(f"{name} must be an object of {', '.join(fields)}, got {quoted(message)}")
+    limit = f"{name} must be an object of {', '.join(fields)}, got"
+    if not isinstance(message, dict) or (message and not message.keys() & {*fields}):
+        raise ConfigError(f"{limit} {quoted(message)}")
+    unknown = [key for key in message if key not in fields]
+    message = {key: value for key, value in message.items() if key in fields}
+    refused = [f"{limit} {quoted(unknown)}, which is left out"] if unknown else []
     orders = message.get("orders", [])
     if isinstance(orders, dict):
         orders = [orders]
     is_list = isinstance(orders, list) and len(orders) <= MOST_ORDERS
     require(is_list, "orders", f"a list of at most {MOST_ORDERS:,}", orders)
-    return {**message, "orders": orders}
+    return {**message, "orders": orders}, refused
 
 
 def json_of(text: str, name: str) -> Any:

@@ -140,7 +140,7 @@ class Session:
             the pace, else None.
         """
         try:
-            message = read_reply(reply, self._fields, "a line")
+            message, unknown = read_reply(reply, self._fields, "a line")
             number, orders = message.get("number", self.number), message["orders"]
             is_report = type(number) is int and 0 <= number <= self.number
             require(is_report, "number", f"0..{self.number}, that of a report", number)
@@ -155,8 +155,8 @@ class Session:
         accepted = len(orders) - len(refused)
         self.accepted += accepted
         self.late += accepted if number < self.number else 0
-        if refused:
-            return self._refuse(refused)
+        if unknown or refused:
+            return self._refuse(unknown + refused)
         return self.pace.as_json() if self.pace is not None and is_paced else None
 
     def _refuse(self, lines: list[str]) -> dict[str, Any]:

@@ -98,6 +98,12 @@ def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:
             raise ConfigError(f"saved: {key} must hold {kinds[0]} a battle, got {kinds[1]}: of another config?")
 
 
+def check_sides(saved: Tensor, own: Tensor) -> None:
+    """Raise `ConfigError` unless the user's side in saved battles `[R]` is that in their places. Reads the host."""
+    sides, expected = saved.tolist(), own.tolist()
+    require(sides == expected, "saved: is_red", f"{expected}, the user's side in these places", sides)
+
+
 def index_limits(mechs: int) -> dict[str, tuple[int, int]]:
     """Ranges of the integers of a state that are indices or seeds, by dotted name: loops do not check bounds."""
     return {

@@ -11,8 +11,11 @@ from typing import Any, Literal
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import TensorSpec
 
 from echelon.env.arguments import FURTHER, FURTHER_OF_MECHS, check_further, one_seed
+from echelon.env.discrete import ACTIONS
 from echelon.integrations import missing, require_no_options
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import require
@@ -23,12 +26,13 @@ from echelon.views.view import ActionForm, ObservationForm
 try:
     import gymnasium
     import numpy as np
+    from gymnasium import spaces
     from gymnasium.vector import AutoresetMode
 except ModuleNotFoundError as error:
     raise missing("gymnasium", error) from None
 
-from echelon.integrations.spaces import arrays_of, bad_actions
-from echelon.integrations.vector import MechVectorEnv, TeamVectorEnv, team_spaces
+from echelon.integrations.spaces import arrays_of, bad_actions, space_of
+from echelon.integrations.vector import MechVectorEnv
 from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 
 
@@ -91,6 +95,52 @@ def make_team_vec(
     config = env_from_json(config) if isinstance(config, dict) else config
     view = mechs(config, opponent, num_envs, device, seed, side=side, action=action, **settings)
     return TeamVectorEnv(view, render_mode, autoreset_mode)
+
+
+def team_spaces(observation: TensorSpec, action: torch.Size, is_discrete: bool) -> tuple[spaces.Space, spaces.Space]:
+    """Of an observation and of an action of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete [A]`.
+
+    Args:
+        observation: of the mechs, `[A, F]`.
+        action: shape of their actions, `[A, D]` or `[A]`.
+    """
+    space: Any = space_of(observation)
+    flat = spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
+    if is_discrete:
+        return flat, spaces.MultiDiscrete([len(ACTIONS)] * action.numel())
+    return flat, spaces.Box(-1.0, 1.0, (action.numel(),), np.float32)
+
+
+class TeamVectorEnv(MechVectorEnv):
+    """Battles of a team of A mechs each, as `TeamEnv` has them: environment b is battle b.
+
+    As `MechVectorEnv`, but an environment observes what all mechs of the team see, acts for all of them, and is paid
+    the mean of their rewards; infos of mechs have an axis A.
+    """
+
+    def _environments(self) -> int:
+        return self.view.num_envs
+
+    def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
+        view = self.view
+        return team_spaces(
+            view.observation_spec[0]["observation"], view.full_action_spec["action"].shape[1:], view.is_discrete
+        )
+
+    def _of_mechs(self, values: Tensor | TensorDictBase) -> Any:
+        return values
+
+    def _of_battles(self, values: Tensor) -> Tensor:
+        return values[:, 0]
+
+    def _observed(self, td: TensorDictBase) -> Any:
+        return td["observation"].flatten(1)
+
+    def _paid(self, reward: Tensor) -> Tensor:
+        return reward.mean((1, 2))
+
+    def _by_mech(self, flags: np.ndarray) -> np.ndarray:
+        return flags[:, None]
 
 
 class TeamEnv(Rendered, gymnasium.Env):

@@ -34,6 +34,9 @@ from echelon.integrations.spaces import arrays_of, bad_actions, space_of
 from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 
 Death = Literal["stays", "terminates"]
+MaskPlace = Literal["observation", "infos"]
+AFTER_END = ("alive", "action_mask")
+"""Infos of a reset that follows the end of a battle."""
 
 
 def parallel_env(
@@ -44,6 +47,7 @@ def parallel_env(
     side: Literal["blue", "red"] = "blue",
     observation: ObservationForm = "flat",
     action: ActionForm = "continuous",
+    masks: MaskPlace = "observation",
     seed: int | None = None,
     device: torch.device | str = "cpu",
     render_mode: str | None = None,
@@ -60,8 +64,9 @@ def parallel_env(
         opponent: None for agents `blue_0`, `red_0` and so on, all mechs; or who commands the other team, as in
             `echelon.versus`, for agents `agent_0` and so on.
         observation: `flat`, a `Box [F]`, or `structured`, a `Dict` of streams.
-        action: `continuous`, a `Box [D]` in [-1, 1]; or `discrete`, a `Discrete(64)`, with which an observation is a
-            `Dict` of `observation` and `action_mask [64]` int8.
+        action: `continuous`, a `Box [D]` in [-1, 1]; or `discrete`, a `Discrete(64)`.
+        masks: where discrete actions have their `action_mask [64]` int8: in an `observation`, a `Dict` of `observation`
+            and `action_mask`, or in the `infos`, as AgileRL reads it.
         seed: of the first battle, where `reset` is given none; by default another one each time.
         device: where the battle is simulated; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
@@ -71,7 +76,7 @@ def parallel_env(
     view = mechs(
         config, opponent, 1, device, seed, side=side, observation=observation, action=action, state=True, **settings
     )
-    return ParallelBattle(view, death, render_mode)
+    return ParallelBattle(view, death, render_mode, masks)
 
 
 def env(*args: Any, **settings: Any) -> AECEnv:
@@ -85,12 +90,15 @@ class ParallelBattle(Rendered, ParallelEnv):
 
     Infos of an agent are `alive`, `bad_actions` (how many numbers of its actions in this battle were not finite, each
     of which counted as 0) and for the end of a battle `winner` (an `echelon.env.outcome.Winner`, -1 before) and `won`,
-    whether it is the agent's team. A reset that follows the end of a battle has `alive` alone, since vectorizations
+    whether it is the agent's team. A reset that follows the end of a battle has neither of them, since vectorizations
     such as SuperSuit's lay its infos over those of the last step.
     """
 
-    def __init__(self, view: MechView, death: Death = "stays", render_mode: str | None = None) -> None:
+    def __init__(
+        self, view: MechView, death: Death = "stays", render_mode: str | None = None, masks: MaskPlace = "observation"
+    ) -> None:
         require(death in ("stays", "terminates"), "death", "stays or terminates", death)
+        require(masks in ("observation", "infos"), "masks", "observation or infos", masks)
         require(render_mode in (None, *RENDER_MODES), "render_mode", "rgb_array, human or None", render_mode)
         require(view.num_envs == 1 and view.has_state and view.info, "view", "one battle, with state and info", view)
         self.metadata = {
@@ -100,21 +108,22 @@ class ParallelBattle(Rendered, ParallelEnv):
             "is_parallelizable": True,
         }
         self.view, self.death, self.render_mode = view, death, render_mode
+        self.observes_masks = view.is_discrete and masks == "observation"
         self.possible_agents = view.agent_names
         self.agents: list[str] = []
         self._rows = {name: row for row, name in enumerate(self.possible_agents)}
         obs_spec = view.observation_spec[0]
         self.observation_spaces = {name: self._observation_space(obs_spec[row]) for name, row in self._rows.items()}
-        self.action_spaces = {
-            name: space_of(view.full_action_spec[0, row]["action"]) for name, row in self._rows.items()
-        }
+        act_spec = view.full_action_spec[0]
+        self.action_spaces = {name: space_of(act_spec[row]["action"]) for name, row in self._rows.items()}
         self.state_space = space_of(view.observation_spec[0, 0]["state"])
         self._state = np.zeros(self.state_space.shape, np.float32)
-        self._has_ended = False
+        self.is_over = False
+        """Whether the battle has ended."""
 
     def _observation_space(self, spec: Mapping[str, Any]) -> spaces.Space:
         space = space_of(spec["observation"])
-        if not self.view.is_discrete:
+        if not self.observes_masks:
             return space
         return spaces.Dict({"observation": space, "action_mask": space_of(spec["action_mask"])})
 
@@ -132,9 +141,9 @@ class ParallelBattle(Rendered, ParallelEnv):
         self.agents = list(self.possible_agents)
         td = self.view.reset()
         observations, infos = self._results(td[0], self.agents)
-        if self._has_ended:
-            infos = {name: {"alive": info["alive"]} for name, info in infos.items()}
-        self._has_ended = False
+        if self.is_over:
+            infos = {name: {key: info[key] for key in AFTER_END if key in info} for name, info in infos.items()}
+        self.is_over = False
         self._show()
         return observations, infos
 
@@ -145,7 +154,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         action = TensorDict({"action": self._action(actions)}, self.view.batch_size, device=self.view.device)
         next_td = self.view.step(action)["next"][0]
         observations, infos = self._results(next_td, agents)
-        self._has_ended = bool(next_td["done"].any())
+        self.is_over = bool(next_td["done"].any())
         rewards = self._of(agents, next_td["reward"][:, 0])
         terminated, truncated = (self._of(agents, next_td[flag][:, 0]) for flag in ("terminated", "truncated"))
         if self.death == "terminates":
@@ -180,22 +189,18 @@ class ParallelBattle(Rendered, ParallelEnv):
         observations = [arrays_of(row) for row in td["observation"].unbind(0)]
         alive, winner = td["mask"].tolist(), int(td["outcome", "winner"][0])
         bad = bad_actions(self.view)[0].tolist()
-        if self.view.is_discrete:
-            masks = arrays_of(td["action_mask"])
-            observations = [
-                {"observation": observation, "action_mask": mask}
-                for observation, mask in zip(observations, masks, strict=True)
-            ]
         rows = {name: self._rows[name] for name in agents}
         infos = {
-            name: {
-                "alive": alive[row],
-                "bad_actions": bad[row],
-                "winner": winner,
-                "won": winner == self._side(row),
-            }
+            name: {"alive": alive[row], "bad_actions": bad[row], "winner": winner, "won": winner == self._side(row)}
             for name, row in rows.items()
         }
+        if self.view.is_discrete:
+            masks = arrays_of(td["action_mask"])
+            if self.observes_masks:
+                shown = zip(observations, masks, strict=True)
+                observations = [{"observation": own, "action_mask": mask} for own, mask in shown]
+            else:
+                infos = {name: {**info, "action_mask": masks[rows[name]]} for name, info in infos.items()}
         return {name: observations[row] for name, row in rows.items()}, infos
 
     def _side(self, row: int) -> Winner:

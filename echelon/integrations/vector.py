@@ -7,10 +7,8 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.data import TensorSpec
 
 from echelon.env.arguments import one_seed
-from echelon.env.discrete import ACTIONS
 from echelon.env.partial import RESET, STEP
 from echelon.integrations import missing, require_no_options
 from echelon.runtime.errors import ConfigError, require
@@ -225,49 +223,3 @@ class MechVectorEnv(VectorEnv):
         count = self.num_envs // self.view.num_envs
         frames = [self.view.render(battle=battle) for battle in range(self.view.num_envs)]
         return tuple(frame for frame in frames for _ in range(count))
-
-
-def team_spaces(observation: TensorSpec, action: torch.Size, is_discrete: bool) -> tuple[spaces.Space, spaces.Space]:
-    """Of an observation and of an action of a team of A mechs: `Box [A * F]`; `Box [A * D]` or `MultiDiscrete [A]`.
-
-    Args:
-        observation: of the mechs, `[A, F]`.
-        action: shape of their actions, `[A, D]` or `[A]`.
-    """
-    space: Any = space_of(observation)
-    flat = spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
-    if is_discrete:
-        return flat, spaces.MultiDiscrete([len(ACTIONS)] * action.numel())
-    return flat, spaces.Box(-1.0, 1.0, (action.numel(),), np.float32)
-
-
-class TeamVectorEnv(MechVectorEnv):
-    """Battles of a team of A mechs each, as `TeamEnv` has them: environment b is battle b.
-
-    As `MechVectorEnv`, but an environment observes what all mechs of the team see, acts for all of them, and is paid
-    the mean of their rewards; infos of mechs have an axis A.
-    """
-
-    def _environments(self) -> int:
-        return self.view.num_envs
-
-    def _spaces(self) -> tuple[spaces.Space, spaces.Space]:
-        view = self.view
-        return team_spaces(
-            view.observation_spec[0]["observation"], view.full_action_spec["action"].shape[1:], view.is_discrete
-        )
-
-    def _of_mechs(self, values: Tensor | TensorDictBase) -> Any:
-        return values
-
-    def _of_battles(self, values: Tensor) -> Tensor:
-        return values[:, 0]
-
-    def _observed(self, td: TensorDictBase) -> Any:
-        return td["observation"].flatten(1)
-
-    def _paid(self, reward: Tensor) -> Tensor:
-        return reward.mean((1, 2))
-
-    def _by_mech(self, flags: np.ndarray) -> np.ndarray:
-        return flags[:, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torchrl.data import Composite
 
 from echelon.agents.team_policy import TeamPolicy, is_policy
 from echelon.env.arguments import looked_up, real_action
-from echelon.env.battle_states import BATTLES, check_entries
+from echelon.env.battle_states import BATTLES, check_battles, check_entries, check_sides
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.env_info import EnvInfo
@@ -36,7 +37,7 @@ from echelon.views.group_form import (
 )
 from echelon.views.transforms import FlatObservation
 
-MEMORIES = "memories"
+MEMORIES, SIDE = "memories", "is_red"
 
 
 class View(EnvInfo, PartialEnv):
@@ -210,6 +211,81 @@ class View(EnvInfo, PartialEnv):
     def _recall(self, memories: TensorDictBase) -> None:
         """Remember what `_memories` returned."""
         self._inside.memory, self._remembered = memories, dict(memories.get("groups").items())
+
+    def _is_red(self, index: Tensor) -> Tensor:
+        """`[R]` bool: whether the user commands red alone, in the battles in places `index [R]`."""
+        is_red = getattr(self.commanded, "is_red", False)
+        return is_red[index] if isinstance(is_red, Tensor) else torch.full_like(index, is_red, dtype=torch.bool)
+
+    def get_state(self, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
+        """Copies of some battles, with what the opponent, the partner and the user's policies remember of them.
+
+        Args:
+            rows: places of the battles, `[R]` int64, each once; all by default.
+
+        Returns:
+            A TensorDict of batch `[R]`: that of `EchelonEnv.get_state`, `memories`, and `is_red`, the user's side.
+
+        Raises:
+            ConfigError: no such place, or one twice.
+        """
+        index = self.env._places(rows)
+        saved = self.env.get_state(index)
+        return saved.update({MEMORIES: self._memories()[index].clone(), SIDE: self._is_red(index)})
+
+    def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
+        """Put saved battles into places of this view, in place of those that are there.
+
+        Args:
+            saved: what `get_state` returned here or in a view of the same kind, batch `[R]`.
+            rows: places, `[R]` int64, each once; all by default. The user's side there must be the saved one.
+
+        Returns:
+            What is now observed of all battles, to go on from, as from `reset`.
+
+        Raises:
+            ConfigError: as `EchelonEnv.set_state`; or memories of another view, or the other side's battles.
+        """
+        index = self.env._places(rows)
+        check_battles(saved, index.shape)
+        memories, is_red = saved.get(MEMORIES, None), saved.get(SIDE, None)
+        is_of_view = isinstance(memories, TensorDictBase) and isinstance(is_red, Tensor)
+        require(
+            is_of_view, "saved", f"what a view's get_state returned, with {MEMORIES} and {SIDE}", list(saved.keys())
+        )
+        check_entries(memories, self._memories())
+        check_sides(is_red, self._is_red(index))
+        self.env.set_state(saved.exclude(MEMORIES, SIDE), index)
+        selection = Selection(rows=index)
+        self._recall(self._memories().apply(selection.replaced, memories.to(self.device)))
+        return self.observed()
+
+    def fork(self, row: int, times: int) -> View:
+        """A view of `times` battles that are all as the battle in place `row` is now; see `EchelonEnv.fork`.
+
+        It shares the maps and the policies of opponent and partner, and what all remember goes on.
+
+        Raises:
+            ConfigError: no such battle, or `times` is below 1.
+        """
+        saved, forms = self.get_state([row]), self.forms
+        commanded = self.commanded
+        if isinstance(commanded, OneTeam):
+            commanded = replace(commanded, is_red=saved.get(SIDE).expand(times))
+        forked = type(self)(
+            self.env.fork(row, times),
+            commanded,
+            self.opponent,
+            self.group_map,
+            {group: "flat" if form.is_flat else "structured" for group, form in forms.items()},
+            {group: "discrete" if form.is_discrete else "continuous" for group, form in forms.items()},
+            self.has_state,
+            {group: form.memory.clone() for group, form in forms.items()},
+            self.observation_dtype,
+            self.partner,
+        )
+        forked._recall(saved.get(MEMORIES).expand(times).clone())
+        return forked
 
     def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
         """All battles, `battles`; what the opponent and the user's policies remember of them, `memories`; and the

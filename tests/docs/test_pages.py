@@ -39,7 +39,7 @@ from echelon.runtime.command_line import ALLOW_MODULE, arguments, parse_command
 from echelon.runtime.version import VERSION
 from echelon.world import biomes
 
-OTHER = {"docker", "git", "mypy", "pip", "pytest", "python3", "ray", "ruff", "sphinx-build"}
+OTHER = {"docker", "git", "mypy", "pip", "pytest", "python3", "ray", "ruff", "sphinx-build", "uv"}
 OTHER |= {"cd", "gpu.sh", "run", "wheel_matrix.sh"}
 """Programs that are not Echelon's: what they name in the repository must exist."""
 PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")

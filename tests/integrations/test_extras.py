@@ -1,5 +1,6 @@
 """Without its framework a module says in one line which extra installs it; the programs need none of them."""
 
+import re
 import subprocess
 import sys
 
@@ -32,3 +33,11 @@ def test_the_extra_is_named():
         f"echelon.{module} needs {needed}, which is not installed: pip install 'echelon-marl[{module.split('.')[1]}]'"
         for module, needed in NEEDS.items()
     ], ran.stderr
+
+
+@pytest.mark.long
+def test_rllib_without_ray_says_what_to_install():
+    program = "import sys; sys.modules['ray'] = None; import echelon.integrations.rllib"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    last = ran.stderr.splitlines()[-1].removeprefix("ModuleNotFoundError: ")
+    assert re.fullmatch(r"echelon.integrations.rllib needs (ray|gymnasium)\S*, which is not installed: pip .*", last)

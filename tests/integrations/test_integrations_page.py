@@ -3,6 +3,8 @@
 `tests/docs` runs those of the other pages; what it imports does not fit the TorchRL of every framework.
 """
 
+import runpy
+
 import pytest
 from docs.pages import ROOT, blocks
 
@@ -18,3 +20,10 @@ def test_a_program_runs(block, tmp_path, monkeypatch):
         pytest.importorskip({"ray": "ray.rllib"}.get(framework, framework), exc_type=ImportError)
     monkeypatch.chdir(tmp_path)
     exec(block.compiled(), {"__name__": "__main__"})
+
+
+def test_table_of_clients_is_that_of_the_tests_rows():
+    clients, page = runpy.run_path(str(ROOT / "docs" / "clients.py")), ROOT / "docs" / "INTEGRATIONS.md"
+    rows, text = clients["read"](clients["ROWS"]), page.read_text()
+    assert len(rows) >= 8 and clients["with_table"](text, rows) == text
+    assert len(text.encode()) <= 12_000

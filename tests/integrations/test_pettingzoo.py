@@ -131,6 +131,24 @@ def test_a_mask_forbids_what_a_mech_cannot_do():
     assert masks.dtype == np.int8 and battle.observation_space("red_0").contains(seen["red_0"])
 
 
+def test_masks_in_infos_are_those_of_observations():
+    """As AgileRL reads them; with the infos of a reset after the end of a battle too."""
+    battle, shown = (parallel_env(LONG, action="discrete", masks=place) for place in ("infos", "observation"))
+    still = {name: 0 for name in battle.possible_agents}
+    for fallen in (False, True):
+        told, seen = battle.reset(seed=1), shown.reset(seed=1)[0]
+        assert all(np.array_equal(info["action_mask"], seen[name]["action_mask"]) for name, info in told[1].items())
+        assert all(np.array_equal(own, seen[name]["observation"]) for name, own in told[0].items())
+        assert all(battle.observation_space(name).contains(own) for name, own in told[0].items())
+        assert set(told[1]["red_0"]) == ({"alive", "action_mask"} if fallen else {*told[1]["red_0"], "winner"})
+        for one in (battle, shown):
+            one.view.env.state.mechs.hp[0, 2:] = 0
+        (*_, infos), (seen, *_) = battle.step(still), shown.step(still)
+        assert all(np.array_equal(info["action_mask"], seen[name]["action_mask"]) for name, info in infos.items())
+    with pytest.raises(ConfigError, match="masks must be observation or infos"):
+        parallel_env(LONG, masks="both")
+
+
 @pytest.mark.parametrize("form", FORMS[:3], ids=str)
 @pytest.mark.parametrize("death", DEATHS)
 def test_torchrl_wraps_it(death, form):

@@ -1,0 +1,113 @@
+"""One battle as a `MultiAgentEnv` of RLlib: an agent for each mech, one team or both.
+
+>>> config = PPOConfig().environment(BattleEnv, env_config={"config": EnvConfig.small(), "opponent": "heuristic:easy"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+try:
+    from gymnasium import spaces
+    from ray.rllib.env.multi_agent_env import MultiAgentEnv
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"echelon.integrations.rllib needs {error.name}, which is not installed: pip install 'ray[rllib]' pettingzoo",
+        name=error.name,
+    ) from None
+
+from echelon.integrations.pettingzoo import parallel_env
+from echelon.runtime.errors import ConfigError, require
+
+ALL = "__all__"
+OBSERVATIONS = "observations"
+"""The name of an observation beside its `action_mask`, in RLlib's module for masks."""
+
+
+class BattleEnv(MultiAgentEnv):
+    """One battle whose mechs are the agents; time that runs out truncates it, and is never `terminated`.
+
+    RLlib bootstraps the values of agents whose battle is truncated. `__all__` alone tells the end of a battle: if each
+    mech were told too, RLlib would count any battle as terminated. With `death="terminates"` a mech that dies is
+    `terminated` and takes no part in what follows; with `stays`, the default, it is paid what its team earns until the
+    battle ends.
+
+    With `action="discrete"` an observation is a `Dict` of `observations` and `action_mask [64]`, which
+    `ActionMaskingTorchRLModule` of RLlib's examples reads. Infos are those of `parallel_env`: `alive`, `winner`, `won`.
+
+    Args:
+        config: RLlib's `env_config`: the arguments of `echelon.integrations.pettingzoo.parallel_env` by name. Without
+            `opponent` the agents are both teams, `blue_0`, `red_0` and so on, for `self_play` or policies of your own.
+
+    Raises:
+        ConfigError: an argument is out of range, or one that `parallel_env` does not have.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.battle = parallel_env(**dict(config or {}))
+        self.possible_agents = list(self.battle.possible_agents)
+        self.agents = list(self.possible_agents)
+        super().__init__()
+        self.render_mode, self.metadata = self.battle.render_mode, self.battle.metadata
+        names = self.possible_agents
+        self.observation_spaces = {name: self._space(self.battle.observation_space(name)) for name in names}
+        self.action_spaces = {name: self.battle.action_space(name) for name in names}
+        self.observation_space = spaces.Dict(self.observation_spaces)
+        self.action_space = spaces.Dict(self.action_spaces)
+
+    def _space(self, space: spaces.Space) -> spaces.Space:
+        return self._renamed(space, spaces.Dict)
+
+    def _renamed(self, value: Any, as_dict: Callable[[dict], Any] = dict) -> Any:
+        """An observation or its space, under RLlib's names."""
+        if not self.battle.observes_masks:
+            return value
+        return as_dict({OBSERVATIONS: value["observation"], "action_mask": value["action_mask"]})
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Begin a battle, the one of `seed` or the next; RLlib's `options` are ignored."""
+        observations, infos = self.battle.reset(seed)
+        self.agents = list(self.battle.agents)
+        return {name: self._renamed(own) for name, own in observations.items()}, infos
+
+    def step(self, action_dict: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
+        observations, rewards, terminated, truncated, infos = self.battle.step(action_dict)
+        self.agents = list(self.battle.agents)
+        is_over = self.battle.is_over
+        is_truncated = is_over and any(truncated.values())
+        died = {name: True for name, is_done in terminated.items() if is_done and not infos[name]["alive"]}
+        gone = died if self.battle.death == "terminates" else {}
+        return (
+            {name: self._renamed(own) for name, own in observations.items()},
+            rewards,
+            {**gone, ALL: is_over and not is_truncated},
+            {ALL: is_truncated},
+            infos,
+        )
+
+    def render(self) -> Any:
+        return self.battle.render()
+
+    def close(self) -> None:
+        self.battle.close()
+
+
+def self_play(learner: str = "learner", opponent: str = "opponent") -> Callable[..., str]:
+    """A `policy_mapping_fn` of battles between two policies: each commands blue in half of the episodes.
+
+    Args:
+        learner, opponent: names of the policies, such as one that learns and one that `policies_to_train` leaves out.
+    """
+    require(learner != opponent, "opponent", "another policy than the learner", opponent)
+
+    def policy_of(agent_id: str, episode: Any, **_: Any) -> str:
+        team = agent_id.partition("_")[0]
+        if team not in ("blue", "red"):
+            raise ConfigError(f"self_play must have agents of both teams, got {agent_id!r}: leave out `opponent`")
+        is_blue = hash(episode.id_) % 2 == 0
+        return learner if (team == "blue") == is_blue else opponent
+
+    return policy_of
