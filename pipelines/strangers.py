@@ -4,12 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from echelon.arena.strangers.evaluation import (
-    battles_of,
-    evaluate_strangers,
-    plan_of,
-    strangers_of,
-)
+from echelon.arena.strangers.evaluation import battles_of, evaluate_strangers, plan_of, strangers_of
 from echelon.env.tasks.task import find_task
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.reports.strangers import write_strangers_page

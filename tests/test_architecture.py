@@ -259,7 +259,7 @@ RENAMED = """
     Kept Lasting go_on MechPolicy Network think Thought think_together Seats Place Rival Challenger PastSelves
     ScriptedRivals FrozenRivals Ended Battles Hall Stack Seen Script Seat drawers Sparring Campaign Panel Vault Library
     Game Arms Guns settle Atlas Witness Fought Gathering Unroll stagger hourglass Rollout load_commander
-    wither marked_factor held_fire ordinary_tensors tell_compilation Recycled first_look first_shown
+    wither marked_factor held_fire ordinary_tensors tell_compilation Recycled first_look first_shown replacing
 """
 """Words that have plainer names now."""
 

@@ -135,7 +135,7 @@ def test_a_certificate_is_read(kept):
     told = read_claims(kept / "run" / exploit.FILE, exploit.CHECK)
     best = exploit.checkpoint_with_weights(kept / "run" / exploit.FILE, told["response"]["id"])
     assert open_checkpoint(Path(best)).counters.iterations == told["response"]["iteration"]
-    assert exploit.verdict(told).startswith("a best response of 128 agent-steps beats heuristic:trivial in ")
+    assert exploit.certificate_line(told).startswith("a best response of 128 agent-steps beats heuristic:trivial in ")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from echelon.arena.config import setup_words
 from echelon.arena.evaluate import Evaluation, met_line
-from echelon.arena.exploit import verdict
+from echelon.arena.exploit import certificate_line
 from echelon.arena.match import Result, match_events
 from echelon.arena.skills import SkillProfile
 from echelon.arena.strangers.evaluation import StrangersEvaluation, met_in_training
@@ -94,13 +94,13 @@ def show_profile(profile: SkillProfile, title: str) -> None:
 def show_certificate(certificate: Mapping[str, Any], last: str, as_json: bool) -> None:
     """Print a certificate of exploitability: its curve, its verdict, and a last line; or all as one JSON object."""
     if as_json:
-        print(json.dumps({**certificate, "verdict": verdict(certificate)}))
+        print(json.dumps({**certificate, "verdict": certificate_line(certificate)}))
         return
     rows = [dict(row) for row in certificate["curve"]]
     for row in rows:
         row |= {name: rounded(row[name], 3) for name in ("win_rate", "low", "high")}
     show_table(rows, False, "by agent-steps, on battles that chose the best response")
-    for line in (verdict(certificate), last):
+    for line in (certificate_line(certificate), last):
         terminal().print(line)
 
 

@@ -26,15 +26,7 @@ from echelon.env.specs import DONE_KEYS
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.views.commanded import AllMechs, InsideTeams, OneTeam
-from echelon.views.group_form import (
-    DTYPES,
-    ActionForm,
-    ObservationForm,
-    PerGroup,
-    ViewSpecs,
-    common_form,
-    group_forms,
-)
+from echelon.views.group_form import DTYPES, ActionForm, ObservationForm, PerGroup, ViewSpecs, common_form, group_forms
 from echelon.views.transforms import FlatObservation
 
 MEMORIES, SIDE = "memories", "is_red"

@@ -3,7 +3,7 @@
 import pytest
 
 from echelon.arena.batch_arena import BattleResult
-from echelon.arena.exploit import exploiting, gain, verdict
+from echelon.arena.exploit import certificate_line, exploiting, gain
 from echelon.arena.match import Result, win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import Reason, Winner
@@ -30,7 +30,7 @@ def test_a_verdict_tells_a_bound_only_where_the_interval_shows_one():
     def told(bound: float, low: float, high: float) -> str:
         numbers = {"x_win_rate": 0.63, "x_win_rate_95": [0.57, 0.69], "battles": 256}
         result = {**numbers, "exploitability": [bound, low, high]}
-        return verdict({"agent_steps": 2_000_000, "opponent": {"name": "hard"}, "result": result})
+        return certificate_line({"agent_steps": 2_000_000, "opponent": {"name": "hard"}, "result": result})
 
     share = "a best response of 2,000,000 agent-steps beats hard in 63 % (57 to 69 %) of 256 battles: "
     assert told(0.26, 0.14, 0.38) == share + "exploitability at least 0.26 (0.14 to 0.38; 1: loses every battle)"

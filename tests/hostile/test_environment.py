@@ -19,8 +19,8 @@ import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh
 from patience import STUCK_S
-from view.reports import empty_report
-from view.scenes import small_replay
+from viewer.reports import empty_report
+from viewer.scenes import small_replay
 
 from echelon.arena.config import ArenaConfig
 from echelon.league import database, league_arena

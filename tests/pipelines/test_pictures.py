@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 from runs import ROOT
-from view.scenes import small_replay
+from viewer.scenes import small_replay
 
 from echelon.pipelines.maps import DrawMaps
 from echelon.pipelines.runs import Plot

@@ -32,13 +32,7 @@ from echelon.learn.checkpoint.format import (
     open_checkpoint,
     run_file,
 )
-from echelon.learn.checkpoint.provenance import (
-    PROVENANCE,
-    UNKNOWN,
-    Provenance,
-    provenance_from_json,
-    weight_bytes,
-)
+from echelon.learn.checkpoint.provenance import PROVENANCE, UNKNOWN, Provenance, provenance_from_json, weight_bytes
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import model_to_json
