@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeGuard
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_map
 
@@ -147,6 +147,17 @@ class StackedForward:
         return chosen(output.loc), chosen(output.scale), {name: chosen(leaf) for name, leaf in output.memory.items()}
 
 
+def with_constants(network: nn.Module) -> dict[str, Tensor]:
+    """The weights of a network, and what its modules compute of them alone, which is the same in each decision: where a
+    module has a method `constants`, that returns them by the names of the buffers in which it looks for them."""
+    weights = dict(network.state_dict())
+    with torch.no_grad():
+        for name, module in network.named_modules():
+            constants = getattr(module, "constants", dict)()
+            weights |= {f"{name}.{key}": leaf for key, leaf in constants.items()}
+    return weights
+
+
 class StackedPolicies(Decider):
     """Policies of one architecture and the teams they command."""
 
@@ -159,7 +170,9 @@ class StackedPolicies(Decider):
     ) -> None:
         self.forward, self.policies, self.mechs, device = forward, policies, mechs, forward.device
         blocks_by_policy = [blocks_of(policy_slots) for policy_slots in slots]
-        policy_states = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
+        # A graph, and a GPU, has them fused into the products.
+        read = with_constants if forward.chunk is None else nn.Module.state_dict
+        policy_states = [{k: v.to(device) for k, v in read(policy.network).items()} for policy in policies]
         states = [state for state, rows in zip(policy_states, blocks_by_policy, strict=True) for _ in rows]
         blocks = [block for per_policy in blocks_by_policy for block in per_policy]
         chunk = forward.chunk or -(-len(blocks) // forward.threads)

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.env.observation import features, layout
+from echelon.env.observation import layout
 from echelon.env.observation.features import SPEED_SCALE
 from echelon.rules.actions import PREFERENCES
 from echelon.rules.catalog import Hull
@@ -114,44 +114,51 @@ def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
         team: batch `[B, A]`, as a seat shows it.
         size: `[2]` vox, the map's extent.
     """
-    ego = features.split(team.get(("observation", "ego")), layout.EGO)
-    squad = features.split(team.get(("observation", "squad")), layout.SQUAD)
-    velocity = ego["velocity"][..., :2] * SPEED_SCALE
+    ego, squad = team.get(("observation", "ego")), team.get(("observation", "squad"))
+
+    def ego_column(name: str) -> Tensor:
+        return column(ego, layout.EGO, name)
+
+    velocity = ego_column("velocity")[..., :2] * SPEED_SCALE
     return View(
-        hull=ego["hull"],
-        hp=ego["hp"],
-        heat=ego["heat"],
-        cooldown=ego["cooldown"],
-        position=ego["position"][..., :2] * size,
-        heading=ego["yaw_sin_cos"].flip(-1),
+        hull=ego_column("hull"),
+        hp=ego_column("hp"),
+        heat=ego_column("heat"),
+        cooldown=ego_column("cooldown"),
+        position=ego_column("position")[..., :2] * size,
+        heading=ego_column("yaw_sin_cos").flip(-1),
         velocity=velocity,
-        under_fire=ego["under_fire"] > 0,
-        jam=ego["jam"],
-        path=ego["path_direction"],
-        to_zone=ego["zone_vector"] * longest_vox,
-        zone_radius=ego["zone_radius"] * longest_vox,
-        in_zone=ego["in_zone"] > 0,
+        under_fire=ego_column("under_fire") > 0,
+        jam=ego_column("jam"),
+        path=ego_column("path_direction"),
+        to_zone=ego_column("zone_vector") * longest_vox,
+        zone_radius=ego_column("zone_radius") * longest_vox,
+        in_zone=ego_column("in_zone") > 0,
         local_map=team.get(("observation", "local_map")),
-        comrades=squad["rel_pos"][..., :2] * longest_vox,
-        comrade_hull=squad["hull"] * squad["alive"][..., None],
+        comrades=column(squad, layout.SQUAD, "rel_pos")[..., :2] * longest_vox,
+        comrade_hull=column(squad, layout.SQUAD, "hull") * column(squad, layout.SQUAD, "alive")[..., None],
         contacts=look_at_contacts(team.get(("observation", "contacts")), velocity, longest_vox),
     )
 
 
 def look_at_contacts(contacts: Tensor, velocity: Tensor, longest_vox: float) -> Contacts:
     """Read the first slots of the contact table `[B, A, C, F]` of mechs that move at `velocity [B, A, 2]`."""
-    rows = features.split(contacts[..., :PREFERENCES, :], layout.CONTACT)
-    offset = rows["rel_pos"] * longest_vox
+    rows = contacts[..., :PREFERENCES, :]
+
+    def feature_of(name: str) -> Tensor:
+        return column(rows, layout.CONTACT, name)
+
+    offset = feature_of("rel_pos") * longest_vox
     return Contacts(
         offset=offset,
         distance=length(offset),
-        velocity=rows["rel_vel"][..., :2] * SPEED_SCALE + velocity[..., None, :],
-        facing=rows["rel_yaw_sin_cos"].flip(-1),
-        hostile=rows["hostile"] > 0,
-        clear=rows["detail"] > 0,
-        painted=rows["painted"] > 0,
-        hp=rows["hp"],
-        hull=rows["hull"],
+        velocity=feature_of("rel_vel")[..., :2] * SPEED_SCALE + velocity[..., None, :],
+        facing=feature_of("rel_yaw_sin_cos").flip(-1),
+        hostile=feature_of("hostile") > 0,
+        clear=feature_of("detail") > 0,
+        painted=feature_of("painted") > 0,
+        hp=feature_of("hp"),
+        hull=feature_of("hull"),
     )
 
 

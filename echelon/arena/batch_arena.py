@@ -42,6 +42,7 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Reason, Winner
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
+from echelon.runtime.allocator import keep_freed_memory
 from echelon.runtime.device import processor_name
 from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
@@ -183,6 +184,8 @@ class BatchArena:
         split = self.config.split
         battles = [battle._replace(seed=placed_seed(one_seed(battle.seed), split)) for battle in battles]
         start_s = time.perf_counter()
+        if self.device.type == "cpu":
+            keep_freed_memory()
         if recorder is not None:
             require(isinstance(recorder, Recorder), "recorder", "a Recorder", recorder)
             recorder.battles = [battle_index for battle_index in recorder.battles if battle_index < len(battles)]

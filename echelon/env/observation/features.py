@@ -73,15 +73,6 @@ def columns(features: tuple[Feature, ...], name: str) -> slice:
     raise KeyError(f"no feature {name!r}, expected one of {[f.name for f in features]}")
 
 
-def split(stream: Tensor, features: tuple[Feature, ...]) -> dict[str, Tensor]:
-    """A stream `[..., F]` by the names of its features: `[..., width]` each, or `[...]` where the width is 1."""
-    parts = stream.split([feature.width for feature in features], -1)
-    return {
-        feature.name: part.squeeze(-1) if feature.width == 1 else part
-        for feature, part in zip(features, parts, strict=True)
-    }
-
-
 def pack(
     features: tuple[Feature, ...], values: dict[str, Tensor], visible: Tensor, always: Collection[str] = ()
 ) -> Tensor:

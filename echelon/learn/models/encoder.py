@@ -117,6 +117,8 @@ class GridEncoder(nn.Module):
 
     places: Tensor
     """`[9, P * cells²]` 1 where a kernel entry is multiplied with a cell, for each of P kernel positions."""
+    matrix: Tensor | None
+    """`[channels * P, cells²]` the convolution, where it was computed once for weights that do not change."""
 
     def __init__(self, cells: int, width: int, channels: int = 8) -> None:
         super().__init__()
@@ -129,15 +131,20 @@ class GridEncoder(nn.Module):
                 for column, x in enumerate(corners):
                     kernels[offset, row, column, y + offset // 3, x + offset % 3] = 1.0
         self.register_buffer("places", kernels.flatten(1), persistent=False)
+        self.register_buffer("matrix", None, persistent=False)
         self.cells = cells
         self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width, **new_layer()))
 
     def forward(self, grid: Tensor) -> Tensor:
         """`[R, width]` from `[R, cells, cells]`."""
-        matrix = (self.kernel @ self.places).view(-1, self.cells**2)
+        matrix = self.constants()["matrix"] if self.matrix is None else self.matrix
         positions = len(matrix) // len(self.kernel)
         features = F.linear(grid.flatten(1), matrix, self.bias.expand(-1, positions).flatten())
         return F.relu(self.project(F.relu(features)))
+
+    def constants(self) -> dict[str, Tensor]:
+        """What depends on weights alone, see `echelon.agents.stacked.with_constants`."""
+        return {"matrix": (self.kernel @ self.places).view(-1, self.cells**2)}
 
 
 class Encoder(nn.Module):
