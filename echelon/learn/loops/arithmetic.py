@@ -42,6 +42,11 @@ def uses_loops(*values: Tensor) -> bool:
     )
 
 
+def product_dtype(values: Tensor) -> torch.dtype:
+    """Dtype of products of matrices with `values`: that of autocast, or their own."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else values.dtype
+
+
 def array(values: Tensor) -> np.ndarray:
     """The memory of a contiguous tensor, of bfloat16 as int16."""
     values = values.detach()
@@ -74,3 +79,34 @@ def exponential(x: Any) -> Any:
     p = p * r + EXPONENTIAL[4]
     p = p * r + np.float32(0.5)
     return (p * r * r + r + ONE) * np.int32((np.int32(power) + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+LOGARITHM = tuple(
+    np.float32(c)
+    for c in (
+        *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+        *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+    )
+)
+"""Coefficients of (log(1 + r) - r + r^2 / 2) / r^3 in powers of r, the highest first (Cephes, `logf`)."""
+SQRT_HALF_BITS = np.int32(0x3F3504F3)
+"""The bits of the square root of a half, as float32."""
+
+
+@jit.device_function
+def logarithm(x: Any) -> Any:
+    """log(x) of a float32 above 1e-37, with an error of 2e-7 at most, relative where the result is beyond 1."""
+    bits = np.float32(x).view(np.int32)
+    power = (bits - SQRT_HALF_BITS) >> np.int32(23)
+    # NaN and infinity become NaN.
+    r = (np.int32(bits - (power << np.int32(23))).view(np.float32) - ONE) + (x - x)
+    p = LOGARITHM[0] * r + LOGARITHM[1]
+    p = p * r + LOGARITHM[2]
+    p = p * r + LOGARITHM[3]
+    p = p * r + LOGARITHM[4]
+    p = p * r + LOGARITHM[5]
+    p = p * r + LOGARITHM[6]
+    p = p * r + LOGARITHM[7]
+    p = p * r + LOGARITHM[8]
+    square, n = r * r, np.float32(power)
+    return n * LN_2_HIGH + (r + (p * r * square + n * LN_2_LOW - np.float32(0.5) * square))

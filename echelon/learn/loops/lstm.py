@@ -1,9 +1,11 @@
 """An LSTM over a sequence and its gradient: of each step a matrix product, and one loop over the units. Both loops
-compute the activations from what enters the gates, which takes less time than fetching them from memory."""
+compute the activations from what enters the gates, which takes less time than fetching them from memory.
+
+Input and state lie side by side, so that one product makes the gates of both, and another the gradients.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,15 @@ from echelon.learn.loops.arithmetic import ONE, TWO, array, compiled, exponentia
 
 
 @compiled
-def _advance(t: int, gates: Any, keep: Any, is_half: bool, before_h: Any, before_c: Any, out: Any) -> None:
+def _advance(t: int, gates: Any, bias: Any, keep: Any, is_half: bool, entered: Any, before_c: Any, out: Any) -> None:
     width = out.shape[2]
+    first = max(entered.shape[2] - width, 0)
     for row in range(out.shape[1]):
+        for k in range(len(bias)):
+            if is_half:
+                gates[t, row, k] = halved(widened(gates[t, row, k], is_half) + bias[k])
+            else:
+                gates[t, row, k] += bias[k]
         mask = keep[t, row, 0]
         for j in range(width):
             # A gate is 1 / (1 + e^-x), the candidate (1 - e^-2x) / (1 + e^-2x); two of them share a division.
@@ -29,24 +37,12 @@ def _advance(t: int, gates: Any, keep: Any, is_half: bool, before_h: Any, before
             h = (ONE - to_tanh) / (to_o * (ONE + to_tanh))
             out[t, row, j] = h
             before_c[t + 1, row, j] = c * mask
+        # Not in the same loop: LLVM could not tell that what one writes the others do not.
+        for j in range(width):
             if is_half:
-                before_h[t + 1, row, j] = halved(h * mask)
+                entered[t + 1, row, first + j] = halved(out[t, row, j] * mask)
             else:
-                before_h[t + 1, row, j] = h * mask
-
-
-def unroll(from_input: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> tuple[Tensor, ...]:
-    """`lstm.unroll` of contiguous tensors; what it saves is the gates of all steps, and c before each of them."""
-    steps, rows, width = *from_input.shape[:2], c.shape[1]
-    out, gates = c.new_empty(steps, rows, width), torch.empty_like(from_input)
-    before_h, before_c = from_input.new_empty(steps + 1, rows, width), c.new_empty(steps + 1, rows, width)
-    before_h[0], before_c[0] = h, c
-    read, is_half = (array(gates), array(keep)), gates.dtype == torch.bfloat16
-    written = [array(values) for values in (before_h, before_c, out)]
-    for t in range(steps):
-        torch.addmm(from_input[t], before_h[t], weight.t(), out=gates[t])
-        _advance(t, *read, is_half, *written)
-    return out, before_h[:-1], gates, before_c
+                entered[t + 1, row, first + j] = out[t, row, j] * mask
 
 
 @compiled
@@ -57,15 +53,18 @@ def _retreat(
     keep: Any,
     grad: Any,
     is_half: bool,
-    to_h: Any,
+    to_entered: Any,
     to_c: Any,
     slopes: Any,
     to_gates: Any,
 ) -> None:
     width = before_c.shape[2]
-    slopes_i, slopes_f, slopes_g, slopes_o = slopes[0], slopes[1], slopes[2], slopes[3]
+    first = max(to_entered.shape[2] - width, 0)
+    slopes_i, slopes_f, slopes_g, slopes_o, to_h = slopes[0], slopes[1], slopes[2], slopes[3], slopes[4]
     for row in range(before_c.shape[1]):
         mask = keep[t, row, 0]
+        for j in range(width):
+            to_h[j] = grad[t, row, j] + widened(to_entered[t + 1, row, first + j], is_half) * mask
         for j in range(width):
             to_i = ONE + exponential(-widened(gates[t, row, j], is_half))
             to_f = ONE + exponential(-widened(gates[t, row, width + j], is_half))
@@ -77,12 +76,10 @@ def _retreat(
             g, o = (ONE - to_g) * shared * to_o, shared * (ONE + to_g)
             to_tanh = exponential(-TWO * (f * before_c[t, row, j] + i * g))
             squashed = (ONE - to_tanh) / (ONE + to_tanh)
-            at_h = grad[t, row, j] + widened(to_h[row, j], is_half) * mask
-            at_c = to_c[row, j] * mask + at_h * o * (ONE - squashed * squashed)
+            at_c = to_c[row, j] * mask + to_h[j] * o * (ONE - squashed * squashed)
             to_c[row, j] = at_c * f
             slopes_i[j], slopes_f[j] = at_c * g * i * (ONE - i), at_c * before_c[t, row, j] * f * (ONE - f)
-            slopes_g[j], slopes_o[j] = at_c * i * (ONE - g * g), at_h * squashed * o * (ONE - o)
-        # Not in the same loop: LLVM could not tell that what one writes the others do not.
+            slopes_g[j], slopes_o[j] = at_c * i * (ONE - g * g), to_h[j] * squashed * o * (ONE - o)
         for gate in range(4):
             for j in range(width):
                 if is_half:
@@ -91,14 +88,51 @@ def _retreat(
                     to_gates[t, row, gate * width + j] = slopes[gate, j]
 
 
-def unroll_back(saved: Sequence[Tensor], weight: Tensor, keep: Tensor, grad: Tensor) -> Tensor:
-    """`lstm.unroll_back` of contiguous tensors."""
-    gates, before_c = saved
-    to_gates, is_half = torch.empty_like(gates), gates.dtype == torch.bfloat16
-    to_h, to_c = torch.zeros_like(grad[0], dtype=gates.dtype), torch.zeros_like(grad[0])
-    read = [array(values) for values in (gates, before_c, keep, grad)]
-    written = array(to_h), array(to_c), np.empty((4, grad.shape[2]), np.float32), array(to_gates)
-    for t in range(len(grad) - 1, -1, -1):
-        _retreat(t, *read, is_half, *written)
-        torch.mm(to_gates[t], weight, out=to_h)
-    return to_gates
+class LSTMSequence(torch.autograd.Function):
+    """`LSTM.unroll` on a CPU."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, *state: Tensor) -> Tensor:
+        """`[T, R, hidden]` outputs h of every step.
+
+        Args:
+            features: `[T, R, F]` float32 or bfloat16, the dtype of the products.
+            weight: `[4 * hidden, F + hidden]`, of the input and of the state.
+            bias: `[4 * hidden]`.
+            state: h and c `[R, hidden]` before the first step, and `keep [T, R, 1]`, 0 where a battle begins and the
+                state is reset, else 1.
+        """
+        h, c, keep = state
+        steps, rows, width_in = features.shape
+        joined, width = weight.detach().to(features.dtype), c.shape[1]
+        following = torch.cat((keep[1:], torch.ones_like(keep[:1])))
+        entered = features.new_empty(steps + 1, rows, width_in + width)
+        before_c, out = c.new_empty(steps + 1, rows, width), c.new_empty(steps, rows, width)
+        gates, is_half = features.new_empty(steps, rows, 4 * width), features.dtype == torch.bfloat16
+        entered[:-1, :, :width_in] = features.detach()
+        entered[0, :, width_in:], before_c[0] = h * keep[0], c * keep[0]
+        read = array(gates), array(bias), array(following)
+        written, transposed = [array(values) for values in (entered, before_c, out)], joined.t()
+        for t, (inputs, to_gates) in enumerate(zip(entered.unbind(), gates.unbind(), strict=False)):
+            torch.mm(inputs, transposed, out=to_gates)
+            _advance(t, *read, is_half, *written)
+        ctx.save_for_backward(joined, following, entered, gates, before_c)
+        ctx.weight_dtype = weight.dtype
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Backpropagation through time; no gradient for the initial state and `keep`."""
+        weight, keep, entered, gates, before_c = ctx.saved_tensors
+        width, is_half = before_c.shape[2], gates.dtype == torch.bfloat16
+        to_entered, to_gates, to_c = torch.empty_like(entered), torch.empty_like(gates), torch.zeros_like(before_c[0])
+        to_entered[-1].zero_()
+        read = [array(values) for values in (gates, before_c, keep, grad.contiguous())]
+        written = array(to_entered), array(to_c), np.empty((5, width), np.float32), array(to_gates)
+        for t in range(len(gates) - 1, -1, -1):
+            _retreat(t, *read, is_half, *written)
+            torch.mm(to_gates[t], weight, out=to_entered[t])
+        slopes = to_gates.flatten(0, 1)
+        to_weight = (slopes.t() @ entered[:-1].flatten(0, 1)).to(ctx.weight_dtype)
+        to_bias = slopes.sum(0, dtype=torch.float32)
+        return to_entered[:-1, :, :-width], to_weight, to_bias, None, None, None

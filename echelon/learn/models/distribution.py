@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Independent, Normal
 
+from echelon.learn.loops import distribution as loops
+from echelon.learn.loops.arithmetic import uses_loops
 from echelon.rules.actions import Act
 from echelon.rules.catalog import ECCM_TRIGGER
 
@@ -20,9 +22,17 @@ EMITTER = int(Act.SECONDARY) - int(Act.PRIMARY)
 EMITTER_EDGE = math.atanh(ECCM_TRIGGER)
 SMALLEST = 1e-30
 """Least probability whose logarithm is taken."""
+READINGS = loops.Readings(TRIGGERS.start, TRIGGERS.stop, int(Act.SECONDARY), EMITTER_EDGE, SMALLEST)
 _NODES, _RAW_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _QUADRATURE = list(zip(_NODES.tolist(), (_RAW_WEIGHTS / math.sqrt(2 * math.pi)).tolist(), strict=True))
 """Gauss-Hermite nodes and weights of the standard normal distribution."""
+QUADRATURE = np.array([pair for pair in _QUADRATURE if pair[0] > 0], np.float32)
+"""`[4, 2]` those of `_QUADRATURE` with nodes above 0; those below have the same weights."""
+
+
+def uses_float32_loops(*values: Tensor) -> bool:
+    """Whether loops compute these, as in `uses_loops`, and all are float32."""
+    return uses_loops(*values) and all(value.dtype == torch.float32 for value in values)
 
 
 class SquashedNormal(Independent):
@@ -83,6 +93,13 @@ class ActionDistribution(SquashedNormal):
         triggers = self._trigger_log_probs(value[..., TRIGGERS])
         return torch.cat((density[..., : TRIGGERS.start], triggers, density[..., TRIGGERS.stop :]), -1)
 
+    def log_prob(self, value: Tensor) -> Tensor:
+        """`[...]` sum of `log_probs`."""
+        loc, scale = self.base_dist.loc, self.base_dist.scale
+        if uses_float32_loops(loc, scale, value):
+            return loops.LogProb.apply(loc, scale, value, READINGS)
+        return super().log_prob(value)
+
     def _trigger_log_probs(self, value: Tensor) -> Tensor:
         """`[..., 5]` log-probabilities of what the game reads of the columns `TRIGGERS`."""
         loc, scale = self.base_dist.loc[..., TRIGGERS], self.base_dist.scale[..., TRIGGERS]
@@ -98,6 +115,8 @@ class ActionDistribution(SquashedNormal):
 
     def entropies(self) -> Tensor:
         """`[..., D]` entropy of tanh(u) for each column, of triggers that of held or not."""
+        if uses_float32_loops(self.base_dist.loc, self.base_dist.scale):
+            return loops.Entropies.apply(self.base_dist.loc, self.base_dist.scale, READINGS, QUADRATURE)
         squashed = super().entropies()
         odds = self.base_dist.loc[..., TRIGGERS] / self.base_dist.scale[..., TRIGGERS]
         held, released = torch.special.log_ndtr(odds), torch.special.log_ndtr(-odds)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchrl.data import Composite, Unbounded
 
-from echelon.learn.loops import lstm as loops
-from echelon.learn.loops.arithmetic import uses_loops
+from echelon.learn.loops.arithmetic import product_dtype, uses_loops
+from echelon.learn.loops.lstm import LSTMSequence
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import Encoder, new_layer, orthogonal
 from echelon.learn.models.memory import Memory, MemoryState
@@ -123,11 +123,9 @@ class LSTMUnroll(torch.autograd.Function):
             h, c: `[R, hidden]` initial state.
             keep: `[T, R, 1]` 0 where a battle begins and the state is reset, else 1.
         """
-        ctx.in_loops = uses_loops(gates, c, keep)
         recurrent = weight.to(gates.dtype)
         following = torch.cat((keep[1:], torch.ones_like(keep[:1])))
-        play = loops.unroll if ctx.in_loops else unroll
-        out, *saved = play(gates, recurrent, h * keep[0], c * keep[0], following)
+        out, *saved = unroll(gates, recurrent, h * keep[0], c * keep[0], following)
         ctx.weight_dtype = weight.dtype
         ctx.save_for_backward(recurrent, following, *saved)
         return out
@@ -136,8 +134,7 @@ class LSTMUnroll(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         """Backpropagation through time; no gradient for the initial state and `keep`."""
         weight, keep, before_h, *saved = ctx.saved_tensors
-        play_back = loops.unroll_back if ctx.in_loops else unroll_back
-        to_gates = play_back(saved, weight, keep, grad.contiguous())
+        to_gates = unroll_back(saved, weight, keep, grad.contiguous())
         to_weight = to_gates.flatten(0, 1).t() @ before_h.flatten(0, 1)
         return to_gates, to_weight.to(ctx.weight_dtype), None, None, None
 
@@ -173,6 +170,10 @@ class LSTM(Memory):
 
     def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
         """As in `Memory`, with a hand-written backward pass."""
+        if uses_loops(features, state["c"], keep):
+            features = features.to(product_dtype(features))
+            weight = torch.cat((self.from_input.weight, self.from_hidden.weight), 1)
+            return LSTMSequence.apply(features, weight, self.from_input.bias, state["h"], state["c"], keep)
         return LSTMUnroll.apply(self.from_input(features), self.from_hidden.weight, state["h"], state["c"], keep)
 
 

@@ -16,15 +16,14 @@ from tensordict.nn import TensorDictModule
 from tensordict.utils import NestedKey, expand_as_right
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torchrl.envs.utils import set_exploration_type
-from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import LossModule
 
-from echelon.env.blocks import one_thread, workers
+from echelon.env.blocks import one_thread
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic, PolicyOperator, ValueHead
 from echelon.learn.models.keys import IS_INIT, TELEMETRY
 from echelon.learn.padding import EXISTS, without_padding
+from echelon.learn.ppo.forked_parts import CAN_FORK, ForkedParts, Part, SharedMemory
 from echelon.rules.actions import CONTROLS, Act
 from echelon.runtime.compile import PROGRESS, keep_graphs
 from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
@@ -58,9 +57,9 @@ ESTIMATES = ("advantage", "value_target", "value_target_normalized")
 """Those of `TRAINING_KEYS` that are made anew of every rollout."""
 CPU_PART = 24_576
 """Decisions of mechs in a part of a minibatch at most, on a CPU: larger ones leave its caches."""
-CPU_WHOLE = 8_192
-"""Decisions of mechs in a minibatch that a CPU computes as a whole at most: threads gain nothing from smaller parts,
-because they wait for Python's lock."""
+CPU_WHOLE = 1_024
+"""Decisions of mechs in a minibatch that a CPU computes as a whole at most: of smaller ones the operations themselves
+take most of the time, whatever they compute."""
 LOSS = "the loss"
 """What the log calls it where it is compiled."""
 PATIENCE = 3
@@ -267,9 +266,14 @@ class PPO:
         self.loss = self._make_loss(compiled)
         """The objective, wrapped where there are several processes."""
         self.threads = torch.get_num_threads() if device.type == "cpu" else 1
-        """Number of threads that share the parts of a minibatch; gradients do not depend on it."""
+        """Number of processes that share the parts of a minibatch; gradients do not depend on it."""
         self.is_shared = device.type == "cpu" and ranks.is_alone and not compiled and not cuda_graph
         """Whether parts may be computed side by side."""
+        self.weights = [weight for weight in policy.parameters() if weight.requires_grad]
+        self.memory: SharedMemory | None = None
+        """What processes share that compute parts."""
+        self.side_by_side = ForkedParts(self._part, None, 1)
+        """Computes the parts of a minibatch."""
         self.cuda_graph = cuda_graph and ranks.is_alone
         self.optimizer = self._make_optimizer(device)
         self.found_inf = torch.zeros((), dtype=torch.float32, device=device)
@@ -361,6 +365,24 @@ class PPO:
         self.at.zero_()
         self.longest.zero_()
         self.goes_on.fill_(True)
+        with self._several_processes(sequences) as self.side_by_side:
+            counted = torch.stack(self._epochs(sequences))
+        rows = self.rows[: len(counted)].T.contiguous()
+        values = dict(zip(self.reported, rows, strict=True))
+        means = {name: torch.where(counted, row, 0.0).sum() / counted.sum() for name, row in values.items()}
+        return {**means, "epochs": counted.sum().float() / self.config.minibatches, "skipped": self.skipped.clone()}
+
+    def _several_processes(self, sequences: Sequences) -> ForkedParts:
+        """Processes for the parts of the minibatches of an update, as many as there are threads and parts."""
+        largest = -(-sequences.count // self.config.minibatches)
+        parts = self._count_parts(sequences.decisions(largest), largest) if self.is_shared else 1
+        size = min(self.threads, parts) if CAN_FORK else 1
+        if size > 1 and (self.memory is None or not self.memory.fits(largest, parts)):
+            self.memory = SharedMemory(self.weights, largest, parts)
+        return ForkedParts(self._part, self.memory, size)
+
+    def _epochs(self, sequences: Sequences) -> list[Tensor]:
+        """Take the steps of an update; returns `[]` bool of each, whether it counts."""
         counts: list[Tensor] = []
         for epoch in range(self.config.epochs):
             for index in sequences.shuffled(self.config.minibatches):
@@ -377,10 +399,7 @@ class PPO:
                 self.goes_on &= ~(kl > self.config.target_kl)
                 if self.may_ask and not self.goes_on:
                     break
-        counted, rows = torch.stack(counts), self.rows[: len(counts)].T.contiguous()
-        values = dict(zip(self.reported, rows, strict=True))
-        means = {name: torch.where(counted, row, 0.0).sum() / counted.sum() for name, row in values.items()}
-        return {**means, "epochs": counted.sum().float() / self.config.minibatches, "skipped": self.skipped.clone()}
+        return counts
 
     def _in_place(self, sequences: Sequences) -> Sequences:
         """The sequences, what was estimated of them copied to where a CUDA graph has read it before."""
@@ -395,7 +414,9 @@ class PPO:
     def _learn_next(self) -> None:
         """A step on the sequences `index`, whose report becomes the next of `rows`."""
         assert self.sequences is not None
-        report = self.learn(self.sequences.take(self.index))
+        size = len(self.index)
+        parts = self._count_parts(self.sequences.decisions(size), size) if self.is_shared else 1
+        report = self._learn_in_parts(parts) if parts > 1 else self.learn(self.sequences.take(self.index))
         row = torch.stack(list(report.values()))
         if not self.reported:
             self.reported = list(report)
@@ -409,15 +430,40 @@ class PPO:
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """One gradient step on whole sequences, batch `[S, L]`, accumulated over parts of it."""
-        living, shape, size = minibatch.get("mask").sum(), (*minibatch.shape, 1), self.ranks.size
-        minibatch.set(LIVING, self.ranks.sum(living).clamp_min(1).expand(shape))
+        living, size = minibatch.get("mask").sum(), self.ranks.size
         decisions = count_decisions(minibatch)
         # Minibatches of several processes are of one size, but may hold different numbers of padded mechs.
         decisions = self.ranks.sum(decisions) if EXISTS in minibatch.keys() else decisions * size
-        minibatch.set(DECISIONS, decisions.expand(shape))
+        set_counts(minibatch, self.ranks.sum(living), decisions)
         self.optimizer.zero_grad(set_to_none=True)
-        chunks = minibatch.chunk(self._count_parts(minibatch), 0)
-        reports = self._side_by_side(chunks) if self.is_shared and len(chunks) > 1 else self._in_turn(chunks)
+        reports = self._in_turn(minibatch.chunk(self._count_parts(minibatch.get("mask").numel(), len(minibatch)), 0))
+        return self._step_by(reports)
+
+    def _learn_in_parts(self, parts: int) -> dict[str, Tensor]:
+        """`learn` from the sequences `index`, in `parts` that may be computed side by side.
+
+        Gradients are added in the order of the parts, so that neither the number of processes nor their pace changes
+        one.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        computed = self.side_by_side.compute(self.index, parts)
+        for _, gradients in computed:
+            for weight, gradient in zip(self.weights, gradients, strict=True):
+                if gradient is not None:
+                    weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+        return self._step_by([part.report for part in computed])
+
+    def _part(self, index: Tensor, number: int, parts: int) -> Part:
+        """Report and gradients of one of the `parts` of the sequences `index [S]`."""
+        assert self.sequences is not None
+        everything, part = self.sequences.counted(index), self.sequences.take(index.tensor_split(parts)[number])
+        set_counts(part, everything.get("mask").sum(), count_decisions(everything))
+        losses = dict(self.loss(part).items())
+        gradients = torch.autograd.grad(total(losses), self.weights, allow_unused=True)
+        return Part(detached(losses), gradients)
+
+    def _step_by(self, reports: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Take the step by the gradients that the weights have; returns the sum of the reports of its parts."""
         report = {name: reduce(torch.add, [losses[name] for losses in reports]) for name in reports[0]}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
         report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
@@ -435,39 +481,13 @@ class PPO:
             reports.append(detached(losses))
         return reports
 
-    def _side_by_side(self, parts: Sequence[TensorDictBase]) -> list[dict[str, Tensor]]:
-        """`_in_turn` on several threads, each of which computes a part by itself.
-
-        Gradients are added in the order of the parts, so that neither the number of threads nor their pace changes one.
-        """
-        weights = [weight for weight in self.policy.parameters() if weight.requires_grad]
-
-        def differentiate(part: TensorDictBase) -> tuple[dict[str, Tensor], tuple[Tensor | None, ...]]:
-            # These modes belong to a thread; `training_process` has set the caller's.
-            with torch.enable_grad(), torch.autocast("cpu", enabled=False, cache_enabled=False):
-                losses = dict(self.loss(part).items())
-                return detached(losses), torch.autograd.grad(total(losses), weights, allow_unused=True)
-
-        run = workers(self.threads).map if self.threads > 1 else map
-        reports = []
-        # TorchRL's losses set these modes of the process and put back what they met, which may be another thread's.
-        with set_exploration_type(self.objective.deterministic_sampling_mode), set_recurrent_mode(True):
-            computed = list(run(differentiate, parts))
-        for report, gradients in computed:
-            reports.append(report)
-            for weight, gradient in zip(weights, gradients, strict=True):
-                if gradient is not None:
-                    weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
-        return reports
-
-    def _count_parts(self, minibatch: TensorDictBase) -> int:
-        """Number of parts to compute a minibatch `[S, L]` in."""
-        mask = minibatch.get("mask")
-        may_choose = self.config.accumulate == 0 and mask.device.type == "cpu" and LIVING in self.objective.in_keys
+    def _count_parts(self, decisions: int, sequences: int) -> int:
+        """Number of parts to compute a minibatch in, of so many decisions of mechs in so many sequences."""
+        may_choose = self.config.accumulate == 0 and self.may_ask and LIVING in self.objective.in_keys
         if not may_choose:
             return max(self.config.accumulate, 1)
-        minimum = 1 if mask.numel() <= CPU_WHOLE else 2
-        return min(max(math.ceil(mask.numel() / CPU_PART), minimum), len(mask))
+        minimum = 1 if decisions <= CPU_WHOLE else 2
+        return min(max(math.ceil(decisions / CPU_PART), minimum), sequences)
 
     def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
         """Context that synchronises gradients between processes only for the last part of a minibatch."""
@@ -492,6 +512,12 @@ class PPO:
         self.skipped += skip
         self.in_a_row.copy_(torch.where(self.goes_on, (self.in_a_row + 1) * skip, self.in_a_row))
         torch.maximum(self.longest, self.in_a_row, out=self.longest)
+
+
+def set_counts(minibatch: TensorDictBase, living: Tensor, decisions: Tensor) -> None:
+    """Write the `[]` numbers of decisions of living mechs and of all mechs to a minibatch or a part of it."""
+    shape = (*minibatch.shape, 1)
+    minibatch.set(LIVING, living.clamp_min(1).expand(shape)).set(DECISIONS, decisions.expand(shape))
 
 
 def total(losses: Mapping[str, Tensor]) -> Tensor:
@@ -531,12 +557,24 @@ class Sequences:
         """Indices of all sequences in random order, split in `parts` of nearly equal size."""
         yield from torch.randperm(self.count, device=self.device).tensor_split(parts)
 
-    def take(self, index: Tensor) -> TensorDictBase:
-        """Sequences `index [S]`, batch `[S, L]`, with the `memory` of their first step at every step."""
+    def decisions(self, sequences: int) -> int:
+        """Number of decisions of mechs in so many sequences."""
+        return sequences * self.length * self.data.get("mask").shape[-1]
+
+    def rows(self, index: Tensor) -> Tensor:
+        """`[L * S]` rows of `data` that hold the sequences `index [S]`, time first."""
         chunk, team = index // self.teams, index % self.teams
         offsets = torch.arange(self.length, device=self.device)[:, None] * self.teams
-        rows = (chunk * self.length * self.teams + team + offsets).flatten()
-        shape = (self.length, len(index))
+        return (chunk * self.length * self.teams + team + offsets).flatten()
+
+    def counted(self, index: Tensor) -> TensorDictBase:
+        """`mask [L * S, A]` of the sequences `index [S]`, and `exists` if there is padding."""
+        rows, data = self.rows(index), self.data.select("mask", EXISTS, strict=False)
+        return data.apply(lambda leaf: leaf.index_select(0, rows), batch_size=rows.shape)
+
+    def take(self, index: Tensor) -> TensorDictBase:
+        """Sequences `index [S]`, batch `[S, L]`, with the `memory` of their first step at every step."""
+        rows, shape = self.rows(index), (self.length, len(index))
 
         def pick(leaf: Tensor) -> Tensor:
             return leaf.index_select(0, rows).unflatten(0, shape)

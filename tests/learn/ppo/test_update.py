@@ -4,13 +4,11 @@ import copy
 import dataclasses
 import gc
 import math
-import threading
 from itertools import product
 
 import pytest
 import torch
 from host_reads import HostReads
-from patience import STUCK_S
 from tensordict import TensorDictBase
 from tiers import usually
 from tiny_runs import TINY, make_rollout
@@ -244,37 +242,6 @@ def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
 
 
 @pytest.mark.usual
-def test_gradients_are_the_same_on_any_number_of_threads(rollout, monkeypatch):
-    """Parts are added in their order, so that a resumed run may have other threads: as one part after another, bit by
-    bit."""
-    ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9), accumulate=4)
-    assert ppo.is_shared
-    data, loss, results = everything(batch, memory), ppo.loss, []
-    start = {name: value.clone() for name, value in ppo.policy.state_dict().items()}
-    for ppo.threads, ppo.is_shared in ((1, False), (1, True), (2, True), (3, True)):
-        ppo.policy.load_state_dict(start)
-        computing: set[int] = set()
-        threads = threading.Barrier(ppo.threads if ppo.threads < 3 else 1, timeout=STUCK_S)
-
-        def observed(part: TensorDictBase, seen=computing, threads=threads) -> TensorDictBase:
-            seen.add(threading.get_ident())
-            threads.wait()  # until as many compute at once
-            return loss(part)
-
-        ppo.loss = observed
-        modes = exploration_type(), recurrent_mode()
-        report = ppo.learn(data)
-        assert (exploration_type(), recurrent_mode()) == modes
-        results.append((report, gradients(ppo)))
-        assert len(computing) == ppo.threads or ppo.threads == 3
-    (expected_report, expected), *others = results
-    assert all(gradient.abs().sum() > 0 for gradient in expected)
-    for report, ours in others:
-        assert report == expected_report
-        assert all(torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
-
-
-@pytest.mark.usual
 def test_a_cpu_learns_and_collects_on_one_thread_an_operation(rollout, monkeypatch):
     """Operations on all of them would wait for each other, busily, wherever other programs run."""
     ppo, batch, memory = prepared(rollout)
@@ -298,13 +265,13 @@ def test_a_cpu_chooses_the_parts_of_a_minibatch_by_its_size(rollout, monkeypatch
     steps, counts = data["mask"].numel(), []
     for limit in (steps, steps - 1, steps // 3, 1):
         monkeypatch.setattr(update, "CPU_PART", limit)
-        counts.append(ppo._count_parts(data))
+        counts.append(ppo._count_parts(steps, len(data)))
     monkeypatch.setattr(update, "CPU_PART", steps)
     monkeypatch.setattr(update, "CPU_WHOLE", steps - 1)
-    assert ppo._count_parts(data) == 2
+    assert ppo._count_parts(steps, len(data)) == 2
     assert counts[:2] == [1, 2] and counts[2] in (3, 4) and counts[3] == len(data)
     ppo.config = dataclasses.replace(ppo.config, accumulate=1)
-    assert ppo._count_parts(data) == 1
+    assert ppo._count_parts(steps, len(data)) == 1
 
 
 def test_checkpointed_gradients_are_equal_and_keep_less(rollout):
