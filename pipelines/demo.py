@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -26,7 +28,7 @@ class Demo:
     """Commander, as `echelon-arena play` takes it."""
     red: str = "heuristic:expert"
     """Its opponent."""
-    seed: SEED = 0
+    seed: Annotated[int, SEED] = 0
     """Which maps and battles."""
     out: Path = Path("demo.html")
     """The page, for a browser; the replay is written beside it, as .echelon."""
@@ -36,7 +38,7 @@ class Demo:
         replay = self.out.with_suffix(".echelon")
         require(replay != self.out, "--out", "a page, such as demo.html", str(self.out))
         check_writable(self.out, replay)
-        count = {"battles": BATTLES, "replay_battles": BATTLES}
-        Play(self.blue, self.red, seed=self.seed, replay=replay, arena=self.arena, **count).run()
+        match = Play(self.blue, self.red, seed=self.seed, battles=BATTLES, replay=replay, arena=self.arena)
+        dataclasses.replace(match, replay_battles=BATTLES).run()
         Watch(replay, out=self.out).run()
         print(f"open {self.out} in a browser")
