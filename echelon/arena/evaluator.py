@@ -19,7 +19,7 @@ from echelon.arena.config import ArenaConfig
 from echelon.arena.evaluate import evaluate
 from echelon.arena.match import Result, replay_of
 from echelon.env.form import form_of
-from echelon.env.tasks.task import EVAL_SEED, Protocol, Task, held_out
+from echelon.env.tasks.task import RUN_SEED, Protocol, Task, held_out
 from echelon.learn.config import SWITCH, TrainConfig
 from echelon.learn.metrics import CsvTable
 from echelon.learn.models.actor_critic import ActorCritic
@@ -82,9 +82,10 @@ def format_row(row: Mapping[str, Any]) -> str:
 
 
 def panel_task(config: TrainConfig, opponents: tuple[str, ...]) -> Task:
-    """The held-out battles that a run judges its policies in, against these opponents."""
-    panel = Protocol(opponents, config.evaluation.battles, EVAL_SEED)
-    return Task("training", "the run's own panel", config.env, *current_versions(), held_out(config.env), panel)
+    """The held-out battles by which a run chooses its best policy, against these opponents. No task plays them, so
+    that a result of the best policy on a task is not one that chose it."""
+    panel, battles = Protocol(opponents, config.evaluation.battles, RUN_SEED), held_out(config.env, RUN_SEED)
+    return Task("training", "the run's own panel", config.env, *current_versions(), battles, panel)
 
 
 class Evaluator:
@@ -106,7 +107,7 @@ class Evaluator:
         self.policy = policy
         self.config = config
         self.device = next(policy.parameters()).device
-        self.env = held_out(config.env)
+        self.env = held_out(config.env, RUN_SEED)
         self.best = frozen_copy(policy)
         self.best_rate = -1.0
         self.best_iteration = 0

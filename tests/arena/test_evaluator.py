@@ -1,14 +1,17 @@
 """The panel: the same battles against the same commanders all along a run."""
 
 import dataclasses
+import json
 
 import pytest
 import torch
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.config import ArenaConfig
-from echelon.arena.evaluator import BEST, COLUMNS, EVAL_SEED, RIVAL, Evaluator
+from echelon.arena.evaluator import BEST, COLUMNS, RIVAL, Evaluator, panel_task
+from echelon.arena.exploit import MAP_SEED, judged_env
 from echelon.arena.match import play
+from echelon.env.tasks.task import RUN_SEED, TABLE, find_task
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.learn.models.actor_critic import ActorCritic
@@ -41,7 +44,7 @@ def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     panel = panel_of(policy, tmp_path)
-    assert panel.env.map_seed == EVAL_SEED != BRIEF.map_seed
+    assert panel.env.map_seed == RUN_SEED != BRIEF.map_seed
     first, second = judge(panel), judge(panel)
     assert [score.rival for score in first] == ["heuristic:trivial", "heuristic:easy", BEST]
     assert policy.training, "it goes on learning"
@@ -52,6 +55,18 @@ def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
     assert [row["rival"] for row in rows] == [score.rival for score in first] and set(rows[0]) == set(COLUMNS)
     for row in rows:
         assert float(row["low"]) <= float(row["win_rate"]) <= float(row["high"])
+
+
+def test_no_task_and_no_certificate_plays_the_battles_that_choose_a_runs_best_policy():
+    """Each run of a shipped task, against the protocols of all of them and against a certificate of its battles."""
+    tasks = [find_task(json.loads(line)["name"]) for line in TABLE.read_text().splitlines()]
+    judging = {(task.evaluation_config.map_seed, task.protocol.seed) for task in tasks}
+    for task in tasks:
+        own = panel_task(TrainConfig(env=task.config), ("heuristic:hard",))
+        chosen = own.evaluation_config.map_seed, own.protocol.seed
+        assert chosen not in judging and chosen[1] not in {seed for _, seed in judging}, task.name
+        assert chosen[0] not in {maps for maps, _ in judging} | {judged_env(task.config).map_seed, MAP_SEED}
+        assert chosen[0] not in {task.config.map_seed for task in tasks}
 
 
 def test_the_panel_names_any_commander_and_shows_its_name(tmp_path):

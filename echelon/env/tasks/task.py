@@ -29,6 +29,8 @@ from echelon.runtime.limits import SEED, Limits, Settings
 TABLE = Path(__file__).with_name("tasks.jsonl")
 EVAL_SEED = 1_000_003
 """Seed of evaluation battles, and offset of their map seed: training uses none of these maps."""
+RUN_SEED = 2_000_003
+"""The same for a training run's own evaluations, which choose its best checkpoint: no task's protocol plays them."""
 TIERS = ("heuristic:easy", "heuristic:normal", "heuristic:hard", "heuristic:expert")
 NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*-v[1-9][0-9]*")
 """Lower-case letters, digits and `._/-`, and the version of the task."""
@@ -141,10 +143,15 @@ class Task:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def held_out(config: EnvConfig) -> EnvConfig:
-    """The same battles on maps that training does not use; of those of split `train`, in split `validation`."""
+def held_out(config: EnvConfig, offset: int = EVAL_SEED) -> EnvConfig:
+    """The same battles on maps that training does not use; of those of split `train`, in split `validation`.
+
+    Args:
+        config: the battles to learn from.
+        offset: added to the map seed: `EVAL_SEED` for what judges a policy, `RUN_SEED` for what a run chooses by.
+    """
     split: Any = "validation" if config.split == "train" else config.split
-    return dataclasses.replace(config, map_seed=config.map_seed + EVAL_SEED, split=split)
+    return dataclasses.replace(config, map_seed=config.map_seed + offset, split=split)
 
 
 def task_from_json(row: dict[str, Any]) -> Task:
