@@ -151,7 +151,7 @@ class TeamOfAgents(gymnasium.Env):
         super().reset(seed=seed)
         return tuple(self.battle.reset(seed)[0]), {}
 
-    def step(self, action: Any) -> tuple[tuple, list[float], bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[tuple, Any, bool, bool, dict[str, Any]]:
         _, done, info = self.battle.step(action)
         rewards = self.battle._now["reward"][:, 0].tolist()
         is_truncated = info.pop("episode_limit", False)

@@ -158,15 +158,15 @@ class MechVectorEnv(VectorEnv):
         limit = f"after a reset with {RESET_MASK} of the battles that ended"
         require(is_next, "step", limit, f"environments {np.flatnonzero(self._over).tolist()} that ended")
         waits = self._rows_of(self._over)
-        self._begin_anew(self._over)
-        return self._td.set(STEP, ~waits)
+        return self._begin_anew(self._over).set(STEP, ~waits)
 
-    def _begin_anew(self, mask: np.ndarray) -> None:
-        """Restart the battles of a mask `[num_envs]`."""
+    def _begin_anew(self, mask: np.ndarray) -> TensorDictBase:
+        """Restart the battles of a mask `[num_envs]`; returns what is now observed of all."""
         assert self._td is not None
-        self._td = self.view.reset(self._td.set(RESET, self._rows_of(mask)))
-        self._td.pop(RESET, None)
-        self._over = self._over & ~mask
+        td: TensorDictBase = self.view.reset(self._td.copy().set(RESET, self._rows_of(mask)))
+        td.pop(RESET, None)
+        self._td, self._over = td, self._over & ~mask
+        return td
 
     def _rows_of(self, mask: np.ndarray) -> Tensor:
         """`[B, n, 1]` bool, of a mask `[num_envs]`."""

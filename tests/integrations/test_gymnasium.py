@@ -264,6 +264,7 @@ def test_a_part_of_a_battle_is_not_reset():
     for wrong, what in ((np.ones(6), "reset_mask must be an array"), (np.arange(6) == 1, "the same for all rows")):
         with pytest.raises(ConfigError, match=what):
             envs.reset(options={"reset_mask": wrong})
+        envs.step(np.zeros(envs.action_space.shape, np.float32))
     with pytest.raises(ConfigError, match="autoreset_mode must be an AutoresetMode or one of NextStep, SameStep"):
         vector(autoreset_mode="never")
 
