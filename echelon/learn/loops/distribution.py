@@ -193,9 +193,9 @@ def rows_of(values: Sequence[Tensor]) -> tuple[list[int], list[Tensor]]:
 
 def shaped(rows: Tensor, order: Sequence[int], shape: Sequence[int]) -> Tensor:
     """`rows [N, ...]` as `[*shape, ...]`; `order` and its rows as of `rows_of`."""
-    whole = rows.view(*(shape[dim] for dim in order), *rows.shape[1:])
+    whole = rows.view((*(shape[dim] for dim in order), *rows.shape[1:]))
     back = sorted(range(len(order)), key=lambda dim: order[dim])
-    return whole.permute(*back, *range(len(order), whole.dim()))
+    return whole.permute((*back, *range(len(order), whole.dim())))
 
 
 class LogProb(torch.autograd.Function):

@@ -21,6 +21,7 @@ from torchrl.envs.utils import ExplorationType, exploration_type
 from torchrl.modules import recurrent_mode
 
 from echelon.agents.team_policy import entry
+from echelon.learn.loops.arithmetic import uses_loops
 from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.encoder import BattlePooling, Encoder, new_layer, orthogonal
 from echelon.learn.models.keys import IS_INIT, WAYS, Layout, TeamKeys
@@ -270,8 +271,14 @@ class ActorHead(nn.Module):
 
     def forward(self, embed: Tensor) -> tuple[Tensor, Tensor]:
         """`loc` and `scale` `[..., D]` from `embed [..., hidden]`."""
-        scale = self.log_std(embed).clamp(*LOG_STD_RANGE).exp()
-        return self.loc(embed), scale if self.training else scale * self.eval_std_scale
+        if isinstance(self.log_std, nn.Linear) and uses_loops(embed, self.loc.weight):
+            # A CPU makes one product of both.
+            weight = torch.cat((self.loc.weight, self.log_std.weight))
+            loc, log_std = F.linear(embed, weight, torch.cat((self.loc.bias, self.log_std.bias))).chunk(2, -1)
+        else:
+            loc, log_std = self.loc(embed), self.log_std(embed)
+        scale = log_std.clamp(*LOG_STD_RANGE).exp()
+        return loc, scale if self.training else scale * self.eval_std_scale
 
 
 class Critic(nn.Module):

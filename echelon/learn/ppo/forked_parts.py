@@ -32,8 +32,8 @@ ALIGNMENT = 16
 class Part(NamedTuple):
     """What was computed of a part of a minibatch."""
 
-    report: dict[str, Tensor]
-    """`[]` each entry of the loss."""
+    report: Tensor
+    """`[entries]` what the loss reports."""
     gradients: Sequence[Tensor | None]
     """By each of the weights; None for those that the loss does not reach."""
 
@@ -88,15 +88,12 @@ class SharedMemory:
             self.is_reached[number, place] = gradient is not None
             if gradient is not None:
                 slot.copy_(gradient)
-        torch.stack(list(part.report.values()), out=self.reports[number, : len(part.report)])
+        self.reports[number, : len(part.report)] = part.report
 
-    def read(self, number: int, names: Sequence[str]) -> Part:
-        """What was stored of part `number`; `names` of the entries of its report."""
-        report = self.reports[number, : len(names)].clone().unbind()
-        reached = zip(self.gradients[number], self.is_reached[number].tolist(), strict=True)
-        return Part(
-            dict(zip(names, report, strict=True)), [slot if is_reached else None for slot, is_reached in reached]
-        )
+    def read(self, number: int, entries: int) -> Part:
+        """What was stored of part `number`, whose report has so many entries."""
+        slots = zip(self.gradients[number], self.is_reached[number].tolist(), strict=True)
+        return Part(self.reports[number, :entries], [slot if is_reached else None for slot, is_reached in slots])
 
 
 class Helper:
@@ -199,11 +196,11 @@ class ForkedParts:
         for number in range(parts):
             if number % self.size not in asked:
                 computed[number] = self.compute_part(index, number, parts)
-        names = list(computed[0].report)
+        entries = len(computed[0].report)
         for rank in asked:
             is_done = self._is_well(rank, self.helpers[rank].is_done())
             for number in range(rank, parts, self.size):
-                computed[number] = memory.read(number, names) if is_done else self.compute_part(index, number, parts)
+                computed[number] = memory.read(number, entries) if is_done else self.compute_part(index, number, parts)
         return [computed[number] for number in range(parts)]
 
     def _is_well(self, rank: int, is_well: bool) -> bool:

@@ -159,16 +159,21 @@ class RecurrentPPOLoss(LossModule):
         ratio = log_ratio.exp()
         advantage = data.get(keys.advantage)[..., 0]
         clipped = ratio.clamp(1 - self.clip_epsilon, 1 + self.clip_epsilon)
+        with torch.no_grad():
+            # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
+            kl, is_clipped = (ratio - 1 - log_ratio), (ratio - 1).abs() > self.clip_epsilon
+        # Side by side, because each operation on its own takes longer than what it computes.
+        terms = torch.stack((torch.minimum(ratio * advantage, clipped * advantage), kl, is_clipped.float()), -1)
+        objective, kl, clip_fraction = mean_of_living(terms).unbind()
         entropies = mean_of_living(distribution.entropies())
         error = value_error(value, old_value, data.get(keys.value_target), self.clip_value)
         error = without_padding(error, exists)
         report: dict[str, Any] = {
-            "loss_objective": -mean_of_living(torch.minimum(ratio * advantage, clipped * advantage)),
+            "loss_objective": -objective,
             "loss_critic": self.critic_coeff * summed(error, error.dim()) / decisions,
             "loss_entropy": -self.entropy_coeff * entropies.mean(),
-            # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
-            "kl": mean_of_living((ratio - 1 - log_ratio).detach()),
-            "clip_fraction": mean_of_living(((ratio - 1).abs() > self.clip_epsilon).float()),
+            "kl": kl.detach(),
+            "clip_fraction": clip_fraction.detach(),
             **entropy_report(entropies.detach()),
         }
         return TensorDict(report)
@@ -286,6 +291,8 @@ class PPO:
         """`[1]` steps of this update so far."""
         self.reported: list[str] = []
         """Entries of a step's report."""
+        self.entries: list[str] = []
+        """Those that the loss has made."""
         self.estimates: dict[str, Tensor] = {}
         """What was estimated from the last rollout, where a CUDA graph reads it."""
         self.indices: dict[int, Tensor] = {}
@@ -437,7 +444,7 @@ class PPO:
         set_counts(minibatch, self.ranks.sum(living), decisions)
         self.optimizer.zero_grad(set_to_none=True)
         reports = self._in_turn(minibatch.chunk(self._count_parts(minibatch.get("mask").numel(), len(minibatch)), 0))
-        return self._step_by(reports)
+        return self._step_by(reduce(torch.add, reports))
 
     def _learn_in_parts(self, parts: int) -> dict[str, Tensor]:
         """`learn` from the sequences `index`, in `parts` that may be computed side by side.
@@ -445,13 +452,14 @@ class PPO:
         Gradients are added in the order of the parts, so that neither the number of processes nor their pace changes
         one.
         """
-        self.optimizer.zero_grad(set_to_none=True)
-        computed = self.side_by_side.compute(self.index, parts)
-        for _, gradients in computed:
-            for weight, gradient in zip(self.weights, gradients, strict=True):
-                if gradient is not None:
-                    weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
-        return self._step_by([part.report for part in computed])
+        first, *others = self.side_by_side.compute(self.index, parts)
+        for part in others:
+            # What the loss of one part does not reach, that of another does not either.
+            reached = [n for n, gradient in enumerate(first.gradients) if gradient is not None]
+            torch._foreach_add_(*([gradients[n] for n in reached] for gradients in (first.gradients, part.gradients)))
+        for weight, gradient in zip(self.weights, first.gradients, strict=True):
+            weight.grad = gradient
+        return self._step_by(reduce(torch.add, (part.report for part in (first, *others))))
 
     def _part(self, index: Tensor, number: int, parts: int) -> Part:
         """Report and gradients of one of the `parts` of the sequences `index [S]`."""
@@ -459,18 +467,20 @@ class PPO:
         everything, part = self.sequences.counted(index), self.sequences.take(index.tensor_split(parts)[number])
         set_counts(part, everything.get("mask").sum(), count_decisions(everything))
         losses = dict(self.loss(part).items())
+        self.entries = list(losses)
         gradients = torch.autograd.grad(total(losses), self.weights, allow_unused=True)
-        return Part(detached(losses), gradients)
+        # Fused Adam reads a gradient as if it lay in memory as its weight does.
+        return Part(detached(losses), [None if gradient is None else gradient.contiguous() for gradient in gradients])
 
-    def _step_by(self, reports: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Take the step by the gradients that the weights have; returns the sum of the reports of its parts."""
-        report = {name: reduce(torch.add, [losses[name] for losses in reports]) for name in reports[0]}
+    def _step_by(self, values: Tensor) -> dict[str, Tensor]:
+        """Take the step by the gradients that the weights have; returns the report of all processes, from the `values`
+        of this one's."""
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
-        report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
+        report = dict(zip(self.entries, self.ranks.sum(values).unbind(), strict=True))
         self.step(total(report).isfinite() & norm.isfinite())
         return {**report, "gradient_norm": norm}
 
-    def _in_turn(self, parts: Sequence[TensorDictBase]) -> list[dict[str, Tensor]]:
+    def _in_turn(self, parts: Sequence[TensorDictBase]) -> list[Tensor]:
         """Add the gradients of all `parts` to the weights' and return the report of each."""
         reports, size = [], self.ranks.size
         for i, chunk in enumerate(parts):
@@ -478,6 +488,7 @@ class PPO:
                 losses = dict(self.loss(chunk).items())
                 # DistributedDataParallel averages over processes, but the losses are already divided by global counts.
                 (total(losses) * size).backward()
+            self.entries = list(losses)
             reports.append(detached(losses))
         return reports
 
@@ -525,9 +536,9 @@ def total(losses: Mapping[str, Tensor]) -> Tensor:
     return torch.stack([value for name, value in losses.items() if name.startswith("loss_")]).sum()
 
 
-def detached(losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """`[]` each entry of a report, without its graph."""
-    return {name: value.detach().mean() for name, value in losses.items()}
+def detached(losses: Mapping[str, Tensor]) -> Tensor:
+    """`[entries]` the entries of a report, without their graph."""
+    return torch.stack([value.detach() if value.dim() == 0 else value.detach().mean() for value in losses.values()])
 
 
 class Sequences:

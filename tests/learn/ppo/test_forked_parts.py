@@ -98,6 +98,15 @@ def test_a_resumed_update_may_have_another_number_of_processes(tmp_path):
     assert all(equal(result, results[0]) for result in results[1:])
 
 
+@pytest.mark.usual
+def test_an_update_in_parts_is_that_of_whole_minibatches(tmp_path):
+    """Whatever operation the gradient of a weight comes from, the optimiser reads it as it is."""
+    (whole, of_whole), (parts, of_parts) = (learnt(1, tmp_path / "trace", accumulate=n)[0] for n in (1, 3))
+    for ours, theirs in zip(parts, whole, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=0)
+    torch.testing.assert_close(of_parts, of_whole, atol=1e-5, rtol=1e-4)
+
+
 def killed():
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -154,7 +163,9 @@ def test_a_forked_process_ends_with_the_one_that_forked_it():
     middle = os.fork()
     if middle == 0:
         try:
-            helper = Helper(SharedMemory([torch.nn.Parameter(torch.zeros(3))], 4, 2), lambda *_: Part({}, []), 1, 2)
+            helper = Helper(
+                SharedMemory([torch.nn.Parameter(torch.zeros(3))], 4, 2), lambda *_: Part(torch.zeros(1), []), 1, 2
+            )
             os.write(tell, helper.process.to_bytes(4, "little"))
         finally:
             os._exit(0)
@@ -176,12 +187,12 @@ def test_gradients_that_are_missing_stay_missing_and_weights_stay_the_same_param
 
     def compute(index: torch.Tensor, number: int, parts: int) -> Part:
         value = index.float().sum() + number
-        return Part({"loss_a": value, "b": value + parts}, [torch.full((3,), value), None, weights[2].detach() + 1])
+        return Part(torch.stack((value, value + parts)), [torch.full((3,), value), None, weights[2].detach() + 1])
 
     with ForkedParts(compute, memory, 2) as side_by_side:
         weights[2].data.fill_(5.0)  # behind the fork
         parts = side_by_side.compute(torch.tensor([3, 4]), 2)
     for number, part in enumerate(parts):
-        assert part.report == {"loss_a": 7.0 + number, "b": 9.0 + number}
+        assert part.report.tolist() == [7.0 + number, 9.0 + number]
         assert torch.equal(part.gradients[0], torch.full((3,), 7.0 + number)) and part.gradients[1] is None
         assert part.gradients[2] == 6.0
