@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import operator
 import re
 import shutil
@@ -17,10 +18,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
+
 from echelon.arena.batch_arena import Battle
 from echelon.league import log
 from echelon.league.config import LeagueConfig
 from echelon.league.database import RULES, check_identity, check_rules, check_values
+from echelon.league.ratings import DEVIATION, RATING, VOLATILITY, Games, Ratings, rate
 from echelon.league.records import match_key, recipe_versions, scripted_id
 from echelon.league.store import FILE, WEIGHTS_FOLDER, Store, WeightStore
 from echelon.rules.config import EnvConfig, env_from_json
@@ -50,6 +54,8 @@ VALUES = {table: operator.itemgetter(*names) for table, names in COLUMNS.items()
 """Takes a row's values in this order."""
 CACHED = 1 << 14
 """Entries and periods, and recipes, that are not looked up again."""
+POINTS_OF_BLUE = (0.5, 1.0, 0.0)
+"""Points of the blue entry by `winner`: a draw, blue, red."""
 ROWS_AT_ONCE = 64
 """Inserted or fetched by one statement, and in memory for it."""
 
@@ -87,6 +93,9 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
         staging.insert()
         raise
     staging.finish()
+    with as_file_error(name):
+        config = from_json(LeagueConfig, staging.settings["rules"], "rules")
+    check_ratings(name, store, config.tau)
     return staging.settings
 
 
@@ -201,9 +210,38 @@ class Staging:
             raise FileError(f"{self.name}: periods must end with one that is open, got open {numbers}")
 
 
+def check_ratings(name: str, store: Store, tau: float) -> None:
+    """Compute the ratings of every closed period again, from its matches and the ratings before it, and compare.
+
+    Raises:
+        FileError: if a rating differs by more than rounding, or an entry that played in a period has none.
+    """
+    last: dict[str, tuple[float, ...]] = {}
+    for (period,) in store.execute("SELECT number FROM periods WHERE closed IS NOT NULL ORDER BY number"):
+        query = "SELECT rowid, entry, rating, deviation, volatility FROM ratings WHERE period = ? ORDER BY rowid"
+        rows = store.execute(query, period)
+        index = {entry: place for place, (_, entry, *_) in enumerate(rows)}
+        games = store.execute("SELECT blue, red, winner FROM matches WHERE period = ? ORDER BY rowid", period)
+        if unrated := {entry for blue, red, _ in games for entry in (blue, red)} - index.keys():
+            raise FileError(f"{name}: ratings must rate all that played in period {period}, got none of {min(unrated)}")
+        before = [last.get(entry, (RATING, DEVIATION, VOLATILITY)) for entry in index]
+        pairs = torch.tensor([(index[blue], index[red]) for blue, red, _ in games], dtype=torch.int64).view(-1, 2)
+        scores = torch.tensor([POINTS_OF_BLUE[winner] for *_, winner in games], dtype=torch.float64)
+        columns = torch.tensor(before, dtype=torch.float64).view(-1, 3).unbind(-1)
+        after = torch.stack(rate(Ratings(*columns), Games(*pairs.unbind(-1), scores), tau), -1).tolist()
+        for (row, entry, *stored), computed in zip(rows, after, strict=True):
+            for field, value, expected in zip(Ratings._fields, stored, computed, strict=True):
+                limit = f"{expected:.6g}, as the matches of period {period} give"
+                expect(math.isclose(value, expected, rel_tol=1e-6), f"{name}: ratings[{row - 1}].{field}", limit, value)
+            last[entry] = tuple(stored)
+
+
 def check_fields(where: str, row: Any, table: str) -> None:
     """Validate the fields of one row, each by itself."""
     ROWS[table](where, row)
+    if table == "exploits":
+        low, bound, high = row["low"], row["bound"], row["high"]
+        expect(low <= bound <= high, f"{where}.bound", f"{low:g}..{high:g}, the interval of the row", bound)
     if table == "entries":
         expected = None if scripted_id(row["name"]) is not None else f"{WEIGHTS_FOLDER}/{row['id']}"
         expect(row["weights"] == expected, f"{where}.weights", repr(expected), row["weights"])

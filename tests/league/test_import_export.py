@@ -123,8 +123,57 @@ SPOILED = {
         lambda d: d["env"].update(comm_dim=4),
         r"entries\[5\].weights: trained in another battle: env",
     ),
+    "a rating that no match gives": (
+        put("ratings", 5, "rating", 2500.0),
+        r"ratings\[5\].rating must be 1500, as the matches of period 1 give, got 2500",
+    ),
+    "a match left out": (
+        lambda d: d["matches"].pop(),
+        r"ratings\[\d\].(rating|deviation) must be [0-9.]+, as the matches of period 1 give, got",
+    ),
+    "another winner": (
+        lambda d: d["matches"][0].update(winner=3 - d["matches"][0]["winner"]),
+        r"ratings\[\d\].rating must be [0-9.]+, as the matches of period 1 give, got",
+    ),
+    "ratings left out": (
+        lambda d: d["ratings"].clear(),
+        "ratings must rate all that played in period 1, got none of [0-9a-f]{64}",
+    ),
     "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with one that is open, got open \[\]"),
 }
+
+
+def test_ratings_of_several_periods_are_computed_again_from_the_ones_before(tmp_path):
+    store, path = exported(tmp_path)
+    child, parent = (entry.id for entry in store.entries("candidate"))
+    store.record([fought(parent, child, 1), fought(parent, child, 2), fought(child, parent, 2)])
+    close_period(store)
+    write_league(store, path)
+    assert read_league(path, tmp_path / "third").standings() == store.standings()
+    document = json.loads(path.read_text())
+    rows = document["ratings"]
+    later = next(row for row in rows if row["period"] == 2 and row["entry"] == parent)
+    later["volatility"] *= 1.001
+    path.write_text(json.dumps(document))
+    with pytest.raises(
+        FileError, match=rf"ratings\[{rows.index(later)}\].volatility must be 0.0[0-9]+, as the matches"
+    ):
+        read_league(path, tmp_path / "other")
+    assert not (tmp_path / "other" / FILE).exists()
+
+
+def test_a_bound_of_exploitability_outside_of_its_interval_is_refused(tmp_path):
+    _, path = exported(tmp_path)
+    document = json.loads(path.read_text())
+    ids = [entry["id"] for entry in document["entries"][5:7]]
+    row = {"entry": ids[0], "response": ids[1], "agent_steps": 5, "battles": 8, "low": 0.1, "high": 0.3, "created": 1.0}
+    document["exploits"] = [{**row, "bound": 0.9}]
+    path.write_text(json.dumps(document))
+    with pytest.raises(FileError, match=r"exploits\[0\].bound must be 0.1..0.3, the interval of the row, got 0.9"):
+        read_league(path, tmp_path / "other")
+    document["exploits"] = [{**row, "bound": 0.2}]
+    path.write_text(json.dumps(document))
+    read_league(path, tmp_path / "other")
 
 
 @pytest.mark.parametrize("case", SPOILED)
