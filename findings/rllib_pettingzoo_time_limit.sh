@@ -9,7 +9,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/v"
-"$work/v/bin/pip" install -q 'ray[rllib]==2.60.0' pettingzoo==1.27.0 torch==2.13.0
+"$work/v/bin/pip" install -q 'ray[rllib]==2.60.0' pettingzoo==1.27.0
 "$work/v/bin/python" -W ignore - << 'END'
 import sys
 
