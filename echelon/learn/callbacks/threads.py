@@ -13,6 +13,8 @@ TRIAL = 2
 """Iterations of a trial, the faster of which counts."""
 FASTER = 1.05
 """How many times as fast another number of threads must be to be taken."""
+PARTS = {"env_s": "the environment", "act_s": "acting", "learn_s": "learning"}
+"""Parts of an iteration whose seconds are in its metrics, and what a line of the log calls them."""
 SHARE = 0.7
 """Cores that a run gets at least of a machine that nobody else uses: one thread computes all the time."""
 
@@ -22,7 +24,8 @@ class ThreadChoice(Callback):
 
     `TrainConfig.threads` fixes the number; with 0 it begins with torch's, and half or twice as many are tried now and
     then. Threads share battles and parts of minibatches, so nothing but time depends on it. A line of the log says when
-    the number changes, and when other programs hold the cores.
+    the number changes, when other programs hold the cores, and which parts of an iteration gain nothing from threads
+    where all of them together do not.
     """
 
     def __init__(self) -> None:
@@ -32,6 +35,10 @@ class ThreadChoice(Callback):
         """Iterations between trials, and since the last one."""
         self.rates: dict[int, deque[float]] = {}
         """The last rates with a number of threads, agent-steps/s."""
+        self.seconds: dict[int, dict[str, float]] = {}
+        """Seconds of each of `PARTS` in the last iteration with a number of threads."""
+        self.is_told = False
+        """Whether a line has named the parts that gain nothing from threads."""
         self.shares: deque[float] = deque(maxlen=TRIAL)
         """Cores that the last iterations got."""
         self.is_busy = False
@@ -56,6 +63,7 @@ class ThreadChoice(Callback):
         self._look_for_load(trainer)
         threads = self.trial or self.number
         self.rates.setdefault(threads, deque(maxlen=TRIAL)).append(metrics["agent_steps_per_s"] or 0.0)
+        self.seconds.setdefault(threads, {}).update({name: metrics.get(name) or 0.0 for name in PARTS})
         self.waited += 1
         if self.trial and self.waited == TRIAL:
             self._judge(trainer)
@@ -71,12 +79,26 @@ class ThreadChoice(Callback):
     def _judge(self, trainer: TrainingRun) -> None:
         """End a trial."""
         tried, current = max(self.rates[self.trial]), max(self.rates[self.number])
+        self._tell_what_does_not_scale(trainer)
         if tried > FASTER * current:
             trainer.log(f"{self.trial} threads: {tried:,.0f} agent-steps/s, with {self.number} {current:,.0f}")
             self.number, self.pause = self.trial, SOONEST
         else:
             self.pause = min(2 * self.pause, LATEST)
         self.trial, self.waited = 0, 0
+
+    def _tell_what_does_not_scale(self, trainer: TrainingRun) -> None:
+        """Name, once, the parts of an iteration that take as long with more threads, where the run does too."""
+        fewer, more = sorted((self.trial, self.number))
+        rates = max(self.rates[fewer]), max(self.rates[more])
+        if self.is_told or rates[1] > FASTER * rates[0]:
+            return
+        self.is_told = True
+        of_fewer, of_more = self.seconds[fewer], self.seconds[more]
+        times = {name: of_fewer[name] / of_more[name] for name in PARTS if of_more[name] > 0}
+        slow = [f"{PARTS[name]} (x{ratio:.2f})" for name, ratio in times.items() if ratio < FASTER]
+        gained = f"{more} threads are no faster than {fewer}: {rates[1]:,.0f} and {rates[0]:,.0f} agent-steps/s"
+        trainer.log(f"{gained}; no gain in {', '.join(slow) or 'any part'}")
 
     def _look_for_load(self, trainer: TrainingRun) -> None:
         """Say when other programs begin or cease to hold the cores; processes of one run wait for each other."""

@@ -91,6 +91,26 @@ def test_trials_that_fail_become_rare(tmp_path, clock, two_threads):
     assert starts[0] == SOONEST and pauses == [32, 64, 128, LATEST, LATEST]
 
 
+def test_a_run_that_gains_nothing_from_threads_names_the_parts_that_do_not_scale(tmp_path, caplog, clock, two_threads):
+    choice = Speed({1: 100.0, 2: 103.0})
+    seconds = {1: (4.0, 2.0, 3.0), 2: (2.0, 2.0, 3.6)}
+    trainer = Trainer(tiny_run(), tmp_path, callbacks=[choice])
+    with caplog.at_level(logging.INFO):
+        for _ in range(4 * LATEST):
+            choice.on_iteration_start(trainer)
+            choice.on_iteration_end(trainer, dict(zip(threads.PARTS, seconds[trainer.ppo.threads], strict=True)))
+    (line,) = [record.message for record in caplog.records if "threads" in record.message]
+    parts = "acting (x1.00), learning (x0.83)"
+    assert line.endswith(f" 2 threads are no faster than 1: 103 and 100 agent-steps/s; no gain in {parts}")
+    faster = Speed({1: 100.0, 2: 160.0})
+    trainer = Trainer(tiny_run(), tmp_path / "faster", callbacks=[faster])
+    caplog.clear()
+    for _ in range(2 * LATEST):
+        faster.on_iteration_start(trainer)
+        faster.on_iteration_end(trainer, dict(zip(threads.PARTS, seconds[trainer.ppo.threads], strict=True)))
+    assert not [record for record in caplog.records if "no gain" in record.message]
+
+
 def test_a_number_that_is_given_stays(tmp_path, clock, two_threads):
     choice = Speed({1: 1.0, 2: 9.0})
     trainer = Trainer(dataclasses.replace(tiny_run(), threads=1), tmp_path, callbacks=[choice])
