@@ -238,7 +238,8 @@ def open_battle(
         map_id: `[B]` int64, the map of each battle.
         terrain: their ground; by default made anew from the maps.
     """
-    batch_size, whole, parts = seed.shape, dict[str, Tensor](), {"mechs": {}, "shots": {}, "clouds": {}, "tally": {}}
+    batch_size, whole = seed.shape, dict[str, Tensor]()
+    parts: dict[str, dict[str, Tensor]] = {"mechs": {}, "shots": {}, "clouds": {}, "tally": {}}
     for name, leaf in opening_leaves(seed, map_id, maps, roster, config).items():
         part, _, field_name = name.rpartition(".")
         (parts[part] if part else whole)[field_name] = leaf

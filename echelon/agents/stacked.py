@@ -153,7 +153,7 @@ def with_constants(network: nn.Module) -> dict[str, Tensor]:
     weights = dict(network.state_dict())
     with torch.no_grad():
         for name, module in network.named_modules():
-            constants = getattr(module, "constants", dict)()
+            constants: dict[str, Tensor] = getattr(module, "constants", dict)()
             weights |= {f"{name}.{key}": leaf for key, leaf in constants.items()}
     return weights
 

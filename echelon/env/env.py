@@ -526,10 +526,10 @@ class EchelonEnv(EnvInfo, PartialEnv):
         """What was last observed of all battles, batch `[B]`; zeros before the first reset. A shallow copy."""
         if self._observed is None:
             return self._empty()
-        if not isinstance(self._observed, TensorDictBase):
-            self._observed = self._observed()
+        observed = self._observed if isinstance(self._observed, TensorDictBase) else self._observed()
+        self._observed = observed
         keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
-        return self._observed.select(*keys, *DONE_KEYS)
+        return observed.select(*keys, *DONE_KEYS)
 
     def _empty(self) -> TensorDict:
         """An observation of nothing, for a full reset to fill."""

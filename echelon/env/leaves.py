@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -15,8 +15,18 @@ from torch import Tensor
 
 Leaves = dict[tuple[str, ...], Tensor]
 """Entries of a tensordict, `[B, ...]` each, by key."""
-Shown: TypeAlias = TensorDictBase | Leaves
-"""Entries of both groups and of the root, in either form. Both have `get(key, default)`."""
+
+
+class Shown(Protocol):
+    """Entries of both groups and of the root by key: a `TensorDictBase`, or `Leaves`."""
+
+    def get(self, key: Any, default: Any = None, /) -> Any:
+        """The entry, or `default`."""
+
+    def __setitem__(self, key: Any, value: Any, /) -> None:
+        """Set an entry."""
+
+
 ALIKE: Mapping[str, torch.Size] = MappingProxyType({})
 
 
@@ -24,6 +34,7 @@ def leaves_from(shown: Shown) -> Leaves:
     """The entries of either form by key; those of a dict are returned as they are."""
     if isinstance(shown, dict):
         return shown
+    assert isinstance(shown, TensorDictBase)
     return {key if isinstance(key, tuple) else (key,): leaf for key, leaf in shown.items(True, True)}
 
 

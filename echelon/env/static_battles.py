@@ -235,7 +235,9 @@ class StaticBattles:
     def ended(self, after: Leaves) -> None:
         """As in `CalledBattles`: nobody reads a captured decision."""
 
-    def restart(self, after: Leaves, remembered: Sequence[NextMemory] | None = None, ended: None = None) -> None:
+    def restart(
+        self, after: Leaves, remembered: Sequence[NextMemory] | None = None, ended: Tensor | None = None
+    ) -> None:
         """Let battles begin anew where they ended, and all others go on from what `step` returned.
 
         Args:

@@ -357,7 +357,7 @@ class TeamCollector(BaseCollector):
                 return like.apply(make, batch_size=[times, *like.batch_size])
 
             self.buffer = empty(self.decisions, self._nested(step))
-            memory = {(name,): decided.get(("memory", name)) for name in self.policy.keys.memory}
+            memory: Leaves = {(name,): decided.get(("memory", name)) for name in self.policy.keys.memory}
             made = nested(memory, torch.Size([len(step[TELEMETRY,])]), self.env.device)
             self._memory_buffer = empty(self.decisions // self.chunk, made)
             self.memory = self._memory_buffer.transpose(0, 1)

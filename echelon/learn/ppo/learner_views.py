@@ -45,7 +45,7 @@ class LearnerViews:
 
     def of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> Leaves:
         """The view of some teams, `[G, ...]` by key; `casts`: in the dtype of the forward pass."""
-        view = {("observation", name): team.get(("observation", name)) for name in self.streams}
+        view: Leaves = {("observation", name): team.get(("observation", name)) for name in self.streams}
         view[TELEMETRY,] = team.get(TELEMETRY)[:, 0]
         if enemy is not None:
             view["enemy",] = enemy
@@ -92,7 +92,7 @@ class LearnerViews:
         for index, telemetry in enumerate(by_key[TELEMETRY,]):
             rows = slice(start, start + len(telemetry))
             start = rows.stop
-            view = {("observation", name): by_key["observation", name][index] for name in self.streams}
+            view: Leaves = {("observation", name): by_key["observation", name][index] for name in self.streams}
             view[TELEMETRY,] = telemetry
             if enemy is not None:
                 view["enemy",] = enemy[rows]
