@@ -222,13 +222,15 @@ def check_ratings(name: str, store: Store, tau: float) -> None:
         rows = store.execute(query, period)
         index = {entry: place for place, (_, entry, *_) in enumerate(rows)}
         games = store.execute("SELECT blue, red, winner FROM matches WHERE period = ? ORDER BY rowid", period)
-        if unrated := {entry for blue, red, _ in games for entry in (blue, red)} - index.keys():
+        if unrated := {entry for game in games for entry in game[:2]} - index.keys():
             raise FileError(f"{name}: ratings must rate all that played in period {period}, got none of {min(unrated)}")
         before = [last.get(entry, (RATING, DEVIATION, VOLATILITY)) for entry in index]
-        pairs = torch.tensor([(index[blue], index[red]) for blue, red, _ in games], dtype=torch.int64).view(-1, 2)
-        scores = torch.tensor([POINTS_OF_BLUE[winner] for *_, winner in games], dtype=torch.float64)
-        columns = torch.tensor(before, dtype=torch.float64).view(-1, 3).unbind(-1)
-        after = torch.stack(rate(Ratings(*columns), Games(*pairs.unbind(-1), scores), tau), -1).tolist()
+        blue, red = (
+            torch.tensor([index[game[side]] for game in games], dtype=torch.int64, device="cpu") for side in (0, 1)
+        )
+        score = torch.tensor([POINTS_OF_BLUE[winner] for *_, winner in games], dtype=torch.float64, device="cpu")
+        columns = torch.tensor(before, dtype=torch.float64, device="cpu").view(-1, 3).unbind(-1)
+        after = torch.stack(rate(Ratings(*columns), Games(blue, red, score), tau), -1).tolist()
         for (row, entry, *stored), computed in zip(rows, after, strict=True):
             for field, value, expected in zip(Ratings._fields, stored, computed, strict=True):
                 limit = f"{expected:.6g}, as the matches of period {period} give"

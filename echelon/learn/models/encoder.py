@@ -52,8 +52,9 @@ def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
     return layer
 
 
-def rectified(layer: nn.Linear, x: Tensor) -> Tensor:
+def rectified(layer: nn.Module, x: Tensor) -> Tensor:
     """`[R, W]` ReLU of a linear layer of `x [R, F]`."""
+    assert isinstance(layer, nn.Linear)
     return DenseReLU.apply(x, layer.weight, layer.bias) if uses_loops(x, layer.weight) else F.relu(layer(x))
 
 

@@ -455,8 +455,8 @@ class PPO:
         first, *others = self.side_by_side.compute(self.index, parts)
         for part in others:
             # What the loss of one part does not reach, that of another does not either.
-            reached = [n for n, gradient in enumerate(first.gradients) if gradient is not None]
-            torch._foreach_add_(*([gradients[n] for n in reached] for gradients in (first.gradients, part.gradients)))
+            pairs = [pair for pair in zip(first.gradients, part.gradients, strict=True) if pair[0] is not None]
+            torch._foreach_add_([ours for ours, _ in pairs], [theirs for _, theirs in pairs])  # type: ignore[misc]
         for weight, gradient in zip(self.weights, first.gradients, strict=True):
             weight.grad = gradient
         return self._step_by(reduce(torch.add, (part.report for part in (first, *others))))
