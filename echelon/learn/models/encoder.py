@@ -52,9 +52,8 @@ def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
     return layer
 
 
-def rectified(layer: nn.Module, x: Tensor) -> Tensor:
-    """`[R, W]` ReLU of a linear layer of `x [R, F]`."""
-    assert isinstance(layer, nn.Linear)
+def rectified(layer: Any, x: Tensor) -> Tensor:
+    """`[R, W]` ReLU of an `nn.Linear` of `x [R, F]`."""
     return DenseReLU.apply(x, layer.weight, layer.bias) if uses_loops(x, layer.weight) else F.relu(layer(x))
 
 

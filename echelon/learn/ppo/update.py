@@ -452,14 +452,13 @@ class PPO:
         Gradients are added in the order of the parts, so that neither the number of processes nor their pace changes
         one.
         """
-        first, *others = self.side_by_side.compute(self.index, parts)
-        for part in others:
-            # What the loss of one part does not reach, that of another does not either.
-            pairs = [pair for pair in zip(first.gradients, part.gradients, strict=True) if pair[0] is not None]
-            torch._foreach_add_([ours for ours, _ in pairs], [theirs for _, theirs in pairs])  # type: ignore[misc]
-        for weight, gradient in zip(self.weights, first.gradients, strict=True):
-            weight.grad = gradient
-        return self._step_by(reduce(torch.add, (part.report for part in (first, *others))))
+        computed = self.side_by_side.compute(self.index, parts)
+        self.optimizer.zero_grad(set_to_none=True)
+        for _, gradients in computed:
+            for weight, gradient in zip(self.weights, gradients, strict=True):
+                if gradient is not None:
+                    weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+        return self._step_by(reduce(torch.add, (part.report for part in computed)))
 
     def _part(self, index: Tensor, number: int, parts: int) -> Part:
         """Report and gradients of one of the `parts` of the sequences `index [S]`."""
