@@ -19,11 +19,14 @@ LICENCE = "MIT"
 
 def flops_of(policy: ActorCritic, env: EnvConfig) -> int:
     """Multiplications and additions of matrix products in a decision of one mech, as torch counts them: of two mechs
-    less those of one, so that work that does not depend on their number is left out."""
+    less those of one, so that work that does not depend on their number is left out. On torch's device without numbers,
+    since torch does not see what the loops of a CPU multiply."""
     step, counts = MechStep(policy, env, "mean"), []
+    inputs = [tensor.to("meta") for tensor in step.inputs.values()]
+    step.to("meta")
     for mechs in (1, 2):
         with FlopCounterMode(display=False) as counter, torch.no_grad():
-            step(*(torch.stack([tensor] * mechs) for tensor in step.inputs.values()))
+            step(*(torch.stack([tensor] * mechs) for tensor in inputs))
         counts.append(counter.get_total_flops())
     return counts[1] - counts[0]
 

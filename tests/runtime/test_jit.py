@@ -55,6 +55,7 @@ assert not jit.HAS_LOOPS and sys.modules["numba"] is None
 
 MATHEMATICS = {
     *("ZERO", "HALF", "ONE", "INFINITY", "SMALL", "TOP_Z", "TWO_PI", "HALF_PI", "PI", "PER_PI", "PI_HIGH", "PI_LOW"),
+    *("SQRT_HALF_BITS", "LOG_SQRT_2_PI", "PER_SQRT_2_PI", "ENTROPY_OF_ONE", "LOG_4"),
     *("TWO", "PER_LN_2", "LN_2_HIGH", "LN_2_LOW", "FARTHEST"),
     *("LN_2", "SQRT_HALF", "TO_GRID", "TO_WHOLE", "PER_BIT", "PER_TICK", "PER_STREAM", "PER_INDEX", "_MASK"),
 }
