@@ -19,8 +19,8 @@ LICENCE = "MIT"
 
 def flops_of(policy: ActorCritic, env: EnvConfig) -> int:
     """Multiplications and additions of matrix products in a decision of one mech, as torch counts them: of two mechs
-    less those of one, so that work that does not depend on their number is left out. On torch's device without numbers,
-    since torch does not see what the loops of a CPU multiply."""
+    less those of one, so that work that does not depend on their number is left out. In the dense form, which a GPU
+    runs, padding included: torch does not see what the loops of a CPU multiply."""
     step, counts = MechStep(policy, env, "mean"), []
     inputs = [tensor.to("meta") for tensor in step.inputs.values()]
     step.to("meta")
