@@ -1,6 +1,6 @@
 """Exports a league to a JSON file and imports it. An imported file is untrusted and validated completely first.
 
-Files are read and written row by row: whatever their size, a small part of them is in memory. Imported rows are checked
+Files are read and written row by row, so that memory does not grow with their size. Imported rows are checked
 one by one and staged in a new database, whose indices keep keys unique and look up references.
 """
 
@@ -24,7 +24,7 @@ from echelon.arena.batch_arena import Battle
 from echelon.league import log
 from echelon.league.config import LeagueConfig
 from echelon.league.database import RULES, check_identity, check_rules, check_values
-from echelon.league.ratings import DEVIATION, RATING, VOLATILITY, Games, Ratings, rate
+from echelon.league.ratings import DEVIATION, RATING, VOLATILITY, Ratings, games_of, rate, ratings_of
 from echelon.league.records import match_key, recipe_versions, scripted_id
 from echelon.league.store import FILE, WEIGHTS_FOLDER, Store, WeightStore
 from echelon.rules.config import EnvConfig, env_from_json
@@ -44,7 +44,7 @@ ROWS["entries"] = record({**RULES["entries"], "weights": optional(text(100))})
 REPEATED = re.compile(r"UNIQUE constraint failed: \w+\.(\w+)")
 """What SQLite says of values that stand in another row already, and the first of their columns."""
 REFERENCES = {**dict.fromkeys(("blue", "red", "entry", "response"), "entries"), "period": "periods"}
-"""Columns that refer to another table, whatever table they are in."""
+"""The table that a column refers to, by column; the same in every table that has the column."""
 REFERENCED = {
     "entries": ("entry", "SELECT id FROM entries WHERE id = ?"),
     "periods": ("period", "SELECT closed FROM periods WHERE number = ?"),
@@ -54,8 +54,6 @@ VALUES = {table: operator.itemgetter(*names) for table, names in COLUMNS.items()
 """Takes a row's values in this order."""
 CACHED = 1 << 14
 """Entries and periods, and recipes, that are not looked up again."""
-POINTS_OF_BLUE = (0.5, 1.0, 0.0)
-"""Points of the blue entry by `winner`: a draw, blue, red."""
 ROWS_AT_ONCE = 64
 """Inserted or fetched by one statement, and in memory for it."""
 
@@ -77,7 +75,7 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
         limit: bytes that it may have.
 
     Returns:
-        What is no table: settings of the league, and what else the file holds.
+        All fields of the file that are not tables, such as the settings of the league.
     """
     staging = Staging(name, store)
     try:
@@ -121,8 +119,9 @@ class Staging:
         self.tables: list[str] = []
         """Those that have begun, in the order of the file."""
         self.batch: list[tuple[Any, ...]] = []
-        """Rows of the current table that are not inserted yet, and the number of those that are."""
+        """Rows of the current table that are not inserted yet."""
         self.inserted = 0
+        """Number of rows of the current table that are in the database."""
         self.unresolved: list[str] = []
         """Tables that stand before one that they refer to."""
         # Caches live no longer than the reading of a file.
@@ -220,17 +219,12 @@ def check_ratings(name: str, store: Store, tau: float) -> None:
     for (period,) in store.execute("SELECT number FROM periods WHERE closed IS NOT NULL ORDER BY number"):
         query = "SELECT rowid, entry, rating, deviation, volatility FROM ratings WHERE period = ? ORDER BY rowid"
         rows = store.execute(query, period)
-        index = {entry: place for place, (_, entry, *_) in enumerate(rows)}
+        entries = [entry for _, entry, *_ in rows]
         games = store.execute("SELECT blue, red, winner FROM matches WHERE period = ? ORDER BY rowid", period)
-        if unrated := {entry for game in games for entry in game[:2]} - index.keys():
+        if unrated := {entry for game in games for entry in game[:2]} - {*entries}:
             raise FileError(f"{name}: ratings must rate all that played in period {period}, got none of {min(unrated)}")
-        before = [last.get(entry, (RATING, DEVIATION, VOLATILITY)) for entry in index]
-        blue, red = (
-            torch.tensor([index[game[side]] for game in games], dtype=torch.int64, device="cpu") for side in (0, 1)
-        )
-        score = torch.tensor([POINTS_OF_BLUE[winner] for *_, winner in games], dtype=torch.float64, device="cpu")
-        columns = torch.tensor(before, dtype=torch.float64, device="cpu").view(-1, 3).unbind(-1)
-        after = torch.stack(rate(Ratings(*columns), Games(blue, red, score), tau), -1).tolist()
+        before = ratings_of([last.get(entry, (RATING, DEVIATION, VOLATILITY)) for entry in entries])
+        after = torch.stack(rate(before, games_of(games, entries), tau), -1).tolist()
         for (row, entry, *stored), computed in zip(rows, after, strict=True):
             for field, value, expected in zip(Ratings._fields, stored, computed, strict=True):
                 limit = f"{expected:.6g}, as the matches of period {period} give"

@@ -18,8 +18,8 @@ from echelon.league.config import LeagueConfig
 from echelon.league.database import RULES
 from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import one_against, period_seeds, rated_pairs
-from echelon.league.ratings import Games, Ratings, rate
-from echelon.league.records import Entry, MatchRecord, Standing
+from echelon.league.ratings import games_of, rate, ratings_of
+from echelon.league.records import Entry, Standing
 from echelon.league.store import Store
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError
@@ -147,7 +147,9 @@ def close_period(store: Store, period: int | None = None) -> int:
         standings = [
             standing for standing in store.standings() if standing.id not in retired or standing.id in active_ids
         ]
-        after = rate(ratings_of(standings), games_of(matches, [standing.id for standing in standings]), config.tau)
+        before = ratings_of([(standing.rating, standing.deviation, standing.volatility) for standing in standings])
+        results = [(match.blue, match.red, match.winner) for match in matches]
+        after = rate(before, games_of(results, [standing.id for standing in standings]), config.tau)
         rows = zip(*(column.tolist() for column in after), strict=True)
         store.close_period({standing.id: row for standing, row in zip(standings, rows, strict=True)})
         entries = {entry.id: entry for entry in store.entries()}
@@ -185,22 +187,6 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
         for _ in arena.play(battles):
             pass
     return close_period(store, period)
-
-
-def ratings_of(stands: Sequence[Standing]) -> Ratings:
-    """Ratings of standings as tensors, `[E]` float64 each."""
-    columns = ("rating", "deviation", "volatility")
-    return Ratings(
-        *(torch.tensor([getattr(s, name) for s in stands], dtype=torch.float64, device="cpu") for name in columns)
-    )
-
-
-def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
-    index = {entry_id: number for number, entry_id in enumerate(ids)}
-    blue = torch.tensor([index[match.blue] for match in matches], dtype=torch.int64, device="cpu")
-    red = torch.tensor([index[match.red] for match in matches], dtype=torch.int64, device="cpu")
-    score = torch.tensor([match.points(match.blue) for match in matches], dtype=torch.float64, device="cpu")
-    return Games(blue, red, score)
 
 
 def moves(stands: Sequence[Standing], config: LeagueConfig, styles: Mapping[str, Style] | None = None) -> list[Move]:

@@ -6,6 +6,7 @@ Glicko-2: Glickman 2012, 'Example of the Glicko-2 system'. Game theory captures 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,24 @@ class Games(NamedTuple):
     x: Tensor
     y: Tensor
     score: Tensor
+
+
+POINTS_OF_BLUE = (0.5, 1.0, 0.0)
+"""Points of the blue entry by the `winner` of a match: a draw, blue, red."""
+
+
+def ratings_of(rows: Sequence[Sequence[float]]) -> Ratings:
+    """Ratings from rows of rating, deviation and volatility, one for each entry."""
+    return Ratings(*torch.tensor(rows, dtype=torch.float64, device="cpu").view(-1, 3).unbind(-1))
+
+
+def games_of(matches: Sequence[tuple[str, str, int]], ids: Sequence[str]) -> Games:
+    """Games from matches, each the ids of blue and red and its winner; entries are numbered as in `ids`."""
+    index = {entry_id: number for number, entry_id in enumerate(ids)}
+    pairs = [(index[blue], index[red]) for blue, red, _ in matches]
+    blue, red = torch.tensor(pairs, dtype=torch.int64, device="cpu").view(-1, 2).unbind(-1)
+    score = torch.tensor([POINTS_OF_BLUE[winner] for *_, winner in matches], dtype=torch.float64, device="cpu")
+    return Games(blue, red, score)
 
 
 def expected_score(mu: Tensor, mu_other: Tensor, phi_other: Tensor) -> tuple[Tensor, Tensor]:

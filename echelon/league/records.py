@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from echelon.agents.heuristic import is_scripted
 from echelon.arena.batch_arena import Battle
+from echelon.league.ratings import POINTS_OF_BLUE
 from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime.errors import require
 
@@ -59,7 +60,8 @@ class MatchRecord(NamedTuple):
 
     def points(self, who: str) -> float:
         """Points of one of the two entries: 1 for a win, 0.5 for a draw, 0 for a loss."""
-        return 0.5 if self.winner == 0 else float((self.blue, self.red)[self.winner - 1] == who)
+        blue = POINTS_OF_BLUE[self.winner]
+        return blue if who == self.blue else 1 - blue
 
 
 MATCH_COLUMNS = ", ".join(MatchRecord._fields)
