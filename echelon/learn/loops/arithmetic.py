@@ -67,17 +67,22 @@ def halved(value: Any) -> Any:
 
 
 @jit.device_function
+def polynomial(coefficients: Any, x: Any) -> Any:
+    """A polynomial of x by Horner's rule, from its `coefficients`, the highest power first; all float32."""
+    total = coefficients[0]
+    for i in range(1, len(coefficients)):
+        total = total * x + coefficients[i]
+    return total
+
+
+@jit.device_function
 def exponential(x: Any) -> Any:
     """e^x of a float32, with a relative error of 2e-7 at most; of x beyond `FARTHEST` that of `FARTHEST`."""
     clamped = min(max(x, -FARTHEST), FARTHEST)
     power = (clamped * PER_LN_2 + TO_WHOLE) - TO_WHOLE
-    # Whatever is no number stays none.
+    # NaN stays NaN.
     r = ((clamped + (x - x)) - power * LN_2_HIGH) - power * LN_2_LOW
-    p = EXPONENTIAL[0] * r + EXPONENTIAL[1]
-    p = p * r + EXPONENTIAL[2]
-    p = p * r + EXPONENTIAL[3]
-    p = p * r + EXPONENTIAL[4]
-    p = p * r + np.float32(0.5)
+    p = polynomial(EXPONENTIAL, r) * r + np.float32(0.5)
     return (p * r * r + r + ONE) * np.int32((np.int32(power) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
@@ -100,13 +105,6 @@ def logarithm(x: Any) -> Any:
     power = (bits - SQRT_HALF_BITS) >> np.int32(23)
     # NaN and infinity become NaN.
     r = (np.int32(bits - (power << np.int32(23))).view(np.float32) - ONE) + (x - x)
-    p = LOGARITHM[0] * r + LOGARITHM[1]
-    p = p * r + LOGARITHM[2]
-    p = p * r + LOGARITHM[3]
-    p = p * r + LOGARITHM[4]
-    p = p * r + LOGARITHM[5]
-    p = p * r + LOGARITHM[6]
-    p = p * r + LOGARITHM[7]
-    p = p * r + LOGARITHM[8]
+    p = polynomial(LOGARITHM, r)
     square, n = r * r, np.float32(power)
     return n * LN_2_HIGH + (r + (p * r * square + n * LN_2_LOW - np.float32(0.5) * square))

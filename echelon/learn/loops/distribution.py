@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.learn.loops.arithmetic import ONE, TWO, ZERO, array, compiled, exponential, logarithm
+from echelon.learn.loops.arithmetic import ONE, TWO, ZERO, array, compiled, exponential, logarithm, polynomial
 from echelon.runtime import jit
 
 TILE = 416
@@ -37,15 +37,7 @@ def log_tails(x: Any) -> Any:
     """log Φ(x), log Φ(-x) and φ(x) / Φ(x) of a float32, with the standard normal distribution Φ and its density φ."""
     a = abs(x) * SQRT_HALF
     t = ONE / (ONE + HALF * a)
-    p = ERFC[0] * t + ERFC[1]
-    p = p * t + ERFC[2]
-    p = p * t + ERFC[3]
-    p = p * t + ERFC[4]
-    p = p * t + ERFC[5]
-    p = p * t + ERFC[6]
-    p = p * t + ERFC[7]
-    p = p * t + ERFC[8]
-    p = p * t + ERFC[9]
+    p = polynomial(ERFC, t)
     # Of the tail beyond |x| the logarithm is kept, so that nothing is lost however small the tail is.
     log_tail = logarithm(HALF * t) + p - a * a
     rest = ONE - exponential(log_tail)
@@ -168,7 +160,7 @@ def entropies_all(
             to[1][n, d], to[2][n, d] = slope, -x * slope
 
 
-class Readings(NamedTuple):
+class TriggerColumns(NamedTuple):
     """What the game reads of the columns of triggers."""
 
     first: int
@@ -202,13 +194,13 @@ class LogProb(torch.autograd.Function):
     """`ActionDistribution.log_prob` of float32 on a CPU."""
 
     @staticmethod
-    def forward(ctx: Any, loc: Tensor, scale: Tensor, value: Tensor, readings: Readings) -> Tensor:
+    def forward(ctx: Any, loc: Tensor, scale: Tensor, value: Tensor, triggers: TriggerColumns) -> Tensor:
         """`[...]` from `[..., D]` each."""
         order, rows = rows_of((loc, scale, value))
         total, by_loc, by_scale = rows[0].new_empty(len(rows[0])), torch.empty_like(rows[0]), torch.empty_like(rows[0])
-        edge, least = np.float32(readings.edge), np.float32(readings.least)
+        edge, least = np.float32(triggers.edge), np.float32(triggers.least)
         terms, written = np.empty(loc.shape[-1], np.float32), tuple(map(array, (total, by_loc, by_scale)))
-        log_prob_all(*map(array, rows), readings.first, readings.after, readings.emitter, edge, least, terms, written)
+        log_prob_all(*map(array, rows), triggers.first, triggers.after, triggers.emitter, edge, least, terms, written)
         ctx.save_for_backward(*(shaped(slope, order, loc.shape[:-1]) for slope in (by_loc, by_scale)))
         return shaped(total, order, loc.shape[:-1])
 
@@ -223,13 +215,13 @@ class Entropies(torch.autograd.Function):
     """`ActionDistribution.entropies` of float32 on a CPU."""
 
     @staticmethod
-    def forward(ctx: Any, loc: Tensor, scale: Tensor, readings: Readings, quadrature: np.ndarray) -> Tensor:
+    def forward(ctx: Any, loc: Tensor, scale: Tensor, triggers: TriggerColumns, quadrature: np.ndarray) -> Tensor:
         """`[..., D]` from `[..., D]` each, and nodes and weights `[K, 2]`, see `entropies_all`."""
         order, rows = rows_of((loc, scale))
         found = [torch.empty_like(rows[0]) for _ in range(3)]
         nodes, weights = quadrature.T.copy()
         read, scratch = map(array, rows), np.empty((2, TILE), np.float32)
-        entropies_all(*read, readings.first, readings.after, nodes, weights, scratch, tuple(map(array, found)))
+        entropies_all(*read, triggers.first, triggers.after, nodes, weights, scratch, tuple(map(array, found)))
         entropy, *slopes = (shaped(leaf, order, loc.shape[:-1]) for leaf in found)
         ctx.save_for_backward(*slopes)
         return entropy

@@ -22,7 +22,7 @@ EMITTER = int(Act.SECONDARY) - int(Act.PRIMARY)
 EMITTER_EDGE = math.atanh(ECCM_TRIGGER)
 SMALLEST = 1e-30
 """Least probability whose logarithm is taken."""
-READINGS = loops.Readings(TRIGGERS.start, TRIGGERS.stop, int(Act.SECONDARY), EMITTER_EDGE, SMALLEST)
+READINGS = loops.TriggerColumns(TRIGGERS.start, TRIGGERS.stop, int(Act.SECONDARY), EMITTER_EDGE, SMALLEST)
 _NODES, _RAW_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _QUADRATURE = list(zip(_NODES.tolist(), (_RAW_WEIGHTS / math.sqrt(2 * math.pi)).tolist(), strict=True))
 """Gauss-Hermite nodes and weights of the standard normal distribution."""
