@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +37,14 @@ class Demo:
         replay = self.out.with_suffix(".echelon")
         require(replay != self.out, "--out", "a page, such as demo.html", str(self.out))
         check_writable(self.out, replay)
-        match = Play(self.blue, self.red, seed=self.seed, battles=BATTLES, replay=replay, arena=self.arena)
-        dataclasses.replace(match, replay_battles=BATTLES).run()
+        Play(
+            blue=self.blue,
+            red=self.red,
+            seed=self.seed,
+            battles=BATTLES,
+            replay=replay,
+            replay_battles=BATTLES,
+            arena=self.arena,
+        ).run()
         Watch(replay, out=self.out).run()
         print(f"open {self.out} in a browser")

@@ -281,7 +281,7 @@ def place_of(value: Any, name: str, size: Sequence[float]) -> tuple[float, float
 
 def number_of(value: Any, name: str, low: float, high: float) -> float:
     """A finite number within limits."""
-    # A comparison is false of what is no number, and takes an integer of any size.
+    # Comparisons with NaN are false; integers may have any size.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     require(is_number and low <= value <= high, name, f"a number in {low:g}..{high:g}", value)
     return float(value)

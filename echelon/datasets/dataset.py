@@ -430,7 +430,7 @@ class CommandedGame:
         self.endings.note(stepped["next"], lambda ends: state_hashes(self.env.state, ends))
 
     def _driven(self, group: str) -> torch.Tensor:
-        """`[B, A]` bool: which mechs of a group somebody drives."""
+        """`[B, A]` bool: True for mechs of a group that a person drives."""
         names, stick = self.env.group_map[group], self.port.stick
         is_driven = torch.zeros((self.env.num_envs, len(names)), dtype=torch.bool, device=self.env.device)
         if stick is not None and stick.mech in names:

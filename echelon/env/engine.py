@@ -211,7 +211,7 @@ class Engine:
         if self.game.config.command.enabled:
             with no_grad_outside_inference_mode():
                 before, action = self.apply_commands(before, action, commands, self.game)
-        # Nobody watches loops of a GPU.
+        # GPU loops do not support an observer.
         loops = self.usable_loops() if observer is None or self.device.type == "cpu" else None
         if loops is not None:
             decide: Callable[..., DecisionResult] = self.function("decide_in_loops")

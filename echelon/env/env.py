@@ -515,11 +515,11 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return self.observed().get(leaf) if passed is None else passed
 
     def show(self, observed: TensorDictBase) -> None:
-        """Keep what is observed of all battles, for whoever asks `observed`."""
+        """Cache the last observation of all battles for `observed()`."""
         self._observed = observed.clone(recurse=False)
 
     def show_later(self, observed: Callable[[], TensorDictBase]) -> None:
-        """`show` what `observed` returns, which is called when somebody asks."""
+        """Replace what `show` stores by a function that makes it, called at the next read."""
         self._observed = observed
 
     def observed(self) -> TensorDictBase:

@@ -33,7 +33,7 @@ class CompileProcess:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.began = time.perf_counter()
+        self.began, self.is_logged = time.perf_counter(), False
         # In the folder of the package, so that no file of the caller's folder is imported in place of a module.
         self.process = subprocess.Popen(
             [sys.executable, "-c", COMMAND],
@@ -44,20 +44,16 @@ class CompileProcess:
             stderr=subprocess.DEVNULL,
         )
 
-    @functools.cached_property
-    def seconds(self) -> float:
-        """Seconds that it ran, read once it has ended."""
-        return time.perf_counter() - self.began
-
     def has_ended(self) -> bool:
         """Whether the loops can be loaded, or this process must compile them itself. Logs it once."""
         if self.process.poll() is None:
             return False
-        if "seconds" not in self.__dict__:
+        if not self.is_logged:
+            self.is_logged, seconds = True, time.perf_counter() - self.began
             if is_cached(LOOP):
-                logger.info("compiled the simulation in %.0f s; battles go on in its loops", self.seconds)
+                logger.info("compiled the simulation in %.0f s; battles continue in its loops", seconds)
             else:
-                logger.warning("the simulation was not compiled in %.0f s, so this process compiles it", self.seconds)
+                logger.warning("the simulation was not compiled in %.0f s, so this process compiles it", seconds)
         return True
 
 

@@ -27,7 +27,7 @@ class Shown(Protocol):
         """Set an entry."""
 
 
-ALIKE: Mapping[str, torch.Size] = MappingProxyType({})
+NO_SIZES: Mapping[str, torch.Size] = MappingProxyType({})
 
 
 def leaves_from(shown: Shown) -> Leaves:
@@ -42,7 +42,7 @@ def nested(
     leaves: Mapping[tuple[str, ...], Tensor],
     batch_size: torch.Size,
     device: torch.device,
-    of_groups: Mapping[str, torch.Size] = ALIKE,
+    of_groups: Mapping[str, torch.Size] = NO_SIZES,
 ) -> TensorDict:
     """The TensorDict of some entries, which are not checked.
 
@@ -57,18 +57,17 @@ def nested(
             node = node.setdefault(part, {})
         node[name] = leaf
 
-    def built(node: dict[str, Any], size: torch.Size) -> TensorDict:
-        source = {name: built(value, size) if isinstance(value, dict) else value for name, value in node.items()}
-        return made(source, size, device)
+    def built(node: dict[str, Any], size: torch.Size, sizes: Mapping[str, torch.Size] = NO_SIZES) -> TensorDict:
+        source = {
+            name: built(value, sizes.get(name, size)) if isinstance(value, dict) else value
+            for name, value in node.items()
+        }
+        return unchecked_tensordict(source, size, device)
 
-    entries = {
-        name: built(value, of_groups.get(name, batch_size)) if isinstance(value, dict) else value
-        for name, value in tree.items()
-    }
-    return made(entries, batch_size, device)
+    return built(tree, batch_size, of_groups)
 
 
-def made(source: dict[str, Any], batch_size: torch.Size, device: torch.device) -> TensorDict:
+def unchecked_tensordict(source: dict[str, Any], batch_size: torch.Size, device: torch.device) -> TensorDict:
     """A TensorDict of entries that are known to fit: its own constructor checks and copies each of them."""
     if torch.compiler.is_compiling():
         return TensorDict(source, batch_size, device=device)

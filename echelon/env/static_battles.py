@@ -233,7 +233,7 @@ class StaticBattles:
         return self.env.tensordict_after(self._last, decided)
 
     def ended(self, after: Leaves) -> None:
-        """As in `CalledBattles`: nobody reads a captured decision."""
+        """As in `CalledBattles`; always None, because a captured decision is not read on the host."""
 
     def restart(
         self, after: Leaves, remembered: Sequence[NextMemory] | None = None, ended: Tensor | None = None

@@ -150,7 +150,7 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
 
 
 def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
-    """Check that every number of one battle is within its range, so that whoever draws it may use it as an index."""
+    """Check that every number of one battle is within its range, so that drawing code may use it as an index."""
     config = sizes.config
     mechs, packs = config.num_mechs, sizes.packs
     bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}

@@ -238,7 +238,7 @@ def harms(ticks: Arrays, game: SimModel) -> np.ndarray:
 
 
 def deaths(ticks: Arrays) -> np.ndarray:
-    """Who died, by whom, by what."""
+    """The mechs that died, with the killer and the weapon of each."""
     before = np.concatenate((np.ones_like(ticks["alive"][:1]), ticks["alive"][:-1]))
     tick, victim = np.nonzero(before & ~ticks["alive"])
     return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
@@ -295,7 +295,7 @@ def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, int, np.ndarray]:
-    """What ended a flight in a tick, whom it hit, and where."""
+    """How a flight ended in a tick, the mech that it hit, and the point."""
     if not ends:
         return Met.BATTLE_END, NOBODY, ticks["shot_pos"][tick, slot]
     if not ticks["flew"][tick, slot]:
@@ -375,7 +375,7 @@ def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np
         shares[of_enemy] = shared(
             possible[indices][of_enemy], damage[indices][of_enemy], ticks["dealt_with"][at_tick, :, victim], nominal
         )
-        # What weapons took is told of enemies alone.
+        # Hit points taken by weapons are reported for enemies only.
         shares[~of_enemy] = in_proportion(possible[indices][~of_enemy], damage[indices][~of_enemy], nominal)
         split = is_shared[indices]
         index, weapon_index = np.nonzero((shares > NEGLIGIBLE) & split[:, None])

@@ -20,7 +20,7 @@ from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 from echelon.runtime.limits import SHARE, Limits, Settings
 
 ANYBODY = "any"
-"""`Step.target` of a mech that fights whoever is nearest."""
+"""`Step.target` of a mech that fights the nearest enemy."""
 FOREVER_S = 1000.0
 FAR_VOX = 1000.0
 MOST_STEPS = 16
@@ -55,7 +55,7 @@ class Step(Settings):
     inside: Annotated[tuple[float, ...], PLACE] = ()
     """x, y, radius in vox of a circle that it stands in."""
     target: str = ANYBODY
-    """Whom of these it means: the nearest one of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
+    """Which of these it selects: the nearest one of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
     to: Annotated[tuple[float, ...], PLACE] = ()
     """x, y in vox to which it walks straight, and stays."""
     keep: Annotated[float, Limits(-1, LARGEST_MAP_VOX, "vox")] = -1.0

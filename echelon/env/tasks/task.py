@@ -144,7 +144,7 @@ class Task:
 
 
 def held_out(config: EnvConfig, offset: int = EVAL_SEED) -> EnvConfig:
-    """The same battles on maps that training does not use; of those of split `train`, in split `validation`.
+    """Return the same battles on maps that training does not use. Split `train` becomes split `validation`.
 
     Args:
         config: the battles to learn from.

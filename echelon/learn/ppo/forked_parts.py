@@ -96,7 +96,7 @@ class SharedMemory:
         return Part(self.reports[number, :entries], [slot if is_reached else None for slot, is_reached in slots])
 
 
-class Helper:
+class WorkerProcess:
     """A forked process, which computes every `size`-th part from part `rank` on.
 
     Args:
@@ -169,36 +169,36 @@ class ForkedParts:
 
     def __init__(self, compute: Compute, memory: SharedMemory | None, size: int) -> None:
         self.compute_part, self.memory, self.size = compute, memory, size if memory is not None else 1
-        self.helpers: dict[int, Helper] = {}
+        self.workers: dict[int, WorkerProcess] = {}
 
     def __enter__(self) -> ForkedParts:
         try:
             for rank in range(1, self.size):
                 assert self.memory is not None
-                self.helpers[rank] = Helper(self.memory, self.compute_part, rank, self.size)
+                self.workers[rank] = WorkerProcess(self.memory, self.compute_part, rank, self.size)
         except OSError as error:
             fall_back(f"learning on one core: no process can be forked ({cause_of(error)})")
         return self
 
     def __exit__(self, *_: object) -> None:
-        for helper in self.helpers.values():
-            helper.end()
-        self.helpers.clear()
+        for worker in self.workers.values():
+            worker.end()
+        self.workers.clear()
 
     def compute(self, index: Tensor, parts: int) -> list[Part]:
         """All parts of the sequences `index [S]`, in their order."""
         memory, computed = self.memory, {}
-        if memory is None or not self.helpers:
+        if memory is None or not self.workers:
             return [self.compute_part(index, number, parts) for number in range(parts)]
         memory.index[: len(index)] = index
         memory.header[0], memory.header[1] = len(index), parts
-        asked = {rank for rank in list(self.helpers) if self._is_well(rank, self.helpers[rank].start())}
+        asked = {rank for rank in list(self.workers) if self._is_well(rank, self.workers[rank].start())}
         for number in range(parts):
             if number % self.size not in asked:
                 computed[number] = self.compute_part(index, number, parts)
         entries = len(computed[0].report)
         for rank in asked:
-            is_done = self._is_well(rank, self.helpers[rank].is_done())
+            is_done = self._is_well(rank, self.workers[rank].is_done())
             for number in range(rank, parts, self.size):
                 computed[number] = memory.read(number, entries) if is_done else self.compute_part(index, number, parts)
         return [computed[number] for number in range(parts)]
@@ -206,6 +206,6 @@ class ForkedParts:
     def _is_well(self, rank: int, is_well: bool) -> bool:
         """`is_well`; a process that is not is ended."""
         if not is_well:
-            ended = self.helpers.pop(rank).end()
+            ended = self.workers.pop(rank).end()
             fall_back(f"learning on one core: a process that computed parts of minibatches ended with {ended}")
         return is_well

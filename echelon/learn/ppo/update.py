@@ -58,8 +58,8 @@ ESTIMATES = ("advantage", "value_target", "value_target_normalized")
 CPU_PART = 24_576
 """Decisions of mechs in a part of a minibatch at most, on a CPU: larger ones leave its caches."""
 CPU_WHOLE = 1_024
-"""Decisions of mechs in a minibatch that a CPU computes as a whole at most: of smaller ones the operations themselves
-take most of the time, whatever they compute."""
+"""Decisions of mechs in a minibatch that a CPU computes as a whole at most: in smaller ones the fixed cost of
+operations is most of the time."""
 LOSS = "the loss"
 """What the log calls it where it is compiled."""
 PATIENCE = 3

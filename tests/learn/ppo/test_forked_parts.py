@@ -16,7 +16,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.ppo import forked_parts
 from echelon.learn.ppo.advantage import NormalizedGAE
-from echelon.learn.ppo.forked_parts import CAN_FORK, ForkedParts, Helper, Part, SharedMemory
+from echelon.learn.ppo.forked_parts import CAN_FORK, ForkedParts, Part, SharedMemory, WorkerProcess
 from echelon.learn.ppo.update import PPO
 from echelon.runtime import fallback
 
@@ -46,7 +46,7 @@ def learnt(threads: int, trace: Path, spoil=lambda: None, accumulate: int = 4) -
     ppo.loss = observed
     torch.manual_seed(0)
     report = ppo.update(batch, memory)
-    assert not ppo.side_by_side.helpers
+    assert not ppo.side_by_side.workers
     return ([*ppo.policy.parameters()], report), [int(line) for line in trace.read_text().split()]
 
 
@@ -150,7 +150,7 @@ def test_an_error_of_the_loss_is_raised_here_and_leaves_no_process():
 
     weights = [torch.nn.Parameter(torch.zeros(3))]
     with ForkedParts(failing, SharedMemory(weights, 4, 2), 2) as side_by_side:
-        process = side_by_side.helpers[1].process
+        process = side_by_side.workers[1].process
         with pytest.raises(ValueError, match="part 0"):
             side_by_side.compute(torch.arange(4), 2)
     with pytest.raises(ProcessLookupError):
@@ -163,10 +163,10 @@ def test_a_forked_process_ends_with_the_one_that_forked_it():
     middle = os.fork()
     if middle == 0:
         try:
-            helper = Helper(
+            worker = WorkerProcess(
                 SharedMemory([torch.nn.Parameter(torch.zeros(3))], 4, 2), lambda *_: Part(torch.zeros(1), []), 1, 2
             )
-            os.write(tell, helper.process.to_bytes(4, "little"))
+            os.write(tell, worker.process.to_bytes(4, "little"))
         finally:
             os._exit(0)
     os.waitpid(middle, 0)
