@@ -56,42 +56,42 @@ class Args:
 
 def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]]:
     """By name: how often a decision runs it, the function, and its arguments at a moment of battle."""
-    game, state = env.game, env.state
+    sim_model, state = env.sim_model, env.state
     action = joined_actions(env.action_spec.rand(), env.group_map, env.batch_size, env.config.comm_dim)
-    orders = actions.decode(action, state.focus_slots, game.roster, env.config.features)
-    draws = step.draw(state, game)
+    orders = actions.decode(action, state.focus_slots, sim_model.roster, env.config.features)
+    draws = step.draw(state, sim_model)
     dealt = damage.nothing_dealt(state)
-    vents = heat.is_venting(state, orders, game)
-    _, impacts = shots.fly(state, game)
-    marked = damage.paint_factor(state, game)
-    hits = shots.strike(state, impacts, marked, game)
-    senses = sensing.perceive(state, orders, game)
-    slots, is_filled = contacts.contact_slots(senses, state, orders, game)
-    inputs = StreamInputs(state, orders, game, senses, slots, is_filled)
-    ending = outcome.judge(state, game)
-    substeps = game.rules.decision_repeat
+    vents = heat.is_venting(state, orders, sim_model)
+    _, impacts = shots.fly(state, sim_model)
+    marked = damage.paint_factor(state, sim_model)
+    hits = shots.strike(state, impacts, marked, sim_model)
+    senses = sensing.perceive(state, orders, sim_model)
+    slots, is_filled = contacts.contact_slots(senses, state, orders, sim_model)
+    inputs = StreamInputs(state, orders, sim_model, senses, slots, is_filled)
+    ending = outcome.judge(state, sim_model)
+    substeps = sim_model.rules.decision_repeat
     return {
-        "draw": (substeps, step.draw, (state, game)),
+        "draw": (substeps, step.draw, (state, sim_model)),
         "timers": (substeps, timers.count_down, (state,)),
-        "hazards": (substeps, hazards.apply_hazards, (state, orders, game)),
-        "footing": (substeps, footing.update_footing, (state, game)),
-        "heat": (substeps, heat.dissipate_heat, (state, vents, game)),
-        "ams": (substeps, ams.intercept, (state, draws.ams, game)),
-        "fly": (substeps, shots.fly, (state, game)),
-        "strike": (substeps, shots.strike, (state, impacts, marked, game)),
-        "smoke": (substeps, smoke.spawn_clouds, (state, impacts, game)),
-        "chip": (substeps, rubble.damage_voxels, (state, impacts, game)),
-        "apply": (2 * substeps, damage.apply, (state, hits, dealt, game)),
-        "fire": (substeps, firing.fire, (state, orders, vents, draws.beam_height, marked, game)),
-        "wrecks": (substeps, rubble.lay_wrecks, (state, draws.wreck, draws.priority, game)),
-        "move": (substeps, movement.move, (state, orders, draws.priority, game)),
-        "substep": (substeps, step.substep, (state, orders, draws, game)),
-        "perceive": (1, sensing.perceive, (state, orders, game)),
-        "contact_slots": (1, contacts.contact_slots, (senses, state, orders, game)),
+        "hazards": (substeps, hazards.apply_hazards, (state, orders, sim_model)),
+        "footing": (substeps, footing.update_footing, (state, sim_model)),
+        "heat": (substeps, heat.dissipate_heat, (state, vents, sim_model)),
+        "ams": (substeps, ams.intercept, (state, draws.ams, sim_model)),
+        "fly": (substeps, shots.fly, (state, sim_model)),
+        "strike": (substeps, shots.strike, (state, impacts, marked, sim_model)),
+        "smoke": (substeps, smoke.spawn_clouds, (state, impacts, sim_model)),
+        "chip": (substeps, rubble.damage_voxels, (state, impacts, sim_model)),
+        "apply": (2 * substeps, damage.apply, (state, hits, dealt, sim_model)),
+        "fire": (substeps, firing.fire, (state, orders, vents, draws.beam_height, marked, sim_model)),
+        "wrecks": (substeps, rubble.lay_wrecks, (state, draws.wreck, draws.priority, sim_model)),
+        "move": (substeps, movement.move, (state, orders, draws.priority, sim_model)),
+        "substep": (substeps, step.substep, (state, orders, draws, sim_model)),
+        "perceive": (1, sensing.perceive, (state, orders, sim_model)),
+        "contact_slots": (1, contacts.contact_slots, (senses, state, orders, sim_model)),
         **{stream.name: (1, stream.dense, (inputs,)) for stream in OF_MECHS if stream.dense is not None},
-        "observation": (1, observe, (state, orders, game)),
-        "zone": (1, zone.score, (state, game)),
-        "reward": (1, reward.terms, (state, state, ending, game)),
+        "observation": (1, observe, (state, orders, sim_model)),
+        "zone": (1, zone.score, (state, sim_model)),
+        "reward": (1, reward.terms, (state, state, ending, sim_model)),
     }
 
 

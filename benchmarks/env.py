@@ -59,7 +59,7 @@ def main(args: Args) -> None:
     device = use_device(resolve_device(args.device))
     config = ENV_PRESETS[args.preset]()
     start_s = time.perf_counter()
-    maps = EchelonEnv(config, 1, device=device, seed=0).game.maps
+    maps = EchelonEnv(config, 1, device=device, seed=0).sim_model.maps
     pool_s = time.perf_counter() - start_s
     for mode in args.modes:
         env = EchelonEnv(

@@ -180,7 +180,7 @@ class Compared:
         self.policies = [GroupPolicy(policy, group, group) for group, policy in commanders.items()]
         self.cpu = EchelonEnv(config, count, "cpu", backend="eager", **settings)
         settings["backend"] = backend
-        self.gpu = EchelonEnv(config, count, device, maps=self.cpu.game.maps.to(device), **settings)
+        self.gpu = EchelonEnv(config, count, device, maps=self.cpu.sim_model.maps.to(device), **settings)
         self.now = self.cpu.reset()
         self.gpu.reset()
         for _ in range(before):
@@ -337,7 +337,7 @@ def speed(device: Any, preset: str, count: int, maps: list[Any], backend: Any = 
     import torch
 
     player = Player(device, preset, count, maps[0] if maps else None, backend)
-    maps[:] = [player.env.game.maps]
+    maps[:] = [player.env.sim_model.maps]
     with torch.inference_mode():
         eager_s = player.seconds(player.decide, 3)
         for _ in range(3):

@@ -105,9 +105,9 @@ class Count:
 
 def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]]:
     """The compiled functions of a decision, by name: how often each is called, itself, and its arguments."""
-    config, game, state = env.config, env.game, env.state
+    config, sim_model, state = env.config, env.sim_model, env.state
     action = torch.zeros(env.num_envs, config.num_mechs, layout.action_width(config.comm_dim), device=CUDA)
-    orders = actions.decode(action, state.focus_slots, game.roster, config.features)
+    orders = actions.decode(action, state.focus_slots, sim_model.roster, config.features)
     static = StaticBattles(env, env._empty())
     buffers, mask = static.buffers, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
     state_copy, outputs = state.clone(), {key: leaf.clone() for key, leaf in buffers.leaves.items()}
@@ -119,10 +119,10 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
         for start in [0 if key[0] == "blue" else half]
     ]
     return {
-        "decode": (1, actions.decode, (action, state.focus_slots, game.roster, config.features)),
-        "play": (config.rules.decision_repeat, step.play, (state, orders, game)),
-        "conclude": (1, decision.score_observe_reward, (state, state, orders, game, static.streams)),
-        "judge": (1, decision.judge_and_reward, (state, state, static.streams, game)),
+        "decode": (1, actions.decode, (action, state.focus_slots, sim_model.roster, config.features)),
+        "play": (config.rules.decision_repeat, step.play, (state, orders, sim_model)),
+        "conclude": (1, decision.score_observe_reward, (state, state, orders, sim_model, static.streams)),
+        "judge": (1, decision.judge_and_reward, (state, state, static.streams, sim_model)),
         "restart": (1, begin_into_buffers, (mask, state_copy, outputs, remembered, buffers, *env._maps_drawn)),
     }
 
@@ -157,9 +157,9 @@ def loops_count(config: EnvConfig, num_envs: int) -> Count:
 
     env = EchelonEnv(config, PLAYED, device="cpu", seed=1, backend="eager")
     action = torch.zeros(PLAYED, config.num_mechs, layout.action_width(config.comm_dim))
-    measured = Measured(env.game, Blocks(PLAYED, env.device))
+    measured = Measured(env.sim_model, Blocks(PLAYED, env.device))
     measured.play(env.state, action)
-    loops, launches = DeviceLoops(env.game, env.engine.blocks, env.device), Launches()
+    loops, launches = DeviceLoops(env.sim_model, env.engine.blocks, env.device), Launches()
     with without_a_driver(), FakeTensorMode() as mode:
         loops, state, action = Fakes(mode)((loops, env.state, action))
         with launches:

@@ -93,7 +93,7 @@ def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
     assert loops is not None
     action = joined_actions(env.action_spec.rand(), env.group_map, env.batch_size, env.config.comm_dim)
     before = fields_of(state)
-    maps = MapArrays(*(array(getattr(env.game.maps, name)) for name in MapArrays._fields))
+    maps = MapArrays(*(array(getattr(env.sim_model.maps, name)) for name in MapArrays._fields))
 
     def arguments() -> tuple[Any, ...]:
         state_arrays = {name: getattr(state, name).numpy().copy() for name in ("messages", "focus_slots")}
@@ -114,7 +114,7 @@ def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
             samples.append(once(lambda ready=ready: loop(*ready), env.device))
         return statistics.median(samples) * 1e3
 
-    nothing, substeps = alone("pass"), env.game.rules.decision_repeat
+    nothing, substeps = alone("pass"), env.sim_model.rules.decision_repeat
     times = {name: substeps * (alone(call) - nothing) for name, call in SUBSTEP.items()}
     times["apply"] *= 2
     times |= {name: alone(call) - nothing for name, call in ONCE.items()}

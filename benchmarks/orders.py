@@ -49,7 +49,7 @@ def measure(args: Args) -> dict[str, object]:
     config = dataclasses.replace(base, command=command, split=args.split)
     view = echelon.commanders(config, args.policy, args.opponent, args.battles, seed=args.seed, side="blue")
     env, blue = view.env, view.env.teams["blue"]
-    packs = [span for span in env.game.roster.packs if span.start < blue.stop]
+    packs = [span for span in env.sim_model.roster.packs if span.start < blue.stop]
     view.reset()
     shape = (args.battles, blue.stop)
     issued, reached = torch.full(shape, -1.0), torch.zeros(shape, dtype=torch.bool)
@@ -67,7 +67,7 @@ def measure(args: Args) -> dict[str, object]:
         mechs[0] += int(lived.sum())
         mechs[1] += int((lived & reached).sum())
         reached, issued = reached & ~is_new, torch.where(is_new, issued_now, issued)
-        goal, is_sent, reach = destination(env.state, env.game)
+        goal, is_sent, reach = destination(env.state, env.sim_model)
         distance = length(goal - env.state.mechs.pos[..., :2])[:, blue]
         first = is_sent[:, blue] & (distance < reach[:, blue]) & running[:, None] & ~reached
         times += ((env.state.tick[:, None] - issued)[first] * config.rules.dt_s).tolist()

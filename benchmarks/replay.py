@@ -42,7 +42,7 @@ def main(args: Args) -> None:
     recorder = Recorder(range(args.battles))
     plain = EchelonEnv(config, args.num_envs, device=device, seed=0, backend=backend)
     recorded_env = EchelonEnv(
-        config, args.num_envs, device=device, seed=0, maps=plain.game.maps, backend=backend, observer=recorder
+        config, args.num_envs, device=device, seed=0, maps=plain.sim_model.maps, backend=backend, observer=recorder
     )
     with torch.inference_mode():
         players = Player(plain), Player(recorded_env)

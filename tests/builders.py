@@ -93,12 +93,12 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
 class Scene:
     """A few battles under a test's control."""
 
-    game: SimModel
+    sim_model: SimModel
     state: State
 
     def place(self, mech: int, x: float, y: float, yaw: float = 0.0, bottom: float = 0.0) -> Scene:
         """Stand a mech somewhere, facing `yaw`."""
-        z = bottom + self.game.roster.half_size[mech, 2].item()
+        z = bottom + self.sim_model.roster.half_size[mech, 2].item()
         self.state.mechs.pos[:, mech] = torch.tensor([x, y, z])
         self.state.mechs.yaw[:, mech] = yaw
         return self
@@ -112,10 +112,10 @@ class Scene:
     def orders(self, *told: tuple[int, Act, float], focus: dict[int, int] | None = None) -> Orders:
         """Orders that are idle but for (mech, column, value) entries, and each mech's focus target."""
         batch, count = self.state.mechs.yaw.shape
-        action = torch.zeros(batch, count, layout.action_width(self.game.config.comm_dim))
+        action = torch.zeros(batch, count, layout.action_width(self.sim_model.config.comm_dim))
         for mech, column, value in told:
             action[:, mech, column] = value
-        orders = actions.decode(action, self.state.focus_slots, self.game.roster, self.game.config.features)
+        orders = actions.decode(action, self.state.focus_slots, self.sim_model.roster, self.sim_model.config.features)
         wanted = torch.full((batch, count), NO_MECH)
         for mech, target in (focus or {}).items():
             wanted[:, mech] = target
@@ -141,7 +141,7 @@ class Scene:
     def run(self, orders: Orders, substeps: int = 1, **draws: float | Sequence[float]) -> Scene:
         """Play some substeps; `draws` as in the method of that name."""
         for _ in range(substeps):
-            self.state = step.substep(self.state, orders, self.draws(**draws), self.game)
+            self.state = step.substep(self.state, orders, self.draws(**draws), self.sim_model)
         return self
 
     def wait(self, substeps: int = 1, **draws: float | Sequence[float]) -> Scene:
@@ -150,14 +150,14 @@ class Scene:
 
     def paint(self, target: int, painter: int, substeps: int = 100) -> Scene:
         """Let `painter` have painted `target`, for so many substeps from now."""
-        pack = self.game.roster.pack[painter]
+        pack = self.sim_model.roster.pack[painter]
         self.state.mechs.paint[:, target, pack] = substeps
         self.state.mechs.painter[:, target, pack] = painter
         return self
 
     def slot(self, weapon: Weapon, mech: int, which: int = 0) -> int:
         """Where one of a mech's shots of a weapon flies."""
-        span, shooter = self.game.roster.shots.span[int(weapon)], self.game.roster.shots.shooter
+        span, shooter = self.sim_model.roster.shots.span[int(weapon)], self.sim_model.roster.shots.shooter
         own = [s for s in range(span.start, span.stop) if shooter[s] == mech]
         assert len(own) == SLOTS[weapon], f"mech {mech} carries no {weapon.name}"
         return own[which]
@@ -185,14 +185,14 @@ class Scene:
 
     def smoke(self, mech: int, x: float, y: float, z: float, ttl: int = 100, which: int = 0) -> Scene:
         """Hang one of a mech's clouds somewhere."""
-        cloud = mech * self.game.roster.clouds_each + which
+        cloud = mech * self.sim_model.roster.clouds_each + which
         self.state.clouds.pos[:, cloud] = torch.tensor([x, y, z])
         self.state.clouds.ttl[:, cloud] = ttl
         return self
 
     def clouds(self, mech: int) -> list[tuple[list[float], int]]:
         """Place and remaining substeps of each cloud of a mech that hangs."""
-        each = self.game.roster.clouds_each
+        each = self.sim_model.roster.clouds_each
         own = slice(mech * each, (mech + 1) * each)
         pos, ttl = self.state.clouds.pos[0, own].tolist(), self.state.clouds.ttl[0, own].tolist()
         return [(where, left) for where, left in zip(pos, ttl, strict=True) if left > 0]
@@ -200,14 +200,14 @@ class Scene:
     def material(self, x: int, y: int, z: int) -> Material:
         """What a voxel is made of now."""
         cell = (torch.full((self.state.seed.shape[0], 1), v) for v in (x, y, z))
-        return Material(material_at(self.state, self.game, *cell)[0, 0].item())
+        return Material(material_at(self.state, self.sim_model, *cell)[0, 0].item())
 
     def materials(self) -> Tensor:
         """`[Z, Y, X]` what every voxel of the first battle is made of now."""
-        world = self.game.config.world
+        world = self.sim_model.config.world
         grid = torch.meshgrid(*(torch.arange(n) for n in (world.size_z, world.size_y, world.size_x)), indexing="ij")
         z, y, x = (axis.expand(self.state.seed.shape[0], *axis.shape) for axis in grid)
-        return material_at(self.state, self.game, x, y, z)[0]
+        return material_at(self.state, self.sim_model, x, y, z)[0]
 
     def blocks(self, x: int, y: int, z: int) -> tuple[bool, bool]:
         """Whether a voxel stops hulls and shots now, and whether it stops lines of sight."""
@@ -233,7 +233,7 @@ class Scene:
 
     def bottom(self, mech: int) -> float:
         """How high a mech's underside is."""
-        return self.pos(mech)[2] - self.game.roster.half_size[mech, 2].item()
+        return self.pos(mech)[2] - self.sim_model.roster.half_size[mech, 2].item()
 
     def counted(self, name: str, mech: int, weapon: Weapon | None = None) -> float:
         """A number of one mech's tally; of one weapon, or of all together, where it has one for each."""

@@ -27,11 +27,11 @@ def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
     """
     config = dataclasses.replace(EnvConfig.standard(), map_pool=2, world=WorldConfig(biomes=("dense_jungle",)))
     env, generator = EchelonEnv(config, 4, "cpu", seed=2, backend="eager"), torch.Generator().manual_seed(6)
-    shape = (4, env.game.roster.shots.count, 3)
+    shape = (4, env.sim_model.roster.shots.count, 3)
     start = torch.rand(shape, generator=generator) * torch.tensor([63.9, 63.9, 8.0])
     end = start + (torch.rand(shape, generator=generator) - 0.5) * 2.5
-    end = end.clamp_min(0.0).minimum(env.game.size)
+    end = end.clamp_min(0.0).minimum(env.sim_model.size)
     end[:, ::5], end[:, 1::5, 2] = start[:, ::5], start[:, 1::5, 2]
     flew = torch.rand(shape[:2], generator=generator) < 0.8
     flew[3] = False
-    return env, (voxel_behind(start, unit(end - start), env.game), start, end, flew)
+    return env, (voxel_behind(start, unit(end - start), env.sim_model), start, end, flew)

@@ -27,7 +27,7 @@ def team(blue, red, *boxes, features=None, **settings) -> Scene:
 
 def look(s: Scene, *orders, focus=None):
     """The streams after nothing but looking; the state keeps the contact slots."""
-    s.state, streams = observe(s.state, s.orders(*orders, focus=focus), s.game)
+    s.state, streams = observe(s.state, s.orders(*orders, focus=focus), s.sim_model)
     return streams
 
 
@@ -39,7 +39,7 @@ def rows(s: Scene, viewer: int, *orders):
 
 def shown(s: Scene, viewer: int, *orders):
     """The mechs in the contact table of `viewer` in order, told by where the rows say they are."""
-    world = s.game.config.world
+    world = s.sim_model.config.world
     table = rows(s, viewer, *orders)[:, layout.columns(CONTACT, "rel_pos")] * max(world.size_x, world.size_y)
     ahead, left, up = table.unbind(-1)
     pos, yaw = s.state.mechs.pos[0], s.state.mechs.yaw[0, viewer]

@@ -57,7 +57,7 @@ def fight(td, seeds, decision):
 
 def entry(env, b, decision):
     """A line of the record: the hash of every bit of battle `b`'s state, and what a reader wants to know."""
-    state, maps, half = env.state, env.game.maps, len(CONFIG.blue)
+    state, maps, half = env.state, env.sim_model.maps, len(CONFIG.blue)
     mechs, tally, ground, which = state.mechs, state.tally, state.terrain, state.map_id[b]
     changed = (ground.solid[b] ^ maps.solid[which]) | (ground.opaque[b] ^ maps.opaque[which]) | ground.rubble[b]
     alive = mechs.alive[b].int()

@@ -110,7 +110,7 @@ def begin(config, seed):
     env = EchelonEnv(config, BATTLES, "cpu", seed=seed)
     env.reset()
     rng, count = random.Random(seed), config.num_mechs
-    state = scramble(env.state, env.game, env.game.maps.material[env.state.map_id].numpy(), seed)
+    state = scramble(env.state, env.sim_model, env.sim_model.maps.material[env.state.map_id].numpy(), seed)
     ticks = config.rules.max_decisions * config.rules.decision_repeat
     env.state = state.replace(
         score=torch.tensor(
@@ -130,21 +130,21 @@ def copied(state):
 def moments(config, seed, decisions=2):
     """The game, and the states before and after every substep of a few random decisions."""
     env, rng, count = begin(config, seed)
-    state, game, found = env.state, env.game, []
+    state, sim_model, found = env.state, env.sim_model, []
     for _ in range(decisions):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
-        orders = actions.decode(told, state.focus_slots, game.roster, config.features)
+        orders = actions.decode(told, state.focus_slots, sim_model.roster, config.features)
         for _ in range(config.rules.decision_repeat):
             before = copied(state)
-            state = step.substep(state, orders, random_draws(rng, BATTLES, count), game)
-            found.append((game, before, copied(state)))
+            state = step.substep(state, orders, random_draws(rng, BATTLES, count), sim_model)
+            found.append((sim_model, before, copied(state)))
     return found
 
 
 @random_battles
 def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
-    for game, before, after in moments(config, seed):
-        mechs, roster, rules = after.mechs, game.roster, game.rules
+    for sim_model, before, after in moments(config, seed):
+        mechs, roster, rules = after.mechs, sim_model.roster, sim_model.rules
         for name, value in after.items(True, True):
             assert value.isfinite().all(), name
 
@@ -167,7 +167,7 @@ def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
         within("clouds", after.clouds.ttl, 0, rules.substeps(CATALOG.cloud_s))
         assert (mechs.vel[..., :2].norm(dim=-1) <= roster.max_speed * rules.velocity_damping + 1e-4).all()
         flies = after.shots.ttl > 0
-        inside = ((after.shots.pos >= 0) & (after.shots.pos < game.size)).all(-1)
+        inside = ((after.shots.pos >= 0) & (after.shots.pos < sim_model.size)).all(-1)
         assert inside[flies].all()
         for weapon in Weapon:
             longest = rules.substeps(WEAPONS[weapon].lifetime_s) if SLOTS[weapon] else 0
@@ -178,15 +178,17 @@ def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
 
 @random_battles
 def test_no_hull_is_in_another_in_a_wall_or_off_the_map(config, seed):
-    for game, _, after in moments(config, seed):
-        mechs, half = after.mechs, game.roster.half_size
+    for sim_model, _, after in moments(config, seed):
+        mechs, half = after.mechs, sim_model.roster.half_size
         alive = mechs.alive
         gaps = (mechs.pos[:, :, None] - mechs.pos[:, None]).abs() - half[:, None] - half
         meets = (gaps < -TOUCH).all(-1) & alive[:, :, None] & alive[:, None]
         assert not (meets & ~torch.eye(config.num_mechs, dtype=torch.bool)).any()
-        assert ((mechs.pos - half >= -TOUCH) & (mechs.pos + half <= game.size + TOUCH)).all()
+        assert ((mechs.pos - half >= -TOUCH) & (mechs.pos + half <= sim_model.size + TOUCH)).all()
         low, high = (mechs.pos - half + TOUCH).floor().long(), (mechs.pos + half - TOUCH).floor().long()
-        solid = torch.tensor([MATERIALS[m].solid for m in Material])[torch.from_numpy(voxels_of(after, game)).long()]
+        solid = torch.tensor([MATERIALS[m].solid for m in Material])[
+            torch.from_numpy(voxels_of(after, sim_model)).long()
+        ]
         for b, n in alive.nonzero().tolist():
             (x, y, z), (to_x, to_y, to_z) = low[b, n].tolist(), high[b, n].tolist()
             assert not solid[b, z : to_z + 1, y : to_y + 1, x : to_x + 1].any(), (b, n)
@@ -195,10 +197,10 @@ def test_no_hull_is_in_another_in_a_wall_or_off_the_map(config, seed):
 @random_battles
 def test_every_death_is_counted_once(config, seed):
     """Kills, own-team kills and those whom the ground burnt to death are all the deaths, and the dead stay dead."""
-    for game, before, after in moments(config, seed):
-        ground = standing_on(before, game)
+    for sim_model, before, after in moments(config, seed):
+        ground = standing_on(before, sim_model)
         burn = is_material(ground, Material.LAVA) + DEBRIS_DAMAGE * is_material(ground, Material.DEBRIS_FIELD)
-        burn = burn * game.rules.lava_damage_per_s * game.rules.dt_s
+        burn = burn * sim_model.rules.lava_damage_per_s * sim_model.rules.dt_s
         alive, dead = before.mechs.alive, ~before.mechs.alive
         burnt = alive & (before.mechs.hp <= burn)
         died = alive & ~after.mechs.alive
@@ -219,8 +221,8 @@ def test_the_ground_changes_only_as_the_rules_say(config, seed):
     breakable = torch.tensor([int(m) for m in Material if MATERIALS[m].hp < math.inf])
     empty = torch.tensor([int(Material.AIR), int(Material.DIRT)])
     rubble = torch.tensor([int(Material.SOLID_DEBRIS), int(Material.DEBRIS_FIELD)])
-    for game, before, after in moments(config, seed):
-        old, new = torch.from_numpy(voxels_of(before, game)), torch.from_numpy(voxels_of(after, game))
+    for sim_model, before, after in moments(config, seed):
+        old, new = torch.from_numpy(voxels_of(before, sim_model)), torch.from_numpy(voxels_of(after, sim_model))
         broken = torch.isin(old, breakable)
         becomes_air = broken & (new == int(Material.AIR))
         becomes_rubble = (broken | torch.isin(old, empty)) & torch.isin(new, rubble)
@@ -261,15 +263,17 @@ def renamed(values, names):
     return torch.where(values < 0, values, names[values.clamp_min(0)])
 
 
-def swap_teams(state, game, other):
+def swap_teams(state, sim_model, other):
     """The same battles with red called blue, for a game `other` of the swapped rosters."""
-    blue, count = game.roster.num_blue, game.roster.num_mechs
+    blue, count = sim_model.roster.num_blue, sim_model.roster.num_mechs
     who = torch.tensor([*range(blue, count), *range(blue)])  # new place n holds old mech who[n]
     names = who.argsort()
-    packs = torch.tensor([game.roster.pack[who[other.roster.pack == p]][0] for p in range(game.roster.num_packs)])
-    keys = {key: s for s, key in enumerate(shot_keys(game))}
+    packs = torch.tensor(
+        [sim_model.roster.pack[who[other.roster.pack == p]][0] for p in range(sim_model.roster.num_packs)]
+    )
+    keys = {key: s for s, key in enumerate(shot_keys(sim_model))}
     slots = torch.tensor([keys[weapon, int(who[n]), k] for weapon, n, k in shot_keys(other)])
-    each = game.roster.clouds_each
+    each = sim_model.roster.clouds_each
     clouds = (who[:, None] * each + torch.arange(each)).flatten()
     mechs = state.mechs.apply(lambda x: x[:, who])
     shots = state.shots.apply(lambda x: x[:, slots])
@@ -287,7 +291,7 @@ def swap_teams(state, game, other):
     return swapped, who
 
 
-def expect_alike(one, other, game):
+def expect_alike(one, other, sim_model):
     """Every field alike to `TOLERANCE`; of shots and clouds that exist, where they are."""
     for name, value in one.mechs.items():
         theirs = other.mechs.get(name)
@@ -311,19 +315,19 @@ def expect_alike(one, other, game):
 def test_colours_do_not_matter_to_any_rosters(config, seed):
     """Red called blue, with its orders and draws: the same battle, to 2e-4 (sums run in another order)."""
     env, rng, count = begin(config, seed)
-    game, state = env.game, env.state
+    sim_model, state = env.sim_model, env.state
     swapped = dataclasses.replace(config, blue=config.red, red=config.blue)
-    other = build_model(swapped, build_roster(swapped, CPU), game.maps)
-    mirrored, who = swap_teams(state, game, other)
+    other = build_model(swapped, build_roster(swapped, CPU), sim_model.maps)
+    mirrored, who = swap_teams(state, sim_model, other)
     for _ in range(3):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         draws = random_draws(rng, BATTLES, count)
-        orders = actions.decode(told, state.focus_slots, game.roster, config.features)
+        orders = actions.decode(told, state.focus_slots, sim_model.roster, config.features)
         theirs = actions.decode(told[:, who], mirrored.focus_slots, other.roster, config.features)
         turned = step.Draws(*(getattr(draws, f.name)[:, who] for f in dataclasses.fields(draws)))
-        state = zone.score(step.substep(state, orders, draws, game), game)
+        state = zone.score(step.substep(state, orders, draws, sim_model), sim_model)
         mirrored = zone.score(step.substep(mirrored, theirs, turned, other), other)
-        expect_alike(swap_teams(state, game, other)[0], mirrored, other)
+        expect_alike(swap_teams(state, sim_model, other)[0], mirrored, other)
 
 
 def mirror_maps(maps, size_x):
@@ -357,17 +361,17 @@ def mirror(state, size_x):
 def test_east_and_west_do_not_matter(config, seed):
     """A mirrored map, strafing and turning the other way: the mirrored battle, to 2e-4 (positions round otherwise)."""
     env, rng, count = begin(config, seed)
-    game, state, size_x = env.game, env.state, config.world.size_x
-    other = build_model(config, game.roster, mirror_maps(game.maps, size_x))
+    sim_model, state, size_x = env.sim_model, env.state, config.world.size_x
+    other = build_model(config, sim_model.roster, mirror_maps(sim_model.maps, size_x))
     mirrored = mirror(state, size_x)
     for _ in range(3):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         turned = told.clone()
         turned[..., [Act.STRAFE, Act.YAW_RATE]] *= -1
         draws = random_draws(rng, BATTLES, count)
-        orders = actions.decode(told, state.focus_slots, game.roster, config.features)
-        theirs = actions.decode(turned, mirrored.focus_slots, game.roster, config.features)
-        state = zone.score(step.substep(state, orders, draws, game), game)
+        orders = actions.decode(told, state.focus_slots, sim_model.roster, config.features)
+        theirs = actions.decode(turned, mirrored.focus_slots, sim_model.roster, config.features)
+        state = zone.score(step.substep(state, orders, draws, sim_model), sim_model)
         mirrored = zone.score(step.substep(mirrored, theirs, draws, other), other)
         expect_alike(mirror(state, size_x), mirrored, other)
 
@@ -377,15 +381,15 @@ def test_east_and_west_do_not_matter(config, seed):
 def test_battles_do_not_feel_each_other(config, seed):
     """Each battle alone plays out as it does in a batch, bit for bit, and so do its observations."""
     env, rng, count = begin(config, seed)
-    game, start = env.game, env.state
+    sim_model, start = env.sim_model, env.state
     told = [random_actions(rng, BATTLES, count, config.comm_dim) for _ in range(2)]
 
     def play(which):
         state = start[which].clone()
         for numbers in told:
-            orders = actions.decode(numbers[which], state.focus_slots, game.roster, config.features)
-            state = zone.score(step.decide(state, orders, game), game)
-            state, streams = observe(state, orders, game)
+            orders = actions.decode(numbers[which], state.focus_slots, sim_model.roster, config.features)
+            state = zone.score(step.decide(state, orders, sim_model), sim_model)
+            state, streams = observe(state, orders, sim_model)
         return state.to_tensordict(), streams
 
     together, seen = play(slice(0, BATTLES))
@@ -401,13 +405,13 @@ def test_battles_do_not_feel_each_other(config, seed):
 def test_loops_play_and_show_the_same(config, seed):
     """From any state a decision in loops leaves the bits that dense operations leave, and shows the same."""
     env, rng, count = begin(config, seed)
-    game, state = env.game, env.state
-    loops = Loops(game, Blocks(BATTLES, torch.device("cpu"), most=BATTLES))
+    sim_model, state = env.sim_model, env.state
+    loops = Loops(sim_model, Blocks(BATTLES, torch.device("cpu"), most=BATTLES))
     for _ in range(2):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
-        orders = actions.decode(told, state.focus_slots, game.roster, config.features)
+        orders = actions.decode(told, state.focus_slots, sim_model.roster, config.features)
         other, seen_by_loops = loops.play(copied(state), told)
-        state, seen = observe(zone.score(step.decide(copied(state), orders, game), game), orders, game)
+        state, seen = observe(zone.score(step.decide(copied(state), orders, sim_model), sim_model), orders, sim_model)
         expect_same(state.to_tensordict(), other.to_tensordict())
         expect_same(TensorDict(seen), TensorDict(seen_by_loops))
 
@@ -425,14 +429,14 @@ def test_compiled_and_eager_play_the_same_random_moments():
     config = dataclasses.replace(SMALL, map_pool=8)
     roster = build_roster(config, CPU)
     env = EchelonEnv(config, 16, "cpu", seed=5, maps=make_pool(config, roster, CPU))
-    game, rng = env.game, random.Random(1)
+    sim_model, rng = env.sim_model, random.Random(1)
     compiled = torch.compile(step.substep, fullgraph=True, dynamic=False)
     for seed in range(4):
-        state = scramble(env.state, game, game.maps.material[env.state.map_id].numpy(), seed)
+        state = scramble(env.state, sim_model, sim_model.maps.material[env.state.map_id].numpy(), seed)
         told = random_actions(rng, 16, config.num_mechs, config.comm_dim)
         orders = actions.decode(told, state.focus_slots, roster, config.features)
         draws = random_draws(rng, 16, config.num_mechs)
-        one = step.substep(copied(state), orders, draws, game).to_tensordict()
-        other = compiled(copied(state), orders, draws, game).to_tensordict()
+        one = step.substep(copied(state), orders, draws, sim_model).to_tensordict()
+        other = compiled(copied(state), orders, draws, sim_model).to_tensordict()
         for name in one.keys(True, True):
             torch.testing.assert_close(other[name], one[name], atol=1e-3, rtol=1e-4, msg=lambda m, n=name: f"{n}: {m}")

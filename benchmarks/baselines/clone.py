@@ -23,7 +23,7 @@ def demonstrations(config: EnvConfig, teacher: str, steps: int, num_envs: int, s
     """What living mechs of a commander saw and did, `[n]` with n >= `steps`: `observation` (flat) and `action`."""
     env = EchelonEnv(config, num_envs, device, seed)
     policy = policy_of(teacher, config, env.device)
-    env = EchelonEnv(config, num_envs, device, seed, memory_spec(blue=policy, red=policy), maps=env.game.maps)
+    env = EchelonEnv(config, num_envs, device, seed, memory_spec(blue=policy, red=policy), maps=env.sim_model.maps)
     commanders = [GroupPolicy(policy, group, group) for group in GROUPS]
     batches: list[TensorDict] = []
     td, count = env.reset(), 0

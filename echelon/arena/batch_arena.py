@@ -257,7 +257,7 @@ class MatchBatch:
         for name, policy in policies.items():
             check_policy(name, policy, self.env)
         alone = [policy for policy in policies.values() if not is_stackable(policy)]
-        self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, alone)) else None
+        self.action_masks = ActionMasks(self.env.sim_model) if any(map(reads_action_mask, alone)) else None
         self.threads = torch.get_num_threads()
         self.runner = arena.deciders.runner(policies, slots, self.sizes, count)
         self.recorder, self.estimates = recorder, None

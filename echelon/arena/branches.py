@@ -132,16 +132,16 @@ class InterventionBatch(MatchBatch):
         action = torch.cat([td.get((group, "action")) for group in GROUPS], 1)
         action = torch.where(self.is_set, self.values, action)
         if self.follows is not None:
-            action = walking(action, self.follows, self.env.state, self.env.game)
+            action = walking(action, self.follows, self.env.state, self.env.sim_model)
         for group, group_action in zip(GROUPS, action.split(self.sizes, 1), strict=True):
             td.set((group, "action"), group_action)
 
 
-def walking(action: Tensor, follows: Tensor, state: State, game: SimModel) -> Tensor:
+def walking(action: Tensor, follows: Tensor, state: State, sim_model: SimModel) -> Tensor:
     """`action [B, N, D]`, in which those that `follows [B, N]` selects and that were sent to a place walk there, around
     walls; they turn and fire as they did."""
-    target = destination(state, game)
-    step = to_body(way_there(state, target, game).step, heading(state.mechs.yaw)).clamp(-1, 1)
+    target = destination(state, sim_model)
+    step = to_body(way_there(state, target, sim_model).step, heading(state.mechs.yaw)).clamp(-1, 1)
     walk = torch.cat((step, torch.zeros_like(step[..., :1])), -1)
     columns = slice(Act.FORWARD, Act.VERTICAL + 1)
     walks = torch.where((follows & target.is_sent)[..., None], walk, action[..., columns])
@@ -172,9 +172,9 @@ class BranchBatch(InterventionBatch):
     def begin(self) -> TensorDictBase:
         """Put every branch at its moment."""
         super().begin()
-        game, branches = self.env.game, self.branches
+        sim_model, branches = self.env.sim_model, self.branches
         states = torch.cat(
-            [state_of(branch.moment.state, branch.mech, branch.intervention, game) for branch in branches]
+            [state_of(branch.moment.state, branch.mech, branch.intervention, sim_model) for branch in branches]
         )
         td = self.env.set_state(states, range(len(self.branches)))
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
@@ -229,7 +229,7 @@ class ForkedBatch(InterventionBatch):
             return old[side * self.env.num_envs] if before[side] == fork.battle[side] else None
 
         self.heirs.runner.remember(lambda row: memory_of(row // self.heirs.env.num_envs))
-        state = state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.game)
+        state = state_of(self.env.get_state(), fork.mech, fork.intervention, self.env.sim_model)
         td = self.env.set_state(edited(state, fork.edits))
         self.runner, self.seeds, self.action_masks = self.heirs.runner, self.heirs.seeds, self.heirs.action_masks
         self.env.state = self.env.state.replace(seed=self.seeds.clone())
@@ -242,13 +242,15 @@ def memory_of(batch: MatchBatch, row: int) -> TensorDictBase:
     return batch.runner.memories()[row][None]
 
 
-def state_of(state: TensorDictBase, mech: int, intervention: Intervention | None, game: SimModel) -> TensorDictBase:
+def state_of(
+    state: TensorDictBase, mech: int, intervention: Intervention | None, sim_model: SimModel
+) -> TensorDictBase:
     """A state of `get_state`, `[1]`, as it is after an intervention."""
     hp, leg_hp = (state.get(("state", "mechs", name))[0, mech] for name in ("hp", "leg_hp"))
     if intervention == "removed":
         changed = (torch.zeros_like(hp), leg_hp)
     elif intervention == "repaired" and bool(hp > 0):
-        changed = (game.roster.hp[mech], game.roster.leg_hp[mech])
+        changed = (sim_model.roster.hp[mech], sim_model.roster.leg_hp[mech])
     else:
         return state
     state = state.clone()

@@ -55,7 +55,7 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
     numbers = torch.tensor(seeds, device="cpu")
     env = EchelonEnv(config, len(seeds), device, seed=numbers, memory=memory_spec(**policies))
     group_policies = [GroupPolicy(policy, group, group) for group, policy in policies.items()]
-    maps = {name: leaf for name, leaf in leaves(env.game.maps).items() if name not in IN_STATES}
+    maps = {name: leaf for name, leaf in leaves(env.sim_model.maps).items() if name not in IN_STATES}
     map_digest = digest_of(maps)
     digests = [map_digest.copy() for _ in seeds]
     td = env.reset()

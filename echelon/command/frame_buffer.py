@@ -27,13 +27,13 @@ class Film:
     """The last decisions of the first battle of a batch. `keep` reads nothing on the host, so a CUDA graph may hold it.
 
     Args:
-        game: that of the environment.
+        sim_model: that of the environment.
         state: its battles, any.
         decisions: of a rollout, T.
     """
 
-    def __init__(self, game: SimModel, state: State, decisions: int) -> None:
-        self.game, self.decisions = game, decisions
+    def __init__(self, sim_model: SimModel, state: State, decisions: int) -> None:
+        self.sim_model, self.decisions = sim_model, decisions
         numbers = self._numbers(state, torch.zeros_like(state.seed[:, None]))
         self._shapes = {name: leaf.shape[1:] for name, leaf in numbers.items()}
         width = sum(shape.numel() for shape in self._shapes.values())
@@ -43,7 +43,7 @@ class Film:
             self._rows = torch.zeros((num_rows, width), dtype=torch.float32, device=device)
 
     def _numbers(self, state: State, winner: Tensor) -> dict[str, Tensor]:
-        numbers = numbers_of(state, self.game, FIRST)
+        numbers = numbers_of(state, self.sim_model, FIRST)
         return numbers | {"map": state.map_id[FIRST], "winner": winner[FIRST, 0]}
 
     def keep(self, at: Tensor, state: State, after: TensorDictBase) -> None:
@@ -63,7 +63,7 @@ class Film:
         return arrays
 
 
-def frames_of(arrays: dict[str, np.ndarray], game: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
+def frames_of(arrays: dict[str, np.ndarray], sim_model: SimModel, is_red: bool, names: Sequence[str]) -> list[Frame]:
     """What was kept, decision by decision.
 
     Args:
@@ -72,7 +72,7 @@ def frames_of(arrays: dict[str, np.ndarray], game: SimModel, is_red: bool, names
         names: of all mechs, blue's first.
     """
     count, mechs = arrays["hp"].shape
-    packs, is_alive = len(game.roster.packs), arrays["hp"] > 0
+    packs, is_alive = len(sim_model.roster.packs), arrays["hp"] > 0
     never = np.full((count, max(packs, mechs), len(OrderField)), -1.0)
     numbers = {"sent": never[:, :packs], "heard": never[:, :mechs], **arrays}
     numbers["known"] = np.repeat(is_alive[:, None], 2, 1)
@@ -81,7 +81,7 @@ def frames_of(arrays: dict[str, np.ndarray], game: SimModel, is_red: bool, names
     for index in range(count):
         winner = Winner(int(columns["winner"][index]))
         if winner is Winner.RUNNING:
-            report: Report = {**one_report(index, columns, game, is_red, list(names)), "battle": 0}
+            report: Report = {**one_report(index, columns, sim_model, is_red, list(names)), "battle": 0}
             frames.append({"map": int(columns["map"][index]), "report": report})
         else:
             frames.append({"won_by": "nobody" if winner is Winner.DRAW else winner.name.lower()})

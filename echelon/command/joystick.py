@@ -45,13 +45,13 @@ class Stick:
     target: str | None = None
     """Aim at this enemy rather than at others, while the mech sees it."""
 
-    def action(self, state: State, game: SimModel, names: Sequence[str]) -> Tensor:
+    def action(self, state: State, sim_model: SimModel, names: Sequence[str]) -> Tensor:
         """`[NUM_DRIVEN]` columns of an action, in the state before the decision; `names` are those of all mechs."""
         mech = list(names).index(self.mech)
         row = torch.full((NUM_DRIVEN,), -1.0, dtype=torch.float32, device=state.seed.device)
         for name, (column, _) in AXES.items():
             row[column] = getattr(self, name)
-        row[Act.YAW_RATE] = self.turn if self.face is None else self._turn_to(self.face, mech, state, game)
+        row[Act.YAW_RATE] = self.turn if self.face is None else self._turn_to(self.face, mech, state, sim_model)
         row[Act.VENT] = 1.0 if self.vent else -1.0
         for name, column in zip(TRIGGER_NAMES, TRIGGER_COLUMNS.values(), strict=True):
             # More than this of the secondary one would clear sensors rather than jam.
@@ -61,13 +61,13 @@ class Stick:
             row[Act.PREFER_0 : NUM_DRIVEN] = 2.0 * sought - 1.0
         return row
 
-    def _turn_to(self, place: tuple[float, float], mech: int, state: State, game: SimModel) -> Tensor:
+    def _turn_to(self, place: tuple[float, float], mech: int, state: State, sim_model: SimModel) -> Tensor:
         """`[]` share of the yaw rate at which the mech faces a place by the end of the decision, or is on its way."""
         x, y = (
             axis - coordinate for axis, coordinate in zip(place, state.mechs.pos[self.battle, mech, :2], strict=True)
         )
         yaw_error = torch.atan2(y, x) - state.mechs.yaw[self.battle, mech]
-        return (wrap_angle(yaw_error) / (game.roster.yaw_rate[mech] * game.rules.decision_s)).clamp(-1.0, 1.0)
+        return (wrap_angle(yaw_error) / (sim_model.roster.yaw_rate[mech] * sim_model.rules.decision_s)).clamp(-1.0, 1.0)
 
 
 def read_stick(drive: Any, batch: int, own: Sequence[str], enemies: Sequence[str], size: Sequence[float]) -> Stick:

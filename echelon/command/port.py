@@ -63,7 +63,7 @@ class CommandPort:
 
     def reports(self) -> list[Report]:
         """A report of every battle: see `docs/COMMAND.md`. Reads the device."""
-        return reports(self.view.env.state, self.view.env.game, self.is_red, self.view.env.agent_names)
+        return reports(self.view.env.state, self.view.env.sim_model, self.is_red, self.view.env.agent_names)
 
     def words(self, report: Report) -> str:
         """A report as a page of plain English."""
@@ -156,7 +156,7 @@ class CommandPort:
         env, stick = self.view.env, self.stick
         action, group = action.clone(), GROUPS[int(self.is_red[stick.battle])]
         mech = env.group_map[group].index(stick.mech)
-        action[stick.battle, mech, :NUM_DRIVEN] = stick.action(env.state, env.game, env.agent_names)
+        action[stick.battle, mech, :NUM_DRIVEN] = stick.action(env.state, env.sim_model, env.agent_names)
         return action
 
     def step(self) -> list[int]:

@@ -15,50 +15,50 @@ Report = dict[str, Any]
 """One battle as JSON values; `docs/COMMAND.md` has its fields."""
 
 
-def reports(state: State, game: SimModel, is_red: list[bool], names: list[str]) -> list[Report]:
+def reports(state: State, sim_model: SimModel, is_red: list[bool], names: list[str]) -> list[Report]:
     """A report of each battle for its commander. Reads the device once for all battles.
 
     Args:
         is_red: by battle whether its commander is red's.
         names: of all mechs, blue's first.
     """
-    numbers = read(state, game)
-    return [one_report(number, numbers, game, red, names) for number, red in enumerate(is_red)]
+    numbers = read(state, sim_model)
+    return [one_report(number, numbers, sim_model, red, names) for number, red in enumerate(is_red)]
 
 
-def read(state: State, game: SimModel) -> Mapping[str, Any]:
+def read(state: State, sim_model: SimModel) -> Mapping[str, Any]:
     """The numbers of B battles on the host, as nested lists by name."""
-    leaves = {**numbers_of(state, game), "known": known_enemies(state, game)}
+    leaves = {**numbers_of(state, sim_model), "known": known_enemies(state, sim_model)}
     return {name: leaf.to(torch.float64).cpu().tolist() for name, leaf in leaves.items()}
 
 
-def numbers_of(state: State, game: SimModel, battles: slice = slice(None)) -> dict[str, Tensor]:
+def numbers_of(state: State, sim_model: SimModel, battles: slice = slice(None)) -> dict[str, Tensor]:
     """What is told of some battles as they stand, `[B, ...]` on the device by name; without orders, where they are
     off."""
-    mechs, maps, map_id = state.mechs, game.maps, state.map_id[battles]
+    mechs, maps, map_id = state.mechs, sim_model.maps, state.map_id[battles]
     numbers = {
         "pos": mechs.pos[battles, :, :2],
-        "hp": mechs.hp[battles] / game.roster.hp,
-        "heat": mechs.heat[battles] / game.roster.heat_cap,
+        "hp": mechs.hp[battles] / sim_model.roster.hp,
+        "heat": mechs.heat[battles] / sim_model.roster.heat_cap,
         "under_fire": mechs.under_fire[battles],
         "tick": state.tick[battles],
         "score": state.score[battles],
         "control": state.control[battles],
         "zone": maps.zone_center[map_id],
         "radius": maps.zone_radius[map_id],
-        "middle": middle(state, game)[battles],
+        "middle": middle(state, sim_model)[battles],
     }
-    if game.config.command.enabled:
+    if sim_model.config.command.enabled:
         numbers |= {"sent": state.orders_sent[battles, 0], "heard": state.orders_heard[battles]}
     return numbers
 
 
-def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: bool, names: list[str]) -> Report:
-    rules, roster, command = game.rules, game.roster, game.config.command
+def one_report(battle: int, numbers: Mapping[str, Any], sim_model: SimModel, is_red: bool, names: list[str]) -> Report:
+    rules, roster, command = sim_model.rules, sim_model.roster, sim_model.config.command
     own_team, enemy_team = ("red", "blue") if is_red else ("blue", "red")
     my_side, enemy_side = int(is_red), 1 - int(is_red)
     values = {name: values[battle] for name, values in numbers.items()}
-    first, last = pack_span(game)[own_team]
+    first, last = pack_span(sim_model)[own_team]
     enemies = range(*roster.teams[enemy_team].indices(roster.num_mechs))
     visible = [n for n in enemies if values["known"][my_side][n]]
     return {
@@ -67,7 +67,7 @@ def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: 
         "time_s": round(values["tick"] * rules.dt_s, 1),
         "ends_s": rules.max_episode_s,
         "next_orders_s": round(command.period * rules.decision_s, 1),
-        "map": [int(side) for side in game.config.world.size[:2]],
+        "map": [int(side) for side in sim_model.config.world.size[:2]],
         "zone": {"place": rounded(values["zone"]), "radius": round(values["radius"], 1)},
         "score_s": {
             "own": round(values["score"][my_side], 1),
@@ -75,14 +75,14 @@ def one_report(battle: int, numbers: Mapping[str, Any], game: SimModel, is_red: 
             "to_win": rules.zone_score_to_win_s,
         },
         "control": {"own": values["control"][my_side] > 0, "enemy": values["control"][enemy_side] > 0},
-        "packs": [pack_report(pack - first, pack, values, game, names) for pack in range(first, last)],
+        "packs": [pack_report(pack - first, pack, values, sim_model, names) for pack in range(first, last)],
         "enemies": [{"name": names[n], "hull": roster.hulls[n], "place": rounded(values["pos"][n])} for n in visible],
     }
 
 
-def pack_report(number: int, pack: int, values: Mapping[str, Any], game: SimModel, names: list[str]) -> Report:
+def pack_report(number: int, pack: int, values: Mapping[str, Any], sim_model: SimModel, names: list[str]) -> Report:
     """One pack: where it is, what it was told, how its mechs fare."""
-    roster = game.roster
+    roster = sim_model.roster
     span = roster.packs[pack]
     members = range(span.start, span.stop)
     mechs = [
@@ -103,12 +103,12 @@ def pack_report(number: int, pack: int, values: Mapping[str, Any], game: SimMode
         "place": rounded(values["middle"][pack]),
         "alive": len(mechs),
         "of": len(members),
-        "order": standing_order(values["sent"][pack], values["tick"], game, names),
+        "order": standing_order(values["sent"][pack], values["tick"], sim_model, names),
         "mechs": mechs,
     }
 
 
-def standing_order(sent: list[float], tick: float, game: SimModel, names: list[str]) -> Report | None:
+def standing_order(sent: list[float], tick: float, sim_model: SimModel, names: list[str]) -> Report | None:
     """The last order that a pack was given, as JSON values; None before the first one."""
     if sent[OrderField.ISSUED] < 0:
         return None
@@ -119,7 +119,7 @@ def standing_order(sent: list[float], tick: float, game: SimModel, names: list[s
         "target": names[target] if target >= 0 else None,
         "urgency": round(sent[OrderField.URGENCY], 2),
         "fire": Discipline(int(sent[OrderField.DISCIPLINE])).name.lower(),
-        "age_s": round((tick - sent[OrderField.ISSUED]) * game.rules.dt_s, 1),
+        "age_s": round((tick - sent[OrderField.ISSUED]) * sim_model.rules.dt_s, 1),
     }
 
 

@@ -12,10 +12,10 @@ ARRIVED = 0.02
 """What a decision at the place is worth, in lengths of the map's longest side."""
 
 
-def following(before: State, after: State, ending: Ending, game: SimModel) -> Tensor:
+def following(before: State, after: State, ending: Ending, sim_model: SimModel) -> Tensor:
     """`[B, N]` how much less a mech has to walk to where it was sent, in lengths of the map's longest side, and a
     little for each decision there; 0 for who was sent nowhere."""
-    target = destination(after, game)
-    left_vox = way_there(after, target, game).left_vox
-    nearer = exact.divide(way_there(before, target, game).left_vox - left_vox, game.config.world.longest_side)
+    target = destination(after, sim_model)
+    left_vox = way_there(after, target, sim_model).left_vox
+    nearer = exact.divide(way_there(before, target, sim_model).left_vox - left_vox, sim_model.config.world.longest_side)
     return (nearer + ARRIVED * (left_vox == 0)) * target.is_sent

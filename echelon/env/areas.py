@@ -24,13 +24,13 @@ def has_one_place(maps: Maps) -> Tensor:
     return maps.spawn_places[:, :, 1, 0].isinf()
 
 
-def draw_places(state: State, game: SimModel) -> State:
+def draw_places(state: State, sim_model: SimModel) -> State:
     """Battles at their first moment, with mechs that have several places at one that their seed draws.
 
     One mech after the other draws among its places that are clear of those before it and of all that are fixed;
     `edited_states.check_room` has seen to it that there is one.
     """
-    maps, half_size = game.maps, game.roster.half_size
+    maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):
         return state
     fixed = has_one_place(maps)[state.map_id]

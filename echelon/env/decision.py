@@ -41,32 +41,32 @@ def score_observe_reward(
     before: State,
     after: State,
     orders: Orders,
-    game: SimModel,
+    sim_model: SimModel,
     out: Observation | None = None,
 ) -> DecisionResult:
     """Score, show, judge and pay, once the substeps are played; `out` as in `observe`."""
-    state, streams = observe(goals.score_goals(zone.score(after, game), game), orders, game, out)
-    return judge_and_reward(before, state, streams, game)
+    state, streams = observe(goals.score_goals(zone.score(after, sim_model), sim_model), orders, sim_model, out)
+    return judge_and_reward(before, state, streams, sim_model)
 
 
 def judge_and_reward(
     before: State,
     after: State,
     streams: Observation,
-    game: SimModel,
+    sim_model: SimModel,
     final_statistics: Statistics = outcome.final_statistics,
 ) -> DecisionResult:
     """Judge and pay, once teams have scored."""
-    after = outcome.note_events(before, after, game)
-    ending = outcome.judge(after, game)
-    rewards = reward.weighted(reward.terms(before, after, ending, game), game.config.reward, game)
+    after = outcome.note_events(before, after, sim_model)
+    ending = outcome.judge(after, sim_model)
+    rewards = reward.weighted(reward.terms(before, after, ending, sim_model), sim_model.config.reward, sim_model)
 
-    flags, result = outcome_tensors(after, ending, game, final_statistics)
+    flags, result = outcome_tensors(after, ending, sim_model, final_statistics)
     return DecisionResult(after, streams, rewards, flags, result)
 
 
 def pay_extra_terms(
-    before: State, played: DecisionResult, game: SimModel, extra: Mapping[str, RewardTerm]
+    before: State, played: DecisionResult, sim_model: SimModel, extra: Mapping[str, RewardTerm]
 ) -> DecisionResult:
     """A decision that `score_observe_reward` paid, with the user's own reward terms, which run outside of graphs."""
     if not extra:
@@ -76,24 +76,24 @@ def pay_extra_terms(
         *(flags[name][:, 0] for name in ("terminated", "truncated")),
         *(ended[name][:, 0] for name in ("winner", "reason")),
     )
-    named = reward.extra_terms(before, played.state, ending, game, extra)
-    paid = reward.weighted(named, game.config.reward, game, extra)
+    named = reward.extra_terms(before, played.state, ending, sim_model, extra)
+    paid = reward.weighted(named, sim_model.config.reward, sim_model, extra)
     return replace(played, reward_terms=torch.cat((played.reward_terms, paid), -1))
 
 
 def outcome_tensors(
-    after: State, ending: Ending, game: SimModel, final_statistics: Statistics = outcome.final_statistics
+    after: State, ending: Ending, sim_model: SimModel, final_statistics: Statistics = outcome.final_statistics
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """`DecisionResult.flags` and `DecisionResult.outcome` of battles that were judged."""
     done = ending.done[:, None]
-    decisions = after.tick[:, None] // game.rules.decision_repeat
+    decisions = after.tick[:, None] // sim_model.rules.decision_repeat
     result = {
         "winner": ending.winner[:, None],
         "reason": ending.reason[:, None],
         "score": after.score * done,
         "decisions": decisions * done,
-        "idle_s": outcome.idle_s(after, game)[:, None] * done,
-        "stats": final_statistics(after, ending.done, game),
+        "idle_s": outcome.idle_s(after, sim_model)[:, None] * done,
+        "stats": final_statistics(after, ending.done, sim_model),
     }
     flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}
     return flags, result

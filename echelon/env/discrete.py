@@ -82,9 +82,9 @@ def action_table(comm_dim: int, device: torch.device) -> Tensor:
 class ActionMasks:
     """Which composite actions each mech can carry out."""
 
-    def __init__(self, game: SimModel) -> None:
-        device, roster, features = game.roster.hull.device, game.roster, game.config.features
-        self.decision_repeat = game.rules.decision_repeat
+    def __init__(self, sim_model: SimModel) -> None:
+        device, roster, features = sim_model.roster.hull.device, sim_model.roster, sim_model.config.features
+        self.decision_repeat = sim_model.rules.decision_repeat
         self.timer = torch.tensor(roster.timers, device=device)
         """[W] int64, the cooldown timer of each weapon."""
         hangs_on = roster.trigger[..., None] == torch.arange(len(Trigger), device=device)  # [W, N, 4]

@@ -47,32 +47,32 @@ def as_words(leaf: Tensor) -> Tensor:
     return torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8)).view(torch.int64)
 
 
-def look(state: State, tensordict: TensorDictBase, game: SimModel) -> tuple[State, TensorDictBase]:
+def look(state: State, tensordict: TensorDictBase, sim_model: SimModel) -> tuple[State, TensorDictBase]:
     """What is observed of battles, in place of what `tensordict` holds of them, and the state with its contact slots.
 
     Mechs keep what they have set, their emitters and the order of contacts, and nobody has told of a focus target.
     """
     tensordict = tensordict.clone()
-    teams = game.roster.teams
+    teams = sim_model.roster.teams
     ego = torch.cat([tensordict.get((group, "observation", "ego")) for group in teams], 1)
-    orders = actions.decode(settings(ego, game), state.focus_slots, game.roster, game.config.features)
-    state, streams = observe(state, orders, game)
+    orders = actions.decode(settings(ego, sim_model), state.focus_slots, sim_model.roster, sim_model.config.features)
+    state, streams = observe(state, orders, sim_model)
     for group, span in teams.items():
         for name in layout.STREAMS:
             tensordict.set((group, "observation", name), streams[name][:, span])
         tensordict.set((group, "mask"), state.mechs.alive[:, span])
         if "reward_terms" in tensordict.get(group).keys():
             tensordict.get((group, "reward_terms")).zero_()
-    flags, result = outcome_tensors(state, outcome.judge(state, game), game)
-    tensordict.set("telemetry", game.maps.telemetry[state.map_id]).update(flags)
+    flags, result = outcome_tensors(state, outcome.judge(state, sim_model), sim_model)
+    tensordict.set("telemetry", sim_model.maps.telemetry[state.map_id]).update(flags)
     if "outcome" in tensordict.keys():
         tensordict.get("outcome").update(result)
     return state, tensordict
 
 
-def settings(ego: Tensor, game: SimModel) -> Tensor:
+def settings(ego: Tensor, sim_model: SimModel) -> Tensor:
     """`[R, N, D]` the action that sets what `ego [R, N, F]` shows of a mech's own settings, and orders nothing else."""
-    action = ego.new_zeros(*ego.shape[:2], layout.action_width(game.config.comm_dim))
+    action = ego.new_zeros(*ego.shape[:2], layout.action_width(sim_model.config.comm_dim))
 
     def column(name: str) -> Tensor:
         return ego[..., layout.columns(layout.EGO, name)]
@@ -83,12 +83,12 @@ def settings(ego: Tensor, game: SimModel) -> Tensor:
     return action
 
 
-def limits(game: SimModel) -> dict[str, tuple[Tensor | float, Tensor | float]]:
+def limits(sim_model: SimModel) -> dict[str, tuple[Tensor | float, Tensor | float]]:
     """Least and greatest value of leaves of a state by dotted name, one for all or as the leaf behind its batch."""
-    rules, roster, weapons = game.rules, game.roster, game.roster.weapons
+    rules, roster, weapons = sim_model.rules, sim_model.roster, sim_model.roster.weapons
     suppressed = max(rules.substeps(spec.suppress_s) for spec in weapons)
     return {
-        "mechs.pos": (roster.half_size, game.size - roster.half_size),
+        "mechs.pos": (roster.half_size, sim_model.size - roster.half_size),
         "mechs.yaw": (-math.pi - ROUNDING, math.pi + ROUNDING),
         "mechs.hp": (0, roster.hp),
         "mechs.leg_hp": (0, roster.leg_hp),
@@ -97,11 +97,11 @@ def limits(game: SimModel) -> dict[str, tuple[Tensor | float, Tensor | float]]:
         "mechs.fallen": (0, rules.substeps(rules.fall_s)),
         "mechs.suppressed": (0, suppressed),
         "mechs.cooldown": (0, roster.longest_cooldown),
-        "mechs.paint": (0, rules.substeps(game.catalog.paint_s)),
+        "mechs.paint": (0, rules.substeps(sim_model.catalog.paint_s)),
         "mechs.under_fire": (0, rules.substeps(rules.under_fire_s)),
         "mechs.hit_from": (-1 - ROUNDING, 1 + ROUNDING),
         "shots.ttl": (0, (roster.shot_flight_s / rules.dt_s).ceil() + 1),
-        "clouds.ttl": (0, rules.substeps(game.catalog.cloud_s)),
+        "clouds.ttl": (0, rules.substeps(sim_model.catalog.cloud_s)),
         **{f"tally.{name}": (0, math.inf) for name in Tally.__dataclass_fields__},
         "tick": (0, rules.max_decisions * rules.decision_repeat),
         "last_event": (0, rules.max_decisions * rules.decision_repeat),
@@ -123,10 +123,10 @@ def refuse_where(
     raise ConfigError(f"{what}: state.{name}{suffix} in battle {places[at[0]]} must be {limit}, got {quoted(actual)}")
 
 
-def check_edited(state: State, places: list[int], names: list[str], game: SimModel, what: str = "saved") -> None:
+def check_edited(state: State, places: list[int], names: list[str], sim_model: SimModel, what: str = "saved") -> None:
     """Raise `ConfigError` where battles cannot stand: of `what`, whose, in which battle, the limit and the value."""
     leaves, refuse = leaves_of(state), functools.partial(refuse_where, state, places, names, what)
-    for name, (low, high) in limits(game).items():
+    for name, (low, high) in limits(sim_model).items():
         leaf = leaves[name]
         out_of_range = (leaf < low) | (leaf > high)
         if out_of_range.any():
@@ -134,20 +134,22 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
             edges = [torch.as_tensor(edge).expand(leaf.shape[1:])[index[1:]].item() for edge in (low, high)]
             refuse(name, out_of_range, f"{edges[0]:g}..{edges[1]:g}")
     mechs, terrain = state.mechs, state.terrain
-    refuse("tick", state.tick % game.rules.decision_repeat != 0, f"a multiple of {game.rules.decision_repeat}")
+    refuse(
+        "tick", state.tick % sim_model.rules.decision_repeat != 0, f"a multiple of {sim_model.rules.decision_repeat}"
+    )
     refuse("last_event", state.last_event > state.tick, "no later than tick")
     refuse("mechs.wrecked", mechs.wrecked & mechs.alive, "False for a mech that has hp")
-    packs = torch.arange(game.roster.num_packs, device=mechs.hp.device)
-    stranger = (mechs.paint > 0) & (game.roster.pack[mechs.painter] != packs)
+    packs = torch.arange(sim_model.roster.num_packs, device=mechs.hp.device)
+    stranger = (mechs.paint > 0) & (sim_model.roster.pack[mechs.painter] != packs)
     refuse("mechs.painter", stranger, "a mech of the pack whose paint it is")
     living = mechs.alive[:, :, None] & mechs.alive[:, None] & ~torch.eye(len(names), dtype=torch.bool).to(packs.device)
-    overlaps = overlap(mechs.pos, mechs.pos, game.roster.half_size) & living
+    overlaps = overlap(mechs.pos, mechs.pos, sim_model.roster.half_size) & living
     other_name = names[int(overlaps.nonzero()[0, 2])] if overlaps.any() else ""
     refuse("mechs.pos", overlaps.any(-1), f"clear of the hull of {other_name}")
-    inside = hits_terrain(terrain.solid, mechs.pos, game.roster.half_size, mechs.alive)
+    inside = hits_terrain(terrain.solid, mechs.pos, sim_model.roster.half_size, mechs.alive)
     refuse("mechs.pos", inside, "clear of solid terrain")
     for name in ("solid", "opaque"):
-        extra = terrain.get(name) & ~(getattr(game.maps, name)[state.map_id] | terrain.rubble)
+        extra = terrain.get(name) & ~(getattr(sim_model.maps, name)[state.map_id] | terrain.rubble)
         refuse(f"terrain.{name}", extra != 0, "set only where the map or rubble has a voxel")
     z = torch.arange(terrain.damage.shape[1], device=packs.device)[:, None, None]
     refuse(
@@ -155,9 +157,9 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
     )
 
 
-def check_room(game: SimModel, names: list[str]) -> None:
+def check_room(sim_model: SimModel, names: list[str]) -> None:
     """Raise `ConfigError` for a mech that might find no place clear of the others, wherever those are drawn."""
-    maps, half_size = game.maps, game.roster.half_size
+    maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):
         return
     for battle, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
@@ -172,17 +174,17 @@ def check_room(game: SimModel, names: list[str]) -> None:
             require(taken < room, f"scenario: area of {names[mech]} in battle {battle}", limit, room)
 
 
-def check_begun(game: SimModel) -> None:
+def check_begun(sim_model: SimModel) -> None:
     """Raise `ConfigError` for a mech that stands in terrain or in another mech where battles begin as written.
 
     Args:
-        game: with one map for each of the positions of its config.
+        sim_model: with one map for each of the positions of its config.
     """
-    maps, config = game.maps, game.config
+    maps, config = sim_model.maps, sim_model.config
     count = len(config.positions)
     require(maps.shape[0] == count, "maps", f"{count}, one for each position of the config", maps.shape[0])
     index = torch.arange(count, device=maps.seed.device)
     names = [name for name, _ in config.positions[0].named]
-    check_room(game, names)
-    state = draw_places(open_battle(index, index, maps, game.roster, config), game)
-    check_edited(state, list(range(count)), names, game, "scenario")
+    check_room(sim_model, names)
+    state = draw_places(open_battle(index, index, maps, sim_model.roster, config), sim_model)
+    check_edited(state, list(range(count)), names, sim_model, "scenario")

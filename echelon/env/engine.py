@@ -49,7 +49,7 @@ COMPILED = (
 class StepObserver(Protocol):
     """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
 
-    def opening(self, game: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
+    def opening(self, sim_model: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
         """All battles begin: their constants, their state, and what `observe` showed of it."""
 
     def tick(self, state: State, log: step.Log) -> None:
@@ -72,7 +72,7 @@ class Engine:
     """What a decision of B battles and a restart are computed by, in the form that a backend has on a device.
 
     Args:
-        game: the game.
+        sim_model: the game.
         num_envs: battles, B.
         device: where they live.
         backend: as in `EchelonEnv`.
@@ -82,14 +82,14 @@ class Engine:
 
     def __init__(
         self,
-        game: SimModel,
+        sim_model: SimModel,
         num_envs: int,
         device: torch.device,
         backend: Backend,
         is_watched: bool,
         extra_rewards: Mapping[str, RewardTerm],
     ) -> None:
-        self.game, self.device, self.extra_rewards = game, device, extra_rewards
+        self.sim_model, self.device, self.extra_rewards = sim_model, device, extra_rewards
         self.compare: Compare | None = None
         """Set while the functions of a decision are compared with their dense forms."""
         self.form = form_of(device, backend)
@@ -108,10 +108,10 @@ class Engine:
     def _loops(self) -> Loops:
         """The loops of this device."""
         if self.device.type == "cpu":
-            return Loops(self.game, self.blocks)
+            return Loops(self.sim_model, self.blocks)
         from echelon.env.loops.on_device import DeviceLoops
 
-        return DeviceLoops(self.game, self.blocks, self.device)
+        return DeviceLoops(self.sim_model, self.blocks, self.device)
 
     def _compile(self) -> None:
         """The functions of a decision, each compiled at its first call: of the two substeps only the one in use.
@@ -168,13 +168,15 @@ class Engine:
         """What is observed of battles at their first moment, and the state with the contact slots it showed."""
         loops = self.usable_loops()
         if loops is not None:
-            return loops.observe(state, self.game.maps)
-        first: tuple[State, Observation] = self.function("initial_observation_dense")(state, self.game)
+            return loops.observe(state, self.sim_model.maps)
+        first: tuple[State, Observation] = self.function("initial_observation_dense")(state, self.sim_model)
         return first
 
     def cached_initial_observation(self, state: State, initial_observations: TensorDict) -> Mapping[str, Tensor]:
         """What is observed of battles at their first moment: on their maps, or where their mechs drew to begin."""
-        return self.initial_observation(state)[1] if has_areas(self.game.maps) else initial_observations[state.map_id]
+        return (
+            self.initial_observation(state)[1] if has_areas(self.sim_model.maps) else initial_observations[state.map_id]
+        )
 
     def restart(self, selection: Selection, *arguments: Any) -> Begun:
         """Begin the selected battles anew; their ground is changed in place. Arguments as of `begin`."""
@@ -182,14 +184,16 @@ class Engine:
         if selection.rows is None:
             begun: Begun = self.function("begin_by_mask")(selection.mask, *arguments)
             assert selection.mask is not None
-            restore_ground(terrain, selection.mask, begun.state.map_id, self.game.maps)
+            restore_ground(terrain, selection.mask, begun.state.map_id, self.sim_model.maps)
         else:
             begun = begin(selection, *arguments)
             selection.restore(terrain, begun.fresh.terrain)
-        if not has_areas(self.game.maps):
+        if not has_areas(self.sim_model.maps):
             return begun
         # Where their mechs drew to begin, no map has what they observe.
-        return with_first_observations(begun, selection, *self.initial_observation(begun.fresh), self.game.roster.teams)
+        return with_first_observations(
+            begun, selection, *self.initial_observation(begun.fresh), self.sim_model.roster.teams
+        )
 
     def decide(
         self,
@@ -208,9 +212,9 @@ class Engine:
             buffers: `[B, N, ...]` where the streams are written, by default to new tensors.
             commands: what commanders order, as in `echelon.env.orders.issue.apply_commands`.
         """
-        if self.game.config.command.enabled:
+        if self.sim_model.config.command.enabled:
             with no_grad_outside_inference_mode():
-                before, action = self.apply_commands(before, action, commands, self.game)
+                before, action = self.apply_commands(before, action, commands, self.sim_model)
         # GPU loops do not support an observer.
         loops = self.usable_loops() if observer is None or self.device.type == "cpu" else None
         if loops is not None:
@@ -226,7 +230,7 @@ class Engine:
         if observer is not None:
             reward = exact.sum(result.reward_terms, -1)
             summary = TensorDict({**result.outcome, "reward": reward}, reward.shape[:1], device=self.device)
-            orders = self.decode(action, before.focus_slots, self.game.roster, self.game.config.features)
+            orders = self.decode(action, before.focus_slots, self.sim_model.roster, self.sim_model.config.features)
             observer.moment(result.state, orders, result.streams, summary, commands)
         return result
 
@@ -240,25 +244,27 @@ class Engine:
             if buffers is not None:
                 streams = write_streams(streams, buffers)
             with part("judge"):
-                result = self.judge(before, state, streams, self.game, loops.statistics)
-                return decision.pay_extra_terms(before, result, self.game, self.extra_rewards)
+                result = self.judge(before, state, streams, self.sim_model, loops.statistics)
+                return decision.pay_extra_terms(before, result, self.sim_model, self.extra_rewards)
 
     def decide_dense(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
     ) -> DecisionResult:
         """`decide` of a block of battles by operations of torch."""
-        game = self.game
+        sim_model = self.sim_model
 
-        def watched(state: State, orders: Orders, game: SimModel) -> State:
+        def watched(state: State, orders: Orders, sim_model: SimModel) -> State:
             assert observer is not None
-            after, log = self.logged_substep(state, orders, step.draw(state, game), game)
+            after, log = self.logged_substep(state, orders, step.draw(state, sim_model), sim_model)
             observer.tick(after, log)
             return after  # type: ignore[no-any-return]
 
         with part("orders"):
-            orders: Orders = self.function("decode")(action, before.focus_slots, game.roster, game.config.features)
+            orders: Orders = self.function("decode")(
+                action, before.focus_slots, sim_model.roster, sim_model.config.features
+            )
         with part("substeps"):
-            after = step.decide(before, orders, game, self.function("play") if observer is None else watched)
+            after = step.decide(before, orders, sim_model, self.function("play") if observer is None else watched)
         with part("score_observe_reward"):
-            result: DecisionResult = self.function("score_observe_reward")(before, after, orders, game, buffers)
-            return decision.pay_extra_terms(before, result, game, self.extra_rewards)
+            result: DecisionResult = self.function("score_observe_reward")(before, after, orders, sim_model, buffers)
+            return decision.pay_extra_terms(before, result, sim_model, self.extra_rewards)

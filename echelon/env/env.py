@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -165,12 +166,12 @@ class EchelonEnv(EnvInfo, PartialEnv):
         roster = build_roster(self.config, self.device)
         with one_thread(self.device):
             maps = maps_of(self.config, self.device) if maps is None else maps
-            self.game: SimModel = build_model(self.config, roster, maps)
+            self.sim_model: SimModel = build_model(self.config, roster, maps)
         self.teams, self.command_map = roster.teams, commanders_of(self.config)
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         is_watched = self.observer is not None
-        self.engine = Engine(self.game, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
-        self.map_pool = MapPool(self.game, self.engine.usable_loops)
+        self.engine = Engine(self.sim_model, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
+        self.map_pool = MapPool(self.sim_model, self.engine.usable_loops)
         self._observed = None
         self.stream_buffers: Observation | None = None
         """`[B, N, ...]` where a step writes the streams, while somebody lends that."""
@@ -179,6 +180,14 @@ class EchelonEnv(EnvInfo, PartialEnv):
         self.group_sizes = {group: torch.Size((self.num_envs, len(names))) for group, names in groups.items()}
         """Batch sizes of the groups."""
         self._make_specs()
+
+    @property
+    def game(self) -> SimModel:
+        """The old name of `sim_model`; valid until 2.0."""
+        warnings.warn(
+            "EchelonEnv.game is EchelonEnv.sim_model now; the old name works until 2.0", FutureWarning, stacklevel=2
+        )
+        return self.sim_model
 
     @property
     def form(self) -> Form:
@@ -220,7 +229,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
                 {
                     STATE: self.state[index].to_tensordict(),
                     NEXT_SEED: self.next_seed[index],
-                    MAP_SEED: self.game.maps.seed[self.state.map_id[index]],
+                    MAP_SEED: self.sim_model.maps.seed[self.state.map_id[index]],
                     SHOWN: self.observed()[index].to_tensordict(),
                 },
                 [len(index)],
@@ -252,7 +261,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
         with no_grad_outside_inference_mode():
-            fields, observed = restored(saved, self.state, self.agent_names, self.game)
+            fields, observed = restored(saved, self.state, self.agent_names, self.sim_model)
             selection = Selection(rows=index)
             selection.restore(self.state.terrain, fields.pop("terrain"))
             self.state = self.state.replace(
@@ -309,7 +318,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
             device=self.device,
             seed=0,
             memory=self.memory.clone(),
-            maps=self.game.maps,
+            maps=self.sim_model.maps,
             backend=self.backend,
             info=self.info,
             extra_rewards=self.extra_rewards,
@@ -330,7 +339,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         pool, state, next_seed, shown = self.map_pool, self.state, self.next_seed, self._observed is not None
         observed = self.observed()
         super().to(device)
-        self._build(self.game.maps.to(device))
+        self._build(self.sim_model.maps.to(device))
         self.map_pool.take_over(pool)
         self.state, self.next_seed = state.to(device), next_seed.to(device)
         self._observed = observed.to(device) if shown else None
@@ -369,7 +378,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     @property
     def _map_source(self) -> tuple[SimModel, Tensor, Mapping[str, Tensor]]:
         """What battles that begin need of the maps, as `begin` takes it."""
-        return self.game, self.map_pool.map_slots, dict(self.map_pool.initial_observations.items())
+        return self.sim_model, self.map_pool.map_slots, dict(self.map_pool.initial_observations.items())
 
     def renew_maps(self) -> int:
         """Make the spare maps anew and let battles that begin draw them, each in the place of an old one.
@@ -396,7 +405,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         first = self._restart(all_battles, self._empty())
         if self.observer is not None:
             observation = self.engine.cached_initial_observation(self.state, self.map_pool.initial_observations)
-            self.observer.opening(self.game, self.state, observation)
+            self.observer.opening(self.sim_model, self.state, observation)
         return first
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -504,8 +513,10 @@ class EchelonEnv(EnvInfo, PartialEnv):
                 next_memory = tensordict.get(("next", *leaf), None)
                 out.set(leaf, self._remembered(tensordict, leaf) if next_memory is None else next_memory)
         if self.command_map:
-            out.update(commander_groups(self.engine.command_view(state, self.game), rewards.squeeze(-1), self.game))
-        out.set("telemetry", self.game.maps.telemetry[state.map_id])
+            out.update(
+                commander_groups(self.engine.command_view(state, self.sim_model), rewards.squeeze(-1), self.sim_model)
+            )
+        out.set("telemetry", self.sim_model.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         return out
 

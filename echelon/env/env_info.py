@@ -25,7 +25,7 @@ class EnvInfo:
 
     config: EnvConfig
     num_envs: int
-    game: SimModel
+    sim_model: SimModel
     state: State
     group_map: dict[str, list[str]]
     command_map: Mapping[str, list[str]] = MappingProxyType({})
@@ -112,4 +112,4 @@ class EnvInfo:
         require(mode == "rgb_array", "mode", "'rgb_array'", mode)
         require(index in range(self.num_envs), "battle", f"0..{self.num_envs - 1}", index)
         require(side_px in range(32, 4097), "side_px", "32..4096 px", side_px)
-        return render(self.state, self.game, int(index), int(side_px))
+        return render(self.state, self.sim_model, int(index), int(side_px))

@@ -33,20 +33,20 @@ class MapPool:
     How often a map is drawn follows from `set_weights`; without it all are drawn alike, and positions by their weights.
 
     Args:
-        game: holds the maps; the last `config.map_spares` of them are the first spares.
+        sim_model: holds the maps; the last `config.map_spares` of them are the first spares.
         usable_loops: returns the loops that observe battles, or None for the dense form.
     """
 
-    def __init__(self, game: SimModel, usable_loops: Callable[[], Loops | None]) -> None:
-        self.game, self.usable_loops = game, usable_loops
-        if game.config.positions:
-            check_begun(game)
-        count, spares = game.maps.shape[0], game.config.map_spares
+    def __init__(self, sim_model: SimModel, usable_loops: Callable[[], Loops | None]) -> None:
+        self.sim_model, self.usable_loops = sim_model, usable_loops
+        if sim_model.config.positions:
+            check_begun(sim_model)
+        count, spares = sim_model.maps.shape[0], sim_model.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
-        device = game.roster.hull.device
-        self.initial_observations = first_observations(game, game.maps, usable_loops())
+        device = sim_model.roster.hull.device
+        self.initial_observations = first_observations(sim_model, sim_model.maps, usable_loops())
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
-        indices = drawn_positions(game.config.positions) if game.config.positions else range(count - spares)
+        indices = drawn_positions(sim_model.config.positions) if sim_model.config.positions else range(count - spares)
         self.active = torch.tensor(list(indices), device="cpu").to(device)
         """`[T]` int64 indices of all maps but the spares: a position as often as its weight says."""
         self.map_slots = self.active.repeat(-(-SLOTS // len(self.active)))
@@ -72,7 +72,7 @@ class MapPool:
         Raises:
             ConfigError: they are not `[M]` finite numbers from 0 on, or 0 for all maps but spares.
         """
-        tensor, count = torch.as_tensor(weights, dtype=torch.float32), self.game.maps.shape[0]
+        tensor, count = torch.as_tensor(weights, dtype=torch.float32), self.sim_model.maps.shape[0]
         require(tensor.shape == (count,), "weights", f"[{count}] numbers, one a map", tuple(tensor.shape))
         is_valid = bool((tensor.isfinite() & (tensor >= 0)).all())
         require(is_valid, "weights", "finite and >= 0", tensor.tolist())
@@ -109,7 +109,7 @@ class MapPool:
         if not free:
             return 0
         self.renewals += 1
-        seeds = pool_seeds(self.game.config, device, self.renewals)[: len(free)]
+        seeds = pool_seeds(self.sim_model.config, device, self.renewals)[: len(free)]
         self._generate(torch.tensor(free, device=device), seeds)
         active = self.active.tolist()
         for spare in free:
@@ -122,10 +122,10 @@ class MapPool:
 
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
         """Overwrite the maps `index [K]` with maps generated from `seeds [K]`."""
-        maps = make_maps(self.game.config, self.game.roster, seeds)
+        maps = make_maps(self.sim_model.config, self.sim_model.roster, seeds)
         for stored, data in (
-            (self.game.maps, maps),
-            (self.initial_observations, first_observations(self.game, maps, self.usable_loops())),
+            (self.sim_model.maps, maps),
+            (self.initial_observations, first_observations(self.sim_model, maps, self.usable_loops())),
         ):
             for name, value in data.items():
                 stored.get(name)[index] = value
@@ -142,13 +142,13 @@ class MapPool:
         """Restore the state of a pool with the same settings.
 
         Args:
-            seeds: `[M]` its `game.maps.seed`; maps with another seed are generated again.
+            seeds: `[M]` its `sim_model.maps.seed`; maps with another seed are generated again.
             weighted: its `map_slots`, where weights were set.
         """
-        is_written = len(self.game.config.positions) > 0
-        is_same = not is_written or torch.equal(seeds.cpu(), self.game.maps.seed.cpu())
+        is_written = len(self.sim_model.config.positions) > 0
+        is_same = not is_written or torch.equal(seeds.cpu(), self.sim_model.maps.seed.cpu())
         require(is_same, "map_seeds", "those of positions that are written down", seeds.tolist())
-        differing = (seeds.to(self.map_slots.device) != self.game.maps.seed).nonzero()[:, 0]
+        differing = (seeds.to(self.map_slots.device) != self.sim_model.maps.seed).nonzero()[:, 0]
         if len(differing) > 0:
             self._generate(differing, seeds.to(self.map_slots.device)[differing])
         slots = weighted or active * (self.map_slots.shape[0] // len(active))
@@ -171,14 +171,14 @@ def draw_map(seed: Tensor, map_slots: Tensor) -> Tensor:
     return map_slots[draw % map_slots.shape[0]]
 
 
-def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
+def first_observations(sim_model: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
     """Observations at the start of a battle on each map, batch `[M]`; they depend on the map alone."""
-    count, device = maps.shape[0], game.roster.hull.device
+    count, device = maps.shape[0], sim_model.roster.hull.device
     seed = torch.zeros(count, dtype=torch.int64, device=device)
     with one_thread(device):
-        state = open_battle(seed, torch.arange(count, device=device), maps, game.roster, game.config)
+        state = open_battle(seed, torch.arange(count, device=device), maps, sim_model.roster, sim_model.config)
         if loops is not None:
             state, streams = loops.observe(state, maps)
         else:
-            state, streams = initial_observation(state, dataclasses.replace(game, maps=maps))
+            state, streams = initial_observation(state, dataclasses.replace(sim_model, maps=maps))
     return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=device)

@@ -40,7 +40,7 @@ def measure(device: torch.device) -> Measurement:
     timers = {}
     for form in ("loops", other):
         env = EchelonEnv(config, num_envs, device, seed=0, maps=maps, backend=form)
-        maps, timers[form] = env.game.maps, timed_rollout(env)
+        maps, timers[form] = env.sim_model.maps, timed_rollout(env)
     seconds: dict[str, list[float]] = {form: [] for form in timers}
     for _ in range(ROUNDS):
         # In turn, so that what else runs on the machine slows both.

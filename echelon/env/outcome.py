@@ -81,24 +81,24 @@ class Ending:
         return self.terminated | self.truncated
 
 
-def judge(state: State, game: SimModel) -> Ending:
+def judge(state: State, sim_model: SimModel) -> Ending:
     """Elimination, then the score, then the clock."""
-    rules = game.rules
-    living = game.roster.by_team(state.mechs.alive)
+    rules = sim_model.rules
+    living = sim_model.roster.by_team(state.mechs.alive)
     eliminated = (living == 0).any(1)
     scored = (state.score >= rules.zone_score_to_win_s).any(1) & ~eliminated
     terminated = eliminated | scored
     time_up = (state.tick >= rules.max_decisions * rules.decision_repeat) & ~terminated
 
     # By how much blue is ahead in what decides.
-    per_team = living, state.score, game.roster.by_team(state.mechs.hp)
+    per_team = living, state.score, sim_model.roster.by_team(state.mechs.hp)
     in_living, in_score, in_hp = (blue - red for blue, red in (each.unbind(1) for each in per_team))
     ahead = torch.where(time_up & (in_score.abs() <= SCORE_TIE_S), in_hp, in_score)
     ahead = torch.where(eliminated, in_living, ahead)
     winner = (ahead > 0) * int(Winner.BLUE) + (ahead < 0) * int(Winner.RED)
 
     is_first = state.score >= state.score.flip(1)
-    by_zone = (is_first & (game.maps.control_rate[state.map_id] > 0)).any(1)
+    by_zone = (is_first & (sim_model.maps.control_rate[state.map_id] > 0)).any(1)
     why_scored = torch.where(by_zone, int(Reason.ZONE), int(Reason.OBJECTIVE))
     # At most one of the three is true.
     reason = eliminated * int(Reason.ELIMINATION) + scored * why_scored + time_up * int(Reason.TIME_UP)
@@ -110,22 +110,22 @@ def judge(state: State, game: SimModel) -> Ending:
     )
 
 
-def note_events(before: State, after: State, game: SimModel) -> State:
+def note_events(before: State, after: State, sim_model: SimModel) -> State:
     """Remember when a team last did damage or scored, but for what the clock alone gives."""
-    damaged = (game.roster.by_team(after.tally.damage != before.tally.damage) > 0).any(1)
-    by_deed = game.maps.clock_rate[after.map_id] == 0
+    damaged = (sim_model.roster.by_team(after.tally.damage != before.tally.damage) > 0).any(1)
+    by_deed = sim_model.maps.clock_rate[after.map_id] == 0
     scored = ((after.score != before.score) & by_deed).any(1)
     return after.replace(last_event=torch.where(damaged | scored, after.tick, before.last_event))
 
 
-def idle_s(state: State, game: SimModel) -> Tensor:
+def idle_s(state: State, sim_model: SimModel) -> Tensor:
     """`[B]` seconds since a team last did damage or scored in the zone; 15 s or more at the end is a standstill."""
-    return (state.tick - state.last_event).float() * game.rules.dt_s
+    return (state.tick - state.last_event).float() * sim_model.rules.dt_s
 
 
-def statistics(state: State, game: SimModel, rows: slice | Tensor = slice(None)) -> Tensor:
+def statistics(state: State, sim_model: SimModel, rows: slice | Tensor = slice(None)) -> Tensor:
     """`[B, 2, K]` `stat_names`: what each team did since its battle began; of the battles `rows`, by default of all."""
-    roster, spawn_hp = game.roster, game.maps.spawn_hp[state.map_id[rows]]
+    roster, spawn_hp = sim_model.roster, sim_model.maps.spawn_hp[state.map_id[rows]]
     tally = {name: getattr(state.tally, name)[rows] for name in Tally.__dataclass_fields__}
     tally["deaths"] = ((state.mechs.hp[rows] <= 0) & (spawn_hp > 0)).float()
 
@@ -144,6 +144,6 @@ def statistics(state: State, game: SimModel, rows: slice | Tensor = slice(None))
     return torch.cat((own, suffered.flip(1), paints[..., None], by_weapon, by_enemies.flip(1), of_hulls), -1)
 
 
-def final_statistics(state: State, done: Tensor, game: SimModel) -> Tensor:
+def final_statistics(state: State, done: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, 2, K]` `statistics` of the battles that are `done [B]`, zeros of the others."""
-    return statistics(state, game) * done[:, None, None]
+    return statistics(state, sim_model) * done[:, None, None]

@@ -45,20 +45,22 @@ CROWDED = 0.3
 
 
 def _score_observe_reward(
-    before: State, after: State, orders: Orders, game: SimModel, out: Any
+    before: State, after: State, orders: Orders, sim_model: SimModel, out: Any
 ) -> decision.DecisionResult:
     """`score_observe_reward` into new tensors, so that it does not overwrite the tensors that it is compared with."""
-    return decision.score_observe_reward(before, after, orders, game)
+    return decision.score_observe_reward(before, after, orders, sim_model)
 
 
 def dense_decision(env: EchelonEnv) -> Callable[..., decision.DecisionResult]:
     """What `Engine.decide_in_loops` stands for, operation by operation."""
-    game, extra = env.game, env.engine.extra_rewards
+    sim_model, extra = env.sim_model, env.engine.extra_rewards
 
     def decide(before: State, action: Tensor, *others: Any) -> decision.DecisionResult:
-        orders = actions.decode(action, before.focus_slots, game.roster, game.config.features)
-        result = decision.score_observe_reward(before, step.decide(before, orders, game, step.play), orders, game)
-        return decision.pay_extra_terms(before, result, game, extra)
+        orders = actions.decode(action, before.focus_slots, sim_model.roster, sim_model.config.features)
+        result = decision.score_observe_reward(
+            before, step.decide(before, orders, sim_model, step.play), orders, sim_model
+        )
+        return decision.pay_extra_terms(before, result, sim_model, extra)
 
     return decide
 

@@ -21,7 +21,7 @@ PUFFS, TRAIL_S = 8, 0.4
 """What is drawn of a rocket's trail: it is straight, because a state does not hold the way that a shot came."""
 
 
-def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarray:
+def render(state: State, sim_model: SimModel, battle: int, side_px: int) -> np.ndarray:
     """Draw one battle of a state. The same state gives the same pixels.
 
     Args:
@@ -32,25 +32,27 @@ def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarra
         `[H, W, 3]` uint8, H and W even; the top is +y.
     """
     current = state[battle].cpu()
-    ground = game.maps[int(current.map_id)].cpu()
-    field = draw_field(current, ground, game, side_px)
+    ground = sim_model.maps[int(current.map_id)].cpu()
+    field = draw_field(current, ground, sim_model, side_px)
     if field.width < CAPTIONED_PX:
         return np.array(field)
     picture = Image.new("RGB", (field.width, field.height + topdown.CAPTION), topdown.PAPER)
     picture.paste(field, (0, topdown.CAPTION))
-    seconds, win_s = int(current.tick) * game.rules.dt_s, game.rules.zone_score_to_win_s
-    topdown.draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, team_captions(current, game), win_s)
+    seconds, win_s = int(current.tick) * sim_model.rules.dt_s, sim_model.rules.zone_score_to_win_s
+    topdown.draw_caption(
+        ImageDraw.Draw(picture), picture.width, MARGIN, seconds, team_captions(current, sim_model), win_s
+    )
     return np.array(picture)
 
 
-def draw_field(state: State, ground: Maps, game: SimModel, side_px: int) -> Image.Image:
+def draw_field(state: State, ground: Maps, sim_model: SimModel, side_px: int) -> Image.Image:
     """The battle `now []` on its map `ground []`, drawn larger and brought down so that edges are soft."""
-    world = game.config.world
+    world = sim_model.config.world
     canvas = topdown.Canvas(world.size_y, -(-side_px // world.longest_side))
     materials = present_materials(ground, state.terrain).numpy()
     picture = canvas.enlarge(topdown.shade(materials, [material.name.lower() for material in Material]))
     pen = ImageDraw.Draw(picture, "RGBA")
-    mechs = list(mech_figures(state, game))
+    mechs = list(mech_figures(state, sim_model))
     x, y = ground.zone_center.tolist()
     topdown.draw_zone(canvas, pen, (x, y), float(ground.zone_radius), *(state.control > 0).tolist())
     if ground.second_radius > 0:
@@ -58,17 +60,17 @@ def draw_field(state: State, ground: Maps, game: SimModel, side_px: int) -> Imag
         topdown.draw_zone(canvas, pen, (x, y), float(ground.second_radius), *(state.control > 0).tolist())
     for mech in mechs:
         topdown.draw_mech(canvas, pen, mech)
-    draw_shots(canvas, pen, state, game)
-    topdown.draw_clouds(canvas, picture, visible_clouds(state, game))
+    draw_shots(canvas, pen, state, sim_model)
+    topdown.draw_clouds(canvas, picture, visible_clouds(state, sim_model))
     for mech in mechs:
         topdown.draw_bar(canvas, pen, mech)
     wide, high = (round(side_px * vox / world.longest_side / 2) * 2 for vox in (world.size_x, world.size_y))
     return picture.resize((wide, high), Image.Resampling.HAMMING)
 
 
-def mech_figures(state: State, game: SimModel) -> Iterator[topdown.MechFigure]:
+def mech_figures(state: State, sim_model: SimModel) -> Iterator[topdown.MechFigure]:
     """The living mechs of the battle `now []`."""
-    mechs, roster = state.mechs, game.roster
+    mechs, roster = state.mechs, sim_model.roster
     heat_cap = roster.heat_cap.cpu()
     values = {
         "x": mechs.pos[:, 0],
@@ -87,14 +89,14 @@ def mech_figures(state: State, game: SimModel) -> Iterator[topdown.MechFigure]:
             yield topdown.MechFigure(**dict(zip(values, row, strict=True)))
 
 
-def draw_shots(canvas: topdown.Canvas, pen: ImageDraw.ImageDraw, state: State, game: SimModel) -> None:
+def draw_shots(canvas: topdown.Canvas, pen: ImageDraw.ImageDraw, state: State, sim_model: SimModel) -> None:
     """The shots in flight of the battle `now []`."""
-    shots, dt_s = state.shots, game.rules.dt_s
-    kinds = game.roster.shots.weapon.argmax(-1).tolist()
+    shots, dt_s = state.shots, sim_model.rules.dt_s
+    kinds = sim_model.roster.shots.weapon.argmax(-1).tolist()
     for kind, pos, vel, ttl in zip(kinds, shots.pos.tolist(), shots.vel.tolist(), shots.ttl.tolist(), strict=True):
         if ttl == 0:
             continue
-        weapon = game.roster.weapons[kind]
+        weapon = sim_model.roster.weapons[kind]
         look, flown_s = weapon.drawn_as, max(weapon.lifetime_s - ttl * dt_s, 0.0)
         for i in range(PUFFS if look == "rocket" else 0):
             age_s = i / PUFFS * TRAIL_S
@@ -110,18 +112,18 @@ def position_before(pos: list[float], vel: list[float], seconds: float) -> topdo
     return pos[0] - vel[0] * seconds, pos[1] - vel[1] * seconds
 
 
-def visible_clouds(state: State, game: SimModel) -> list[topdown.Cloud]:
+def visible_clouds(state: State, sim_model: SimModel) -> list[topdown.Cloud]:
     """Smoke of the battle `now []`, at the size it has grown to."""
     clouds = []
     for (x, y, _), ttl in zip(state.clouds.pos.tolist(), state.clouds.ttl.tolist(), strict=True):
-        age_s = game.catalog.cloud_s - ttl * game.rules.dt_s
+        age_s = sim_model.catalog.cloud_s - ttl * sim_model.rules.dt_s
         if ttl > 0:
-            clouds.append(((x, y), game.catalog.cloud_vox * min(age_s / topdown.CLOUD_GROWTH_S, 1.0)))
+            clouds.append(((x, y), sim_model.catalog.cloud_vox * min(age_s / topdown.CLOUD_GROWTH_S, 1.0)))
     return clouds
 
 
-def team_captions(state: State, game: SimModel) -> list[topdown.TeamCaption]:
+def team_captions(state: State, sim_model: SimModel) -> list[topdown.TeamCaption]:
     """The living and the score of blue and red."""
-    alive, spans = state.mechs.alive.tolist(), game.roster.teams.values()
+    alive, spans = state.mechs.alive.tolist(), sim_model.roster.teams.values()
     scores = state.score.tolist()
     return [topdown.TeamCaption(alive[span].count(True), score) for span, score in zip(spans, scores, strict=True)]

@@ -85,7 +85,7 @@ def begin(
     next_seed: Tensor,
     state: State,
     leaves: Leaves,
-    game: SimModel,
+    sim_model: SimModel,
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
 ) -> Begun:
@@ -96,15 +96,15 @@ def begin(
         next_seed: `[B]` int64 seeds of the battles that begin.
         state: the battles that were there; nothing of it is written to.
         leaves: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
-        game: with the maps.
+        sim_model: with the maps.
         map_slots, initial_observations: of the `MapPool`.
     """
     seeds = selection.of(next_seed)
-    fresh = open_on_map(seeds, game, map_slots, initial_observations, selection.ground(state.terrain))
+    fresh = open_on_map(seeds, sim_model, map_slots, initial_observations, selection.ground(state.terrain))
     following = selection.replaced(next_seed, noise.bits(fresh.seed, 0, Stream.EPISODE, 1)[:, 0])
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     state = state.replace(**{name: selection.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
-    first = cached_initial_observation(fresh, game, initial_observations, leaves.keys())
+    first = cached_initial_observation(fresh, sim_model, initial_observations, leaves.keys())
 
     def renewed(key: tuple[str, ...], old: Tensor) -> Tensor:
         if key in first:
@@ -135,7 +135,7 @@ def begin_in_rows(
     next_seed: Tensor,
     state: State,
     shown: Mapping[str, Tensor],
-    game: SimModel,
+    sim_model: SimModel,
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
 ) -> tuple[Tensor, State]:
@@ -151,9 +151,9 @@ def begin_in_rows(
     Returns:
         Next seeds and the state.
     """
-    seed = placed(next_seed[rows], game.config.split)
+    seed = placed(next_seed[rows], sim_model.config.split)
     map_id = draw_map(seed, map_slots)
-    opened = opening_leaves(seed, map_id, game.maps, game.roster, game.config)
+    opened = opening_leaves(seed, map_id, sim_model.maps, sim_model.roster, sim_model.config)
     opened["focus_slots"] = initial_observations["focus_slots"][map_id]
     old, copied = leaves_of(state), {}
     for name, leaf in old.items():
@@ -161,12 +161,12 @@ def begin_in_rows(
             leaf.index_copy_(0, rows, opened[name])
         else:
             copied[name] = leaf.index_copy(0, rows, opened[name])
-    Selection(rows=rows).restore(state.terrain, untouched(map_id, game.maps))
+    Selection(rows=rows).restore(state.terrain, untouched(map_id, sim_model.maps))
     for name, values in shown.items():
         if name in STREAMS:
             values.index_copy_(0, rows, initial_observations[name][map_id])
         elif name == TELEMETRY[0]:
-            values.index_copy_(0, rows, game.maps.telemetry[map_id])
+            values.index_copy_(0, rows, sim_model.maps.telemetry[map_id])
         else:
             values.index_fill_(0, rows, 0)
     following = noise.bits(seed, 0, Stream.EPISODE, 1)[:, 0]
@@ -224,7 +224,7 @@ def begin_into_buffers(
     leaves: Leaves,
     remembered: Sequence[NextMemory],
     buffers: StaticBuffers,
-    game: SimModel,
+    sim_model: SimModel,
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
 ) -> None:
@@ -238,7 +238,7 @@ def begin_into_buffers(
         remembered: what policies remember next. What is not among it stays as it is: nobody has written to it since
             the battles were reset.
     """
-    begun = begin_by_mask(which, buffers.next_seed, state, leaves, game, map_slots, initial_observations)
+    begun = begin_by_mask(which, buffers.next_seed, state, leaves, sim_model, map_slots, initial_observations)
     buffers.next_seed.copy_(begun.next_seed)
     values = leaves_of(begun.state)
     for name, buffer in leaves_of(buffers.state).items():
@@ -252,31 +252,33 @@ def begin_into_buffers(
 
 
 def cached_initial_observation(
-    fresh: State, game: SimModel, initial_observations: Mapping[str, Tensor], wanted: Collection[object]
+    fresh: State, sim_model: SimModel, initial_observations: Mapping[str, Tensor], wanted: Collection[object]
 ) -> Leaves:
     """Observations, masks and telemetry of battles at their first moment, those with a key in `wanted`."""
-    leaves: Leaves = {TELEMETRY: game.maps.telemetry[fresh.map_id]}
-    for group, span in game.roster.teams.items():
+    leaves: Leaves = {TELEMETRY: sim_model.maps.telemetry[fresh.map_id]}
+    for group, span in sim_model.roster.teams.items():
         keys = {(group, "observation", name): name for name in STREAMS}
         leaves |= {
             key: initial_observations[name][fresh.map_id][:, span] for key, name in keys.items() if key in wanted
         }
         leaves[group, "mask"] = fresh.mechs.alive[:, span]
-    return leaves | command_view(fresh, game) if game.config.command.enabled else leaves
+    return leaves | command_view(fresh, sim_model) if sim_model.config.command.enabled else leaves
 
 
 def open_on_map(
     seed: Tensor,
-    game: SimModel,
+    sim_model: SimModel,
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
     terrain: Terrain | None = None,
 ) -> State:
     """Battles at their first moment, each on a map by its own seed `[B]`, which is `placed` in the config's split;
     `terrain` as in `open_battle`."""
-    seed = placed(seed, game.config.split)
+    seed = placed(seed, sim_model.config.split)
     map_id = draw_map(seed, map_slots)
-    state = draw_places(open_battle(seed, map_id, game.maps, game.roster, game.config, terrain), game)
+    state = draw_places(
+        open_battle(seed, map_id, sim_model.maps, sim_model.roster, sim_model.config, terrain), sim_model
+    )
     return state.replace(focus_slots=initial_observations["focus_slots"][map_id])
 
 

@@ -35,9 +35,9 @@ class RewardTerm:
     """
 
     function: RewardFunction
-    """`function(before, after, ending, game)` returns `[B, N]` float: what each mech earned in a decision. It gets the
-    `echelon.state.State` before and after it, the `echelon.env.outcome.Ending` of the battles and the constants, and
-    must neither read tensors on the host nor write into them. It is never compiled."""
+    """`function(before, after, ending, sim_model)` returns `[B, N]` float, the reward of each mech for one decision. It
+    receives the `echelon.state.State` before and after the decision, the `echelon.env.outcome.Ending` of the battles and
+    the constants. It must not read tensors on the host and must not modify them. It is never compiled."""
     weight: float = 1.0
     """What it is multiplied with."""
 
@@ -54,10 +54,10 @@ def check_extra_terms(extra: Mapping[str, RewardTerm]) -> None:
         require(isinstance(term, RewardTerm), f"extra_rewards[{name!r}]", "a RewardTerm", term)
         where = f"extra_rewards[{name!r}].weight"
         check_number(where, typed(float, term.weight, where), ANY)
-        check_function(f"extra_rewards[{name!r}]", term.function, "before, after, ending, game")
+        check_function(f"extra_rewards[{name!r}]", term.function, "before, after, ending, sim_model")
 
 
-def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[str, Tensor]:
+def terms(before: State, after: State, ending: Ending, sim_model: SimModel) -> dict[str, Tensor]:
     """What each mech earned in one decision.
 
     `approach` is potential-based shaping (Ng, Harada & Russell 1999): gamma * phi' - phi with phi the negative
@@ -68,16 +68,16 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     Returns:
         `[B, N]` by name of `TERMS`, a field of `RewardConfig` each.
     """
-    cfg, roster, was, now = game.config.reward, game.roster, before.tally, after.tally
+    cfg, roster, was, now = sim_model.config.reward, sim_model.roster, before.tally, after.tally
     alive = after.mechs.alive
     # Judged as the decision began: the fight that empties the zone was still a contest.
-    contested = (before.control > 0).all(1, keepdim=True) & is_inside(before, game)
+    contested = (before.control > 0).all(1, keepdim=True) & is_inside(before, sim_model)
     offence = either(contested, cfg.contested_offence, 1.0)
     died = before.mechs.alive & ~alive
 
     lead = (ending.winner == int(Winner.BLUE)).float() - (ending.winner == int(Winner.RED)).float()
     return {
-        "approach": alive * (path_length(before, game) - cfg.gamma * path_length(after, game)),
+        "approach": alive * (path_length(before, sim_model) - cfg.gamma * path_length(after, sim_model)),
         "zone": (now.zone_s > was.zone_s) * roster.of_own_team(after.control),
         "damage": offence * (now.damage - was.damage),
         "kill": offence * (now.kills - was.kills),
@@ -89,7 +89,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
 
 @outside_graphs
 def extra_terms(
-    before: State, after: State, ending: Ending, game: SimModel, extra: Mapping[str, RewardTerm]
+    before: State, after: State, ending: Ending, sim_model: SimModel, extra: Mapping[str, RewardTerm]
 ) -> dict[str, Tensor]:
     """`[B, N]` float32 by name: what each mech earned by the terms of the user's own.
 
@@ -101,7 +101,7 @@ def extra_terms(
     """
     result = {}
     for name, term in extra.items():
-        value = term.function(before, after, ending, game)
+        value = term.function(before, after, ending, sim_model)
         shape = tuple(after.mechs.hp.shape)
         is_real = isinstance(value, Tensor) and not value.is_complex()
         require(is_real, f"extra_rewards[{name!r}]", "a tensor of real numbers", value)
@@ -116,7 +116,7 @@ def term_weights(cfg: RewardConfig, extra: Mapping[str, RewardTerm] = NO_EXTRA_T
 
 
 def weighted(
-    named: dict[str, Tensor], cfg: RewardConfig, game: SimModel, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS
+    named: dict[str, Tensor], cfg: RewardConfig, sim_model: SimModel, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS
 ) -> Tensor:
     """`[B, N, len(named)]` what each term pays: times its weight, then mixed with the mean of the team.
 
@@ -127,5 +127,5 @@ def weighted(
     paid = torch.stack([weight * named[name] for name, weight in weights if name in named])
     # In two steps, which takes a CPU half as long as to stack them so.
     individual = paid.permute(1, 2, 0).contiguous()
-    team = (1 - cfg.team_mix_alpha) * game.roster.team_mean(individual)
-    return cfg.team_mix_alpha * individual + game.roster.of_own_team(team)
+    team = (1 - cfg.team_mix_alpha) * sim_model.roster.team_mean(individual)
+    return cfg.team_mix_alpha * individual + sim_model.roster.of_own_team(team)

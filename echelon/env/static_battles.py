@@ -108,7 +108,7 @@ class CalledBattles:
                 self.leaves[key][start : start + len(value)] = value
             if ended is None:
                 self._begin(Selection(done[:, 0]), streams)
-            elif len(ended) and env.form == "loops" and not has_areas(env.game.maps):
+            elif len(ended) and env.form == "loops" and not has_areas(env.sim_model.maps):
                 shown = {name: streams[name] for name in env.stream_names} | {TELEMETRY: self.telemetry}
                 env.next_seed, env.state = begin_in_rows(ended, env.next_seed, env.state, shown, *env._map_source)
             elif len(ended):
@@ -155,7 +155,7 @@ class CalledBattles:
             leaves |= {("outcome", name): value for name, value in blank.items()}
         leaves |= {(name,): torch.zeros_like(done) for name in DONE_KEYS}
         if env.command_map:
-            leaves |= env.engine.command_view(env.state, env.game)
+            leaves |= env.engine.command_view(env.state, env.sim_model)
         return nested(leaves, env.batch_size, env.device, env.group_sizes)
 
 
@@ -247,11 +247,11 @@ class StaticBattles:
         env, mask = self.env, after["done",][:, 0]
         if remembered is None:
             remembered = [NextMemory(key, 0, memory) for key, memory in self.buffers.memories.items()]
-        told = after | (env.engine.command_view(env.state, env.game) if env.command_map else {})
+        told = after | (env.engine.command_view(env.state, env.sim_model) if env.command_map else {})
         following = {key: told.get(key, buffer) for key, buffer in self.buffers.leaves.items()}
         with no_grad_outside_inference_mode():
             env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
-            restore_ground(self.state.terrain, mask, self.state.map_id, env.game.maps)
+            restore_ground(self.state.terrain, mask, self.state.map_id, env.sim_model.maps)
             self._show_openings(mask, env.map_pool.initial_observations)
         # A captured decision leaves no memory behind.
         self._last = None
@@ -266,7 +266,7 @@ class StaticBattles:
     def _show_openings(self, which: Tensor, initial_observations: Mapping[str, Tensor]) -> None:
         """Show the first observations of battles that began."""
         rows: Tensor | None = self.state.map_id
-        if has_areas(self.env.game.maps):
+        if has_areas(self.env.sim_model.maps):
             opened, initial_observations = self.env.engine.initial_observation(self.state)
             replace_rows(which, None, [self.state.focus_slots], [opened.focus_slots])
             rows = None

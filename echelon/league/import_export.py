@@ -221,7 +221,7 @@ def check_ratings(name: str, store: Store, tau: float) -> None:
         rows = store.execute(query, period)
         entries = [entry for _, entry, *_ in rows]
         games = store.execute("SELECT blue, red, winner FROM matches WHERE period = ? ORDER BY rowid", period)
-        if unrated := {entry for game in games for entry in game[:2]} - {*entries}:
+        if unrated := {entry for sim_model in games for entry in sim_model[:2]} - {*entries}:
             raise FileError(f"{name}: ratings must rate all that played in period {period}, got none of {min(unrated)}")
         before = ratings_of([last.get(entry, (RATING, DEVIATION, VOLATILITY)) for entry in entries])
         after = torch.stack(rate(before, games_of(games, entries), tau), -1).tolist()

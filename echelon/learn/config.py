@@ -178,7 +178,7 @@ class TrainConfig:
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)
     extra_rewards: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(name="extra-reward")] = ()
-    """Reward term of your own, a function of (before, after, ending, game) as in `echelon.env.reward`:
+    """Reward term of your own, a function of (before, after, ending, sim_model) as in `echelon.env.reward`:
     package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run; repeatable. The
     function's name is the term's. The module is imported, from the current folder too."""
     num_envs: Annotated[int, Limits(0, MOST_BATTLES, "battles, an even number")] = 0

@@ -96,15 +96,15 @@ def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, devi
             checked = RewardTerm(partial(call_checked, name, term.function), term.weight)
             env = EchelonEnv(config, 1, device, 0, maps=maps, backend="eager", extra_rewards={name: checked})
             env.rand_step(env.reset())
-        maps = env.game.maps
+        maps = env.sim_model.maps
 
 
 def call_checked(
-    name: str, function: RewardFunction, before: State, after: State, ending: Ending, game: SimModel
+    name: str, function: RewardFunction, before: State, after: State, ending: Ending, sim_model: SimModel
 ) -> Tensor:
     """What a reward term returns."""
     copies = before.clone(), after.clone()
-    value = function(before, after, ending, game)
+    value = function(before, after, ending, sim_model)
     is_same = all(bool((copy == current).all()) for copy, current in zip(copies, (before, after), strict=True))
     require(is_same, f"reward term {name}", "a function that writes into neither state", "one that changed a tensor")
     is_finite = not isinstance(value, Tensor) or bool(value.isfinite().all())

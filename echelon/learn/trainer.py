@@ -173,9 +173,9 @@ class Trainer(TrainingRun):
         self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, cuda_graph=captured)
         self.levels = None
         if config.curriculum.levels == "plr":
-            self.levels = levels = LevelScores(self.env.game.maps.seed, self.opponents.assignment)
+            self.levels = levels = LevelScores(self.env.sim_model.maps.seed, self.opponents.assignment)
             self.collector.on_decision.append(lambda at, state, after: levels.count(state.map_id, after))
-        roster = self.env.game.roster
+        roster = self.env.sim_model.roster
         hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
         self.advantage = NormalizedGAE(
             gamma=config.env.reward.gamma,

@@ -82,9 +82,9 @@ def name_map(replay: Replay, battle: Battle) -> MapName:
     return MapName(pool.index(seed) if seed in pool else None, present)
 
 
-def describe(game: SimModel) -> dict[str, Any]:
+def describe(sim_model: SimModel) -> dict[str, Any]:
     """`Replay.about`, as JSON values."""
-    config, roster, world = game.config, game.roster, game.config.world
+    config, roster, world = sim_model.config, sim_model.roster, sim_model.config.world
     team_of = {n: name for name, span in roster.teams.items() for n in range(span.start, span.stop)}
     return {
         "record": RECORD,
@@ -94,7 +94,7 @@ def describe(game: SimModel) -> dict[str, Any]:
         "decision_repeat": config.rules.decision_repeat,
         "size": [world.size_x, world.size_y, world.size_z],
         "teams": {name: [span.start, span.stop] for name, span in roster.teams.items()},
-        "mechs": [mech(n, team_of[n], game) for n in range(roster.num_mechs)],
+        "mechs": [mech(n, team_of[n], sim_model) for n in range(roster.num_mechs)],
         "hulls": [hull.name.lower() for hull in Hull],
         "weapons": list(config.catalog.weapons),
         "materials": [material.name.lower() for material in Material],
@@ -107,9 +107,9 @@ def describe(game: SimModel) -> dict[str, Any]:
     }
 
 
-def mech(n: int, team: str, game: SimModel) -> dict[str, Any]:
+def mech(n: int, team: str, sim_model: SimModel) -> dict[str, Any]:
     """One mech of the rosters."""
-    roster, cockpits, catalog = game.roster, game.roster.cockpits, game.catalog
+    roster, cockpits, catalog = sim_model.roster, sim_model.roster.cockpits, sim_model.catalog
     hull = roster.hulls[n]
     spec = catalog.hulls[hull]
     suite = cockpits.descriptor[n, : len(Suite)]

@@ -45,7 +45,7 @@ def wrapped(angle: Any) -> Any:
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
-def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarray]:
+def quantised(moments: dict[str, np.ndarray], sim_model: SimModel) -> dict[str, np.ndarray]:
     """The arrays of `Battle` that hold a row for each moment, from the values `[T + 1, ...]` that were kept."""
     weights = 1 << np.arange(8)
     packs = (moments["paint"] > 0) * weights[: moments["paint"].shape[-1]]  # [T + 1, N, P]
@@ -60,11 +60,11 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
         "leg_hp": whole(moments["leg_hp"], battle.POINTS, np.int16),
         "heat": whole(moments["heat"], battle.POINTS, np.uint16),
         "stability": whole(moments["stability"], battle.POINTS, np.int16),
-        "facts": facts(moments, game),
+        "facts": facts(moments, sim_model),
         "paint": packs.sum(-1).astype(np.uint8),
         "focus": moments["focus"].astype(np.int8),
         "contacts": moments["contacts"].astype(np.int8),
-        "contact_facts": (fact_bits.sum(-1) | ways_known(moments, game)).astype(np.uint8),
+        "contact_facts": (fact_bits.sum(-1) | ways_known(moments, sim_model)).astype(np.uint8),
         "lines": np.packbits(moments["lines"], axis=-1, bitorder="little"),
         "ego": whole(((moments["ego"] - low) / (high - low)).clip(0, 1), 255, np.uint8),
         "messages": whole(moments["messages"], 127, np.int8),
@@ -75,7 +75,9 @@ def quantised(moments: dict[str, np.ndarray], game: SimModel) -> dict[str, np.nd
         "control": whole(moments["control"], 255, np.uint8),
         **({"orders": quantised_orders(moments["orders"])} if "orders" in moments else {}),
         "rewards": in_reward_units(
-            np.stack([moments["reward"][:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
+            np.stack(
+                [moments["reward"][:, span].astype(np.float64).mean(1) for span in sim_model.roster.teams.values()], 1
+            )
         ),
     }
 
@@ -94,10 +96,10 @@ def in_reward_units(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(units), battle.NO_VALUE, units).astype(np.int32)
 
 
-def facts(moments: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
+def facts(moments: dict[str, np.ndarray], sim_model: SimModel) -> np.ndarray:
     alive = moments["hp"] > 0
     is_fallen = alive & (moments["fallen"] > 0)
-    shut_down = alive & (moments["heat"] > game.roster.heat_cap.cpu().numpy())
+    shut_down = alive & (moments["heat"] > sim_model.roster.heat_cap.cpu().numpy())
     bits = {
         battle.Fact.ALIVE: alive,
         battle.Fact.FALLEN: is_fallen,
@@ -126,7 +128,7 @@ def switches(moments: dict[str, np.ndarray]) -> np.ndarray:
 Arrays = dict[str, np.ndarray]
 
 
-def ways_known(moments: Arrays, game: SimModel) -> np.ndarray:
+def ways_known(moments: Arrays, sim_model: SimModel) -> np.ndarray:
     """`[T + 1, N, C]` int bits SIGHT, RADAR, PAINT and BLOOM of `Shown` for each contact slot; none for what packmates
     tell, and in the observation mode `full`, which shows everything.
 
@@ -134,14 +136,14 @@ def ways_known(moments: Arrays, game: SimModel) -> np.ndarray:
         moments: what was kept at each of T + 1 moments, `[T + 1, ...]`.
     """
     slots = moments["contacts"]
-    if game.config.observation_mode == "full":
+    if sim_model.config.observation_mode == "full":
         return np.zeros(slots.shape, np.int64)
-    quality = ego_feature(moments, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
+    quality = ego_feature(moments, "sensor_quality") * sim_model.rules.best_quality  # [T + 1, N]
     sources = {
         battle.Shown.SIGHT: moments["lines"],
-        battle.Shown.RADAR: on_radar(moments, quality, game),
-        battle.Shown.PAINT: by_paint(moments, quality, game),
-        battle.Shown.BLOOM: by_bloom(moments, game),
+        battle.Shown.RADAR: on_radar(moments, quality, sim_model),
+        battle.Shown.PAINT: by_paint(moments, quality, sim_model),
+        battle.Shown.BLOOM: by_bloom(moments, sim_model),
     }
     bits = np.bitwise_or.reduce([np.where(mask, int(source), 0) for source, mask in sources.items()])  # [T + 1, N, N]
     slot_bits = np.take_along_axis(bits, slots.clip(0).astype(np.int64), -1)
@@ -154,55 +156,55 @@ def ego_feature(moments: Arrays, name: str) -> np.ndarray:
     return moments["ego"][..., layout.columns(layout.EGO, name).start]
 
 
-def on_radar(moments: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
+def on_radar(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: within the range of the row's radar."""
     offset = moments["pos"][:, None] - moments["pos"][:, :, None]
     distance = np.sqrt((offset.astype(np.float32) ** 2).sum(-1))
-    reach = game.config.radar_range_vox * quality * game.roster.cockpits.sensor_factor.cpu().numpy()
+    reach = sim_model.config.radar_range_vox * quality * sim_model.roster.cockpits.sensor_factor.cpu().numpy()
     return distance <= reach[..., None]
 
 
-def by_paint(moments: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
+def by_paint(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: painted by the pack of the row, whose sensors are good enough for it."""
-    pack = game.roster.pack.cpu().numpy()
+    pack = sim_model.roster.pack.cpu().numpy()
     is_painted = np.moveaxis(moments["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
-    return is_painted & (quality >= game.catalog.lock_quality)[..., None]
+    return is_painted & (quality >= sim_model.catalog.lock_quality)[..., None]
 
 
-def by_bloom(moments: Arrays, game: SimModel) -> np.ndarray:
+def by_bloom(moments: Arrays, sim_model: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: a hostile that is hot or jams, with no smoke between."""
-    roster, pairs = game.roster, game.roster.everyone
-    hot = moments["heat"] > game.rules.bloom_heat * roster.heat_cap.cpu().numpy()
+    roster, pairs = sim_model.roster, sim_model.roster.everyone
+    hot = moments["heat"] > sim_model.rules.bloom_heat * roster.heat_cap.cpu().numpy()
     glows = hot | (ego_feature(moments, "ecm") > 0) | (ego_feature(moments, "eccm") > 0)
     glowing = glows[:, None] & roster.hostile.cpu().numpy()
-    if not game.config.features.smoke or moments["cloud_pos"].shape[1] == 0:
+    if not sim_model.config.features.smoke or moments["cloud_pos"].shape[1] == 0:
         return glowing
     first, second = pairs.first.cpu(), pairs.second.cpu()
     pos, clouds, ttl = (torch.from_numpy(moments[name]) for name in ("pos", "cloud_pos", "cloud_ttl"))
     query = torch.ones((len(pos), len(first)), dtype=torch.bool, device="cpu")
-    smoky = crosses_smoke(pos, clouds, ttl > 0, first, second, game.catalog.cloud_vox, query).numpy()
+    smoky = crosses_smoke(pos, clouds, ttl > 0, first, second, sim_model.catalog.cloud_vox, query).numpy()
     clear = np.ones(glowing.shape, bool)
     i, j = first.numpy(), second.numpy()
     clear[:, i, j] = clear[:, j, i] = ~smoky
     return glowing & clear
 
 
-def events_of(moments: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
+def events_of(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> Arrays:
     """The event tables of one battle, `Battle.voxels` apart.
 
     Args:
         moments: what was kept at each of T + 1 moments, `[T + 1, ...]`.
         ticks: what was kept of each of K substeps, `[K, ...]`.
     """
-    flights, waypoints = flown(ticks, game)
+    flights, waypoints = flown(ticks, sim_model)
     return {
-        "beams": beams(moments, ticks, game),
+        "beams": beams(moments, ticks, sim_model),
         "flights": flights,
         "waypoints": waypoints,
-        "harms": harms(ticks, game),
+        "harms": harms(ticks, sim_model),
         "deaths": deaths(ticks),
-        "conditions": conditions(ticks, game),
-        "clouds": clouds(moments, game),
+        "conditions": conditions(ticks, sim_model),
+        "clouds": clouds(moments, sim_model),
     }
 
 
@@ -218,11 +220,11 @@ def place(pos: np.ndarray) -> np.ndarray:
     return np.rint(pos * POS_PER_VOX).astype(np.int32)
 
 
-def beams(moments: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
+def beams(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     """Beams run from where their mechs stood as they fired: before the tick moved them."""
     stood = place(np.concatenate((moments["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
     tables = []
-    for weapon in game.roster.rays:
+    for weapon in sim_model.roster.rays:
         target = ticks.get(f"beam_{weapon}")
         if target is not None:
             tick, shooter = np.nonzero(target != NOBODY)
@@ -231,9 +233,9 @@ def beams(moments: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
     return table(np.concatenate(tables)) if tables else np.zeros((0, 10), np.int32)
 
 
-def harms(ticks: Arrays, game: SimModel) -> np.ndarray:
+def harms(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     """What one mech took from another with a weapon in a tick."""
-    tick, shooter, target, weapon, damage = by_weapon(ticks, game)
+    tick, shooter, target, weapon, damage = by_weapon(ticks, sim_model)
     return table(tick, shooter, target, np.rint(damage * POINTS), weapon)
 
 
@@ -244,12 +246,12 @@ def deaths(ticks: Arrays) -> np.ndarray:
     return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
 
 
-def conditions(ticks: Arrays, game: SimModel) -> np.ndarray:
+def conditions(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     """What began and ended for each mech, tick by tick, as the simulation counts it."""
     marks, alive = ticks["marks"], ticks["alive"]  # [K, N, marks]
     before = np.concatenate((np.zeros_like(marks[:1]), marks[:-1]))
     is_new = marks > before
-    cap = game.roster.heat_cap.cpu().numpy()
+    cap = sim_model.roster.heat_cap.cpu().numpy()
     cools = (before[..., HEAT] > cap) & (marks[..., HEAT] <= cap)
     rises = (before[..., FALLEN] > 0) & (marks[..., FALLEN] == 0)
     entered = {
@@ -266,9 +268,9 @@ def conditions(ticks: Arrays, game: SimModel) -> np.ndarray:
     return table(np.concatenate(tables))
 
 
-def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
+def flown(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
     """Every shot from its launch to its end, and the points of its way."""
-    roster = game.roster
+    roster = sim_model.roster
     shooter = roster.shots.shooter.cpu().numpy()
     weapon = roster.shots.weapon.argmax(-1).cpu().numpy()
     curves = (roster.homing | roster.ballistic).cpu().numpy()
@@ -285,7 +287,7 @@ def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
             points = ticks["shot_pos"][first : max(last, first + 1), slot]
             points = np.vstack((points if curves[slot] else points[:1], end))
             lock = int(ticks["lock"][first, slot])
-            by = interceptor(ticks, slot, last, game) if met is Met.AMS else NOBODY
+            by = interceptor(ticks, slot, last, sim_model) if met is Met.AMS else NOBODY
             rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(points), by))
             waypoints.append(place(points))
             count += len(points)
@@ -307,21 +309,21 @@ def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, 
     return next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), Met.NOTHING), NOBODY, point
 
 
-def clouds(moments: Arrays, game: SimModel) -> np.ndarray:
+def clouds(moments: Arrays, sim_model: SimModel) -> np.ndarray:
     """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
-    life = game.rules.substeps(game.catalog.cloud_s)
-    owner = game.roster.launchers.cpu().numpy()
+    life = sim_model.rules.substeps(sim_model.catalog.cloud_s)
+    owner = sim_model.roster.launchers.cpu().numpy()
     moment, cloud = np.nonzero(moments["cloud_ttl"] > 0)
-    start = moment * game.rules.decision_repeat - 1 - (life - moments["cloud_ttl"][moment, cloud])
+    start = moment * sim_model.rules.decision_repeat - 1 - (life - moments["cloud_ttl"][moment, cloud])
     _, first = np.unique(np.stack((start, cloud)), axis=1, return_index=True)
     moment, cloud, start = moment[first], cloud[first], start[first]
     pos = moments["cloud_pos"][moment, cloud]
-    return table(start, start + life, owner[cloud // game.roster.clouds_each], place(pos))
+    return table(start, start + life, owner[cloud // sim_model.roster.clouds_each], place(pos))
 
 
-def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarray:
+def changes(columns: dict[str, Tensor], map_id: int, sim_model: SimModel) -> np.ndarray:
     """`Battle.voxels`, from the bit columns `solid`, `opaque` and `rubble`, `[T + 1, Y, X]`, of each moment."""
-    maps = game.maps
+    maps = sim_model.maps
     differs = columns["solid"][1:] ^ columns["solid"][:-1]
     for name in ("opaque", "rubble"):
         differs = differs | (columns[name][1:] ^ columns[name][:-1])
@@ -351,7 +353,7 @@ SWEEPS = 200
 """Of proportional fitting, where sums alone leave more than one answer."""
 
 
-def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Every (tick, shooter, target, weapon) and the hit points taken, `[rows]` each; weapon `NOBODY` if unknown.
 
     A tick keeps what each shooter and what each weapon took from each target. With the beams that fired and the shots
@@ -361,13 +363,16 @@ def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np
     dealt = ticks["dealt_by"]
     tick, shooter, target = np.nonzero(dealt > 0)
     damage = dealt[tick, shooter, target]
-    possible = may_have_struck(ticks, game)[tick, shooter, :, target]  # [rows, W]
+    possible = may_have_struck(ticks, sim_model)[tick, shooter, :, target]  # [rows, W]
     rows = np.arange(len(tick))
     weapon = np.where(possible.any(1), possible.argmax(1), NOBODY)
     is_shared = possible.sum(1) > 1
     blocks = [(rows[~is_shared], weapon[~is_shared], damage[~is_shared])]
     groups = np.unique(np.stack((tick, target), 1)[is_shared], axis=0)
-    hostile, nominal = game.roster.hostile.cpu().numpy(), np.array([spec.damage for spec in game.roster.weapons])
+    hostile, nominal = (
+        sim_model.roster.hostile.cpu().numpy(),
+        np.array([spec.damage for spec in sim_model.roster.weapons]),
+    )
     for at_tick, victim in groups.tolist():
         indices = rows[(tick == at_tick) & (target == victim)]
         of_enemy = hostile[shooter[indices], victim]
@@ -386,9 +391,9 @@ def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np
     return tick[index], shooter[index], target[index], weapon[order], damage[order]
 
 
-def may_have_struck(ticks: Arrays, game: SimModel) -> np.ndarray:
+def may_have_struck(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     """`[K, N, W, N]` bool: in a tick a weapon of the shooter may have hurt the target."""
-    roster, count = game.roster, ticks["pos"].shape[1]
+    roster, count = sim_model.roster, ticks["pos"].shape[1]
     possible = np.zeros((len(ticks["pos"]), count, len(roster.weapons), count), bool)
     for weapon in roster.rays:
         struck = ticks.get(f"beam_{weapon}")
@@ -435,17 +440,19 @@ def in_proportion(able: np.ndarray, by_row: np.ndarray, nominal: np.ndarray) -> 
     return weight / weight.sum(1, keepdims=True).clip(1e-9) * by_row[:, None]
 
 
-def interceptor(ticks: Arrays, slot: int, tick: int, game: SimModel) -> int:
+def interceptor(ticks: Arrays, slot: int, tick: int, sim_model: SimModel) -> int:
     """The mech whose AMS destroyed the shot of a slot in a tick: of those credited, the one that had it nearest."""
     marks = ticks["marks"][..., INTERCEPTS]
     credited = marks[tick] > (marks[tick - 1] if tick else 0)  # [N]
-    hostile = game.roster.hostile.cpu().numpy()[:, int(game.roster.shots.shooter[slot])]
+    hostile = sim_model.roster.hostile.cpu().numpy()[:, int(sim_model.roster.shots.shooter[slot])]
     guards = np.flatnonzero(credited & hostile)
     if not len(guards):
         return NOBODY
     # Shots that were in flight before the tick and did not fly; both as they stood before it moved them.
     vanished = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
     distance = np.linalg.norm(ticks["shot_pos"][tick - 1, vanished] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
-    is_hostile = game.roster.hostile.cpu().numpy()[guards][:, game.roster.shots.shooter.cpu().numpy()[vanished]]
+    is_hostile = sim_model.roster.hostile.cpu().numpy()[guards][
+        :, sim_model.roster.shots.shooter.cpu().numpy()[vanished]
+    ]
     nearest = vanished[np.where(is_hostile, distance, np.inf).argmin(1)]
     return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NOBODY

@@ -56,10 +56,10 @@ class Recorder:
 
     # What an environment tells its observer
 
-    def opening(self, game: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
+    def opening(self, sim_model: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
         """Battles begin: keep their first moment, and forget any kept before."""
         require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
-        self.game = game
+        self.sim_model = sim_model
         self._which = torch.tensor(self.battles, device=state.seed.device)
         # A list as index would be copied to the device at every decision, and waited for.
         columns = [layout.columns(layout.CONTACT, name).start for name in SHOWN]
@@ -68,8 +68,8 @@ class Recorder:
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
         unpaid = torch.zeros(state.mechs.alive.shape, dtype=torch.float32, device=state.seed.device)
         initial = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
-        stats = {"stats": unpaid.new_zeros((*state.shape, 2, len(stat_names(game.catalog))))}
-        orders = idle(state.shape[0], game.roster, game.config)
+        stats = {"stats": unpaid.new_zeros((*state.shape, 2, len(stat_names(sim_model.catalog))))}
+        orders = idle(state.shape[0], sim_model.roster, sim_model.config)
         self._ticks, self._values, self._commands = [], [], []
         self._moments = [self._keep(state, orders, streams, {**initial, **stats})]
         self._ground = [self._keep_ground(state)]
@@ -122,7 +122,7 @@ class Recorder:
     @property
     def _full(self) -> bool:
         """Every battle has ended by its clock."""
-        return len(self._moments) > self.game.rules.max_decisions
+        return len(self._moments) > self.sim_model.rules.max_decisions
 
     def _keep(
         self, state: State, orders: Orders, streams: Mapping[str, Tensor], outcome: Mapping[str, Any]
@@ -159,16 +159,18 @@ class Recorder:
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
         all_moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
-        commands, period = commands_of(self._commands), self.game.config.command.period
-        maps = self.game.maps
-        grounds = {m: map_origin(self.game, m) for m in self._opening["map_id"].tolist()}
+        commands, period = commands_of(self._commands), self.sim_model.config.command.period
+        maps = self.sim_model.maps
+        grounds = {m: map_origin(self.sim_model, m) for m in self._opening["map_id"].tolist()}
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
         battles = []
         for r, (seed, map_id) in enumerate(opening):
             ended = np.flatnonzero(all_moments["winner"][:, r, 0] != int(Winner.RUNNING))
             decisions = int(ended[0]) if len(ended) else len(self._moments) - 1
             moments = {name: value[: decisions + 1, r] for name, value in all_moments.items()}
-            ticks = {name: value[: decisions * self.game.rules.decision_repeat, r] for name, value in happened.items()}
+            ticks = {
+                name: value[: decisions * self.sim_model.rules.decision_repeat, r] for name, value in happened.items()
+            }
             columns = {name: value[: decisions + 1, r] for name, value in ground.items()}
             about = {
                 "blue": one_line(blue[r]),
@@ -177,23 +179,23 @@ class Recorder:
                 "map": grounds[map_id],
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
                 "outcome": final_outcome(
-                    {name: value[-1] for name, value in moments.items()}, stat_names(self.game.catalog)
+                    {name: value[-1] for name, value in moments.items()}, stat_names(self.sim_model.catalog)
                 ),
             }
             streams = {name: compact(moments[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
-            events = {**events_of(moments, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
+            events = {**events_of(moments, ticks, self.sim_model), "voxels": changes(columns, map_id, self.sim_model)}
             values = None if expected is None else values_of(expected[:decisions, r])
             battle_commands = None if commands is None else commands[:decisions:period, r]
-            events |= quantised(moments, self.game)
+            events |= quantised(moments, self.sim_model)
             battles.append(Battle(about, **events, values=values, commands=battle_commands, observations=streams))
-        return Replay(describe(self.game), battles)
+        return Replay(describe(self.sim_model), battles)
 
 
-def map_origin(game: SimModel, map_id: int) -> dict[str, Any]:
+def map_origin(sim_model: SimModel, map_id: int) -> dict[str, Any]:
     """From what a map can be made again: its recipe, or which of the config's positions it was made of."""
-    if game.config.positions:
+    if sim_model.config.positions:
         return {POSITION: map_id}
-    return write_recipes(game.maps[map_id : map_id + 1])[0].as_json()
+    return write_recipes(sim_model.maps[map_id : map_id + 1])[0].as_json()
 
 
 def values_of(expected: np.ndarray) -> np.ndarray | None:

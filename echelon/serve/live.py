@@ -163,7 +163,7 @@ class Live(Callback):
         """Keep what the collector is about to play."""
         self._began_s = time.monotonic()
         if self.server is not None and self._filmed is not trainer.collector:
-            self._film = Film(trainer.env.game, trainer.env.state, trainer.collector.decisions)
+            self._film = Film(trainer.env.sim_model, trainer.env.state, trainer.collector.decisions)
             trainer.collector.on_decision.append(self._film.keep)
             self._filmed = trainer.collector
 
@@ -176,14 +176,14 @@ class Live(Callback):
         if self._film is None or self._filmed is not trainer.collector:
             return
         self._shown_s = now_s
-        game, team = trainer.env.game, team_of(trainer)
-        frames = frames_of(self._film.read(), game, team == "red", trainer.env.agent_names)
+        sim_model, team = trainer.env.sim_model, team_of(trainer)
+        frames = frames_of(self._film.read(), sim_model, team == "red", trainer.env.agent_names)
         maps = {frame["map"] for frame in frames if "map" in frame}
         facts = {
             "iteration": trainer.counters.iterations,
             "agent_steps": trainer.counters.agent_steps,
             "seconds": round(now_s - self._began_s, 3),
-            "decision_s": game.rules.decision_s,
+            "decision_s": sim_model.rules.decision_s,
             **{group: name_of(trainer, group) for group in GROUPS},
         }
         grounds = {number: ground_of(trainer.env, number) for number in maps}

@@ -172,13 +172,13 @@ def page_facts(env: EchelonEnv, team: str, token: str, watches: bool = False) ->
         "map": list(env.config.world.size[:2]),
         "ground": ground_of(env, int(env.state.map_id[0])),
         "materials": MATERIALS,
-        "hulls": {name: list(hull.size) for name, hull in env.game.catalog.hulls.items()},
+        "hulls": {name: list(hull.size) for name, hull in env.sim_model.catalog.hulls.items()},
     }
 
 
 def ground_of(env: EchelonEnv, number: int) -> np.ndarray:
     """The materials `[Z, Y, X]` uint8 of a map, as battles begin on it."""
-    ground: np.ndarray = env.game.maps.material[number].cpu().numpy()
+    ground: np.ndarray = env.sim_model.maps.material[number].cpu().numpy()
     return ground
 
 

@@ -11,7 +11,7 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-def intercept(state: State, luck: Tensor, game: SimModel) -> State:
+def intercept(state: State, luck: Tensor, sim_model: SimModel) -> State:
     """Each ready AMS tries to shoot down the nearest hostile guided shot within `Catalog.ams_vox`.
 
     A try succeeds with probability `ams_chance` and sets a cooldown of `ams_cooldown_s`.
@@ -19,11 +19,11 @@ def intercept(state: State, luck: Tensor, game: SimModel) -> State:
     Args:
         luck: `[B, N]` uniform samples in [0, 1), one per mech.
     """
-    mechs, shots, roster, catalog = state.mechs, state.shots, game.roster, game.catalog
+    mechs, shots, roster, catalog = state.mechs, state.shots, sim_model.roster, sim_model.catalog
     span, guards = roster.interceptable, roster.ams
     if guards.shape[0] == 0 or span.start == span.stop:
         return state
-    ready = is_running(mechs, game)[:, guards] & (mechs.cooldown[:, guards, roster.ams_timer] == 0)
+    ready = is_running(mechs, sim_model)[:, guards] & (mechs.cooldown[:, guards, roster.ams_timer] == 0)
     comes = (shots.ttl[:, span] > 0) & (shots.target[:, span] != NO_MECH)
     by_enemy = roster.hostile[guards][:, roster.shots.shooter[span]]  # [H, M]
     distance = length(shots.pos[:, None, span] - mechs.pos[:, guards, None])  # [B, H, M]
@@ -42,7 +42,9 @@ def intercept(state: State, luck: Tensor, game: SimModel) -> State:
     is_guard = guards[:, None] == indices  # [H, N]
     tried = (tries[..., None] & is_guard).any(1)
     is_timer = torch.arange(roster.num_timers, device=luck.device) == roster.ams_timer
-    cooldown = torch.where(tried[..., None] & is_timer, game.rules.substeps(catalog.ams_cooldown_s), mechs.cooldown)
+    cooldown = torch.where(
+        tried[..., None] & is_timer, sim_model.rules.substeps(catalog.ams_cooldown_s), mechs.cooldown
+    )
     intercepts = exact.sum(credited.any(-1)[..., None] & is_guard, 1)
     spared = exact.sum(torch.where(credited, roster.shots.damage[span], 0.0), -1)  # [B, H]
     tally = state.tally

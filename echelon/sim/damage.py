@@ -111,15 +111,17 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
     return per_mech.gather(1, target[..., None].expand(-1, -1, per_mech.shape[-1]))
 
 
-def paint_factor(state: State, game: SimModel) -> Tensor:
+def paint_factor(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted it."""
-    indices = torch.arange(game.roster.num_mechs, device=state.mechs.painter.device)
-    painter = of_own_pack(state.mechs.painter, game)  # [B, shooter, target]
-    by_packmate = painted_by_pack(state, game) & (painter != indices[:, None])
-    return 1 + game.catalog.paint_bonus * by_packmate.float()
+    indices = torch.arange(sim_model.roster.num_mechs, device=state.mechs.painter.device)
+    painter = of_own_pack(state.mechs.painter, sim_model)  # [B, shooter, target]
+    by_packmate = painted_by_pack(state, sim_model) & (painter != indices[:, None])
+    return 1 + sim_model.catalog.paint_bonus * by_packmate.float()
 
 
-def direct_hit_damage(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
+def direct_hit_damage(
+    sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, sim_model: SimModel
+) -> Hits:
     """Effects of direct impacts. Hits from behind are multiplied by `rear_factor`; low ones hit the legs.
 
     A leg hit deals its full damage to the legs and half of it to the hull.
@@ -129,25 +131,25 @@ def direct_hit_damage(sources: DamageSources, strikes: Strikes, marked: Tensor, 
         strikes: the impacts.
         marked: `paint_factor` of the substep.
         state: the state before the phase.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
-    rules, mechs = game.rules, state.mechs
+    rules, mechs = sim_model.rules, state.mechs
     facing = of_target(heading(mechs.yaw), strikes.target)  # [B, R, 2]
     from_behind = dot(strikes.direction[..., :2].unbind(-1), facing.unbind(-1)) > rules.rear_arc_cos
     factor = either(from_behind, rules.rear_factor, 1.0)
 
-    half_height = game.roster.half_size[:, 2]
+    half_height = sim_model.roster.half_size[:, 2]
     knee = formulas.knee_height(mechs.pos[..., 2], half_height, 1 - 2 * rules.leg_height)
     at_legs = strikes.height < of_target(knee, strikes.target)
 
-    indices = torch.arange(game.roster.num_mechs, device=mechs.hp.device)
+    indices = torch.arange(sim_model.roster.num_mechs, device=mechs.hp.device)
     lands_on = strikes.lands[..., None] & (strikes.target[..., None] == indices)  # [B, R, N]
 
     def spread(per_row: Tensor) -> Tensor:
         return torch.where(lands_on, per_row[..., None], 0.0)
 
     damage = sources.damage * factor
-    hull_damage = spread(torch.where(at_legs, game.rules.leg_hit_share * damage, damage))  # [B, R, N]
+    hull_damage = spread(torch.where(at_legs, sim_model.rules.leg_hit_share * damage, damage))  # [B, R, N]
     return Hits(
         damage=sources.by_shooter(hull_damage) * marked,
         leg_damage=sources.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
@@ -167,7 +169,9 @@ def sum_damage_by_direction(damage: Tensor, towards: Tensor) -> Tensor:
     return torch.stack([exact.sum(damage * component, 1) for component in towards.unbind(-1)], -1)
 
 
-def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
+def splash(
+    sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, sim_model: SimModel
+) -> Hits:
     """Effects of explosions on nearby mechs of both teams: a share of the damage, without a rear factor.
 
     Args:
@@ -176,7 +180,7 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
         origin: `[B, R, 3]` vox, the centres.
         marked: `paint_factor` of the substep.
         state: the state before the phase.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
     mechs = state.mechs
     damage = torch.where(felt, (sources.damage * sources.splash_scale)[:, None], 0.0)
@@ -185,12 +189,12 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
     return Hits(
         damage=sources.by_shooter(damage) * marked,
         came_from=sum_damage_by_direction(damage, towards),
-        by_weapon=sources.by_weapon(damage * marked[:, sources.shooter] * game.roster.hostile[sources.shooter]),
+        by_weapon=sources.by_weapon(damage * marked[:, sources.shooter] * sim_model.roster.hostile[sources.shooter]),
         **{name: getattr(zero, name) for name in ("leg_damage", "stability", "heat", "suppress", "landed")},
     )
 
 
-def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State, Dealt]:
+def apply(state: State, hits: Hits, dealt: Dealt, sim_model: SimModel) -> tuple[State, Dealt]:
     """Apply the hits of a phase to all mechs at once and credit kills.
 
     Damage in excess of the remaining hp is not counted. A kill is credited to the mech that dealt most damage to the
@@ -200,12 +204,12 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State
         state: the state before the hits.
         hits: hits of the phase.
         dealt: damage counted before in this substep.
-        game: constants of the battle.
+        sim_model: constants of the battle.
 
     Returns:
         The state after the hits, and `dealt` including them.
     """
-    before, tally, roster = state.mechs, state.tally, game.roster
+    before, tally, roster = state.mechs, state.tally, sim_model.roster
     incoming = exact.sum(hits.damage, 1)  # [B, N]
     removed = incoming.minimum(before.hp)
     share = removed / torch.where(incoming > 0, incoming, 1.0)
@@ -213,9 +217,9 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State
     damage_taken = hits.by_weapon * share[:, None]  # [B, W, N]
     dealt = Dealt(dealt.by_shooter + counted, dealt.by_weapon + damage_taken)
 
-    mechs = struck(before, hits, incoming, removed, game)
+    mechs = struck(before, hits, incoming, removed, sim_model)
     state = state.replace(mechs=mechs)
-    credit = credited_kills(before.alive & ~mechs.alive, dealt, state, game)
+    credit = credited_kills(before.alive & ~mechs.alive, dealt, state, sim_model)
     tally = tally.replace(
         damage=tally.damage + exact.sum(counted * roster.hostile, 2),
         hits=tally.hits + hits.landed,
@@ -226,7 +230,7 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State
     return state.replace(tally=tally), dealt
 
 
-def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, game: SimModel) -> Mechs:
+def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, sim_model: SimModel) -> Mechs:
     """The mechs after a phase's hits.
 
     Args:
@@ -234,24 +238,24 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, game: Si
         hits: hits of the phase.
         incoming: `[B, N]` hp, total damage by target.
         removed: `[B, N]` hp, that damage clamped to the remaining hp.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
     hurt = mechs.alive & (incoming > 0)
-    alarm = torch.where(hurt, game.rules.substeps(game.rules.under_fire_s), mechs.under_fire).to(torch.int32)
+    alarm = torch.where(hurt, sim_model.rules.substeps(sim_model.rules.under_fire_s), mechs.under_fire).to(torch.int32)
     return mechs.replace(
         hp=mechs.hp - removed,
         leg_hp=(mechs.leg_hp - exact.sum(hits.leg_damage, 1)).clamp_min(0.0),
         stability=(mechs.stability - hits.stability).clamp_min(0.0),
-        heat=bounded(mechs.heat + hits.heat, game),
+        heat=bounded(mechs.heat + hits.heat, sim_model),
         suppressed=mechs.suppressed.maximum(hits.suppress),
         under_fire=alarm,
         hit_from=torch.where(hurt[..., None], unit(hits.came_from), mechs.hit_from),
     )
 
 
-def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> dict[str, Tensor]:
+def credited_kills(died: Tensor, dealt: Dealt, state: State, sim_model: SimModel) -> dict[str, Tensor]:
     """Credit the kills of the mechs that `died`, `[B, N]` bool: what they add to the fields of `Tally`, by name."""
-    mechs, roster, killer = state.mechs, game.roster, dealt.killer
+    mechs, roster, killer = state.mechs, sim_model.roster, dealt.killer
     indices = torch.arange(roster.num_mechs, device=died.device)
     weapons = torch.arange(dealt.by_weapon.shape[1], device=died.device)
     killed = died & (killer != NO_MECH)
@@ -271,7 +275,7 @@ def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> 
     }
 
 
-def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, game: SimModel) -> State:
+def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, sim_model: SimModel) -> State:
     """Credit painters with the damage that their paint added to that of their packmates in a substep.
 
     Args:
@@ -279,17 +283,17 @@ def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, ga
         painter: `[B, N, P]` int64, who had painted each mech for each pack when it was dealt.
         marked: `paint_factor` of the substep.
         dealt: damage of the substep.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
-    roster, tally = game.roster, state.tally
+    roster, tally = sim_model.roster, state.tally
     if not roster.painters:
         return state
     bonus = formulas.owed_to_paint(dealt.by_shooter, marked)  # [B, shooter, target]
     by_pack = torch.stack([exact.sum(bonus[:, span], 1) for span in roster.packs], -1)  # [B, target, P]
     indices = torch.arange(roster.num_mechs, device=bonus.device)
     # A painter is of the pack that it painted for.
-    is_painter = of_own_pack(painter, game) == indices[:, None]  # [B, N, target]
-    credited = torch.where(is_painter, of_own_pack(by_pack, game), 0.0)
+    is_painter = of_own_pack(painter, sim_model) == indices[:, None]  # [B, N, target]
+    credited = torch.where(is_painter, of_own_pack(by_pack, sim_model), 0.0)
     return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited, 2)))
 
 

@@ -24,26 +24,26 @@ class Sensors:
     """[B, N] 0..1 strength of the strongest enemy ECM at the mech."""
 
 
-def heat_per_s(state: State, orders: Orders, game: SimModel) -> Tensor:
+def heat_per_s(state: State, orders: Orders, sim_model: SimModel) -> Tensor:
     """`[B, N]` heat points per second of active emitters."""
-    emits, catalog = is_running(state.mechs, game), game.catalog
+    emits, catalog = is_running(state.mechs, sim_model), sim_model.catalog
     costs = catalog.ecm_heat_per_s, catalog.eccm_heat_per_s
     return emits * formulas.emission_heat_per_s(orders.ecm.float(), orders.eccm.float(), *costs)
 
 
-def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sensors:
+def sense(state: State, orders: Orders, distance: Tensor, sim_model: SimModel) -> Sensors:
     """Sensor quality given the active emitters, whose strength falls off as 1 - distance / `Catalog.ewar_vox`.
 
     Args:
         distance: `[B, N, N]` vox between hull centres.
     """
-    mechs, roster, rules = state.mechs, game.roster, game.rules
-    blind = ~mechs.alive | is_shut_down(mechs, game)
+    mechs, roster, rules = state.mechs, sim_model.roster, sim_model.rules
+    blind = ~mechs.alive | is_shut_down(mechs, sim_model)
     if roster.ewar.shape[0] == 0:
         jam = torch.zeros_like(mechs.hp)
         return Sensors(either(blind, rules.blind_quality, 1.0), jam)
-    emits = is_running(mechs, game)[:, roster.ewar]
-    falloff = (1 - exact.divide(distance[..., roster.ewar], game.catalog.ewar_vox)).clamp_min(0)  # [B, N, E]
+    emits = is_running(mechs, sim_model)[:, roster.ewar]
+    falloff = (1 - exact.divide(distance[..., roster.ewar], sim_model.catalog.ewar_vox)).clamp_min(0)  # [B, N, E]
     hostile = roster.hostile[:, roster.ewar]
     is_other = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
     jam = (falloff * (emits & orders.ecm[:, roster.ewar])[:, None] * hostile).amax(-1)

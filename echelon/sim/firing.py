@@ -45,7 +45,7 @@ class Pulls:
 
 
 def fire(
-    state: State, orders: Orders, vents: Tensor, beam_height: Tensor, marked: Tensor, game: SimModel
+    state: State, orders: Orders, vents: Tensor, beam_height: Tensor, marked: Tensor, sim_model: SimModel
 ) -> tuple[State, Hits, Beams]:
     """Fire all weapons that are ordered to, based on the same state.
 
@@ -55,61 +55,61 @@ def fire(
         vents: `[B, N]` bool, mechs that vent in this substep and cannot fire.
         beam_height: `[B, N]` uniform samples in [0, 1) for the height at which beams hit.
         marked: `damage.paint_factor` of the substep.
-        game: constants of the battle.
+        sim_model: constants of the battle.
 
     Returns:
         The state with heat, cooldowns, paint and new shots; the hits of the beams; and the targets of the beams.
     """
-    roster, guns = game.roster, game.roster.guns
-    pulls = pull(state, orders, vents, game)
+    roster, guns = sim_model.roster, sim_model.roster.guns
+    pulls = pull(state, orders, vents, sim_model)
     rays = {weapon: pulls.of(weapon, guns) for weapon in roster.rays if guns.exist(weapon)}
-    hits = beam_hits(list(rays.values()), beam_height, marked, state, game)
+    hits = beam_hits(list(rays.values()), beam_height, marked, state, sim_model)
     result = state
     for painter in roster.painters:
-        result = paint(result, painter, rays[painter], game) if painter in rays else result
+        result = paint(result, painter, rays[painter], sim_model) if painter in rays else result
     struck = torch.where(pulls.fires, pulls.target, NO_MECH)
     beams = {ray: struck[:, ray] for ray in rays}
-    volleys = {w: volley(w, pulls.of(w, guns), state, game) for w in roster.shells if guns.exist(w)}
-    return pay(launch(result, volleys, game), pulls.fires, game), hits, beams
+    volleys = {w: volley(w, pulls.of(w, guns), state, sim_model) for w in roster.shells if guns.exist(w)}
+    return pay(launch(result, volleys, sim_model), pulls.fires, sim_model), hits, beams
 
 
-def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
+def pull(state: State, orders: Orders, vents: Tensor, sim_model: SimModel) -> Pulls:
     """Decide which weapons fire, and their targets.
 
     Weapons that need a target, through a clear line or a lock, do not fire without one, at no cost; the others do.
     """
-    mechs, guns = state.mechs, game.roster.guns
-    can_fire = is_running(mechs, game) & ~vents
-    idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
+    mechs, guns = state.mechs, sim_model.roster.guns
+    can_fire = is_running(mechs, sim_model) & ~vents
+    idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in sim_model.roster.timers], 1)  # [B, W, N]
     aim = take_aim(state)
-    line = enemy_lines(state, game, guns.line_vox)
-    lock = materialize(locks(line, aim, state, orders, game)) if guns.any_lock else line
+    line = enemy_lines(state, sim_model, guns.line_vox)
+    lock = materialize(locks(line, aim, state, orders, sim_model)) if guns.any_lock else line
     aimed, target = designate(aim, line, lock, orders.focus, mechs.alive, guns)
     return Pulls(materialize(orders.fire & idle & can_fire[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 
-def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
+def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: State, sim_model: SimModel) -> Hits:
     """Hits of beams, at a random height around the middle of their targets; `rays` in the order of the weapons."""
     if not rays:
         return no_hits(state)
-    mechs, sources = state.mechs, game.roster.beams
+    mechs, sources = state.mechs, sim_model.roster.beams
     fires, target = torch.cat([ray.fires for ray in rays], 1), torch.cat([ray.target for ray in rays], 1)
-    middle, half_height = of_target(mechs.pos[..., 2], target), game.roster.half_size[:, 2][target]
+    middle, half_height = of_target(mechs.pos[..., 2], target), sim_model.roster.half_size[:, 2][target]
     height = formulas.beam_height(middle, beam_height[:, sources.shooter], half_height, BEAM_SPREAD, 1)
     direction = unit(of_target(mechs.pos, target) - mechs.pos[:, sources.shooter])
-    return direct_hit_damage(sources, Strikes(fires, target, direction, height), marked, state, game)
+    return direct_hit_damage(sources, Strikes(fires, target, direction, height), marked, state, sim_model)
 
 
-def paint(state: State, weapon: int, rays: Pulls, game: SimModel) -> State:
+def paint(state: State, weapon: int, rays: Pulls, sim_model: SimModel) -> State:
     """Mark painted targets for the pack of the painter; of several painters of a pack the lowest index is stored.
 
     Args:
         state: the state before.
         weapon: the weapon that paints.
         rays: what its carriers do.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
-    mechs, roster = state.mechs, game.roster
+    mechs, roster = state.mechs, sim_model.roster
     shooter, nobody = roster.guns.carriers[weapon], roster.num_mechs
     indices = torch.arange(nobody, device=shooter.device)
     is_painted = rays.fires[..., None] & (rays.target[..., None] == indices)  # [B, R, N]
@@ -119,71 +119,73 @@ def paint(state: State, weapon: int, rays: Pulls, game: SimModel) -> State:
     painted = by < nobody
     return state.replace(
         mechs=mechs.replace(
-            paint=torch.where(painted, game.rules.substeps(game.catalog.paint_s), mechs.paint).to(torch.int32),
+            paint=torch.where(painted, sim_model.rules.substeps(sim_model.catalog.paint_s), mechs.paint).to(
+                torch.int32
+            ),
             painter=torch.where(painted, by, mechs.painter),
         )
     )
 
 
-def volley(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
+def volley(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> Volley:
     """Shots launched by the carriers of a weapon, by its guidance; homing ones alone keep their target."""
-    spec, rules = game.roster.weapons[weapon], game.rules
+    spec, rules = sim_model.roster.weapons[weapon], sim_model.rules
     is_homing = spec.guidance == "homing"
     if spec.effect == "cloud" and not is_homing:
-        pos, direction, flight_s = smoke(weapon, pulls, state, game)
+        pos, direction, flight_s = smoke(weapon, pulls, state, sim_model)
         ttl = exact.divide(flight_s, rules.dt_s).round().clamp_min(1).to(torch.int32)
     else:
-        pos, direction = (missiles if is_homing else kinetic)(weapon, pulls, state, game)
+        pos, direction = (missiles if is_homing else kinetic)(weapon, pulls, state, sim_model)
         ttl = torch.full_like(pulls.target, rules.substeps(spec.lifetime_s), dtype=torch.int32)
     target = pulls.target if is_homing else torch.full_like(pulls.target, NO_MECH)
     return Volley(pulls.fires, pos, direction * spec.speed_vox_per_s, ttl, target)
 
 
-def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: SimModel) -> Tensor:
+def locks(line: Tensor, aim: Aim, state: State, orders: Orders, sim_model: SimModel) -> Tensor:
     """`[B, N, N]` bool: weapons of the row can lock on the column, through paint or a clear line at short range."""
-    quality = ewar.sense(state, orders, aim.distance, game).quality
-    on_sight = line & (aim.distance <= game.catalog.sight_lock_vox)
-    return shown_by_paint(state, quality, game) | on_sight
+    quality = ewar.sense(state, orders, aim.distance, sim_model).quality
+    on_sight = line & (aim.distance <= sim_model.catalog.sight_lock_vox)
+    return shown_by_paint(state, quality, sim_model) | on_sight
 
 
-def missiles(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+def missiles(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Where homing shots start, above the hull, and their course, lofted: they turn to their target.
 
     Returns:
         `[B, R, 3]` vox and unit vectors, as do `kinetic` and `smoke`.
     """
-    shooter, mechs = game.roster.guns.carriers[weapon], state.mechs
+    shooter, mechs = sim_model.roster.guns.carriers[weapon], state.mechs
     origin = mechs.pos[:, shooter]
     upward = up(origin.device).float()
     direction = unit(unit(of_target(mechs.pos, pulls.target) - origin) + MISSILE_LOFT * upward)
-    rack = (game.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * upward
+    rack = (sim_model.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * upward
     return origin + rack, direction
 
 
-def kinetic(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+def kinetic(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Linear and ballistic shots fly at their target, or straight ahead without one.
 
     A ballistic one is aimed above its target by its drop, see `slug_drop`.
     """
-    spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
-    muzzle = mechs.pos[:, shooter] + game.roster.muzzle[shooter]
+    spec, shooter, mechs = sim_model.roster.weapons[weapon], sim_model.roster.guns.carriers[weapon], state.mechs
+    muzzle = mechs.pos[:, shooter] + sim_model.roster.muzzle[shooter]
     to_target = of_target(mechs.pos, pulls.target) - muzzle
     if spec.guidance == "ballistic":
-        drop = slug_drop(length(to_target), spec.speed_vox_per_s, game)
+        drop = slug_drop(length(to_target), spec.speed_vox_per_s, sim_model)
         to_target = torch.cat((to_target[..., :2], (to_target[..., 2] + drop)[..., None]), -1)
     return muzzle, torch.where(pulls.aimed[..., None], unit(to_target), level(heading(mechs.yaw[:, shooter])))
 
 
-def smoke(weapon: int, pulls: Pulls, state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
+def smoke(weapon: int, pulls: Pulls, state: State, sim_model: SimModel) -> tuple[Tensor, Tensor, Tensor]:
     """Shots that leave clouds fly horizontally to the position of their target, or straight ahead without one; also
     their `[B, R]` s of flight."""
-    spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
+    spec, shooter, mechs = sim_model.roster.weapons[weapon], sim_model.roster.guns.carriers[weapon], state.mechs
     pos = mechs.pos[:, shooter]
     upward = up(pos.device)
     to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]
     direction = torch.where(pulls.aimed[..., None], unit(to_focus), heading(mechs.yaw[:, shooter]))
     flight_s = torch.where(pulls.aimed, exact.divide(length(to_focus), spec.speed_vox_per_s), spec.lifetime_s)
-    return pos + game.roster.half_size[shooter] * upward, level(direction), flight_s
+    return pos + sim_model.roster.half_size[shooter] * upward, level(direction), flight_s
 
 
 def level(course: Tensor) -> Tensor:
@@ -191,17 +193,17 @@ def level(course: Tensor) -> Tensor:
     return torch.nn.functional.pad(course, (0, 1))
 
 
-def pay(state: State, fired: Tensor, game: SimModel) -> State:
+def pay(state: State, fired: Tensor, sim_model: SimModel) -> State:
     """Add the heat, cooldowns and shot counts of the weapons `fired`, `[B, W, N]` bool."""
-    mechs, rules = state.mechs, game.rules
+    mechs, rules = state.mechs, sim_model.rules
     heat, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))
-    for weapon, (spec, timer) in enumerate(zip(game.roster.weapons, game.roster.timers, strict=True)):
+    for weapon, (spec, timer) in enumerate(zip(sim_model.roster.weapons, sim_model.roster.timers, strict=True)):
         shot = fired[:, weapon]
         heat = heat + shot.float() * spec.self_heat
         cooldown_substeps = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
         # Weapons that share a timer and fire together set it to the longer cooldown.
         cooldown[timer] = cooldown[timer].maximum(cooldown_substeps.to(torch.int32))
     return state.replace(
-        mechs=mechs.replace(heat=bounded(mechs.heat + heat, game), cooldown=torch.stack(cooldown, -1)),
+        mechs=mechs.replace(heat=bounded(mechs.heat + heat, sim_model), cooldown=torch.stack(cooldown, -1)),
         tally=state.tally.replace(shots=state.tally.shots + fired.transpose(1, 2)),
     )

@@ -8,13 +8,13 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-def update_footing(state: State, game: SimModel) -> State:
+def update_footing(state: State, sim_model: SimModel) -> State:
     """Advance falls: mechs without stability fall, and stand up after `fall_s` with `risen_stability` of it; others
     regain it.
 
     Regeneration per second is `stability_regen_per_s` times the larger of `least_regeneration` and 1 - unsteadiness.
     """
-    rules, mechs = game.rules, state.mechs
+    rules, mechs = sim_model.rules, state.mechs
     cap = rules.stability_cap * either(mechs.legged, rules.legged_stability, 1.0)
 
     was_down = mechs.fallen > 0

@@ -9,10 +9,10 @@ from echelon.sim.terrain import is_material, standing_on
 from echelon.state import State
 
 
-def apply_hazards(state: State, orders: Orders, game: SimModel) -> State:
+def apply_hazards(state: State, orders: Orders, sim_model: SimModel) -> State:
     """Apply the heat of ECM and ECCM, and heat and damage of lava, debris and water under each mech."""
-    rules, mechs = game.rules, state.mechs
-    material = standing_on(state, game)
+    rules, mechs = sim_model.rules, state.mechs
+    material = standing_on(state, sim_model)
     lava = is_material(material, Material.LAVA).float()
     debris = is_material(material, Material.DEBRIS_FIELD).float()
     water = is_material(material, Material.WATER).float()
@@ -20,7 +20,7 @@ def apply_hazards(state: State, orders: Orders, game: SimModel) -> State:
     shares = rules.lava_heat_per_s, DEBRIS_HEAT, rules.water_heat_per_s
     heat_per_s = formulas.ground_heat_per_s(lava, debris, water, *shares)
     damage_per_s = formulas.ground_damage_per_s(lava, debris, rules.lava_damage_per_s, DEBRIS_DAMAGE)
-    heat_per_s = mechs.alive * heat_per_s + ewar.heat_per_s(state, orders, game)
-    heat = bounded(mechs.heat + heat_per_s * rules.dt_s, game)
+    heat_per_s = mechs.alive * heat_per_s + ewar.heat_per_s(state, orders, sim_model)
+    heat = bounded(mechs.heat + heat_per_s * rules.dt_s, sim_model)
     state = state.replace(mechs=mechs.replace(heat=heat))
     return damage.apply_uncredited_damage(state, damage_per_s * rules.dt_s)

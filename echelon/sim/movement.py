@@ -14,34 +14,34 @@ from echelon.sim.terrain import hits_terrain, is_material, standing_on, stepped_
 from echelon.state import State
 
 
-def move(state: State, orders: Orders, priority: Tensor, game: SimModel) -> State:
+def move(state: State, orders: Orders, priority: Tensor, sim_model: SimModel) -> State:
     """Turn, accelerate, then move along x, y and z in turn. Hulls never overlap and cannot step onto each other.
 
     Args:
         state: the state before the movement.
         orders: orders of all mechs.
         priority: `[B, N]`, sampled every substep; of two hulls that would overlap, the one with lower priority stays.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
-    state = steer(state, orders, game)
-    pos, vel = travel(state, priority, game)
+    state = steer(state, orders, sim_model)
+    pos, vel = travel(state, priority, sim_model)
     return state.replace(mechs=state.mechs.replace(pos=pos, vel=vel))
 
 
-def travel(state: State, priority: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
+def travel(state: State, priority: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Positions and velocities `[B, N, 3]` after moving along x, y and z in turn."""
     pos, vel = state.mechs.pos, state.mechs.vel
     for axis in range(3):
-        pos, vel = go(axis, pos, vel, priority, state, game)
+        pos, vel = go(axis, pos, vel, priority, state, sim_model)
     return pos, vel
 
 
-def steer(state: State, orders: Orders, game: SimModel) -> State:
+def steer(state: State, orders: Orders, sim_model: SimModel) -> State:
     """Update yaw, velocity (throttle, jets and gravity) and the heat of the jets."""
-    rules, mechs, roster = game.rules, state.mechs, game.roster
-    runs = is_running(mechs, game)
+    rules, mechs, roster = sim_model.rules, state.mechs, sim_model.roster
+    runs = is_running(mechs, sim_model)
     legged = mechs.legged
-    wades = is_material(standing_on(state, game), Material.WATER)
+    wades = is_material(standing_on(state, sim_model), Material.WATER)
 
     turned = wrap_angle(formulas.turned(mechs.yaw, orders.turn, roster.yaw_rate, rules.dt_s))
     yaw = torch.where(runs, turned, mechs.yaw)
@@ -49,33 +49,35 @@ def steer(state: State, orders: Orders, game: SimModel) -> State:
     pace = formulas.pace(roster.max_speed, *slowed)
     desired = to_world(orders.throttle, heading(yaw)) * pace[..., None]
     coasting = mechs.vel[..., :2] * rules.shutdown_damping
-    drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
+    drifts = is_shut_down(mechs, sim_model) & (mechs.fallen == 0)
     planar = torch.where(runs[..., None], desired, torch.where(drifts[..., None], coasting, 0.0))
 
     thrust = torch.where(runs, orders.thrust, 0.0)
     lift = formulas.lift(thrust, roster.jet, either(legged, rules.legged_jet, 1.0))
     vertical = formulas.climb_rate(mechs.vel[..., 2], lift, rules.gravity_vox_per_s2, rules.dt_s)
     vel = torch.cat((planar, vertical[..., None]), -1) * rules.velocity_damping
-    heat = bounded(mechs.heat + formulas.jet_heat(thrust, rules.jet_heat_per_s, rules.dt_s), game)
+    heat = bounded(mechs.heat + formulas.jet_heat(thrust, rules.jet_heat_per_s, rules.dt_s), sim_model)
     return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 
-def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+def go(
+    axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, sim_model: SimModel
+) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
     The candidate position is level, or `step_up_vox` higher if terrain blocks the level one, or the old one if both
     are blocked. A mech stays if its candidate box overlaps the old box of another mech, or the candidate box of a mech
     with higher priority, even if that one stays too.
     """
-    roster, alive, solid = game.roster, state.mechs.alive, state.terrain.solid
-    flat, stopped = within_map(axis, pos, vel, game)
+    roster, alive, solid = sim_model.roster, state.mechs.alive, state.terrain.solid
+    flat, stopped = within_map(axis, pos, vel, sim_model)
     blocked = hits_terrain(solid, flat, roster.half_size, torch.ones_like(alive))
     new_pos = torch.where(blocked[..., None], pos, flat)
     stopped = stopped | blocked
     if axis < 2:
-        raised = stepped_up(flat, game)
+        raised = stepped_up(flat, sim_model)
         level = vel[..., 2].abs() < 1
-        is_below_ceiling = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
+        is_below_ceiling = raised[..., 2] + roster.half_size[:, 2] <= sim_model.config.world.size_z
         tries = blocked & level & is_below_ceiling
         climbs = tries & ~hits_terrain(solid, raised, roster.half_size, tries)
         new_pos = torch.where(climbs[..., None], raised, new_pos)
@@ -88,11 +90,11 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
     return pos, vel
 
 
-def within_map(axis: int, pos: Tensor, vel: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
+def within_map(axis: int, pos: Tensor, vel: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Positions after one substep along `axis`, clamped to the map, and `[B, N]` bool, which were clamped."""
-    world, half = game.config.world, game.roster.half_size[:, axis]
+    world, half = sim_model.config.world, sim_model.roster.half_size[:, axis]
     size = (world.size_x, world.size_y, world.size_z)[axis]
-    moved = pos[..., axis] + vel[..., axis] * game.rules.dt_s
+    moved = pos[..., axis] + vel[..., axis] * sim_model.rules.dt_s
     inside = moved.maximum(half).minimum(size - half)
     components = list(pos.unbind(-1))
     components[axis] = inside

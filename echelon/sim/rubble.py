@@ -28,22 +28,22 @@ from echelon.sim.terrain import (
 from echelon.state import Mechs, State
 
 
-def damage_voxels(state: State, impacts: Impacts, game: SimModel) -> State:
+def damage_voxels(state: State, impacts: Impacts, sim_model: SimModel) -> State:
     """Impacts damage the voxel they hit, which becomes air at 0 hp; foliage is removed along the path of a shot."""
-    if not game.config.features.destruction:
+    if not sim_model.config.features.destruction:
         return state
-    clear_foliage(state, impacts, game)
+    clear_foliage(state, impacts, sim_model)
     terrain = state.terrain
-    x, y, z = voxel_behind(impacts.point, impacts.direction, game)  # [B, S]
+    x, y, z = voxel_behind(impacts.point, impacts.direction, sim_model)  # [B, S]
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
     # Rows without damage all read voxel 0, which saves memory traffic.
     x, y, z = (torch.where(bites, cell, 0) for cell in (x, y, z))
     index = voxel_index((x, y, z), terrain.solid)
-    bite, first = total_by_voxel(index, bites, game.roster.shots.damage)  # [B, S] each
+    bite, first = total_by_voxel(index, bites, sim_model.roster.shots.damage)  # [B, S] each
 
     battle = torch.arange(x.shape[0], device=x.device)[:, None]
     damage = terrain.damage[battle, z, y, x].to(bite.dtype)
-    hp = game.material_hp[material_at(state, game, x, y, z).long()]
+    hp = sim_model.material_hp[material_at(state, sim_model, x, y, z).long()]
     broken = (bite > 0) & (damage + bite >= hp)
     # The damage of a broken voxel is reset, because a wreck may refill it; indestructible ones store none.
     worn = torch.where(broken | hp.isinf(), 0.0, damage + bite)
@@ -55,18 +55,18 @@ def damage_voxels(state: State, impacts: Impacts, game: SimModel) -> State:
     return state
 
 
-def clear_foliage(state: State, impacts: Impacts, game: SimModel) -> None:
+def clear_foliage(state: State, impacts: Impacts, sim_model: SimModel) -> None:
     """Remove the foliage that shots passed: at their start and in every voxel they entered."""
-    if not game.leaf_rounds:
+    if not sim_model.leaf_rounds:
         return
-    terrain, muzzle = state.terrain, voxel_behind(impacts.start, impacts.direction, game)
+    terrain, muzzle = state.terrain, voxel_behind(impacts.start, impacts.direction, sim_model)
     paths = impacts.start, impacts.point, impacts.flew
-    clear_leaves(terrain.opaque, terrain.solid, muzzle, *paths, game.leaf_rounds)
+    clear_leaves(terrain.opaque, terrain.solid, muzzle, *paths, sim_model.leaf_rounds)
 
 
-def voxel_behind(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
+def voxel_behind(point: Tensor, direction: Tensor, sim_model: SimModel) -> Voxel:
     """`[B, S]` int64 x, y, z of the voxel just behind a point along `direction`, clamped to the map."""
-    world = game.config.world
+    world = sim_model.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)
     return x.clamp(0, world.size_x - 1), y.clamp(0, world.size_y - 1), z.clamp(0, world.size_z - 1)
 
@@ -125,7 +125,7 @@ def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tenso
     return exact.sum(is_same * weight, -1), counts & ~(is_same & earlier).any(-1)
 
 
-def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
+def lay_wrecks(state: State, luck: Tensor, priority: Tensor, sim_model: SimModel) -> State:
     """Turn a destroyed mech into rubble one voxel high, which any hull can step onto.
 
     It lies under the mech's box on the ground, or on what stands there, but never on another wreck; only in air and
@@ -136,15 +136,15 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
         state: the current state; its terrain is changed in place.
         luck: `[B, N]` uniform samples in [0, 1): below `wreck_chance` the wreck is solid, else it burns.
         priority: `[B, N]` as in `movement.move`.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
-    if not game.config.features.destruction:
+    if not sim_model.config.features.destruction:
         return state
-    roster, terrain = game.roster, state.terrain
+    roster, terrain = sim_model.roster, state.terrain
     is_due, index = next_wreck(state.mechs, priority)
     boxes = HullBoxes(*hull_cells(state.mechs.pos, roster.half_size), height_bits(state.mechs.pos, roster.half_size))
-    x, y, in_box, tall = box_of(index, boxes, game)
-    filled = taken_bits(x, y, state, game) | living_bits(x, y, state.mechs.alive, boxes)
+    x, y, in_box, tall = box_of(index, boxes, sim_model)
+    filled = taken_bits(x, y, state, sim_model) | living_bits(x, y, state.mechs.alive, boxes)
     resting = resting_bits(columns_at(terrain.solid, x, y), tall)
     piled = resting & columns_at(terrain.rubble, x, y) << 1
     bits = torch.where(in_box & is_due, resting & ~filled & ~piled, 0)  # [B, 25]
@@ -185,23 +185,23 @@ class HullBoxes(NamedTuple):
     """[B, N] int32 bits of the occupied heights of a column."""
 
 
-def box_of(who: Tensor, boxes: HullBoxes, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def box_of(who: Tensor, boxes: HullBoxes, sim_model: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`HullBoxes` of one mech per battle, `who [B, 1]` int64, clamped to the map: `[B, 25]` each and `[B, 1]` bits."""
-    world = game.config.world
+    world = sim_model.config.world
     index = who[..., None].expand(-1, -1, boxes.x.shape[-1])
     x = boxes.x.gather(1, index).squeeze(1).clamp(0, world.size_x - 1)
     y = boxes.y.gather(1, index).squeeze(1).clamp(0, world.size_y - 1)
     return x, y, boxes.touched.gather(1, index).squeeze(1), boxes.tall.gather(1, who)
 
 
-def taken_bits(x: Tensor, y: Tensor, state: State, game: SimModel) -> Tensor:
+def taken_bits(x: Tensor, y: Tensor, state: State, sim_model: SimModel) -> Tensor:
     """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that are neither air nor dirt."""
     terrain = state.terrain
     return (
         columns_at(terrain.solid, x, y)
         | columns_at(terrain.opaque, x, y)
         | columns_at(terrain.rubble, x, y)
-        | at_cells(game.maps.hazard, state.map_id, x, y)
+        | at_cells(sim_model.maps.hazard, state.map_id, x, y)
     )
 
 

@@ -62,7 +62,7 @@ class Impacts:
     """[B, S] bool: the floor of the map stopped it."""
 
 
-def launch(state: State, volleys: dict[int, Volley], game: SimModel) -> State:
+def launch(state: State, volleys: dict[int, Volley], sim_model: SimModel) -> State:
     """Store one shot per firing mech in the first empty slot of its weapon.
 
     A slot is always free: a weapon has as many as its lifetime over its cooldown, rounded up.
@@ -70,12 +70,12 @@ def launch(state: State, volleys: dict[int, Volley], game: SimModel) -> State:
     Args:
         state: the state before the launch.
         volleys: by weapon the new shots, in the order of the slots.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
     shots = state.shots
     columns: dict[str, list[Tensor]] = {"pos": [], "vel": [], "ttl": [], "target": []}
     for weapon, volley in volleys.items():
-        span = game.roster.shots.span[weapon]
+        span = sim_model.roster.shots.span[weapon]
         slots = (span.stop - span.start) // volley.fires.shape[1]
         empty = (shots.ttl[:, span] == 0).unflatten(1, (-1, slots))  # [B, R, K]
         fills = volley.fires[..., None] & empty & (empty.cumsum(-1) == 1)
@@ -87,15 +87,15 @@ def launch(state: State, volleys: dict[int, Volley], game: SimModel) -> State:
     return state.replace(shots=shots.replace(**{name: torch.cat(values, 1) for name, values in columns.items()}))
 
 
-def slug_drop(distance: Tensor, speed: float | Tensor, game: SimModel) -> Tensor:
+def slug_drop(distance: Tensor, speed: float | Tensor, sim_model: SimModel) -> Tensor:
     """Drop of a ballistic shot over `distance` vox, in vox: g t^2 / 2 with t = distance / `speed`, vox/s."""
     flight_s = exact.divide(distance, speed)
-    return formulas.drop(flight_s, 0.5 * game.rules.gravity_vox_per_s2)
+    return formulas.drop(flight_s, 0.5 * sim_model.rules.gravity_vox_per_s2)
 
 
-def guide(state: State, game: SimModel) -> Tensor:
+def guide(state: State, sim_model: SimModel) -> Tensor:
     """`[B, S, 3]` vox/s for this substep: homing shots turn to a living target, ballistic ones fall."""
-    shots, mechs, roster, rules = state.shots, state.mechs, game.roster, game.rules
+    shots, mechs, roster, rules = state.shots, state.mechs, sim_model.roster, sim_model.rules
     target = shots.target.clamp_min(0)
     tracks = roster.homing & (shots.target != NO_MECH) & mechs.alive.gather(1, target)
     turn = HOMING_PER_S * rules.dt_s
@@ -108,23 +108,23 @@ def guide(state: State, game: SimModel) -> Tensor:
     return torch.where(tracks[..., None], homed, vel)
 
 
-def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
+def fly(state: State, sim_model: SimModel) -> tuple[State, Impacts]:
     """Move all shots by one substep. Each stops at the first living enemy, or at terrain in front of it.
 
     Returns:
         The state with the shots moved or removed, and their impacts.
     """
-    rules, mechs, roster = game.rules, state.mechs, game.roster
+    rules, mechs, roster = sim_model.rules, state.mechs, sim_model.roster
     flies = state.shots.ttl > 0  # [B, S]
-    shots: Shots = state.shots.replace(vel=torch.where(flies[..., None], guide(state, game), state.shots.vel))
+    shots: Shots = state.shots.replace(vel=torch.where(flies[..., None], guide(state, sim_model), state.shots.vel))
     delta = shots.vel * rules.dt_s
     end = shots.pos + delta
 
     reached = sphere_entry(shots.pos, end, mechs.pos, roster.radius)  # [B, S, N]
     can_meet = flies[..., None] & roster.hostile[roster.shots.shooter] & mechs.alive[:, None]
     mech_at, target = torch.where(can_meet, reached, torch.inf).min(-1)
-    voxel_at = first_hit(state.terrain.solid, shots.pos, end, game.reach_vox, past_end=True, mask=flies)
-    x_at, y_at, z_at = map_exit(shots.pos, delta, end, game)  # [B, S] each
+    voxel_at = first_hit(state.terrain.solid, shots.pos, end, sim_model.reach_vox, past_end=True, mask=flies)
+    x_at, y_at, z_at = map_exit(shots.pos, delta, end, sim_model)  # [B, S] each
     out_at = x_at.minimum(y_at).minimum(z_at)
     floor_at = torch.where((end[..., 2] < 0) & (z_at == out_at), z_at, torch.inf)
 
@@ -140,9 +140,9 @@ def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
     return state.replace(shots=shots.replace(pos=torch.where(goes_on, point, shots.pos), ttl=ttl)), impacts
 
 
-def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[Tensor]:
+def map_exit(start: Tensor, delta: Tensor, end: Tensor, sim_model: SimModel) -> list[Tensor]:
     """Per axis `[B, S]`: fraction 0..1 of the flight at which it leaves the map along this axis, or infinity."""
-    world = game.config.world
+    world = sim_model.config.world
 
     def along(size: int, start: Tensor, delta: Tensor, end: Tensor) -> Tensor:
         border = torch.where(end < 0, 0.0, float(size))
@@ -153,26 +153,26 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[
     return [along(*axis) for axis in zip(sizes, axes(start), axes(delta), axes(end), strict=True)]
 
 
-def strike(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hits:
+def strike(state: State, impacts: Impacts, marked: Tensor, sim_model: SimModel) -> Hits:
     """Hits of the impacts of a substep: direct hits, and splash damage of those that explode.
 
     Args:
         state: the state before them.
         impacts: where shots ended.
         marked: `damage.paint_factor` of the substep.
-        game: constants of the battle.
+        sim_model: constants of the battle.
     """
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
-    hits = damage.direct_hit_damage(game.roster.shots, direct, marked, state, game)
-    if game.roster.bursts.count == 0:
+    hits = damage.direct_hit_damage(sim_model.roster.shots, direct, marked, state, sim_model)
+    if sim_model.roster.bursts.count == 0:
         return hits
-    return hits + burst(state, impacts, marked, game)
+    return hits + burst(state, impacts, marked, sim_model)
 
 
-def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hits:
+def burst(state: State, impacts: Impacts, marked: Tensor, sim_model: SimModel) -> Hits:
     """Splash hits on all mechs within the radius that no solid voxel shields, except the one hit directly."""
-    mechs, sources = state.mechs, game.roster.bursts
-    span = game.roster.splashing
+    mechs, sources = state.mechs, sim_model.roster.bursts
+    span = sim_model.roster.splashing
     bursts = (impacts.on_mech | impacts.on_voxel | impacts.on_floor)[:, span]
     origin = impacts.point[:, span] - SKIN_VOX * impacts.direction[:, span]  # [B, R, 3]
     offset = mechs.pos[:, None] - origin[:, :, None]  # [B, R, N, 3]
@@ -180,10 +180,10 @@ def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hit
     indices = torch.arange(mechs.hp.shape[1], device=mechs.hp.device)
     direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == indices)
 
-    radius = max(spec.splash_vox for spec in game.roster.weapons)
+    radius = max(spec.splash_vox for spec in sim_model.roster.weapons)
     exposed = bursts[..., None] & mechs.alive[:, None] & in_radius & ~direct
     shielded = is_blocked(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, exposed)
-    return damage.splash(sources, exposed & ~shielded, origin, marked, state, game)
+    return damage.splash(sources, exposed & ~shielded, origin, marked, state, sim_model)
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:

@@ -22,10 +22,10 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
     return in_range & ~is_blocked(state.terrain.opaque, start, end, range_vox, in_range)
 
 
-def smoke_between(state: State, pairs: Pairs, mask: Tensor, game: SimModel) -> Tensor:
+def smoke_between(state: State, pairs: Pairs, mask: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, P]` bool: smoke lies between two mechs. Computed only for pairs in `mask`, `[B, P]` bool; else false."""
-    clouds, radius = state.clouds, game.catalog.cloud_vox
-    if not game.config.features.smoke:
+    clouds, radius = state.clouds, sim_model.catalog.cloud_vox
+    if not sim_model.config.features.smoke:
         return torch.zeros_like(mask)
     return crosses_smoke(state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, radius, mask)
 
@@ -52,8 +52,8 @@ def crosses_smoke(
     return mask & (crosses.any(-1) | wrapped[:, first] | wrapped[:, second])
 
 
-def enemy_lines(state: State, game: SimModel, range_vox: float) -> Tensor:
+def enemy_lines(state: State, sim_model: SimModel, range_vox: float) -> Tensor:
     """`[B, N, N]` bool, symmetric: clear lines within `range_vox` between mechs of different teams."""
-    pairs = game.roster.enemies
+    pairs = sim_model.roster.enemies
     clear = open_ground(state, pairs, range_vox)
-    return pairs.matrix(clear & ~smoke_between(state, pairs, clear, game))
+    return pairs.matrix(clear & ~smoke_between(state, pairs, clear, sim_model))

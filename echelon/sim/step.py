@@ -34,9 +34,9 @@ class Draws:
     """[B, N]."""
 
 
-def draw(state: State, game: SimModel) -> Draws:
+def draw(state: State, sim_model: SimModel) -> Draws:
     """Samples for the current tick of each battle, from its own seed."""
-    count = game.roster.num_mechs
+    count = sim_model.roster.num_mechs
 
     def uniform(stream: Stream) -> Tensor:
         return noise.uniform(state.seed, state.tick, stream, count)
@@ -65,14 +65,14 @@ def settled(state: State) -> State:
     return state.replace(mechs=state.mechs.apply(materialize), shots=state.shots.apply(materialize))
 
 
-def logged_substep(state: State, orders: Orders, draws: Draws, game: SimModel) -> tuple[State, Log]:
+def logged_substep(state: State, orders: Orders, draws: Draws, sim_model: SimModel) -> tuple[State, Log]:
     """Run one substep. All mechs of a phase act on the same state; effects are summed and applied at once.
 
     Args:
         state: the current state; its terrain is changed in place.
         orders: orders of all mechs.
         draws: random samples of this substep.
-        game: constants of the battle.
+        sim_model: constants of the battle.
 
     Returns:
         The next state, and the events of the substep.
@@ -80,52 +80,52 @@ def logged_substep(state: State, orders: Orders, draws: Draws, game: SimModel) -
     before, dealt = state.mechs, damage.nothing_dealt(state)
 
     state = timers.count_down(state)
-    state = hazards.apply_hazards(state, orders, game)
-    state = footing.update_footing(state, game)
-    vents = heat.is_venting(state, orders, game)
-    state = heat.dissipate_heat(state, vents, game)
+    state = hazards.apply_hazards(state, orders, sim_model)
+    state = footing.update_footing(state, sim_model)
+    vents = heat.is_venting(state, orders, sim_model)
+    state = heat.dissipate_heat(state, vents, sim_model)
     state = settled(state)
-    state = ams.intercept(state, draws.ams, game)
-    state, impacts = shots.fly(state, game)
+    state = ams.intercept(state, draws.ams, sim_model)
+    state, impacts = shots.fly(state, sim_model)
     state = settled(state)
-    painter, marked = state.mechs.painter, damage.paint_factor(state, game)
-    hits = shots.strike(state, impacts, marked, game)
-    state = smoke.spawn_clouds(state, impacts, game)
-    state = rubble.damage_voxels(state, impacts, game)
-    state, dealt = damage.apply(state, hits, dealt, game)
+    painter, marked = state.mechs.painter, damage.paint_factor(state, sim_model)
+    hits = shots.strike(state, impacts, marked, sim_model)
+    state = smoke.spawn_clouds(state, impacts, sim_model)
+    state = rubble.damage_voxels(state, impacts, sim_model)
+    state, dealt = damage.apply(state, hits, dealt, sim_model)
     state = settled(state)
-    state, hits, beams = firing.fire(state, orders, vents, draws.beam_height, marked, game)
+    state, hits, beams = firing.fire(state, orders, vents, draws.beam_height, marked, sim_model)
     state = settled(state)
-    state, dealt = damage.apply(state, hits, dealt, game)
-    state = damage.credit_paint(state, painter, marked, dealt, game)
+    state, dealt = damage.apply(state, hits, dealt, sim_model)
+    state = damage.credit_paint(state, painter, marked, dealt, sim_model)
     state = settled(state)
-    state = rubble.lay_wrecks(state, draws.wreck, draws.priority, game)
+    state = rubble.lay_wrecks(state, draws.wreck, draws.priority, sim_model)
     state = settled(state)
-    state = movement.move(state, orders, draws.priority, game)
-    state = heat.count_shutdowns(before, state, game)
+    state = movement.move(state, orders, draws.priority, sim_model)
+    state = heat.count_shutdowns(before, state, sim_model)
     return state.replace(tick=state.tick + 1), Log(impacts, dealt, beams)
 
 
-def substep(state: State, orders: Orders, draws: Draws, game: SimModel) -> State:
+def substep(state: State, orders: Orders, draws: Draws, sim_model: SimModel) -> State:
     """`logged_substep` without the log. Compiled, values that only the log needs are not computed."""
-    return logged_substep(state, orders, draws, game)[0]
+    return logged_substep(state, orders, draws, sim_model)[0]
 
 
-def play(state: State, orders: Orders, game: SimModel) -> State:
+def play(state: State, orders: Orders, sim_model: SimModel) -> State:
     """Sample the random numbers of a substep and run it."""
-    return substep(state, orders, draw(state, game), game)
+    return substep(state, orders, draw(state, sim_model), sim_model)
 
 
 Play = Callable[[State, Orders, SimModel], State]
 
 
-def decide(state: State, orders: Orders, game: SimModel, run: Play = play) -> State:
+def decide(state: State, orders: Orders, sim_model: SimModel, run: Play = play) -> State:
     """Run `decision_repeat` substeps with the same orders; `run` is `play` or a compiled form of it.
 
     Messages of mechs that are alive afterwards are stored for the next observation of their packmates.
     """
-    for _ in range(game.rules.decision_repeat):
-        state = run(state, orders, game)
+    for _ in range(sim_model.rules.decision_repeat):
+        state = run(state, orders, sim_model)
     return state.replace(
         messages=orders.message * state.mechs.alive[..., None],
         tally=state.tally.replace(bad_actions=state.tally.bad_actions + orders.bad),

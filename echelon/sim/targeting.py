@@ -42,19 +42,19 @@ def take_aim(state: State) -> Aim:
     )
 
 
-def of_own_pack(by_pack: Tensor, game: SimModel) -> Tensor:
+def of_own_pack(by_pack: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, N, N]`: of values `[B, N, P]` of each mech by pack, those for the pack of the mech in the row."""
-    return by_pack[..., game.roster.pack].transpose(1, 2)
+    return by_pack[..., sim_model.roster.pack].transpose(1, 2)
 
 
-def painted_by_pack(state: State, game: SimModel) -> Tensor:
+def painted_by_pack(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N, N]` bool: the pack of the mech in the row has painted the mech in the column."""
-    return of_own_pack(state.mechs.paint, game) > 0
+    return of_own_pack(state.mechs.paint, sim_model) > 0
 
 
-def shown_by_paint(state: State, quality: Tensor, game: SimModel) -> Tensor:
+def shown_by_paint(state: State, quality: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, N, N]` bool: painted by the pack of the row, with sensors of `quality [B, N]` good enough for a lock."""
-    return painted_by_pack(state, game) & (quality >= game.catalog.lock_quality)[..., None]
+    return painted_by_pack(state, sim_model) & (quality >= sim_model.catalog.lock_quality)[..., None]
 
 
 def designate(

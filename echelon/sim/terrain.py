@@ -51,20 +51,20 @@ def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:
     columns.index_put_((battle, y, x), bits.to(torch.int32), accumulate=True)
 
 
-def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+def material_at(state: State, sim_model: SimModel, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     """`[B, ...]` uint8 current `Material` of voxels `[B, ...]` int64; positions are clamped to the map."""
-    size_z, size_y, size_x = game.maps.material.shape[1:]
+    size_z, size_y, size_x = sim_model.maps.material.shape[1:]
     x, y, z = x.clamp(0, size_x - 1), y.clamp(0, size_y - 1), z.clamp(0, size_z - 1)
     level = state.map_id.view(-1, *[1] * (x.dim() - 1)) * size_z + z
-    made_of = game.maps.material.flatten()[(level * size_y + y) * size_x + x]
-    if not game.config.features.destruction:
+    made_of = sim_model.maps.material.flatten()[(level * size_y + y) * size_x + x]
+    if not sim_model.config.features.destruction:
         return made_of
     terrain = state.terrain
     solid = has_bit(columns_at(terrain.solid, x, y), z)
     opaque = has_bit(columns_at(terrain.opaque, x, y), z)
     filled = has_bit(columns_at(terrain.rubble, x, y), z)
     was_solid, was_opaque = (
-        has_bit(at_cells(original, state.map_id, x, y), z) for original in (game.maps.solid, game.maps.opaque)
+        has_bit(at_cells(original, state.map_id, x, y), z) for original in (sim_model.maps.solid, sim_model.maps.opaque)
     )
     return now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), filled)
 
@@ -92,12 +92,12 @@ def now_made_of(made_of: Tensor, before: tuple[Tensor, Tensor], after: tuple[Ten
     return torch.where(filled, rubble, torch.where(is_removed, int(Material.AIR), made_of)).to(torch.uint8)
 
 
-def standing_on(state: State, game: SimModel) -> Tensor:
+def standing_on(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N]` uint8 `Material` of the voxel at the centre of the underside of each hull."""
     pos = state.mechs.pos
     x, y, _ = pos.floor().long().unbind(-1)
-    z = (pos[..., 2] - game.roster.half_size[:, 2]).floor().long()
-    return material_at(state, game, x, y, z)
+    z = (pos[..., 2] - sim_model.roster.half_size[:, 2]).floor().long()
+    return material_at(state, sim_model, x, y, z)
 
 
 def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
@@ -110,9 +110,9 @@ def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
     return (one << (last + 1)) - (one << first)
 
 
-def stepped_up(pos: Tensor, game: SimModel) -> Tensor:
+def stepped_up(pos: Tensor, sim_model: SimModel) -> Tensor:
     """Positions `[..., 3]` vox, as high as a mech can step."""
-    return pos + game.rules.step_up_vox * up(pos.device).float()
+    return pos + sim_model.rules.step_up_vox * up(pos.device).float()
 
 
 def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:

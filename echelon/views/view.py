@@ -108,7 +108,7 @@ class View(EnvInfo, PartialEnv):
         """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
         self._index = {group: form.index(self.device) for group, form in self.forms.items()}
         any_discrete = any(form.is_discrete for form in self.forms.values())
-        self._masks = ActionMasks(self.env.game) if any_discrete else None
+        self._masks = ActionMasks(self.env.sim_model) if any_discrete else None
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
         own_size, other_size = self._team_sizes()

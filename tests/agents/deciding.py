@@ -17,11 +17,11 @@ from echelon.rules.actions import Act, Orders, idle
 
 def streams(scene: Scene, orders: Orders | None = None, **memory: float) -> TensorDictBase:
     """What all mechs of a scene observe, everyone sensed, as one team; `memory` leaves are 0 but for those named."""
-    game = scene.game
-    told = idle(1, game.roster, game.config) if orders is None else orders
-    full = dataclasses.replace(game, config=dataclasses.replace(game.config, observation_mode="full"))
+    sim_model = scene.sim_model
+    told = idle(1, sim_model.roster, sim_model.config) if orders is None else orders
+    full = dataclasses.replace(sim_model, config=dataclasses.replace(sim_model.config, observation_mode="full"))
     _, seen = observe(scene.state, told, full)
-    shape = [1, game.roster.num_mechs]
+    shape = [1, sim_model.roster.num_mechs]
     kept = {name: torch.full((*shape, width), memory.get(name, 0.0)) for name, width in MEMORY.items()}
     return TensorDict({"observation": seen, "memory": kept}, shape)
 
@@ -30,13 +30,13 @@ def decide(
     scene: Scene, mech: int = 0, tier: str = "normal", weapon_use: float = 1.0, orders: Orders | None = None, **memory
 ) -> tuple[Tensor, TensorDictBase]:
     """The action of one mech of a scene, and what it remembers."""
-    team = Heuristic(scene.game.config, tier, weapon_use)(streams(scene, orders, **memory))
+    team = Heuristic(scene.sim_model.config, tier, weapon_use)(streams(scene, orders, **memory))
     return team["action"][0, mech], team["next", "memory"][0, mech]
 
 
 def view_of(scene: Scene) -> View:
     """What the mechs of a scene make of what they observe."""
-    world = scene.game.config.world
+    world = scene.sim_model.config.world
     size = torch.tensor([world.size_x, world.size_y], dtype=torch.float32)
     return look(streams(scene), size, float(world.longest_side))
 

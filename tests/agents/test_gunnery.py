@@ -71,7 +71,7 @@ def test_never_fires_itself_into_a_shutdown():
     env = EchelonEnv(config, 4, device="cpu", seed=5, memory=memory_spec(**policies))
     td = env.reset()
     seats = [GroupPolicy(policies[tier], group, tier) for tier, group in zip(AIMED, env.teams, strict=True)]
-    cap, worst = env.game.roster.heat_cap, torch.zeros(())
+    cap, worst = env.sim_model.roster.heat_cap, torch.zeros(())
     for _ in range(60):
         for seat in seats:
             seat(td)

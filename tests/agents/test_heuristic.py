@@ -87,7 +87,7 @@ def test_clocks_count_seconds_at_any_decision_rate(tier):
     for repeat in (1, 2, 5, 10):
         scene = duel().place(0, 5.5, 20.0, yaw=0.0)
         rules = RulesConfig(decision_repeat=repeat)
-        policy = Heuristic(dataclasses.replace(scene.game.config, rules=rules), tier)
+        policy = Heuristic(dataclasses.replace(scene.sim_model.config, rules=rules), tier)
         after = policy(streams(scene, jammed_s=2.0))["next", "memory"]
         waited = 0.0 if tier == "trivial" else 0.05 * repeat
         assert after["stuck_s"][0, 0].item() == pytest.approx(waited)
@@ -121,7 +121,7 @@ def test_a_battle_does_not_feel_its_neighbours(tier):
 def test_no_value_is_read_on_the_host_and_every_tensor_is_on_the_device(tier):
     """Tensors of the meta device have no values: reading one, or mixing in one of the CPU, raises."""
     scene = duel()
-    team = Heuristic(scene.game.config, tier).to("meta")(streams(scene).to("meta"))
+    team = Heuristic(scene.sim_model.config, tier).to("meta")(streams(scene).to("meta"))
     assert team["action"].shape == (1, 2, 26) and team["action"].is_meta
 
 
@@ -129,13 +129,13 @@ def test_nothing_is_read_beyond_the_observation():
     """A commander that is handed nothing but the streams decides; the dead decide nothing that matters."""
     scene = duel().set(1, hp=0.0)
     for tier in TIERS:
-        team = Heuristic(scene.game.config, tier)(streams(scene))
+        team = Heuristic(scene.sim_model.config, tier)(streams(scene))
         assert set(team.keys()) == {"observation", "memory", "action", "next"}
         assert team["action"].isfinite().all()
 
 
 def test_weapon_use_is_the_share_of_decisions_in_which_it_fires():
-    policy = Heuristic(duel().game.config, weapon_use=0.25)
+    policy = Heuristic(duel().sim_model.config, weapon_use=0.25)
     team, fired = streams(duel(range_vox=6.0)), []
     for _ in range(8):
         team = policy(team)

@@ -29,7 +29,7 @@ def test_in_the_zone_each_class_keeps_its_range():
 def test_two_teams_that_hold_a_large_zone_meet_in_its_middle():
     for tier in ("trivial", "easy", "normal"):
         s = duel(25, "medium", "medium").place(0, 15.5, 20.0).place(1, 39.0, 39.0)
-        s.game.maps.zone_radius.fill_(11.0)
+        s.sim_model.maps.zone_radius.fill_(11.0)
         assert goes(s, tier=tier)[0] > 0.9, tier
         if tier != "normal":  # which keeps its range of whom it sees
             assert goes(s.place(0, 18.0, 20.0), tier=tier) == (0, 0), tier

@@ -15,7 +15,7 @@ AHEAD = torch.tensor([1.0, 0.0])
 
 def way(scene, direction: torch.Tensor = AHEAD) -> list[float]:
     view = view_of(scene)
-    return Wayfinder(loadouts(scene.game.config))(view, direction.expand_as(view.path))[0, 0].tolist()
+    return Wayfinder(loadouts(scene.sim_model.config))(view, direction.expand_as(view.path))[0, 0].tolist()
 
 
 def test_open_ground_is_crossed_straight():

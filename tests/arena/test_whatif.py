@@ -108,10 +108,10 @@ def test_a_mech_does_otherwise():
     hurt = dataclasses.replace(moment, state=moment.state.clone())
     hurt.state["state", "mechs", "hp"][0, 1] = 3.0
     whole, gone = (
-        state_of(hurt.state, 1, otherwise, arena.env_of(1, None).game)["state", "mechs"]
+        state_of(hurt.state, 1, otherwise, arena.env_of(1, None).sim_model)["state", "mechs"]
         for otherwise in ("repaired", "removed")
     )
-    assert whole["hp"][0, 1] == approx(arena.env_of(1, None).game.roster.hp[1]) and gone["hp"][0, 1] == 0
+    assert whole["hp"][0, 1] == approx(arena.env_of(1, None).sim_model.roster.hp[1]) and gone["hp"][0, 1] == 0
     assert hurt.state["state", "mechs", "hp"][0, 1] == 3.0, "the moment stays as it was"
     outcomes = [
         play_branches(arena, battle, [Branch(moment, 5, 0, otherwise)])[0].state_hash

@@ -32,7 +32,7 @@ def test_a_report_tells_the_battle_as_it_is():
     commanded.order([{"battle": 1, "kind": "move", "place": [20, 30], "urgency": 1}])
     commanded.step()
     report = commanded.reports()[1]
-    state, game = commanded.view.env.state, commanded.view.env.game
+    state, sim_model = commanded.view.env.state, commanded.view.env.sim_model
     assert (report["team"], report["battle"], report["time_s"], report["next_orders_s"]) == ("red", 1, 1.0, 1.0)
     (pack,) = report["packs"]
     assert [one["name"] for one in pack["mechs"]] == [f"red_{n}" for n in range(5)] and pack["alive"] == 5
@@ -40,7 +40,7 @@ def test_a_report_tells_the_battle_as_it_is():
     place = {"kind": "move", "place": [20, 30], "target": None}
     assert pack["order"] == {**place, "urgency": 1, "fire": "free", "age_s": 1.0}
     assert all(one["heard"] for one in pack["mechs"]) and report["map"] == [40, 40]
-    assert report["zone"]["place"] == pytest.approx(game.maps.zone_center[state.map_id[1]].tolist(), abs=0.051)
+    assert report["zone"]["place"] == pytest.approx(sim_model.maps.zone_center[state.map_id[1]].tolist(), abs=0.051)
     known = {one["name"] for one in report["enemies"]}
     assert known == {f"blue_{n}" for n in range(5) if (state.focus_slots[1, 5:] == n).any()}
     assert json.loads(json.dumps(report)) == report

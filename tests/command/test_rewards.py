@@ -28,9 +28,9 @@ def test_a_mech_is_paid_for_coming_nearer_to_where_it_was_sent_and_for_being_the
     before = one.state.replace(orders_heard=sent)
     mechs = before.mechs.replace(pos=before.mechs.pos + torch.tensor([4.0, 0.0, 0.0]))
     after = before.replace(mechs=mechs)
-    paid = following(before, after, judge(after, one.game), one.game)
+    paid = following(before, after, judge(after, one.sim_model), one.sim_model)
     # 20 vox away, 16 outside of its reach, of which it walked 4 of a map of 40; the other was there, and still is.
     assert paid[0].tolist() == pytest.approx([4 / 40, ARRIVED, 0.0])
-    assert following(one.state, after.replace(orders_heard=one.state.orders_heard), None, one.game).tolist() == [
+    assert following(one.state, after.replace(orders_heard=one.state.orders_heard), None, one.sim_model).tolist() == [
         [0, 0, 0]
     ]

@@ -15,7 +15,7 @@ NAMES = ("human over heuristic:hard", "heuristic:hard")
 
 
 @pytest.fixture(scope="module")
-def game(tmp_path_factory):
+def sim_model(tmp_path_factory):
     """Two battles of 12 decisions that were commanded for a while, mech 1 of the second driven; what was played, and
     the file."""
     path = tmp_path_factory.mktemp("game") / "game.safetensors"
@@ -34,8 +34,8 @@ def game(tmp_path_factory):
     return kept, path
 
 
-def test_a_game_is_read_back(game):
-    kept, path = game
+def test_a_game_is_read_back(sim_model):
+    kept, path = sim_model
     dataset = open_dataset(path)
     assert dataset.commanders == NAMES and dataset.battles["commander"].tolist() == [[0, 1], [0, 1]]
     assert dataset.battles["decisions"].tolist() == [12, 12] and len(dataset) == 24
@@ -47,12 +47,12 @@ def test_a_game_is_read_back(game):
                 assert torch.equal(rows[key], told), key
 
 
-def test_orders_and_what_was_driven_are_there(game):
-    dataset = open_dataset(game[1])
+def test_orders_and_what_was_driven_are_there(sim_model):
+    dataset = open_dataset(sim_model[1])
     first, second = (dataset.rows[dataset.rows["battle"] == battle] for battle in range(2))
     spoken = first["blue_command", "action"][:, 0, KINDS]
     assert int(spoken[0].argmax()) == OrderKind.MOVE and not spoken[1:].any()
-    assert torch.equal(first["blue_command", "action"][0], game[0][0]["blue_command", "action"][0])
+    assert torch.equal(first["blue_command", "action"][0], sim_model[0][0]["blue_command", "action"][0])
     assert not dataset.rows["red", "driven"].any() and not dataset.rows["red_command", "action"].any()
     heard = first["blue", "observation", "order"]
     assert not heard[0].any() and heard[1].any()
@@ -61,8 +61,8 @@ def test_orders_and_what_was_driven_are_there(game):
     assert (second["blue", "action"][driven][:, Act.YAW_RATE] == 0.25).all()
 
 
-def test_it_is_data_for_a_commander_and_for_mechs(game):
-    dataset = open_dataset(game[1])
+def test_it_is_data_for_a_commander_and_for_mechs(sim_model):
+    dataset = open_dataset(sim_model[1])
     buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=8)
     for part in dataset.transitions(size=7):
         buffer.extend(part)

@@ -39,7 +39,7 @@ def main(capability, file):
     jit.shared = play.shared = torch.Tensor.detach
     on_device.launch = lambda kernel, blocks, threads, device, *arguments: kernel_arguments.extend(arguments)
     on_device.processors = lambda device: 1
-    loops = on_device.DeviceLoops(env.game, env.engine.blocks, CPU)
+    loops = on_device.DeviceLoops(env.sim_model, env.engine.blocks, CPU)
     loops.play(env.state, torch.zeros((2, *env.action_spec["blue", "action"].shape[1:])).repeat(1, 2, 1))
     ptx = assemble(on_device.decision_kernel, [type_of(argument) for argument in kernel_arguments], capability)
     if file:

@@ -162,12 +162,12 @@ def main(decisions, without, words):
     on_device.launch, on_device.cuda, lanes.barrier = warp.launch, warp, warp.barrier
     # One block plays both battles, one after the other.
     on_device.BLOCKS, on_device.processors = 1, lambda device: 1
-    loops, engine, dense = on_device.DeviceLoops(env.game, env.engine.blocks, CPU), env.engine, env.engine.decide
+    loops, engine, dense = on_device.DeviceLoops(env.sim_model, env.engine.blocks, CPU), env.engine, env.engine.decide
     count = [0, 0]
 
     def called(before, action):
         state, streams = loops.play(before, action)
-        return decision.judge_and_reward(before, state, streams, env.game)
+        return decision.judge_and_reward(before, state, streams, env.sim_model)
 
     play_one = traced(engine, loops) if "traced" in words else called
 
@@ -183,8 +183,8 @@ def main(decisions, without, words):
 
     shown, generator = crowded(env), torch.Generator().manual_seed(1)
     one, other = (
-        loops.observe(env.state.clone(), env.game.maps),
-        engine.initial_observation_dense(env.state.clone(), env.game),
+        loops.observe(env.state.clone(), env.sim_model.maps),
+        engine.initial_observation_dense(env.state.clone(), env.sim_model),
     )
     compare("the first look", {"state": one[0], **one[1]}, {"state": other[0], **other[1]})
     engine.decide = both

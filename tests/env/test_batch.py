@@ -34,7 +34,7 @@ def batch():
 def test_a_battle_alone_equals_itself_in_a_batch_bit_for_bit(batch, place):
     together, seeds, steps, states = batch
     assert (steps["next", "done"][:, place].sum() >= 1) and steps["next", "red", "reward"].any()
-    env = EchelonEnv(CONFIG, 1, "cpu", seed=seeds[place : place + 1], maps=together.game.maps)
+    env = EchelonEnv(CONFIG, 1, "cpu", seed=seeds[place : place + 1], maps=together.sim_model.maps)
     td = env.reset()
     for t in range(DECISIONS):
         for group in ("blue", "red"):

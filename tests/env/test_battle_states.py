@@ -65,7 +65,7 @@ def some_actions(env: EchelonEnv, count: int) -> list[TensorDict]:
 def test_a_battle_goes_on_in_another_place_of_another_batch():
     env, now = fought(3, 5)
     saved = env.get_state([2])
-    other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.game.maps, backend="eager")
+    other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.sim_model.maps, backend="eager")
     other.reset()
     there = other.set_state(saved, [1])
     assert (there[1] == now[2].select(*there.keys(True, True))).all(), "what is shown, memories among it"
@@ -110,7 +110,7 @@ def test_only_the_places_named_are_set():
 def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
     env, now = fought(2, 4)
     torch.save(env.state_dict(), tmp_path / "battles.pt")
-    other = EchelonEnv(CONFIG, 2, "cpu", 5, env.memory, env.game.maps, backend="eager")
+    other = EchelonEnv(CONFIG, 2, "cpu", 5, env.memory, env.sim_model.maps, backend="eager")
     other.load_state_dict(torch.load(tmp_path / "battles.pt", weights_only=False))
     actions = some_actions(env, 3)
     for one, same in zip(follow(env, now, actions, [0]), follow(other, other.observed(), actions, [0]), strict=True):

@@ -28,7 +28,7 @@ def test_compiled_equals_eager(monkeypatch):
     sums and products otherwise. Two blocks on two threads, in and out of inference mode, compiled once."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     eager = EchelonEnv(CONFIG, 4, "cpu", seed=1, backend="eager")
-    compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.game.maps, backend="graph")
+    compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.sim_model.maps, backend="graph")
     assert compiled.engine.blocks.threads == 2 and len(compiled.engine.blocks.spans) == 2
     generator = torch.Generator().manual_seed(0)
     one, other = eager.reset(), compiled.reset()
@@ -56,8 +56,8 @@ def test_a_whole_decision_is_one_graph():
     env = EchelonEnv(dataclasses.replace(CONFIG, rules=RulesConfig(decision_repeat=2)), 2, "cpu", seed=1)
 
     def whole(state, action):
-        orders = actions.decode(action, state.focus_slots, env.game.roster, env.config.features)
-        return decision.score_observe_reward(state, step.decide(state, orders, env.game), orders, env.game)
+        orders = actions.decode(action, state.focus_slots, env.sim_model.roster, env.config.features)
+        return decision.score_observe_reward(state, step.decide(state, orders, env.sim_model), orders, env.sim_model)
 
     env.reset()
     action = torch.rand(2, 4, 26) * 2 - 1

@@ -38,8 +38,8 @@ def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
         if decision % LOOK_EVERY and not td["done"].any():
             td = env.maybe_reset(td)
             continue
-        check_edited(env.state, [0, 1], env.agent_names, env.game)
-        state, seen = look(env.state, td.select(*env.observed().keys(True, True)), env.game)
+        check_edited(env.state, [0, 1], env.agent_names, env.sim_model)
+        state, seen = look(env.state, td.select(*env.observed().keys(True, True)), env.sim_model)
         for key, value in seen.items(True, True):
             if "reward_terms" not in key:
                 was = td[key].clone()
@@ -54,7 +54,7 @@ def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
 def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it():
     env, now = fought(3, 7)
     saved = env.get_state()
-    hurt = env.game.roster.hp[0] / 2
+    hurt = env.sim_model.roster.hp[0] / 2
     shown = env.set_state(edit(saved, "mechs.hp", (1, 0), hurt))
     assert shown[EGO][1, 0, layout.columns(layout.EGO, "hp")].item() == 0.5
     assert (env.observed() == shown).all() and torch.equal(shown["blue", "memory", "h"], now["blue", "memory", "h"])
@@ -115,7 +115,7 @@ def test_hulls_are_clear_of_each_other_and_of_terrain(two):  # noqa: F811
         ConfigError, match=r"mechs.pos of blue_0 in battle 1 must be clear of the hull of blue_1, got \["
     ):
         env.set_state(edit(saved, "mechs.pos", (1, 1), other))
-    solid, low = env.game.maps.solid[env.state.map_id[0]] >> 2 & 1, env.game.roster.half_size[0]
+    solid, low = env.sim_model.maps.solid[env.state.map_id[0]] >> 2 & 1, env.sim_model.roster.half_size[0]
     y, x = (solid[5:-5, 5:-5].nonzero()[0] + 5).tolist()
     inside = torch.tensor([x + 0.5, y + 0.5, float(low[2])])
     with pytest.raises(ConfigError, match=r"mechs.pos of blue_0 in battle 0 must be clear of solid terrain, got \["):

@@ -126,7 +126,7 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
     """Made with the map: it does not change while the battle changes its ground."""
     env = env_of(SMALL, 3)
     td = env.reset()
-    assert torch.equal(td["telemetry"], env.game.maps.telemetry[env.state.map_id])
+    assert torch.equal(td["telemetry"], env.sim_model.maps.telemetry[env.state.map_id])
     env.state.terrain.solid[:] = 0
     following = env.step(told(env, td))["next", "telemetry"]
     assert torch.equal(following, td["telemetry"]) and following.any()
@@ -137,14 +137,14 @@ def test_what_is_static_of_a_map_is_made_with_it(backend, monkeypatch):
     """Materials, distances to the zone and the view from above: battles end and begin anew, and no map is made."""
     config = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))
     env = env_of(config, 3, backend=backend)
-    made = {name: leaf.data_ptr() for name, leaf in env.game.maps.items(True, True)}
+    made = {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)}
     monkeypatch.setattr(pool, "make_block", lambda *_: pytest.fail("a map is made"))
     td, began = env.reset(), set()
     for _ in range(25):
         _, td = env.step_and_maybe_reset(told(env, td))
         began |= {*env.state.seed.tolist()}
     assert len(began) > 3, "battles began anew"
-    assert {name: leaf.data_ptr() for name, leaf in env.game.maps.items(True, True)} == made
+    assert {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)} == made
 
 
 def test_one_observation_is_built_a_decision(monkeypatch):
@@ -229,9 +229,9 @@ def test_a_restart_gives_a_battle_its_ground_back_and_leaves_the_neighbours_thei
     glass, leaves = (13, 14, 10, 30, 0, 4, Material.GLASS), (11, 12, 20, 21, 0, 4, Material.FOLIAGE)
     env = arena(dataclasses.replace(TINY, blue=("scout", "medium")), glass, leaves, num_envs=2)
     td, fresh = env.reset(), env.state.clone()
-    ground = env.game.maps.clone()
+    ground = env.sim_model.maps.clone()
     state = env.state
-    shell = env.game.roster.shots.span[int(Weapon.AUTOCANNON)]
+    shell = env.sim_model.roster.shots.span[int(Weapon.AUTOCANNON)]
     state.shots.pos[:, shell], state.shots.vel[:, shell] = torch.tensor([10.5, 20.5, 1.5]), torch.tensor([25.0, 0, 0])
     state.shots.ttl[:, shell] = 9
     state.clouds.ttl[:], state.mechs.paint[:], state.mechs.hp[:, 3] = 50, 40, 0
@@ -253,7 +253,7 @@ def test_a_restart_gives_a_battle_its_ground_back_and_leaves_the_neighbours_thei
     assert not env.state.clouds.ttl[0].any() and not env.state.shots.ttl[0].any()
     assert not env.state.mechs.paint[0].any() and not env.state.mechs.wrecked[0].any()
     assert env.state.clouds.ttl[1].all() and env.state.mechs.paint[1].all() and env.state.mechs.wrecked[1].any()
-    assert (env.game.maps == ground).all()  # the map itself never changes
+    assert (env.sim_model.maps == ground).all()  # the map itself never changes
 
     env.reset()
     for name in ("solid", "opaque", "rubble", "damage"):
@@ -395,8 +395,8 @@ def test_a_battle_needs_a_place():
 
 def test_environments_may_share_maps():
     one = env_of()
-    other = env_of(maps=one.game.maps)
-    assert other.game.maps is one.game.maps
+    other = env_of(maps=one.sim_model.maps)
+    assert other.sim_model.maps is one.sim_model.maps
     assert equal(one.reset(), other.reset())
 
 
@@ -440,7 +440,7 @@ def test_preferences_name_the_contacts_just_seen():
     """Red stand at 5 and 6 vox; preferring the second contact slot shoots the farther one."""
     config = dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium", "medium"))
     maps_env = arena(config)
-    maps = maps_env.game.maps
+    maps = maps_env.sim_model.maps
     maps.spawn_pos[0, :, :2] = torch.tensor([[10.5, 20.5], [14.5, 17.5], [14.5, 25.0]])
     env = EchelonEnv(config, 1, "cpu", 0, maps=maps)
     for prefer, hit in ((Act.PREFER_0, 1), (Act.PREFER_1, 2)):

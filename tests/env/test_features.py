@@ -65,7 +65,7 @@ def test_comms(on):
 @pytest.mark.parametrize(("on", "hit"), [(True, 2), (False, 1)])
 def test_target_preference(on, hit):
     """Red 1 at 4 vox, red 2 at 6; blue prefers the second contact."""
-    config = battle(("medium",), ("medium", "medium"), target_preference=on).game.config
+    config = battle(("medium",), ("medium", "medium"), target_preference=on).sim_model.config
     env = arena(config)
     td = env.reset()
     for mech, x, y in ((0, 10.5, 20.5), (1, 14.5, 20.5), (2, 16.5, 24.0)):

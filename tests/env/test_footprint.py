@@ -20,7 +20,7 @@ def test_the_footprint_is_that_of_an_environment(preset):
     acts = sum(leaf.nbytes for leaf in env.action_spec.zero().values(True, True))
     assert each.ground == sum(leaf.nbytes for leaf in env.state.terrain.values()) // 3
     assert abs(each.ground + each.step - (state + seen + acts) / 3) < 16
-    assert each.map == sum(leaf.nbytes for leaf in env.game.maps.values()) // 2
+    assert each.map == sum(leaf.nbytes for leaf in env.sim_model.maps.values()) // 2
     openings = env.map_pool.initial_observations.exclude("focus_slots").values()
     assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and whom contacts are
 

@@ -62,7 +62,7 @@ def play_both(config, battles, decisions, seed=3):
     """Play in both forms and compare after every decision. Returns the restarts seen."""
     dense = EchelonEnv(config, battles, "cpu", seed, backend="eager")
     dense.restarts_by_row = False
-    loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.game.maps, backend="loops")
+    loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.sim_model.maps, backend="loops")
     generator, restarts = torch.Generator().manual_seed(3), 0
     one, other = dense.reset(), loops.reset()
     assert same(one, other)
@@ -143,7 +143,7 @@ def test_an_observer_sees_the_substeps_of_the_same_battles():
     from echelon.replay.recorder import Recorder
 
     plain = EchelonEnv(SMALL, 2, "cpu", 5)
-    watched = EchelonEnv(SMALL, 2, "cpu", 5, maps=plain.game.maps, observer=Recorder([0, 1]))
+    watched = EchelonEnv(SMALL, 2, "cpu", 5, maps=plain.sim_model.maps, observer=Recorder([0, 1]))
     one, other = plain.reset(), watched.reset()
     generator = torch.Generator().manual_seed(0)
     for _ in range(8):

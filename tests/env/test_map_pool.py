@@ -32,17 +32,17 @@ def play(env, decisions, td=None, generator=None):
 
 def test_nobody_draws_a_spare():
     env = env_of(num_envs=64)
-    assert env.game.maps.shape[0] == 5 and set(env.state.map_id.tolist()) == {0, 1, 2}
+    assert env.sim_model.maps.shape[0] == 5 and set(env.state.map_id.tolist()) == {0, 1, 2}
 
 
 @pytest.mark.usual
 def test_fresh_maps_take_the_places_of_the_oldest():
     env = env_of()
-    before = env.game.maps.clone()
+    before = env.sim_model.maps.clone()
     assert env.renew_maps() == 2
     assert env.map_pool.active.tolist() == [3, 4, 2] and env.map_pool.spares == [0, 1]
-    assert torch.equal(env.game.maps.material[:3], before.material[:3])
-    assert not torch.equal(env.game.maps.material[3], before.material[3])
+    assert torch.equal(env.sim_model.maps.material[:3], before.material[:3])
+    assert not torch.equal(env.sim_model.maps.material[3], before.material[3])
     play(env, 9)  # every battle ends after eight decisions, and takes a map of the new ones
     assert set(env.state.map_id.tolist()) <= {3, 4, 2}
     assert env.renew_maps() == 2 and env.map_pool.active.tolist() == [1, 4, 0] and env.map_pool.spares == [2, 3]
@@ -53,12 +53,12 @@ def test_a_spare_that_is_fought_on_waits():
     env.renew_maps()
     old = env.state.map_id
     assert set(old.tolist()) & {0, 1}
-    kept = env.game.maps.clone()
+    kept = env.sim_model.maps.clone()
     renewed = env.renew_maps()
     in_use = set(old.tolist()) & {0, 1}
     assert renewed == 2 - len(in_use)
     for spare in in_use:
-        assert torch.equal(env.game.maps.material[spare], kept.material[spare])
+        assert torch.equal(env.sim_model.maps.material[spare], kept.material[spare])
 
 
 @pytest.mark.usual
@@ -78,9 +78,9 @@ def test_what_is_shown_first_is_of_the_fresh_map():
     env.renew_maps()
     env.set_seed(5)
     td = env.reset()
-    assert torch.equal(td["telemetry"], env.game.maps.telemetry[env.state.map_id])
+    assert torch.equal(td["telemetry"], env.sim_model.maps.telemetry[env.state.map_id])
     alone = EchelonEnv(
-        dataclasses.replace(CONFIG, map_spares=0), 6, "cpu", seed=5, maps=env.game.maps[env.map_pool.active]
+        dataclasses.replace(CONFIG, map_spares=0), 6, "cpu", seed=5, maps=env.sim_model.maps[env.map_pool.active]
     )
     shown = alone.reset()
     for key in ("contacts", "ego", "local_map"):
@@ -92,14 +92,16 @@ def test_renewals_follow_from_the_seed():
     one, other = env_of(), env_of(seed=9)
     for env in (one, other):
         env.renew_maps()
-    assert [r.sha256 for r in write_recipes(one.game.maps)] == [r.sha256 for r in write_recipes(other.game.maps)]
-    again = write_recipes(one.game.maps)[3].make(CONFIG)
-    assert torch.equal(again.material[0], one.game.maps.material[3])
+    assert [r.sha256 for r in write_recipes(one.sim_model.maps)] == [
+        r.sha256 for r in write_recipes(other.sim_model.maps)
+    ]
+    again = write_recipes(one.sim_model.maps)[3].make(CONFIG)
+    assert torch.equal(again.material[0], one.sim_model.maps.material[3])
 
 
 def test_maps_of_others_are_left_alone():
     assert env_of(dataclasses.replace(CONFIG, map_spares=0)).renew_maps() == 0
-    shared = EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=env_of().game.maps)
+    shared = EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=env_of().sim_model.maps)
     with pytest.raises(ConfigError, match="maps must be the environment's own to be renewed"):
         shared.renew_maps()
     with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be below the 1 maps given, got 2"):

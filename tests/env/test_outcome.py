@@ -28,7 +28,7 @@ def field(**rules):
 def verdict(s, blue=0.0, red=0.0, tick=0):
     """Winner, reason, terminated, truncated."""
     state = s.state.replace(score=torch.tensor([[blue, red]]), tick=torch.tensor([tick]))
-    e = outcome.judge(state, s.game)
+    e = outcome.judge(state, s.sim_model)
     assert e.winner.dtype == e.reason.dtype == torch.int8
     assert torch.equal(e.done, e.terminated | e.truncated)
     return Winner(e.winner.item()), Reason(e.reason.item()), e.terminated.item(), e.truncated.item()
@@ -86,7 +86,7 @@ def test_the_clock_may_be_part_of_the_game():
 def test_statistics_are_summed_over_each_team():
     s = field().set(3, hp=0)
     s.state.tally.damage[0] = torch.tensor([1.0, 2, 4, 8])
-    stats = outcome.statistics(s.state, s.game)
+    stats = outcome.statistics(s.state, s.sim_model)
     assert stats.shape == (1, 2, len(STATS))
     assert stats[0, :, STATS.index("damage")].tolist() == [3, 12]
     assert stats[0, :, STATS.index("deaths")].tolist() == [0, 1]
@@ -94,7 +94,7 @@ def test_statistics_are_summed_over_each_team():
 
 def counted(s, name):
     """One statistic, blue's and red's."""
-    return outcome.statistics(s.state, s.game)[0, :, STATS.index(name)].tolist()
+    return outcome.statistics(s.state, s.sim_model)[0, :, STATS.index(name)].tolist()
 
 
 def test_every_statistic_has_a_name():

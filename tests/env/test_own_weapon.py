@@ -14,8 +14,8 @@ pytestmark = pytest.mark.quick
 
 def counted(s: Scene) -> dict[str, list[float]]:
     """The statistics of blue and red."""
-    stats = outcome.statistics(s.state, s.game)[0].T.tolist()
-    return dict(zip(stat_names(s.game.catalog), stats, strict=True))
+    stats = outcome.statistics(s.state, s.sim_model)[0].T.tolist()
+    return dict(zip(stat_names(s.sim_model.catalog), stats, strict=True))
 
 
 def test_a_trigger_fires_it_and_it_is_counted():

@@ -101,7 +101,7 @@ def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
     td = fast.reset()
     for _ in range(24):
         td = fast.step_and_maybe_reset(brawl(td, generator))[1]
-    env, twin = (EchelonEnv(config, 3, "cpu", 1, maps=fast.game.maps, backend="eager") for _ in range(2))
+    env, twin = (EchelonEnv(config, 3, "cpu", 1, maps=fast.sim_model.maps, backend="eager") for _ in range(2))
     for made in (env, twin):
         made.set_state(fast.get_state())
     kept, mask = env.get_state(), torch.tensor([[True], [False], [True]])

@@ -106,8 +106,8 @@ def test_a_wrong_graph_is_replaced_and_named(monkeypatch, caplog, wrong):
 
 
 def test_a_last_bit_is_no_difference(monkeypatch, caplog):
-    def nearly(state, orders, game):
-        state = step.play(state, orders, game)
+    def nearly(state, orders, sim_model):
+        state = step.play(state, orders, sim_model)
         return state.replace(mechs=state.mechs.replace(heat=state.mechs.heat * (1 + 1e-7)))
 
     plant(monkeypatch, step.play, nearly)

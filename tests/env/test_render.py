@@ -29,7 +29,7 @@ WALL = (29, 32, 8, 11)
 
 def scene_of(env: EchelonEnv) -> Scene:
     """Its battles: blue looks along +x at (10, 20), red back at (30, 20)."""
-    return Scene(env.game, env.state).place(0, 10, 20).place(1, 30, 20, yaw=math.pi)
+    return Scene(env.sim_model, env.state).place(0, 10, 20).place(1, 30, 20, yaw=math.pi)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_who_cannot_act_is_paler(env, values):
 
 def test_the_hot_glow_and_the_painted_have_a_ring(env):
     cool = env.render()
-    scene = scene_of(env).set(0, heat=0.85 * env.game.roster.heat_cap[0].item()).paint(1, painter=0)
+    scene = scene_of(env).set(0, heat=0.85 * env.sim_model.roster.heat_cap[0].item()).paint(1, painter=0)
     picture = env.render()
     assert count(around(picture, 10, 20), (255, 208, 92)) > 100 > count(around(cool, 10, 20), (255, 208, 92))
     ring = around(picture, 30, 20, 3) - around(cool, 30, 20, 3)
@@ -170,7 +170,7 @@ def test_both_sides_are_even_and_the_longer_is_as_asked(side_px):
 
 def test_a_generated_map_and_a_battle_in_full_swing():
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=2), 3, "cpu", seed=4)
-    other = EchelonEnv(env.config, 3, "cpu", seed=4, maps=env.game.maps)
+    other = EchelonEnv(env.config, 3, "cpu", seed=4, maps=env.sim_model.maps)
     begun = other.reset()
     td, generator, again = env.reset(), torch.Generator().manual_seed(0), torch.Generator().manual_seed(0)
     for _ in range(6):

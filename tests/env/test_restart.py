@@ -66,7 +66,7 @@ def test_gradients_go_on_through_the_memories_of_battles_that_do():
 def test_an_environment_restarts_alike_by_row_and_by_mask():
     short = dataclasses.replace(EnvConfig.small(), map_pool=4, rules=RulesConfig(max_episode_s=0.2, decision_repeat=1))
     by_row = EchelonEnv(short, 3, "cpu", 2, backend="eager")
-    by_mask = EchelonEnv(short, 3, "cpu", 2, maps=by_row.game.maps, backend="eager")
+    by_mask = EchelonEnv(short, 3, "cpu", 2, maps=by_row.sim_model.maps, backend="eager")
     by_mask.restarts_by_row = False
     one, other, restarts = by_row.reset(), by_mask.reset(), 0
     for _ in range(6):
@@ -86,7 +86,7 @@ def test_a_restart_is_one_graph():
     config = dataclasses.replace(EnvConfig.small(), map_pool=3)
     settings = {"seed": 1, "memory": Composite(h=Unbounded((3,)))}
     graph = EchelonEnv(config, 4, "cpu", backend="graph", **settings)
-    eager = EchelonEnv(config, 4, "cpu", backend="eager", maps=graph.game.maps, **settings)
+    eager = EchelonEnv(config, 4, "cpu", backend="eager", maps=graph.sim_model.maps, **settings)
     assert (graph.form, eager.form) == ("graph", "eager")
     one, other = graph.reset(), eager.reset()
     assert (one == other).all()

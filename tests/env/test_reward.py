@@ -49,7 +49,7 @@ def field():
 
 
 def terms(s, before, verdict=None):
-    return {k: v[0].tolist() for k, v in reward.terms(before, s.state, verdict or ending(), s.game).items()}
+    return {k: v[0].tolist() for k, v in reward.terms(before, s.state, verdict or ending(), s.sim_model).items()}
 
 
 def test_every_term_has_a_weight():
@@ -63,7 +63,7 @@ def test_approach_is_the_discounted_way_won():
     s, before = field()
     s.place(0, 10.5, 20.5)
     cell_before, cell_after = (2, 2), (10, 20)
-    lengths = s.game.maps.path_length[0]
+    lengths = s.sim_model.maps.path_length[0]
     was, now = (lengths[y, x].item() / 40 for x, y in (cell_before, cell_after))
     assert terms(s, before)["approach"][0] == pytest.approx(was - 0.995 * now, abs=1e-6)
 
@@ -77,7 +77,7 @@ def test_the_dead_approach_nothing():
 def test_zone_pays_the_tick_of_the_team_to_those_inside():
     s, before = field()
     s.place(0, 20, 20).place(2, 24, 20)
-    s.state = zone.score(s.state, s.game)
+    s.state = zone.score(s.state, s.sim_model)
     s.state.control[:] = torch.tensor([[0.6, 0.25]])
     assert terms(s, before)["zone"] == pytest.approx([0.6, 0, 0.25, 0])
 
@@ -159,7 +159,7 @@ def test_harm_to_ones_own_pays_nothing():
     env = arena(config, (15, 16, 15, 16, 0, 4, Material.SOLID))
     td = env.reset()
     env.state.mechs.pos[0, :, :2] = torch.tensor([[2.0, 30], [14.5, 13.5], [14.5, 17.5], [38, 38]])
-    rack = env.game.roster.shots.span[int(Weapon.MISSILE)].start
+    rack = env.sim_model.roster.shots.span[int(Weapon.MISSILE)].start
     shots = env.state.shots
     shots.pos[0, rack], shots.vel[0, rack] = torch.tensor([14.5, 15.5, 1.5]), torch.tensor([12.0, 0, 0])
     shots.ttl[0, rack] = 10
@@ -178,7 +178,7 @@ def test_the_reward_is_the_weighted_sum_of_the_terms():
     for _ in range(60):
         before = env.state
         td = env.step(brawl(td, generator))
-        named = reward.terms(before, env.state, outcome.judge(env.state, env.game), env.game)
+        named = reward.terms(before, env.state, outcome.judge(env.state, env.sim_model), env.sim_model)
         by_hand = torch.stack([getattr(config.reward, name) * named[name] for name in TERMS], -1)
         paid = torch.cat([td["next", g, "reward_terms"] for g in ("blue", "red")], 1)
         torch.testing.assert_close(paid, by_hand)
@@ -209,7 +209,7 @@ def test_approach_telescopes_along_a_battle():
     only_approach = RewardConfig(**{**nothing, "approach": 1.0}, team_mix_alpha=1.0)
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=4, reward=only_approach), 4, "cpu", seed=3)
     td, total, gamma = env.reset(), 0.0, only_approach.gamma
-    phi_0 = -zone.path_length(env.state, env.game)
+    phi_0 = -zone.path_length(env.state, env.sim_model)
     generator, steps = torch.Generator().manual_seed(1), 40
     for t in range(steps):
         td = brawl(td, generator)
@@ -219,7 +219,7 @@ def test_approach_telescopes_along_a_battle():
         total = total + gamma**t * rewards(td)
         td = env.maybe_reset(env._step_mdp(td))
     assert env.state.mechs.alive.all()
-    phi_end = -zone.path_length(env.state, env.game)
+    phi_end = -zone.path_length(env.state, env.sim_model)
     torch.testing.assert_close(total, gamma**steps * phi_end - phi_0, atol=1e-5, rtol=0)
     assert (phi_end > phi_0 + 0.05).any()
 
@@ -227,15 +227,16 @@ def test_approach_telescopes_along_a_battle():
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_the_team_mix(alpha):
     s, before = field()
-    game = dataclasses.replace(
-        s.game, config=dataclasses.replace(DUEL, reward=RewardConfig(approach=1.0, damage=0.005, team_mix_alpha=alpha))
+    sim_model = dataclasses.replace(
+        s.sim_model,
+        config=dataclasses.replace(DUEL, reward=RewardConfig(approach=1.0, damage=0.005, team_mix_alpha=alpha)),
     )
     s.state.tally.damage[0] = torch.tensor([100.0, 0, 0, 40])
     own = torch.tensor([0.5, 0, 0, 0.2])
     team = torch.tensor([0.25, 0.25, 0.1, 0.1])
     approach = torch.tensor(terms(s, before)["approach"])
     own, team = own + approach, team + approach.view(2, 2).mean(1).repeat_interleave(2)
-    mixed = reward.weighted(reward.terms(before, s.state, ending(), game), game.config.reward, game)
+    mixed = reward.weighted(reward.terms(before, s.state, ending(), sim_model), sim_model.config.reward, sim_model)
     torch.testing.assert_close(mixed[0].sum(-1), alpha * own + (1 - alpha) * team)
     of_damage = alpha * torch.tensor([0.5, 0, 0, 0.2]) + (1 - alpha) * torch.tensor([0.25, 0.25, 0.1, 0.1])
     torch.testing.assert_close(mixed[0, :, TERMS.index("damage")], of_damage)
@@ -295,7 +296,7 @@ def test_a_term_of_ones_own_is_paid_with_its_weight():
     config = dataclasses.replace(SMALL, map_pool=1)
     config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=1.0))
     plain = EchelonEnv(config, 2, "cpu", 1)
-    env = EchelonEnv(config, 2, "cpu", 1, maps=plain.game.maps, extra_rewards={"cool": RewardTerm(cool, 0.5)})
+    env = EchelonEnv(config, 2, "cpu", 1, maps=plain.sim_model.maps, extra_rewards={"cool": RewardTerm(cool, 0.5)})
     assert env.reward_terms == (*TERMS, "cool")
     check_env_specs(env)
     env.set_seed(1)
@@ -344,25 +345,27 @@ def test_a_term_of_the_wrong_shape_is_one_line():
         env.step(env.rand_action(env.reset()))
 
 
-def cool(before, after, ending, game):
+def cool(before, after, ending, sim_model):
     """Who carries no heat."""
     return after.mechs.heat < 1.0
 
 
-def first_mech(before, after, ending, game):
+def first_mech(before, after, ending, sim_model):
     """1 for the first mech of each team."""
     return (torch.arange(10) % 5 == 0).expand(2, 10)
 
 
-def scouts(before, after, ending, game):
+def scouts(before, after, ending, sim_model):
     """1 for each living scout: a comparison that is False in a graph of torch.compile."""
     assert not torch.compiler.is_compiling()
-    return after.mechs.alive * (game.roster.hull == Hull.SCOUT)
+    return after.mechs.alive * (sim_model.roster.hull == Hull.SCOUT)
 
 
-def winners(before, after, ending, game):
+def winners(before, after, ending, sim_model):
     """1 for the mechs of the team that won this decision, 0.5 where time was up, by what `Ending` says."""
-    won = torch.where(game.roster.is_red, ending.winner[:, None] == Winner.RED, ending.winner[:, None] == Winner.BLUE)
+    won = torch.where(
+        sim_model.roster.is_red, ending.winner[:, None] == Winner.RED, ending.winner[:, None] == Winner.BLUE
+    )
     return won + 0.5 * ending.truncated[:, None] + 0.25 * (ending.reason[:, None] == Reason.ELIMINATION)
 
 
@@ -370,8 +373,14 @@ def test_a_term_compares_with_a_member_of_an_enumeration_in_a_graph():
     """By itself, and called by a function that somebody compiles."""
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=1), 2, "cpu", 1, backend="eager")
     env.reset()
-    arguments = (env.state, env.state, outcome.judge(env.state, env.game), env.game, {"scouts": RewardTerm(scouts)})
-    per_mech = (env.game.roster.hull == int(Hull.SCOUT)).float().tolist()
+    arguments = (
+        env.state,
+        env.state,
+        outcome.judge(env.state, env.sim_model),
+        env.sim_model,
+        {"scouts": RewardTerm(scouts)},
+    )
+    per_mech = (env.sim_model.roster.hull == int(Hull.SCOUT)).float().tolist()
     assert sum(per_mech) == 2  # a scout a team
     compiled = fused(reward.extra_terms, torch.device("cpu"), exact=True)
     around = torch.compile(lambda *given: reward.extra_terms(*given), backend="eager")
@@ -408,7 +417,7 @@ def test_a_decision_in_a_graph_pays_terms_of_ones_own_as_eager_ones(monkeypatch)
     terms = {"scouts": RewardTerm(scouts, 0.5), "won": RewardTerm(winners)}
     config = dataclasses.replace(SMALL, map_pool=1, rules=RulesConfig(decision_repeat=1))
     eager = EchelonEnv(config, 2, "cpu", 1, backend="eager", extra_rewards=terms)
-    graph = EchelonEnv(config, 2, "cpu", 1, maps=eager.game.maps, backend="graph", extra_rewards=terms)
+    graph = EchelonEnv(config, 2, "cpu", 1, maps=eager.sim_model.maps, backend="graph", extra_rewards=terms)
     one, other, generator = eager.reset(), graph.reset(), torch.Generator().manual_seed(2)
     brawl(one, generator)
     for group in ("blue", "red"):

@@ -32,7 +32,7 @@ def env_of(config, **settings):
 def is_within(env, split, maps=True):
     """Whether all battles, and the maps of the pool, are of a split."""
     low, high = seed_range(split)
-    seeds = torch.cat([env.state.seed, env.game.maps.seed if maps else env.state.seed])
+    seeds = torch.cat([env.state.seed, env.sim_model.maps.seed if maps else env.state.seed])
     return bool(((seeds >= low) & (seeds <= high)).all())
 
 
@@ -82,16 +82,16 @@ def test_restarts_of_some_battles_stay(of_test):
 
 
 def test_maps_lead_nowhere_else(of_test):
-    for map_seed in (0, TEST.map_seed, *of_test.game.maps.seed.tolist()):
+    for map_seed in (0, TEST.map_seed, *of_test.sim_model.maps.seed.tolist()):
         env = env_of(dataclasses.replace(TRAIN, map_seed=map_seed))
         for _ in range(3):
             assert env.renew_maps() == 1 and played(env)
     with pytest.raises(ConfigError, match=r"maps must be of split train, got 'maps of the seeds"):
-        env_of(TRAIN, maps=of_test.game.maps)
-    made = make_maps(TRAIN, env.game.roster, of_test.game.maps.seed)
+        env_of(TRAIN, maps=of_test.sim_model.maps)
+    made = make_maps(TRAIN, env.sim_model.roster, of_test.sim_model.maps.seed)
     assert is_within(env_of(TRAIN, maps=made), "train")
     pool = env.map_pool
-    pool.restore(of_test.game.maps.seed, pool.active.tolist(), pool.spares, 0, 0)
+    pool.restore(of_test.sim_model.maps.seed, pool.active.tolist(), pool.spares, 0, 0)
     assert is_within(env, "train")
 
 
@@ -99,7 +99,7 @@ def test_saved_states_lead_nowhere_else(of_test):
     env = env_of(TRAIN)
     env.reset()
     saved = of_test.get_state()
-    for change in ({}, {"map_seed": env.game.maps.seed[:1].expand(BATTLES).clone()}):
+    for change in ({}, {"map_seed": env.sim_model.maps.seed[:1].expand(BATTLES).clone()}):
         with pytest.raises(ConfigError, match=r"saved: state.seed must be 1073741824..2147483647, got '3\d+..4\d+'"):
             env.set_state(saved.clone().update(change))
     mixed = saved.clone()
@@ -117,9 +117,9 @@ def test_scenes_and_views_stay(of_test):
     scene = echelon.Scene(dataclasses.replace(EnvConfig.small(), split="train", rules=PLAIN.rules))
     scene.place("blue", "medium", at=(12, 20)).place("red", "medium", at=(28, 20))
     env = scene.env(BATTLES, "cpu", seed=of_test.state.seed)
-    assert played(env, maps=False) and env.game.maps.seed.tolist() == [0]
+    assert played(env, maps=False) and env.sim_model.maps.seed.tolist() == [0]
     with pytest.raises(ConfigError, match="maps must be absent: the scenario makes them"):
-        scene.env(BATTLES, "cpu", maps=of_test.game.maps)
+        scene.env(BATTLES, "cpu", maps=of_test.sim_model.maps)
     view = echelon.versus(TRAIN, "heuristic:easy", num_envs=BATTLES, device="cpu", seed=of_test.state.seed)
     view.rollout(5, break_when_any_done=False)
     assert is_within(view.env, "train")
@@ -157,7 +157,7 @@ def test_the_config_carries_it_and_the_signature_does_not():
 def test_a_battle_of_a_split_is_the_battle_of_its_seed():
     """The split chooses seeds, and nothing else of a battle."""
     ours = env_of(TRAIN)
-    theirs = env_of(PLAIN, seed=ours.state.seed.clone(), maps=ours.game.maps)
+    theirs = env_of(PLAIN, seed=ours.state.seed.clone(), maps=ours.sim_model.maps)
     generators = [torch.Generator().manual_seed(1) for _ in range(2)]
     shown = []
     for env, generator in zip((ours, theirs), generators, strict=True):

@@ -22,9 +22,9 @@ class StandAndShoot:
         return team.set("action", action)
 
 
-def cool(before: State, after: State, ending: Ending, game: SimModel) -> torch.Tensor:
+def cool(before: State, after: State, ending: Ending, sim_model: SimModel) -> torch.Tensor:
     """`[B, N]`: the share of the heat capacity that is left."""
-    left: torch.Tensor = 1 - after.mechs.heat / game.roster.heat_cap
+    left: torch.Tensor = 1 - after.mechs.heat / sim_model.roster.heat_cap
     return left.clamp(0, 1)
 
 

@@ -93,7 +93,7 @@ def test_a_name_is_an_identifier(name, maps):
 def test_a_function_takes_what_it_is_given(function, maps):
     refusal(lambda: echelon.register_biome("lake", function), "a function of (material, where, seeds, world)")
     extra = {"mine": echelon.RewardTerm(function)}
-    said = "a function of (before, after, ending, game)"
+    said = "a function of (before, after, ending, sim_model)"
     refusal(lambda: EchelonEnv(CONFIG, 2, "cpu", 0, maps=maps, extra_rewards=extra), said)
 
 

@@ -204,7 +204,7 @@ def test_vector_of_teams_is_gymnasiums_own_vector_of_the_same_battles(mode):
     """Battle 1 ends in the second decision and battle 0 by time, two decisions later."""
     how = {"config": SHORT, "opponent": EASY}
     batch = gymnasium.make_vec(ECHELON, 2, "vector_entry_point", autoreset_mode=mode, device="cpu", **how)
-    how["maps"] = batch.unwrapped.view.env.game.maps
+    how["maps"] = batch.unwrapped.view.env.sim_model.maps
     own = gymnasium.make_vec(ECHELON, 2, "sync", vector_kwargs={"autoreset_mode": mode}, **how)
     assert batch.autoreset_mode == batch.metadata["autoreset_mode"] == mode
     assert batch.single_observation_space == own.single_observation_space

@@ -25,24 +25,24 @@ from echelon.runtime.files import FileError
 MODULE = """
 import torch
 
-def alive(before, after, ending, game):
+def alive(before, after, ending, sim_model):
     return after.mechs.alive.float()
 
-def hot(before, after, ending, game):
+def hot(before, after, ending, sim_model):
     return after.mechs.heat / 100
 
-def kill(before, after, ending, game):
+def kill(before, after, ending, sim_model):
     return after.mechs.heat
 
-def flat(before, after, ending, game):
+def flat(before, after, ending, sim_model):
     return after.tick
 
-def late(before, after, ending, game):
+def late(before, after, ending, sim_model):
     paid = torch.zeros_like(after.mechs.heat)
     paid[:, :5] = torch.where(after.tick[:, None] > 5, torch.nan, 0.0)
     return paid
 
-def endless(before, after, ending, game):
+def endless(before, after, ending, sim_model):
     return torch.full_like(after.mechs.heat, torch.inf)
 
 NUMBER = 3
@@ -201,14 +201,16 @@ def test_the_battles_themselves_are_the_same(tmp_path):
 
 
 def test_a_term_that_fails_is_refused_before_anything_is_written(tmp_path):
-    (tmp_path / "path" / "mine.py").write_text("def bad(before, after, ending, game):\n    return game.nothing\n")
+    (tmp_path / "path" / "mine.py").write_text(
+        "def bad(before, after, ending, sim_model):\n    return sim_model.nothing\n"
+    )
     with pytest.raises(ConfigError, match=r"^reward term bad: expected a number for each mech, got .*\(mine.py:2\)$"):
         Trainer(tiny_run(extra_rewards=("mine:bad=0.1",)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_term_that_changes_the_battle_is_refused():
-    def cooling(before, after, ending, game):
+    def cooling(before, after, ending, sim_model):
         after.mechs.heat.zero_()
         after.mechs.hp.mul_(0.5)
         return after.mechs.heat

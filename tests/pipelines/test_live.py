@@ -141,7 +141,7 @@ def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
     def trainer(name):
         made = Trainer(config, tmp_path / name)
         made.env.restarts_by_row = False
-        film = Film(made.env.game, made.env.state, made.collector.decisions)
+        film = Film(made.env.sim_model, made.env.state, made.collector.decisions)
         made.collector.on_decision.append(film.keep)
         return made, film
 
@@ -164,11 +164,11 @@ def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
 def test_of_a_long_rollout_the_last_decisions_are_kept(monkeypatch, tmp_path):
     monkeypatch.setattr("echelon.command.frame_buffer.MOST_DECISIONS", 5)
     made = Trainer(tiny_run(), tmp_path)
-    film, whole = Film(made.env.game, made.env.state, 8), []
+    film, whole = Film(made.env.sim_model, made.env.state, 8), []
     made.collector.on_decision += [film.keep, lambda at, state, after: whole.append(state.tick[0].item())]
     made.iterate()
     assert film.read()["tick"].tolist() == whole[3:]
-    assert len(frames_of(film.read(), made.env.game, False, made.env.agent_names)) == 5
+    assert len(frames_of(film.read(), made.env.sim_model, False, made.env.agent_names)) == 5
 
 
 def rollout(number: int, size: int = 10) -> LiveRollout:

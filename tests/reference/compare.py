@@ -24,21 +24,21 @@ def as_lists(state: State) -> dict[str, dict[str, list]]:
     return {part: {name: value.tolist() for name, value in getattr(state, part).items()} for part in parts}
 
 
-def shot_keys(game: SimModel) -> list[tuple[Weapon, int, int]]:
+def shot_keys(sim_model: SimModel) -> list[tuple[Weapon, int, int]]:
     """Weapon, owner and slot of every shot slot."""
     keys = []
-    shooters = game.roster.shots.shooter.tolist()
+    shooters = sim_model.roster.shots.shooter.tolist()
     for weapon in Weapon:
-        span = game.roster.shots.span[int(weapon)]
+        span = sim_model.roster.shots.span[int(weapon)]
         for s in range(span.start, span.stop):
             owner = shooters[s]
             keys.append((weapon, owner, sum(key[:2] == (weapon, owner) for key in keys)))
     return keys
 
 
-def battles_of(state: State, game: SimModel, now: np.ndarray) -> list[Battle]:
+def battles_of(state: State, sim_model: SimModel, now: np.ndarray) -> list[Battle]:
     """Each battle of a state on voxels `now [B, Z, Y, X]` as the reference sees it."""
-    values, keys, roster = as_lists(state), shot_keys(game), game.roster
+    values, keys, roster = as_lists(state), shot_keys(sim_model), sim_model.roster
     half = roster.half_size.tolist()
     places = len(values["clouds"]["ttl"][0]) // roster.num_mechs
     battles = []
@@ -76,7 +76,7 @@ def battles_of(state: State, game: SimModel, now: np.ndarray) -> list[Battle]:
             material=bytearray(voxels.tobytes()),
             lost={i: float(lost[i]) for i in lost.nonzero()[:, 0].tolist()},
         )
-        battles.append(Battle(game.rules, game.config.features, mechs, shots, clouds, ground))
+        battles.append(Battle(sim_model.rules, sim_model.config.features, mechs, shots, clouds, ground))
     return battles
 
 
@@ -91,22 +91,22 @@ def is_near(a: float | list[float], b: float | list[float]) -> bool:
     return abs(a - b) <= TOLERANCE
 
 
-def voxels_of(state: State, game: SimModel) -> np.ndarray:
+def voxels_of(state: State, sim_model: SimModel) -> np.ndarray:
     """`[B, Z, Y, X]` uint8: what the game says its ground is made of."""
-    size_z, size_y, size_x = game.maps.material.shape[1:]
+    size_z, size_y, size_x = sim_model.maps.material.shape[1:]
     z, y, x = torch.meshgrid(torch.arange(size_z), torch.arange(size_y), torch.arange(size_x), indexing="ij")
     which = (state.seed.shape[0], z.numel())
     cells = (c.flatten().expand(which) for c in (x, y, z))
-    return material_at(state, game, *cells).view(-1, size_z, size_y, size_x).numpy()
+    return material_at(state, sim_model, *cells).view(-1, size_z, size_y, size_x).numpy()
 
 
 def differences(battle: Battle, values: dict[str, dict[str, list]], b: int, keys: list, voxels, lost) -> list[str]:
     """What the reference and battle `b` of the game disagree about."""
     found = []
 
-    def expect(what: str, reference, game) -> None:
-        if not is_near(reference, game):
-            found.append(f"{what}: reference {reference}, game {game}")
+    def expect(what: str, reference, sim_model) -> None:
+        if not is_near(reference, sim_model):
+            found.append(f"{what}: reference {reference}, sim_model {sim_model}")
 
     for n, mech in enumerate(battle.mechs):
         for name, value in values["mechs"].items():

@@ -165,7 +165,7 @@ class Crowd:
         return not self.solid[self.box(pos, half)].any()
 
 
-def scramble(state: State, game: SimModel, now: np.ndarray, seed: int) -> State:
+def scramble(state: State, sim_model: SimModel, now: np.ndarray, seed: int) -> State:
     """Put every mech somewhere free on the voxels `now [B, Z, Y, X]`, in some condition, with fire in the air."""
     state = state.clone()
     for b in range(len(now)):
@@ -173,14 +173,14 @@ def scramble(state: State, game: SimModel, now: np.ndarray, seed: int) -> State:
         solid = SOLID[now[b]]
         size_y, size_x = solid.shape[1:]
         center = (rng.uniform(0.3, 0.7) * size_x, rng.uniform(0.3, 0.7) * size_y)
-        put_mechs(rng, state, game, b, Crowd(rng, solid, center))
-        put_shots(rng, state, game, b, solid)
+        put_mechs(rng, state, sim_model, b, Crowd(rng, solid, center))
+        put_shots(rng, state, sim_model, b, solid)
     return state
 
 
-def put_mechs(rng: random.Random, state: State, game: SimModel, b: int, crowd: Crowd) -> None:
+def put_mechs(rng: random.Random, state: State, sim_model: SimModel, b: int, crowd: Crowd) -> None:
     """Fill the mechs of battle `b`."""
-    mechs, roster, rules = state.mechs, game.roster, game.rules
+    mechs, roster, rules = state.mechs, sim_model.roster, sim_model.rules
     count, half = roster.num_mechs, roster.half_size.tolist()
     pack, hostile = roster.pack.tolist(), roster.hostile.tolist()
     for n in range(count):
@@ -203,7 +203,7 @@ def put_mechs(rng: random.Random, state: State, game: SimModel, b: int, crowd: C
         mechs.under_fire[b, n] = rng.randint(0, 20)
         for timer, longest in zip(Timer, roster.longest_cooldown[n].tolist(), strict=True):
             mechs.cooldown[b, n, timer] = rng.choice((0, 0, min(1, longest), rng.randint(0, longest)))
-    put_marks(rng, state, game, b, pack, hostile)
+    put_marks(rng, state, sim_model, b, pack, hostile)
     for n in range(count):
         enemies = [m for m in range(count) if hostile[n][m] and mechs.hp[b, m] > 0]
         mechs.yaw[b, n] = aimed_yaw(rng, mechs.pos[b], n, enemies)
@@ -219,11 +219,11 @@ def put_mechs(rng: random.Random, state: State, game: SimModel, b: int, crowd: C
 
 
 def put_marks(
-    rng: random.Random, state: State, game: SimModel, b: int, pack: list[int], hostile: list[list[bool]]
+    rng: random.Random, state: State, sim_model: SimModel, b: int, pack: list[int], hostile: list[list[bool]]
 ) -> None:
     """Paint of enemy packs."""
     for n in range(len(pack)):
-        for p in range(game.roster.num_packs):
+        for p in range(sim_model.roster.num_packs):
             members = [m for m in range(len(pack)) if pack[m] == p]
             if hostile[n][members[0]]:
                 state.mechs.paint[b, n, p] = rng.choice((0, 0, 1, rng.randint(1, 100)))
@@ -238,9 +238,9 @@ def aimed_yaw(rng: random.Random, pos: torch.Tensor, n: int, enemies: list[int])
     return math.remainder(math.atan2(y, x) + rng.choice((0.02, 0.12, 0.4)) * rng.uniform(-1, 1), math.tau)
 
 
-def put_shots(rng: random.Random, state: State, game: SimModel, b: int, solid: np.ndarray) -> None:
+def put_shots(rng: random.Random, state: State, sim_model: SimModel, b: int, solid: np.ndarray) -> None:
     """Shots of every kind in flight, most of them towards somebody, and clouds."""
-    shots, roster, mechs = state.shots, game.roster, state.mechs
+    shots, roster, mechs = state.shots, sim_model.roster, state.mechs
     count, size = roster.num_mechs, solid.shape[::-1]
     shooters = roster.shots.shooter.tolist()
     wall = wall_near(rng, solid, mechs.pos[b].tolist())
@@ -258,7 +258,7 @@ def put_shots(rng: random.Random, state: State, game: SimModel, b: int, solid: n
             if not (0 <= x < size[0] and 0 <= y < size[1] and 0 <= z < size[2]) or solid[z, y, x]:
                 continue
             shots.pos[b, s], shots.vel[b, s] = torch.tensor(pos), torch.tensor(vel)
-            shots.ttl[b, s] = rng.choice((1, 2, rng.randint(1, game.rules.substeps(spec.lifetime_s))))
+            shots.ttl[b, s] = rng.choice((1, 2, rng.randint(1, sim_model.rules.substeps(spec.lifetime_s))))
             if weapon == Weapon.MISSILE:
                 shots.target[b, s] = target
         # A weapon whose slots are all in flight is not ready for a while.
@@ -274,7 +274,7 @@ def put_shots(rng: random.Random, state: State, game: SimModel, b: int, solid: n
         for place in rng.sample(range(each), rng.randint(0, each - 1 - bool(smoking[n]))):
             near = mechs.pos[b, rng.randrange(count)].tolist()
             state.clouds.pos[b, n * each + place] = torch.tensor([grain(c + rng.uniform(-6, 6)) for c in near])
-            state.clouds.ttl[b, n * each + place] = rng.randint(1, game.rules.substeps(CATALOG.cloud_s))
+            state.clouds.ttl[b, n * each + place] = rng.randint(1, sim_model.rules.substeps(CATALOG.cloud_s))
 
 
 def wall_near(rng: random.Random, solid: np.ndarray, pos: list[list[float]]) -> list[float] | None:
@@ -345,5 +345,5 @@ def make_scenes(config: EnvConfig, count: int, seed: int) -> tuple[SimModel, Sta
     now, rubble, lost = material, np.zeros(material.shape, dtype=bool), np.zeros_like(material)
     if config.features.destruction:
         now, rubble, lost = (np.stack(x) for x in zip(*(scar(rng, m) for m in material), strict=True))
-    game = build_model(config, roster, maps)
-    return game, scramble(scarred(state, now, rubble, lost), game, now, seed), now
+    sim_model = build_model(config, roster, maps)
+    return sim_model, scramble(scarred(state, now, rubble, lost), sim_model, now, seed), now

@@ -53,20 +53,20 @@ def config_of(name: str) -> EnvConfig:
 
 def compare(config: EnvConfig, seed: int, scenes: int) -> tuple[int, list[str], list[str], Counter]:
     """Steps compared, scenes set aside, scenes that differ, and what happened in them."""
-    game, state, now = make_scenes(config, scenes, seed)
+    sim_model, state, now = make_scenes(config, scenes, seed)
     rng = random.Random(seed + 1)
-    battles, keys = battles_of(state, game, now), shot_keys(game)
-    count, mechs = game.roster.num_mechs, range(game.roster.num_mechs)
+    battles, keys = battles_of(state, sim_model, now), shot_keys(sim_model)
+    count, mechs = sim_model.roster.num_mechs, range(sim_model.roster.num_mechs)
     running = set(range(scenes))
     compared, set_aside, wrong, seen = 0, [], [], Counter()
     for number in range(SUBSTEPS):
         action = random_actions(rng, scenes, count, config.comm_dim)
         slots = state.focus_slots.tolist()
-        orders = actions.decode(action, state.focus_slots, game.roster, config.features)
+        orders = actions.decode(action, state.focus_slots, sim_model.roster, config.features)
         draws = random_draws(rng, scenes, count)
-        state = step.substep(state, orders, draws, game)
+        state = step.substep(state, orders, draws, sim_model)
         values, said = as_lists(state), action.tolist()
-        voxels, lost = voxels_of(state, game), state.terrain.damage.numpy()
+        voxels, lost = voxels_of(state, sim_model), state.terrain.damage.numpy()
         assert torch.equal(state.terrain.solid, columns_of(torch.from_numpy(voxels), "solid"))
         assert torch.equal(state.terrain.opaque, columns_of(torch.from_numpy(voxels), "opaque"))
         for b in sorted(running):
@@ -102,14 +102,14 @@ def test_the_game_does_what_the_reference_does(name, scenes):
 
 def test_sensors_are_as_good_as_the_reference_says():
     config = config_of("jammers")
-    game, state, now = make_scenes(config, 2 * FEW, seed=77)
+    sim_model, state, now = make_scenes(config, 2 * FEW, seed=77)
     action = random_actions(random.Random(78), 2 * FEW, config.num_mechs, config.comm_dim)
-    orders = actions.decode(action, state.focus_slots, game.roster, config.features)
+    orders = actions.decode(action, state.focus_slots, sim_model.roster, config.features)
     distance = length(pairwise_offset(state.mechs.pos))
-    quality = ewar.sense(state, orders, distance, game).quality
+    quality = ewar.sense(state, orders, distance, sim_model).quality
     slots, said = state.focus_slots.tolist(), action.tolist()
     expected = []
-    for b, battle in enumerate(battles_of(state, game, now)):
+    for b, battle in enumerate(battles_of(state, sim_model, now)):
         told = [read(said[b][m.index], slots[b][m.index], m.hull, config.features) for m in battle.mechs]
         expected.append([sensor_quality(battle, told, mech) for mech in battle.mechs])
     torch.testing.assert_close(quality, torch.tensor(expected), atol=1e-5, rtol=0)

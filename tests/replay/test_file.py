@@ -75,9 +75,9 @@ def test_the_ground_is_made_again_from_its_recipe(replay):
     env = EchelonEnv(SMALL, 1, "cpu", seed=1, observer=recorder)
     kept = record(env, recorder)
     material = rebuild(kept, kept.battles[0])
-    assert (material == env.game.maps.material[env.state.map_id[0]].numpy()).all()
+    assert (material == env.sim_model.maps.material[env.state.map_id[0]].numpy()).all()
     used = env.state.map_id[0]
-    assert write_recipes(env.game.maps[used : used + 1])[0].as_json() == kept.battles[0].about["map"]
+    assert write_recipes(env.sim_model.maps[used : used + 1])[0].as_json() == kept.battles[0].about["map"]
 
 
 def test_a_map_is_named_by_its_number_and_its_biomes():

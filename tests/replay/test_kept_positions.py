@@ -43,7 +43,7 @@ def test_a_file_gives_back_the_ground_of_each_position(kept, path):
     assert len(set(which)) == 2, "both are there"
     grounds = [rebuild(found, battle) for battle in found.battles]
     for place, battle, ground in zip(which, found.battles, grounds, strict=True):
-        assert (ground == env.game.maps.material[place].numpy()).all()
+        assert (ground == env.sim_model.maps.material[place].numpy()).all()
         assert name_map(found, battle) == MapName(place, [])
     page = unpack(pack(found, grounds))
     assert [battle["about"]["map"]["position"] for battle in page.battles] == which

@@ -66,7 +66,7 @@ def whole_ground(env):
     world = env.config.world
     grid = torch.meshgrid(*(torch.arange(n) for n in (world.size_z, world.size_y, world.size_x)), indexing="ij")
     z, y, x = (axis.expand(env.num_envs, *axis.shape) for axis in grid)
-    return material_at(env.state, env.game, x, y, z).numpy()
+    return material_at(env.state, env.sim_model, x, y, z).numpy()
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_who_was_hurt_is_what_the_mechs_lost(fought):
 
 def test_events_add_up_to_the_statistics(fought):
     env, replay, _, _, ends, _ = fought
-    team = env.game.roster.is_red.numpy().astype(int)
+    team = env.sim_model.roster.is_red.numpy().astype(int)
     for r, b in enumerate((1, 2)):
         battle = replay.battles[r]
         _, outcome = outcome_of(ends, b)
@@ -252,7 +252,7 @@ def test_contacts_are_known_as_they_were_sensed():
         _, td = env.step_and_maybe_reset(brawl(td, generator))
     replay, told_of = recorder.finish(["a", "b"], ["c", "d"]), Counter()
     for m in range(1, 81, 3):
-        senses = perceive(states[m - 1], orders[m - 1], env.game)
+        senses = perceive(states[m - 1], orders[m - 1], env.sim_model)
         for r, battle in enumerate(replay.battles):
             if m > battle.decisions:
                 continue
@@ -265,7 +265,7 @@ def test_contacts_are_known_as_they_were_sensed():
                 far = float(senses.distance[r, n, other])
                 reach = BUSY.radar_range_vox * float(senses.sensors.quality[r, n])
                 assert (Shown.RADAR in fact) == (
-                    sees and far <= reach * float(env.game.roster.cockpits.sensor_factor[n])
+                    sees and far <= reach * float(env.sim_model.roster.cockpits.sensor_factor[n])
                 )
                 told_of.update(way for way in WAYS if way in fact)
     assert min(told_of[way] for way in (Shown.SIGHT, Shown.RADAR, Shown.BLOOM)) > 10, told_of
@@ -392,7 +392,7 @@ def scene():
         torch.tensor(p) for p in ([10.5, 20.5], [10.5, 30.5], [20.5, 20.5])
     )
     mechs.yaw[0] = 0.0
-    recorder.opening(env.game, env.state, env.map_pool.initial_observations[env.state.map_id])
+    recorder.opening(env.sim_model, env.state, env.map_pool.initial_observations[env.state.map_id])
     for d in range(8):
         orders = [(0, Act.TERTIARY, 1.0), (1, Act.SPECIAL, 1.0)] if d == 0 else []
         _, td = env.step_and_maybe_reset(told(env, td, *orders))

@@ -36,7 +36,7 @@ def melee(settings: EnvConfig = SHORT, **facts) -> Scene:
 def test_every_battle_draws_places_that_can_stand(bottom):
     env = melee(bottom=bottom).env(256, "cpu", seed=0)
     names, pos = [name for group in env.group_map.values() for name in group], env.state.mechs.pos
-    check_edited(env.state, list(range(256)), names, env.game)
+    check_edited(env.state, list(range(256)), names, env.sim_model)
     assert (pos[:, 0] == pos[0, 0]).all(), "who has a place keeps it"
     for mechs, (low_x, low_y, high_x, high_y) in ((pos[:, 1:3], WEST), (pos[:, 3:], EAST)):
         x, y, z = mechs.unbind(-1)
@@ -118,7 +118,7 @@ def test_a_beginning_is_one_graph():
     found, wanted = graph(*there), begin_by_mask(*there)
     assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)
     assert not torch.equal(found.state.mechs.pos, env.state.mechs.pos)
-    streams, expected = look(wanted.fresh, env.game)[1], initial_observation(wanted.fresh, env.game)[1]
+    streams, expected = look(wanted.fresh, env.sim_model)[1], initial_observation(wanted.fresh, env.sim_model)[1]
     # A traced graph that torch's own operations run takes their square root, which a last bit may differ in.
     assert streams.keys() == expected.keys()
     assert all(torch.allclose(streams[name], values, rtol=0, atol=1e-6) for name, values in expected.items())

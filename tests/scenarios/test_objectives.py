@@ -107,7 +107,7 @@ def test_each_battle_draws_how_many_mechs_there_are(tmp_path):
     assert alive[:, :2].all() and alive[:, 3].all() and env.state.mechs.wrecked.equal(~alive)
     shown = env.reset()
     assert torch.equal(torch.cat([shown[group, "mask"] for group in ("blue", "red")], 1), env.state.mechs.alive)
-    assert not (env.game.maps.runner & (env.game.maps.spawn_hp == 0)).any()
+    assert not (env.sim_model.maps.runner & (env.sim_model.maps.spawn_hp == 0)).any()
     env.state.tick[:] = RULES.max_decisions * RULES.decision_repeat - RULES.decision_repeat
     told = env.step(env.rand_action(shown))["next"]
     assert told["done"].all() and told["outcome", "stats"][..., STATS.index("deaths")].sum() == 0
@@ -156,7 +156,7 @@ def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), insi
         state.mechs.hp[:, names.index(name)] = 0
     for name in inside:
         state.tally.zone_s[:, names.index(name)] = 0.25
-    scored = goals.score_goals(zone.score(state.replace(tick=state.tick + tick), env.game), env.game)
+    scored = goals.score_goals(zone.score(state.replace(tick=state.tick + tick), env.sim_model), env.sim_model)
     assert scored.control.tolist() == [[0, 0]]
     return scored.score[0].tolist()
 
@@ -228,7 +228,7 @@ def two_zones(*places: tuple[float, float]):
     env = echelon.scene(skirmish(KINDS["king_of_two"]), 1, "cpu")
     for number, place in enumerate(places):
         env.state.mechs.pos[0, number, :2] = torch.tensor(place)
-    return env.state, env.game
+    return env.state, env.sim_model
 
 
 def test_of_two_zones_each_counts_half():
@@ -240,17 +240,19 @@ def test_of_two_zones_each_counts_half():
 
 
 def test_a_mech_is_shown_the_nearer_of_two_zones_and_the_first_of_equals():
-    state, game = two_zones((24.0, 22.5), (27.0, 21.5), (25.5, 22.0))
-    vector, radius = zone.nearer(state, game)
+    state, sim_model = two_zones((24.0, 22.5), (27.0, 21.5), (25.5, 22.0))
+    vector, radius = zone.nearer(state, sim_model)
     assert vector[0, :3].tolist() == [[-3.5, 0.0], [3.5, 0.0], [-5.0, 0.5]] and radius[0, :3].tolist() == [4] * 3
-    assert (game.maps.path_length[0, 21, 28:33] == 0).all() and (game.maps.path_length[0, 22, 18:23] == 0).all()
+    assert (sim_model.maps.path_length[0, 21, 28:33] == 0).all() and (
+        sim_model.maps.path_length[0, 22, 18:23] == 0
+    ).all()
 
 
 def test_a_zone_without_worth_is_nobodys():
     """`elimination`: standing in the zone neither scores nor is control."""
     env = echelon.scene(skirmish(KINDS["elimination"]), 1, "cpu")
     env.state.mechs.pos[0, 0, :2] = torch.tensor([20.5, 22.5])
-    scored = goals.score_goals(zone.score(env.state, env.game), env.game)
+    scored = goals.score_goals(zone.score(env.state, env.sim_model), env.sim_model)
     assert scored.score.tolist() == [[0, 0]] and scored.control.tolist() == [[0, 0]]
 
 
@@ -258,8 +260,8 @@ def test_the_clock_is_no_event():
     """A team that only waits stands still, whatever its clock says."""
     env = echelon.scene(skirmish(KINDS["hold"]), 1, "cpu")
     before = env.state
-    after = goals.score_goals(before.replace(tick=before.tick + 5), env.game)
-    assert after.score[0, 0] > 0 and note_events(before, after, env.game).last_event.tolist() == [0]
+    after = goals.score_goals(before.replace(tick=before.tick + 5), env.sim_model)
+    assert after.score[0, 0] > 0 and note_events(before, after, env.sim_model).last_event.tolist() == [0]
 
 
 def test_a_file_holds_the_objective(tmp_path):

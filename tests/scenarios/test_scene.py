@@ -34,12 +34,14 @@ def test_battles_begin_as_written_and_so_does_each_that_follows():
         assert mechs.pos.tolist() == [[[12.0, 20.0, 1.5], [30.0, 20.5, 2.0]]] * 3
         assert mechs.yaw[:, 0].tolist() == [0.0] * 3 and mechs.yaw[0, 1].abs() == pytest.approx(math.pi)
         heavy = env.config.catalog.hulls["heavy"]
-        assert mechs.hp[0].tolist() == [env.game.roster.hp[0].item(), heavy.hp / 4]
+        assert mechs.hp[0].tolist() == [env.sim_model.roster.hp[0].item(), heavy.hp / 4]
         assert mechs.legged[0].tolist() == [False, True] and mechs.heat[0].tolist() == [0.0, heavy.heat_cap / 2]
-        assert env.game.maps.zone_center.tolist() == [[20.5, 20.5]] and env.game.maps.zone_radius.tolist() == [7.5]
+        assert env.sim_model.maps.zone_center.tolist() == [
+            [20.5, 20.5]
+        ] and env.sim_model.maps.zone_radius.tolist() == [7.5]
         env.rollout(4)
         env.reset()
-    assert env.game.maps.solid[0, 15, 19] == 0b1111 and env.game.maps.solid[0, 15, 21] == 0
+    assert env.sim_model.maps.solid[0, 15, 19] == 0b1111 and env.sim_model.maps.solid[0, 15, 21] == 0
     shown = env.reset()["red", "observation", "ego"]
     assert torch.equal(shown[0], shown[2]), "one position"
 

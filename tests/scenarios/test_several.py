@@ -24,7 +24,7 @@ def duel(x: float = 12, height: int = 4, **settings):
 def test_each_battle_begins_in_the_position_that_its_seed_draws():
     near, far = duel(14, 2), duel(8, 6)
     env = echelon.scene([near, far], 12, "cpu", seed=0)
-    assert env.config == echelon.scene_config([near, far]) and env.game.maps.shape == (2,)
+    assert env.config == echelon.scene_config([near, far]) and env.sim_model.maps.shape == (2,)
     env.reset()
     which, seeds = env.state.map_id, env.state.seed
     assert torch.equal(which, draw_map(seeds, torch.arange(2))) and 0 < int(which.sum()) < 12
@@ -122,6 +122,6 @@ def test_memory_is_asked_for_each_position():
 
 
 def test_maps_of_other_positions_are_refused():
-    maps = echelon.scene(duel(), 1, "cpu").game.maps
+    maps = echelon.scene(duel(), 1, "cpu").sim_model.maps
     with pytest.raises(ConfigError, match=r"^maps must be 2, one for each position of the config, got 1$"):
         echelon.EchelonEnv(echelon.scene_config([duel(14), duel(8)]), 1, "cpu", maps=maps)

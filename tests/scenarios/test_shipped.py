@@ -14,7 +14,7 @@ NAMES = echelon.scenario_names()
 def test_a_name_gives_its_battle(name):
     scenario = echelon.find_scenario(name)
     env = echelon.scene(name, 2, "cpu", seed=0)
-    maps = env.game.maps
+    maps = env.sim_model.maps
     sizes = [int(size) for size in name.rpartition("-")[2].split("v")]
     assert [len(scenario.config.blue), len(scenario.config.red)] == sizes and scenario.config.is_unequal
     x, y = maps.spawn_pos[0, :, :2].long().unbind(-1)

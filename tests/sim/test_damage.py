@@ -115,7 +115,7 @@ def apply(s, *phases):
     """Apply the hits of several phases of one substep."""
     dealt = damage.nothing_dealt(s.state)
     for rows in phases:
-        s.state, dealt = damage.apply(s.state, hits_of(s, *rows), dealt, s.game)
+        s.state, dealt = damage.apply(s.state, hits_of(s, *rows), dealt, s.sim_model)
     return dealt.by_shooter[0]
 
 
@@ -139,7 +139,7 @@ def test_a_death_without_damage_dealt_is_credited_to_nobody():
     s = team(("medium", "medium"), ("medium",))
     s.paint(2, painter=1)
     died = torch.tensor([[False, False, True]])
-    credits = damage.credited_kills(died, damage.nothing_dealt(s.state), s.state, s.game)
+    credits = damage.credited_kills(died, damage.nothing_dealt(s.state), s.state, s.sim_model)
     assert not any(credit.any() for credit in credits.values())
 
 
@@ -155,7 +155,7 @@ def test_nothing_falls_below_zero():
     hits = dataclasses.replace(
         hits_of(s), leg_damage=torch.tensor([[[0.0, 5.0], [0.0, 0.0]]]), stability=torch.tensor([[0.0, 5.0]])
     )
-    s.state, _ = damage.apply(s.state, hits, damage.nothing_dealt(s.state), s.game)
+    s.state, _ = damage.apply(s.state, hits, damage.nothing_dealt(s.state), s.sim_model)
     assert (s.value("stability", 1), s.value("leg_hp", 1)) == (0, 0)
 
 
@@ -168,7 +168,7 @@ def test_two_hits_of_a_phase_suppress_for_the_longer():
 def test_a_longer_suppression_is_kept():
     s = team(("medium",), ("medium",)).set(1, suppressed=10)
     hits = dataclasses.replace(hits_of(s), suppress=torch.tensor([[0, 4]], dtype=torch.int32))
-    s.state, _ = damage.apply(s.state, hits, damage.nothing_dealt(s.state), s.game)
+    s.state, _ = damage.apply(s.state, hits, damage.nothing_dealt(s.state), s.sim_model)
     assert s.value("suppressed", 1) == 10
 
 

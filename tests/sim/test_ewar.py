@@ -32,7 +32,7 @@ def near(s, mech, distance):
 def sense(s, *emits):
     """Sensors of the battle when (mech, secondary) pairs emit."""
     orders = s.orders(*((mech, Act.SECONDARY, value) for mech, value in emits))
-    return ewar.sense(s.state, orders, length(pairwise_offset(s.state.mechs.pos)), s.game)
+    return ewar.sense(s.state, orders, length(pairwise_offset(s.state.mechs.pos)), s.sim_model)
 
 
 def quality(s, *emits, of=VIEWER):

@@ -107,7 +107,7 @@ def test_the_dead_do_not_fall():
 def test_who_falls_in_the_air_falls_from_rest():
     scene = alone(stability=0).place(0, 20, 20, bottom=10)
     scene.state.mechs.vel[0, 0] = torch.tensor([3.0, 2.0, 5.0])
-    rules = scene.game.rules
+    rules = scene.sim_model.rules
     scene.run(scene.orders())
     assert scene.value("fallen", 0) > 0
     assert scene.vel(0) == pytest.approx([0, 0, -rules.gravity_vox_per_s2 * rules.dt_s * rules.velocity_damping])

@@ -60,8 +60,8 @@ def test_at_its_capacity_a_mech_still_runs():
 
 def test_shut_down_is_more_than_the_capacity():
     scene = alone().set(0, heat=100.0)
-    assert not is_shut_down(scene.state.mechs, scene.game)[0, 0]
-    assert is_shut_down(scene.set(0, heat=100.01).state.mechs, scene.game)[0, 0]
+    assert not is_shut_down(scene.state.mechs, scene.sim_model)[0, 0]
+    assert is_shut_down(scene.set(0, heat=100.01).state.mechs, scene.sim_model)[0, 0]
 
 
 def test_shut_down_means_no_walking_turning_or_firing():

@@ -256,7 +256,7 @@ def gap_race(priority):
     """Two mediums 0.5 apart walk at each other; there is room for one of the two steps of 0.27."""
     s = duel(3.0, "medium", "medium")
     draws = dataclasses.replace(s.draws(), priority=torch.tensor([priority]))
-    s.state = step.substep(s.state, s.orders(FORWARD, (1, Act.FORWARD, 1.0)), draws, s.game)
+    s.state = step.substep(s.state, s.orders(FORWARD, (1, Act.FORWARD, 1.0)), draws, s.sim_model)
     return s.pos(0)[0] > 10.5, s.pos(1)[0] < 13.5
 
 

@@ -48,7 +48,7 @@ def battles():
         td = env.maybe_reset(following)
     return SimpleNamespace(
         env=env,
-        roster=env.game.roster,
+        roster=env.sim_model.roster,
         before=stacked(before),
         after=stacked(after),
         next=torch.stack(steps),
@@ -139,7 +139,7 @@ def test_hulls_never_enter_terrain(battles):
 
 def test_terrain_is_the_map_less_what_broke_plus_what_fell(battles):
     """Every column and every voxel's wear agree with what the voxel is made of."""
-    maps = battles.env.game.maps
+    maps = battles.env.sim_model.maps
     size_z, size_y, size_x = maps.material.shape[1:]
     solid, opaque, hp = (
         torch.tensor([getattr(MATERIALS[m], fact) for m in Material]) for fact in ("solid", "opaque", "hp")
@@ -148,7 +148,7 @@ def test_terrain_is_the_map_less_what_broke_plus_what_fell(battles):
     grid = torch.meshgrid(torch.arange(size_z), torch.arange(size_y), torch.arange(size_x), indexing="ij")
     z, y, x = (axis.expand(BATTLES, -1, -1, -1) for axis in grid)
     for state in battles.ground:
-        now, made = material_at(state, battles.env.game, x, y, z).long(), maps.material[state.map_id].long()
+        now, made = material_at(state, battles.env.sim_model, x, y, z).long(), maps.material[state.map_id].long()
         ground = state.terrain
         assert torch.equal((ground.solid[:, None] >> height & 1) == 1, solid[now])
         assert torch.equal((ground.opaque[:, None] >> height & 1) == 1, opaque[now])
@@ -171,7 +171,7 @@ def test_the_dead_leave_their_wrecks_within_a_decision(battles):
 
 
 def test_hulls_stay_on_the_map(battles):
-    pos, half, size = battles.after.mechs.pos, battles.roster.half_size, battles.env.game.size
+    pos, half, size = battles.after.mechs.pos, battles.roster.half_size, battles.env.sim_model.size
     assert (pos - half >= -TOUCH).all() and (pos + half <= size + TOUCH).all()
 
 
@@ -204,14 +204,14 @@ def test_paint_is_laid_by_the_pack_it_belongs_to(battles):
 
 def test_shots_and_clouds_stay_within_their_lifetimes(battles):
     shots, clouds, roster = battles.after.shots, battles.after.clouds, battles.roster
-    rules = battles.env.game.rules
+    rules = battles.env.sim_model.rules
     for weapon in SHELLS:
         ttl = shots.ttl[..., roster.shots.span[weapon]]
         assert (ttl >= 0).all() and (ttl <= rules.substeps(WEAPONS[weapon].lifetime_s)).all(), weapon
     speed = shots.vel.norm(dim=-1)
     steady = (shots.ttl > 0) & ~roster.ballistic
     assert ((speed - roster.shot_speed).abs() < 1e-3)[steady].all()
-    size = battles.env.game.size
+    size = battles.env.sim_model.size
     aloft = shots.pos[shots.ttl > 0]
     assert (aloft >= 0).all() and (aloft < size).all()
     missiles = roster.shots.span[Weapon.MISSILE]

@@ -131,7 +131,7 @@ def test_the_breaking_shot_ends_there_and_the_next_flies_through():
 def test_a_broken_voxel_opens_the_line_for_lasers_of_that_substep():
     s = duel(7, "medium", "heavy", wall(Material.SOLID)).place(1, 17.5, 20.5, yaw=math.pi)
     s.state.mechs.pos[:, :, 2] = 2.0  # both centres behind voxel (14, 20, 2)
-    assert not enemy_lines(s.state, s.game, 60.0)[0, 0, 1]
+    assert not enemy_lines(s.state, s.sim_model, 60.0)[0, 0, 1]
     s.throw(Weapon.GAUSS, 1, (15.3, 20.5, 2.5), (-40.0, 0.0, 0.0)).wait()
     s.state.mechs.pos[:, :, 2] = 2.0
     s.throw(Weapon.GAUSS, 1, (15.3, 20.5, 2.5), (-40.0, 0.0, 0.0))

@@ -250,8 +250,8 @@ def test_the_loop_clears_the_leaves_of_the_dense_form():
     env, (muzzle, *ways) = shots_through_a_jungle()
     solid, grown = env.state.terrain.solid, env.state.terrain.opaque
     by_loop, dense = grown.clone(), grown.clone()
-    arrays = (jit.array(values) for values in (solid, *muzzle, *ways, env.game.leaf_reach))
+    arrays = (jit.array(values) for values in (solid, *muzzle, *ways, env.sim_model.leaf_reach))
     each_cleared(by_loop.numpy(), *arrays)
-    clear_leaves(dense, solid, muzzle, *ways, env.game.leaf_rounds)
+    clear_leaves(dense, solid, muzzle, *ways, env.sim_model.leaf_rounds)
     assert torch.equal(by_loop, dense)
     assert (by_loop != grown).sum() > 20

@@ -21,7 +21,7 @@ WALL = (14, 15, 20, 21)
 
 def line(range_vox, *boxes, reach=60.0):
     s = duel(range_vox, "medium", "medium", *boxes)
-    return enemy_lines(s.state, s.game, reach)[0, 0, 1].item()
+    return enemy_lines(s.state, s.sim_model, reach)[0, 0, 1].item()
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_lines_are_symmetric_and_agree_on_generated_maps():
     config = dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium", "scout"), red=("light", "medium"))
     roster = build_roster(config, torch.device("cpu"))
     maps = make_maps(config, roster, torch.arange(8))
-    game = build_model(config, roster, maps)
+    sim_model = build_model(config, roster, maps)
     state = open_battle(torch.arange(64), torch.arange(64) % 8, maps, roster, config)
     generator = torch.Generator().manual_seed(0)
     state.mechs.pos[:] = torch.rand(64, 5, 3, generator=generator) * torch.tensor([40.0, 40.0, 5.0])
     for reach in (8.0, 60.0):
         every = roster.everyone.matrix(open_ground(state, roster.everyone, reach))
-        enemies = enemy_lines(state, game, reach)
+        enemies = enemy_lines(state, sim_model, reach)
         assert torch.equal(every, every.transpose(1, 2)) and torch.equal(enemies, enemies.transpose(1, 2))
         assert torch.equal(enemies, every & roster.hostile)
         assert not every.diagonal(dim1=1, dim2=2).any()
@@ -75,8 +75,8 @@ def test_lines_are_symmetric_and_agree_on_generated_maps():
 
 def test_teams_of_different_sizes():
     s = scene(dataclasses.replace(EnvConfig.small(), blue=("medium",) * 3, red=("scout",)))
-    lines = enemy_lines(s.state, s.game, 60.0)[0]
-    assert lines.tolist() == s.game.roster.hostile.tolist()  # open ground
+    lines = enemy_lines(s.state, s.sim_model, 60.0)[0]
+    assert lines.tolist() == s.sim_model.roster.hostile.tolist()  # open ground
 
 
 def smoky(*clouds, x=18.5, bottom=0.0):
@@ -84,9 +84,9 @@ def smoky(*clouds, x=18.5, bottom=0.0):
     s = duel(8, "medium", "medium").place(1, x, 20.5, bottom=bottom)
     for which, (cloud, ttl) in enumerate(clouds):
         s.smoke(which % 2, *cloud, ttl=ttl, which=which // 2)
-    pairs = s.game.roster.enemies
-    hidden = smoke_between(s.state, pairs, pairs.both(s.state.mechs.alive), s.game)[0, 0].item()
-    assert enemy_lines(s.state, s.game, 60.0)[0, 0, 1].item() == (not hidden)
+    pairs = s.sim_model.roster.enemies
+    hidden = smoke_between(s.state, pairs, pairs.both(s.state.mechs.alive), s.sim_model)[0, 0].item()
+    assert enemy_lines(s.state, s.sim_model, 60.0)[0, 0, 1].item() == (not hidden)
     return hidden
 
 
@@ -129,4 +129,4 @@ def test_smoke_hides_along_a_slope():
 def test_switched_off_smoke_hides_nothing():
     s = battle(("medium",), ("medium",), smoke=False).place(0, 10.5, 20.5).place(1, 18.5, 20.5)
     s.smoke(0, 14.5, 20.5, 1.5)
-    assert enemy_lines(s.state, s.game, 60.0)[0, 0, 1]
+    assert enemy_lines(s.state, s.sim_model, 60.0)[0, 0, 1]

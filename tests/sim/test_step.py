@@ -85,8 +85,8 @@ def play(battles):
     """Some decisions of random orders and draws, dealt to each mech whichever colour it wears: the battles as they are,
     and behind them the same with the colours exchanged."""
     generator = torch.Generator().manual_seed(7)
-    game, state = battles.game, moment(battles)
-    state = torch.cat((state, swap_teams(state, game.roster)))
+    sim_model, state = battles.sim_model, moment(battles)
+    state = torch.cat((state, swap_teams(state, sim_model.roster)))
 
     def dealt(*shape):
         values = torch.rand(shape, generator=generator)
@@ -94,16 +94,16 @@ def play(battles):
 
     winners = []
     for _ in range(DECISIONS):
-        told = dealt(BATTLES, 2 * TEAM, layout.action_width(game.config.comm_dim)) * 2 - 1
+        told = dealt(BATTLES, 2 * TEAM, layout.action_width(sim_model.config.comm_dim)) * 2 - 1
         told[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.9
         told[..., Act.VENT] -= 0.8
         told[..., Act.SPECIAL] -= 0.9
-        orders = actions.decode(told, state.focus_slots, game.roster, game.config.features)
-        for _ in range(game.rules.decision_repeat):
+        orders = actions.decode(told, state.focus_slots, sim_model.roster, sim_model.config.features)
+        for _ in range(sim_model.rules.decision_repeat):
             draws = step.Draws(*(dealt(BATTLES, 2 * TEAM) for _ in dataclasses.fields(step.Draws)))
-            state = step.substep(state, orders, draws, game)
-        state = zone.score(state, game)
-        winners.append(outcome.judge(state, game).winner)
+            state = step.substep(state, orders, draws, sim_model)
+        state = zone.score(state, sim_model)
+        winners.append(outcome.judge(state, sim_model).winner)
     winners = torch.stack(winners)
     return (state[:BATTLES], winners[:, :BATTLES]), (state[BATTLES:], winners[:, BATTLES:])
 
@@ -113,7 +113,7 @@ def test_colours_do_not_matter(start, request):
     """Swapping the teams, their orders and their draws swaps the outcome, to 1e-3: sums over shooters run in another
     order."""
     battles = request.getfixturevalue(start)
-    before, roster = battles.state, battles.game.roster
+    before, roster = battles.state, battles.sim_model.roster
     (plain, winners), (mirrored, mirrored_winners) = play(battles)
     assert (plain.tally.damage - before.tally.damage).sum() > 500
     assert (plain.tally.kills - before.tally.kills).sum() > 0
@@ -132,9 +132,9 @@ def test_colours_do_not_matter(start, request):
 def test_a_substep_leaves_its_input_alone_but_for_the_terrain(env):
     state = moment(env)
     kept = state.clone()
-    orders = actions.idle(BATTLES, env.game.roster, env.game.config)
-    orders = dataclasses.replace(orders, fire=(env.game.roster.trigger >= 0).expand_as(orders.fire))
-    later = step.substep(state, orders, step.draw(state, env.game), env.game)
+    orders = actions.idle(BATTLES, env.sim_model.roster, env.sim_model.config)
+    orders = dataclasses.replace(orders, fire=(env.sim_model.roster.trigger >= 0).expand_as(orders.fire))
+    later = step.substep(state, orders, step.draw(state, env.sim_model), env.sim_model)
     assert later.terrain.damage.data_ptr() == state.terrain.damage.data_ptr()  # one ground, written in place
     for name in state.keys(True, True):
         if name[0] != "terrain":
@@ -143,8 +143,8 @@ def test_a_substep_leaves_its_input_alone_but_for_the_terrain(env):
 
 def test_draws_follow_from_seed_and_tick(env):
     state = env.state
-    first = step.draw(state, env.game)
-    again, later = step.draw(state, env.game), step.draw(state.replace(tick=state.tick + 1), env.game)
+    first = step.draw(state, env.sim_model)
+    again, later = step.draw(state, env.sim_model), step.draw(state.replace(tick=state.tick + 1), env.sim_model)
     names = [field.name for field in dataclasses.fields(step.Draws)]
     assert names == ["beam_height", "priority", "ams", "wreck"]
     for name in names:
@@ -159,10 +159,10 @@ def test_draws_follow_from_seed_and_tick(env):
 
 def test_a_decision_is_five_substeps(env):
     state, by_hand = moment(env), moment(env)
-    orders = actions.idle(BATTLES, env.game.roster, env.game.config)
+    orders = actions.idle(BATTLES, env.sim_model.roster, env.sim_model.config)
     for _ in range(5):
-        by_hand = step.substep(by_hand, orders, step.draw(by_hand, env.game), env.game)
-    decided = step.decide(state, orders, env.game)
+        by_hand = step.substep(by_hand, orders, step.draw(by_hand, env.sim_model), env.sim_model)
+    decided = step.decide(state, orders, env.sim_model)
     assert (decided.tick - env.state.tick == 5).all()
     assert torch.equal(decided.mechs.pos, by_hand.mechs.pos)
 
@@ -171,8 +171,8 @@ def test_what_is_said_is_noted_and_the_dead_say_nothing(env):
     state = moment(env)
     state.mechs.hp[:, :3] = 500
     state.mechs.hp[:, 3] = 0
-    orders = actions.idle(BATTLES, env.game.roster, env.game.config)
+    orders = actions.idle(BATTLES, env.sim_model.roster, env.sim_model.config)
     spoken = dataclasses.replace(orders, message=torch.full_like(orders.message, 0.5), bad=orders.bad + 2)
-    state = step.decide(state, spoken, env.game)
+    state = step.decide(state, spoken, env.sim_model)
     assert (state.messages[:, 3] == 0).all() and (state.messages[:, :3] == 0.5).all()
     assert (state.tally.bad_actions - env.state.tally.bad_actions == 2).all()

@@ -59,7 +59,7 @@ def test_no_candidate_no_target():
 def test_friends_and_the_dead_are_nobodys_target(hp):
     scene = battle(("medium", "medium"), ("scout",)).place(0, 10.5, 20.5, yaw=0.0).place(1, 13.5, 20.5, yaw=0.0)
     scene.place(2, 16.5, 20.5).set(2, hp=hp)
-    orders = actions.idle(1, scene.game.roster, scene.game.config)
-    pulls = pull(scene.state, orders, torch.zeros(1, 3, dtype=torch.bool), scene.game)
+    orders = actions.idle(1, scene.sim_model.roster, scene.sim_model.config)
+    pulls = pull(scene.state, orders, torch.zeros(1, 3, dtype=torch.bool), scene.sim_model)
     assert pulls.aimed[0, Weapon.LASER, :2].tolist() == [hp > 0] * 2
     assert hp == 0 or pulls.target[0, Weapon.LASER, :2].tolist() == [2, 2]

@@ -21,7 +21,7 @@ def test_a_mech_stands_on_the_voxel_under_its_middle():
     s = duel(20, "medium", "scout", *boxes)
 
     def ground():
-        return standing_on(s.state, s.game)[0, 0].item()
+        return standing_on(s.state, s.sim_model)[0, 0].item()
 
     assert ground() == Material.WATER
     s.place(0, 10.9, 20.1)
@@ -41,7 +41,7 @@ def test_the_present_materials_of_a_map_are_those_of_its_voxels():
     terrain.rubble[0, 5, 5:7] |= 0b110
     terrain.solid[0, 5, 5] |= 0b110
     terrain.opaque[0, 5, 5] |= 0b110
-    found = present_materials(s.game.maps[0], terrain[0])
+    found = present_materials(s.sim_model.maps[0], terrain[0])
     assert found.dtype == torch.uint8 and (found == s.materials()).all()
     assert found[1, 5, 5:7].tolist() == [Material.SOLID_DEBRIS, Material.DEBRIS_FIELD]
     assert found[:4, 21, 11].tolist() == [Material.GLASS, *[Material.AIR] * 3]

@@ -20,7 +20,7 @@ SOLID, BURNING = Material.SOLID_DEBRIS, Material.DEBRIS_FIELD
 
 def wrecks(s):
     """The cells that wrecks filled, and with what."""
-    now, height = s.materials(), torch.arange(s.game.config.world.size_z)[:, None, None]
+    now, height = s.materials(), torch.arange(s.sim_model.config.world.size_z)[:, None, None]
     filled = (s.state.terrain.rubble[0] >> height & 1) == 1  # [Z, Y, X]
     return {(x, y, z): Material(now[z, y, x].item()) for z, y, x in filled.nonzero().tolist()}
 
@@ -195,7 +195,7 @@ def test_each_battle_lays_its_own_wreck():
 def test_a_solid_wreck_hides_scouts_alone(luck, hull, clear):
     s = battle(("heavy", hull), (hull,)).place(0, 15.5, 20.5).set(0, hp=0)
     s.place(1, 10.5, 20.5).place(2, 20.5, 20.5).wait(wreck=luck)
-    assert enemy_lines(s.state, s.game, 60.0)[0, 1, 2] == clear
+    assert enemy_lines(s.state, s.sim_model, 60.0)[0, 1, 2] == clear
 
 
 @pytest.mark.usual

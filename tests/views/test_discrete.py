@@ -18,7 +18,7 @@ NAMES = [action.name for action in ACTIONS]
 
 
 def masks_of(env):
-    return ActionMasks(env.game)(env.state)[0]
+    return ActionMasks(env.sim_model)(env.state)[0]
 
 
 def allowed(mask, mech, name):
@@ -116,6 +116,6 @@ def test_a_masked_action_that_is_taken_all_the_same_fires_nothing():
     env = arena(CONFIG)
     table = action_table(CONFIG.comm_dim, torch.device("cpu"))
     row = table[NAMES.index("stand_straight_secondary")].expand(1, 4, -1)
-    orders = actions.decode(row, env.state.focus_slots, env.game.roster, CONFIG.features)
+    orders = actions.decode(row, env.state.focus_slots, env.sim_model.roster, CONFIG.features)
     assert orders.fire[0, :, MEDIUM].sum() == 0 and orders.fire[0, :, HEAVY].sum() == 1
     assert orders.ecm.tolist() == [[False, False, False, True]] and not orders.eccm.any()

@@ -20,3 +20,11 @@ def test_old_path_of_views_imports_the_same_modules_with_one_warning(monkeypatch
     moved = importlib.import_module("echelon.env.views").MOVED
     assert {"build", "view", "commanders", "discrete"} <= moved.keys()
     assert all(importlib.import_module(f"echelon.env.views.{name}") is sys.modules[new] for name, new in moved.items())
+
+
+def test_old_name_game_of_the_environment_is_sim_model_with_a_warning():
+    env = echelon.EchelonEnv(echelon.EnvConfig.small(), num_envs=1)
+    with pytest.warns(
+        FutureWarning, match=r"EchelonEnv\.game is EchelonEnv\.sim_model now; the old name works until 2\.0"
+    ):
+        assert env.game is env.sim_model

@@ -90,7 +90,7 @@ def test_a_view_that_is_set_back_plays_the_same_battles(kind):
 def test_a_battle_goes_on_in_another_place_of_another_view(kind):
     side = {} if kind == "teams" else {"side": "red"}
     view, td = fought(kind, **side)
-    other = MAKERS[kind](num_envs=2, seed=9, maps=view.env.game.maps, **side)
+    other = MAKERS[kind](num_envs=2, seed=9, maps=view.env.sim_model.maps, **side)
     other.reset()
     seen = other.set_state(view.get_state([1]), [0])
     first, second = course(view, td.clone(), range(10, 20), 1), course(other, seen, range(10, 20), 1)

@@ -52,7 +52,7 @@ def view_of(kind, **kwargs):
     return getattr(echelon, kind)(SHORT, "heuristic:hard", 3, "cpu", 1, **kwargs)
 
 
-def cool(before, after, ending, game):
+def cool(before, after, ending, sim_model):
     """Who carries no heat."""
     return after.mechs.heat < 1.0
 
@@ -242,7 +242,7 @@ def test_the_state_shows_all_mechs_the_own_team_first():
 
 
 def test_won_is_told_from_the_commanded_side():
-    maps = arena(SHORT).game.maps
+    maps = arena(SHORT).sim_model.maps
     view = echelon.versus(SHORT, "heuristic:trivial", 2, "cpu", 0, maps=maps)
     td = view.reset()
     view.env.state.mechs.hp[:, 2:] = 0  # blue wins both; the user is blue in the first and red in the second
@@ -463,7 +463,7 @@ def test_a_state_dict_goes_on_with_the_same_battles(kind):
     file = io.BytesIO()
     torch.save(view.state_dict(), file)
     file.seek(0)
-    other = view_of(kind, memory=MEMORY, maps=view.env.game.maps)
+    other = view_of(kind, memory=MEMORY, maps=view.env.sim_model.maps)
     other.rollout(2)
     other.load_state_dict(torch.load(file, weights_only=False))
     seen = other.observed()

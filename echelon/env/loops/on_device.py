@@ -99,8 +99,8 @@ class DeviceLoops(Loops):
 
     statistics = staticmethod(final_statistics)  # type: ignore[assignment]
 
-    def __init__(self, game: SimModel, blocks: Blocks, device: torch.device) -> None:
-        super().__init__(game, blocks)
+    def __init__(self, sim_model: SimModel, blocks: Blocks, device: torch.device) -> None:
+        super().__init__(sim_model, blocks)
         self.device = device
         self.tables, self.views = to_device(self.tables, device), to_device(self.views, device)
         self.scratch: dict[int, Scratch] = {}
@@ -110,7 +110,7 @@ class DeviceLoops(Loops):
 
     def __reduce__(self) -> tuple[type[DeviceLoops], tuple[Any, ...]]:
         """As of `Loops`, with a number of its own too."""
-        return DeviceLoops, (self.game, self.blocks, self.device)
+        return DeviceLoops, (self.sim_model, self.blocks, self.device)
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
         kind = dtype if isinstance(dtype, torch.dtype) else torch.from_numpy(np.empty(0, dtype)).dtype

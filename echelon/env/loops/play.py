@@ -40,13 +40,13 @@ class Loops:
     of one game.
 
     Args:
-        game: constants of the battles.
+        sim_model: constants of the battles.
         blocks: how battles are shared out to threads.
     """
 
-    def __init__(self, game: SimModel, blocks: Blocks) -> None:
-        self.game, self.blocks = game, blocks
-        self.tables, self.views = build_tables(game), build_view_tables(game)
+    def __init__(self, sim_model: SimModel, blocks: Blocks) -> None:
+        self.sim_model, self.blocks = sim_model, blocks
+        self.tables, self.views = build_tables(sim_model), build_view_tables(sim_model)
         self.recycled = ArrayPool()
         self.scratches: list[Scratch] = []
         """What no thread works with at the moment."""
@@ -54,7 +54,7 @@ class Loops:
 
     def __reduce__(self) -> tuple[type[Loops], tuple[Any, ...]]:
         """For copies and other processes, each with memory of its own."""
-        return Loops, (self.game, self.blocks)
+        return Loops, (self.sim_model, self.blocks)
 
     def play(
         self, state: State, action: Tensor, watch: Callable[[State, Log], None] | None = None
@@ -64,11 +64,11 @@ class Loops:
         The terrain is changed in place; nothing else of `state` is. `watch` is given the state behind every substep and
         what happened in it, when all are played: the ground is that behind the decision.
         """
-        rows = 0 if watch is None else self.game.rules.decision_repeat * state.shape[0]
+        rows = 0 if watch is None else self.sim_model.rules.decision_repeat * state.shape[0]
         log = self._log(state, rows)
-        result = self._run(state, array(action), self.game.maps, self.blocks.spans, log, plays=True)
+        result = self._run(state, array(action), self.sim_model.maps, self.blocks.spans, log, plays=True)
         if watch is not None:
-            for substep in substeps_of(log, state, self.game):
+            for substep in substeps_of(log, state, self.sim_model):
                 watch(*substep)
         return result
 
@@ -102,9 +102,9 @@ class Loops:
         self._loop(plays, arguments, streams, spans, log)
         tensors = {name: tensor(values) for name, values in streams._asdict().items()}
         for grid in (stream for stream in FILLED if stream.is_grid):
-            tensors[grid.name] = tensors[grid.name].unflatten(-1, grid.rows(self.game.config))
+            tensors[grid.name] = tensors[grid.name].unflatten(-1, grid.rows(self.sim_model.config))
         state = state_of(after, state, **{name: tensor(values) for name, values in updated.items()})
-        return state, add_streams(state, tensors, self.game)
+        return state, add_streams(state, tensors, self.sim_model)
 
     def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
         """`decision_loop` of the battles of some spans, under its `arguments` from `actions` to `views`."""
@@ -124,9 +124,9 @@ class Loops:
     def _log(self, state: State, rows: int) -> Any:
         """Room for what happens in so many substeps of a battle."""
         if rows:
-            return empty_log(fields_of(state), len(self.game.roster.weapons), rows)
+            return empty_log(fields_of(state), len(self.sim_model.roster.weapons), rows)
         if self.no_log is None:
-            self.no_log = empty_log(fields_of(state), len(self.game.roster.weapons), 0)
+            self.no_log = empty_log(fields_of(state), len(self.sim_model.roster.weapons), 0)
         return self.no_log
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -135,7 +135,7 @@ class Loops:
 
     def _streams(self, batch: int) -> Any:
         """Room for `Streams` of so many battles."""
-        config = self.game.config
+        config = self.sim_model.config
 
         def empty(name: str, *shape: int, dtype: type = np.float32) -> np.ndarray:
             return self.empty(name, (batch, config.num_mechs, *shape), dtype)
@@ -169,7 +169,7 @@ class Loops:
 
     def _scratch_arrays(self) -> dict[str, Any]:
         """What else is in `Scratch`: arrays, and named tuples of them."""
-        roster = self.game.roster
+        roster = self.sim_model.roster
         clouds = max(len(roster.launchers) * roster.clouds_each, 1)
         return {
             "lines": np.zeros(roster.num_mechs**2, np.int8),
@@ -177,16 +177,16 @@ class Loops:
             "emitters": np.zeros(roster.num_mechs, np.int32),
             "boxes": boxes_scratch(roster.num_mechs),
             **perception_scratch(roster.num_mechs, roster.num_packs, clouds),
-            "line": line_scratch(self.game.config.world.longest_side),
+            "line": line_scratch(self.sim_model.config.world.longest_side),
             "around": surroundings(layout.LOCAL_MAP_CELLS),
         }
 
-    def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
+    def statistics(self, state: State, done: Tensor, sim_model: SimModel) -> Tensor:
         """`outcome.final_statistics`, worked out for the battles that are done only."""
-        result = torch.zeros((done.shape[0], 2, len(stat_names(game.catalog))), dtype=torch.float32, device="cpu")
+        result = torch.zeros((done.shape[0], 2, len(stat_names(sim_model.catalog))), dtype=torch.float32, device="cpu")
         rows = rows_where(done)
         if len(rows):
-            result[rows] = statistics(state, game, rows)
+            result[rows] = statistics(state, sim_model, rows)
         return result
 
 

@@ -68,16 +68,20 @@ class ViewTables(NamedTuple):
     """[N, S] int64."""
 
 
-def build_view_tables(game: SimModel) -> ViewTables:
-    """The constants of `game`."""
+def build_view_tables(sim_model: SimModel) -> ViewTables:
+    """The constants of `sim_model`."""
     return ViewTables(
-        action_record(), view_record(game), column_record(), cockpit_records(game), game.roster.squad.numpy()
+        action_record(),
+        view_record(sim_model),
+        column_record(),
+        cockpit_records(sim_model),
+        sim_model.roster.squad.numpy(),
     )
 
 
-def cockpit_records(game: SimModel) -> Any:
+def cockpit_records(sim_model: SimModel) -> Any:
     """`COCKPIT` of each mech."""
-    roster = game.roster
+    roster = sim_model.roster
     carries = np.zeros((roster.num_mechs, MAX_WEAPONS), np.bool_)
     carries[:, : len(roster.weapons)] = (roster.trigger >= 0).t().numpy()
     longest = np.zeros((roster.num_mechs, MAX_TIMERS), np.int32)
@@ -96,9 +100,9 @@ def cockpit_records(game: SimModel) -> Any:
     )
 
 
-def view_record(game: SimModel) -> Any:
+def view_record(sim_model: SimModel) -> Any:
     """`VIEW` of a game."""
-    config, world, rules = game.config, game.config.world, game.rules
+    config, world, rules = sim_model.config, sim_model.config.world, sim_model.rules
     return filled(
         VIEW,
         1,

@@ -8,12 +8,12 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-def score_goals(state: State, game: SimModel) -> State:
+def score_goals(state: State, sim_model: SimModel) -> State:
     """Raise each team's score to what the clock, arrivals or losses are worth, once the zone is scored.
 
     A runner has arrived that was in the zone in any decision; one that died before is lost.
     """
-    maps, map_id, roster = game.maps, state.map_id, game.roster
+    maps, map_id, roster = sim_model.maps, state.map_id, sim_model.roster
     runner = maps.runner[map_id]
     arrived = runner & (state.tally.zone_s > 0)
     is_dead = runner & ~arrived & ~state.mechs.alive

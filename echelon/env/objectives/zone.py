@@ -12,34 +12,34 @@ from echelon.sim.terrain import at_cells
 from echelon.state import State
 
 
-def zones(state: State, game: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def zones(state: State, sim_model: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Centre `[B, 2]` and radius `[B]`, vox, of the zone of each battle, then of its second one, radius 0 for none."""
-    maps, map_id = game.maps, state.map_id
+    maps, map_id = sim_model.maps, state.map_id
     second = maps.second_center[map_id], maps.second_radius[map_id]
     return (maps.zone_center[map_id], maps.zone_radius[map_id]), second
 
 
-def in_each_zone(state: State, game: SimModel) -> list[Tensor]:
+def in_each_zone(state: State, sim_model: SimModel) -> list[Tensor]:
     """`[B, N]` bool for each zone: alive, within its circle, and not holding it from the air."""
     x, y, z = state.mechs.pos.unbind(-1)
-    may_hold = state.mechs.alive & (z - game.roster.half_size[:, 2] < game.rules.zone_ceiling_vox)
+    may_hold = state.mechs.alive & (z - sim_model.roster.half_size[:, 2] < sim_model.rules.zone_ceiling_vox)
 
     def is_within(center: Tensor, radius: Tensor) -> Tensor:
         offset = x - center[:, :1], y - center[:, 1:]
         return exact.sqrt(dot(offset, offset)) < radius[:, None]
 
-    return [may_hold & is_within(*zone) for zone in zones(state, game)]
+    return [may_hold & is_within(*zone) for zone in zones(state, sim_model)]
 
 
-def is_inside(state: State, game: SimModel) -> Tensor:
+def is_inside(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N]` bool: in a zone."""
-    in_first, in_second = in_each_zone(state, game)
+    in_first, in_second = in_each_zone(state, sim_model)
     return in_first | in_second
 
 
-def nearer(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+def nearer(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Vector `[B, N, 2]` from each mech to the middle of the zone whose edge is nearer, and radius `[B, N]`, vox."""
-    (center, radius), (other_center, other_radius) = zones(state, game)
+    (center, radius), (other_center, other_radius) = zones(state, sim_model)
     pos = state.mechs.pos[..., :2]
     to_first, to_second = center[:, None] - pos, other_center[:, None] - pos
     radius, other_radius = radius[:, None], other_radius[:, None]
@@ -47,32 +47,34 @@ def nearer(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     return torch.where(is_second[..., None], to_second, to_first), torch.where(is_second, other_radius, radius)
 
 
-def path_length(state: State, game: SimModel) -> Tensor:
+def path_length(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
     # Rounded down, but for what lies outside anyway.
     x, y, _ = state.mechs.pos.unbind(-1)
-    vox = at_cells(game.maps.path_length, state.map_id, x.long(), y.long())
-    return exact.divide(vox, game.config.world.longest_side)
+    vox = at_cells(sim_model.maps.path_length, state.map_id, x.long(), y.long())
+    return exact.divide(vox, sim_model.config.world.longest_side)
 
 
-def control(inside: Tensor, game: SimModel) -> Tensor:
+def control(inside: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, 2]` tick of each team, 0..1, by the living tonnage `inside [B, N]` the zone."""
-    tonnage = game.roster.by_team(inside * game.roster.tonnage)  # [B, 2]
+    tonnage = sim_model.roster.by_team(inside * sim_model.roster.tonnage)  # [B, 2]
     enemy = tonnage.flip(1)
     margin = (tonnage - enemy) / (tonnage + enemy).clamp_min(1.0)
-    minimum = game.rules.contested_share
+    minimum = sim_model.rules.contested_share
     shared = minimum + (1 - minimum) * margin.clamp_min(0.0)
     present, contested = tonnage > 0, (tonnage > 0) & (enemy > 0)
     return torch.where(contested, shared, present.to(tonnage.dtype))
 
 
-def score(state: State, game: SimModel) -> State:
+def score(state: State, sim_model: SimModel) -> State:
     """Add one decision of control to each team's score: of two zones each counts half. Where control is worth nothing
     nobody has it."""
-    in_first, in_second = in_each_zone(state, game)
-    inside, tick = in_first | in_second, control(in_first, game)
-    tick = torch.where(game.maps.second_radius[state.map_id, None] > 0, (tick + control(in_second, game)) * 0.5, tick)
-    rate, seconds = game.maps.control_rate[state.map_id], game.rules.decision_s
+    in_first, in_second = in_each_zone(state, sim_model)
+    inside, tick = in_first | in_second, control(in_first, sim_model)
+    tick = torch.where(
+        sim_model.maps.second_radius[state.map_id, None] > 0, (tick + control(in_second, sim_model)) * 0.5, tick
+    )
+    rate, seconds = sim_model.maps.control_rate[state.map_id], sim_model.rules.decision_s
     tick = torch.where((rate > 0).any(1, keepdim=True), tick, 0.0)
     return state.replace(
         score=state.score + tick * seconds * rate,

@@ -19,7 +19,9 @@ DENSE = tuple((stream.names, stream.dense) for stream in OF_MECHS if stream.dens
 NAMES = names_of(OF_MECHS)
 
 
-def observe(state: State, orders: Orders, game: SimModel, out: Observation | None = None) -> tuple[State, Observation]:
+def observe(
+    state: State, orders: Orders, sim_model: SimModel, out: Observation | None = None
+) -> tuple[State, Observation]:
     """The observation of every mech, and the state with the contact slots it showed.
 
     Args:
@@ -31,22 +33,22 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
         `contact_mechs [B, N, C]` int64, who is shown in each contact slot or `NO_MECH`, and `clear_lines [B, N, N]`
         bool.
     """
-    senses = perceive(state, orders, game)
-    slots, filled = contact_slots(senses, state, orders, game)
-    inputs = StreamInputs(state, orders, game, senses, slots, filled)
+    senses = perceive(state, orders, sim_model)
+    slots, filled = contact_slots(senses, state, orders, sim_model)
+    inputs = StreamInputs(state, orders, sim_model, senses, slots, filled)
     streams: Observation = {}
     for names, dense in DENSE:
         values = dense(inputs)
         streams.update(zip(names, (values,) if isinstance(values, Tensor) else values, strict=True))
     streams["contact_mechs"], streams["clear_lines"] = torch.where(filled, slots, NO_MECH), senses.line
-    state = state.replace(focus_slots=hostile_slots(slots, filled, game))
-    streams = add_streams(state, streams, game)
+    state = state.replace(focus_slots=hostile_slots(slots, filled, sim_model))
+    streams = add_streams(state, streams, sim_model)
     return state, streams if out is None else write_streams(streams, out)
 
 
-def initial_observation(state: State, game: SimModel) -> tuple[State, Observation]:
+def initial_observation(state: State, sim_model: SimModel) -> tuple[State, Observation]:
     """`observe` of battles in which nobody was told anything yet."""
-    return observe(state, actions.idle(state.seed.shape[0], game.roster, game.config), game)
+    return observe(state, actions.idle(state.seed.shape[0], sim_model.roster, sim_model.config), sim_model)
 
 
 def write_streams(streams: Observation, out: Observation) -> Observation:

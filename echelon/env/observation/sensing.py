@@ -43,55 +43,57 @@ class Senses:
     sensors: Sensors
 
 
-def perceive(state: State, orders: Orders, game: SimModel) -> Senses:
+def perceive(state: State, orders: Orders, sim_model: SimModel) -> Senses:
     """The rules of detection, for the chosen `EnvConfig.observation_mode`."""
-    config, mechs, roster = game.config, state.mechs, game.roster
+    config, mechs, roster = sim_model.config, state.mechs, sim_model.roster
     offset = pairwise_offset(mechs.pos)
     distance = length(offset)
-    open_, smoky = lines(state, game)
+    open_, smoky = lines(state, sim_model)
     line = open_ & ~smoky & (distance <= config.sight_range_vox)
 
-    sensors = ewar.sense(state, orders, distance, game)
-    painted = painted_by_pack(state, game)
+    sensors = ewar.sense(state, orders, distance, sim_model)
+    painted = painted_by_pack(state, sim_model)
     is_other = ~torch.eye(roster.num_mechs, dtype=torch.bool, device=distance.device)
     present = mechs.alive[:, :, None] & mechs.alive[:, None] & is_other
     if config.observation_mode == "full":
         sees = present
     else:
-        marked = shown_by_paint(state, sensors.quality, game)
+        marked = shown_by_paint(state, sensors.quality, sim_model)
         radar_vox = config.radar_range_vox * sensors.quality * roster.cockpits.sensor_factor
-        emits = (orders.ecm | orders.eccm) & is_running(mechs, game)
-        glows = (mechs.heat > game.rules.bloom_heat * roster.heat_cap) | emits
+        emits = (orders.ecm | orders.eccm) & is_running(mechs, sim_model)
+        glows = (mechs.heat > sim_model.rules.bloom_heat * roster.heat_cap) | emits
         blooms = glows[:, None] & roster.hostile & ~smoky
         sees = present & (marked | (distance <= radar_vox[..., None]) | blooms | line)
-    return Senses(offset, distance, open_, line, sees, tipped_off(sees, painted, present, game), painted, sensors)
+    return Senses(offset, distance, open_, line, sees, tipped_off(sees, painted, present, sim_model), painted, sensors)
 
 
-def lines(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+def lines(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """`[B, N, N]` bool each, of two living mechs however far apart: open ground between them, and smoke."""
-    world, pairs = game.config.world, game.roster.everyone
+    world, pairs = sim_model.config.world, sim_model.roster.everyone
     across = math.sqrt(world.size_x**2 + world.size_y**2 + world.size_z**2)
     open_ = pairs.matrix(open_ground(state, pairs, across))
-    return open_, pairs.matrix(smoke_between(state, pairs, pairs.both(state.mechs.alive), game))
+    return open_, pairs.matrix(smoke_between(state, pairs, pairs.both(state.mechs.alive), sim_model))
 
 
-def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: SimModel) -> Tensor:
+def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, N, N]` bool: living hostiles that only packmates know of."""
-    roster = game.roster
+    roster = sim_model.roster
     packmates = (roster.pack[:, None] == roster.pack).to(torch.float32)
     # Sums of zeros and ones, exact in any order.
     by_pack = packmates @ sees.to(torch.float32) > 0  # [B, N, N]
     return present & roster.hostile & (by_pack | painted) & ~sees
 
 
-def sense_sound(senses: Senses, state: State, game: SimModel) -> Tensor:
+def sense_sound(senses: Senses, state: State, sim_model: SimModel) -> Tensor:
     """`[B, N, 4]` noise from ahead, left, behind and right: log(1 + sum of noise / (1 + d^2)) / 5.
 
     A mech is as loud as it is fast and heavy; the fallen and the dead are silent. Cover muffles.
     """
     mechs = state.mechs
-    noise = length(mechs.vel) * game.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))
-    loudness = formulas.loudness(noise[:, None], senses.distance, either(senses.open, 1.0, game.rules.muffled_noise), 1)
+    noise = length(mechs.vel) * sim_model.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))
+    loudness = formulas.loudness(
+        noise[:, None], senses.distance, either(senses.open, 1.0, sim_model.rules.muffled_noise), 1
+    )
     not_self = ~torch.eye(noise.shape[1], dtype=torch.bool, device=noise.device)
     ahead, left, _ = in_body_frame(senses.offset, heading(mechs.yaw)).unbind(-1)
     lengthwise = ahead.abs() >= left.abs()

@@ -27,7 +27,7 @@ class StreamInputs(NamedTuple):
     state: State
     orders: Orders
     """Those of the last decision."""
-    game: SimModel
+    sim_model: SimModel
     senses: Senses
     slots: Tensor
     """[B, N, C] int64, the mech in each contact slot."""

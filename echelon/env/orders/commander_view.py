@@ -25,7 +25,7 @@ def commanders_of(config: EnvConfig) -> dict[str, list[str]]:
     return {layout.COMMAND[team]: [f"{team}_pack_{n}" for n in range(count)] for team, count in packs.items()}
 
 
-def command_view(state: State, game: SimModel) -> dict[tuple[str, ...], Tensor]:
+def command_view(state: State, sim_model: SimModel) -> dict[tuple[str, ...], Tensor]:
     """What the commanders of both teams observe, one for each of a team's P packs, by key.
 
     Returns:
@@ -34,37 +34,40 @@ def command_view(state: State, game: SimModel) -> dict[tuple[str, ...], Tensor]:
         enemy, zero for one that nobody of the team knows of, and `tracks_mask [B, P, E]` bool; `situation [B, P, F]`.
         Under `(group, "mask")` `[B, P]` bool: the pack has living mechs.
     """
-    is_known, at_pack = known_enemies(state, game), middle(state, game)
-    reports, lives = pack_reports(state, at_pack, game)
+    is_known, at_pack = known_enemies(state, sim_model), middle(state, sim_model)
+    reports, lives = pack_reports(state, at_pack, sim_model)
     view: dict[tuple[str, ...], Tensor] = {}
     for index, (team, group) in enumerate(layout.COMMAND.items()):
-        own_packs, enemy = slice(*pack_span(game)[team]), game.roster.teams["red" if team == "blue" else "blue"]
+        own_packs, enemy = (
+            slice(*pack_span(sim_model)[team]),
+            sim_model.roster.teams["red" if team == "blue" else "blue"],
+        )
         count = own_packs.stop - own_packs.start
         indices = torch.arange(count, device=reports.device)
         order = (indices[:, None] + indices) % count
         mask = is_known[:, None, index, enemy].expand(-1, count, -1)
         streams = {
             "packs": reports[:, own_packs][:, order],
-            "tracks": tracks(state, enemy, at_pack[:, own_packs], mask, game),
+            "tracks": tracks(state, enemy, at_pack[:, own_packs], mask, sim_model),
             "tracks_mask": mask,
-            "situation": situation(state, index, game)[:, None].expand(-1, count, -1),
+            "situation": situation(state, index, sim_model)[:, None].expand(-1, count, -1),
         }
         view |= {(group, "observation", name): value for name, value in streams.items()}
         view[group, "mask"] = lives[:, own_packs]
     return view
 
 
-def team_rewards(paid: Tensor, game: SimModel) -> dict[tuple[str, ...], Tensor]:
+def team_rewards(paid: Tensor, sim_model: SimModel) -> dict[tuple[str, ...], Tensor]:
     """`(group, "reward") [B, P, 1]` of every commander: the mean reward of its team's mechs, `paid [B, N]`."""
-    means = game.roster.team_mean(paid)
-    spans = pack_span(game)
+    means = sim_model.roster.team_mean(paid)
+    spans = pack_span(sim_model)
     return {
         (group, "reward"): means[:, index, None, None].expand(-1, spans[team][1] - spans[team][0], -1)
         for index, (team, group) in enumerate(layout.COMMAND.items())
     }
 
 
-def commander_groups(view: dict[tuple[str, ...], Tensor], paid: Tensor, game: SimModel) -> TensorDict:
+def commander_groups(view: dict[tuple[str, ...], Tensor], paid: Tensor, sim_model: SimModel) -> TensorDict:
     """What commanders are shown and paid as TorchRL has it, of batch `[B, P]` a group.
 
     Args:
@@ -72,7 +75,7 @@ def commander_groups(view: dict[tuple[str, ...], Tensor], paid: Tensor, game: Si
         paid: `[B, N]` reward of every mech.
     """
     groups: dict[str, TensorDict] = {}
-    for (group, *rest), value in (view | team_rewards(paid, game)).items():
+    for (group, *rest), value in (view | team_rewards(paid, sim_model)).items():
         team = groups.setdefault(group, TensorDict({}, value.shape[:2], device=paid.device))
         team.set(tuple(rest), value)
     return TensorDict({**groups}, paid.shape[:1], device=paid.device)

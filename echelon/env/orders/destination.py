@@ -33,13 +33,13 @@ class Way(NamedTuple):
     left_vox: Tensor  # [B, N] until it is near enough
 
 
-def destination(state: State, game: SimModel) -> Destination:
+def destination(state: State, sim_model: SimModel) -> Destination:
     """Where each mech was sent."""
-    orders, reach_vox = state.orders_heard, game.config.command.reach_vox
+    orders, reach_vox = state.orders_heard, sim_model.config.command.reach_vox
     kind, target = orders[..., OrderField.KIND], orders[..., OrderField.TARGET].long()
     goal = orders[..., PLACE]
 
-    is_known = game.roster.of_own_team(known_enemies(state, game))  # [B, N, N]
+    is_known = sim_model.roster.of_own_team(known_enemies(state, sim_model))  # [B, N, N]
     index = target.clamp_min(0)
     is_target_known = (target >= 0) & is_known.gather(2, index[..., None])[..., 0]
     pos = state.mechs.pos[..., :2]
@@ -57,12 +57,12 @@ def destination(state: State, game: SimModel) -> Destination:
     return Destination(goal, is_sent, reach)
 
 
-def way_there(state: State, sent: Destination, game: SimModel) -> Way:
+def way_there(state: State, sent: Destination, sim_model: SimModel) -> Way:
     """The way of each mech to `sent.place`: along the field of the map until it ends, then straight on."""
-    pos, config = state.mechs.pos[..., :2], game.config
+    pos, config = state.mechs.pos[..., :2], sim_model.config
     offset = sent.place - pos
     distance = length(offset)
-    step, walk = way_at(game.maps.ways, state.map_id, pos, sent.place, config)
+    step, walk = way_at(sim_model.maps.ways, state.map_id, pos, sent.place, config)
     step = torch.where((step != 0).any(-1, keepdim=True), step, unit(offset))
     remaining = torch.maximum(distance, walk + goal_radius(config)) - sent.reach
     is_near = distance < sent.reach

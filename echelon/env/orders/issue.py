@@ -20,7 +20,7 @@ DRAWS = 8
 """Places that a drill draws, of which it takes the first that can be walked to."""
 
 
-def apply_commands(state: State, action: Tensor, commands: Tensor | None, game: SimModel) -> tuple[State, Tensor]:
+def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_model: SimModel) -> tuple[State, Tensor]:
     """Let commanders speak and mechs hear, before a decision is played.
 
     Args:
@@ -32,59 +32,61 @@ def apply_commands(state: State, action: Tensor, commands: Tensor | None, game: 
     Returns:
         The state, and the action with the triggers let go that orders hold.
     """
-    state = send(state, commands, game)
-    state = receive_orders(state, actions.decode(action, state.focus_slots, game.roster, game.config.features), game)
-    return state, mask_triggers(state, action, game)
+    state = send(state, commands, sim_model)
+    state = receive_orders(
+        state, actions.decode(action, state.focus_slots, sim_model.roster, sim_model.config.features), sim_model
+    )
+    return state, mask_triggers(state, action, sim_model)
 
 
-def known_enemies(state: State, game: SimModel) -> Tensor:
+def known_enemies(state: State, sim_model: SimModel) -> Tensor:
     """`[B, 2, N]` bool: living hostiles of each team that one of its living mechs is shown among its first contacts."""
     slots = torch.where(state.mechs.alive[..., None], state.focus_slots, NO_MECH)  # [B, N, 5]
-    indices = torch.arange(game.roster.num_mechs, device=slots.device)
+    indices = torch.arange(sim_model.roster.num_mechs, device=slots.device)
     is_shown = (slots[..., None] == indices).any(2)  # [B, N, N]
-    by_team = torch.stack([is_shown[:, span].any(1) for span in game.roster.teams.values()], 1)
+    by_team = torch.stack([is_shown[:, span].any(1) for span in sim_model.roster.teams.values()], 1)
     return by_team & state.mechs.alive[:, None]
 
 
-def members(game: SimModel) -> Tensor:
+def members(sim_model: SimModel) -> Tensor:
     """`[P, N]` bool: who belongs to each pack."""
-    roster = game.roster
+    roster = sim_model.roster
     return torch.arange(roster.num_packs, device=roster.pack.device)[:, None] == roster.pack
 
 
-def middle(state: State, game: SimModel) -> Tensor:
+def middle(state: State, sim_model: SimModel) -> Tensor:
     """`[B, P, 2]` vox: the mean place of the living of each pack; the origin where nobody lives."""
-    weights = (members(game) & state.mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
+    weights = (members(sim_model) & state.mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
     total = exact.sum(weights[..., None] * state.mechs.pos[:, None, :, :2], 2)
     return total / exact.sum(weights, 2).clamp_min(1.0)[..., None]
 
 
-def send(state: State, commands: Tensor | None, game: SimModel) -> State:
+def send(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
     """Put new orders in front of those on their way: of commanders where they are heard, else of a drill."""
-    command, rules = game.config.command, game.rules
+    command, rules = sim_model.config.command, sim_model.rules
     period = command.period * rules.decision_repeat
-    is_due = (state.tick % period == 0)[:, None].expand(-1, game.roster.num_packs)  # [B, P]
+    is_due = (state.tick % period == 0)[:, None].expand(-1, sim_model.roster.num_packs)  # [B, P]
     orders, is_given = state.orders_sent[:, 0], torch.zeros_like(is_due)
     if command.drill_s > 0:
         drill = max(1, round(command.drill_s / (command.period * rules.decision_s))) * period
-        orders, is_given = drilled(state, game), is_due & (state.tick % drill == 0)[:, None]
+        orders, is_given = drilled(state, sim_model), is_due & (state.tick % drill == 0)[:, None]
     if commands is not None:
-        new_orders, speaks = read(state, commands, game)
+        new_orders, speaks = read(state, commands, sim_model)
         orders = torch.where(speaks[..., None], new_orders, orders)
         is_given = (speaks & is_due) | (is_given & ~speaks)
     queued = torch.cat((orders[:, None], state.orders_sent[:, :-1]), 1)
     return state.replace(orders_sent=torch.where(is_given[:, None, :, None], queued, state.orders_sent))
 
 
-def read(state: State, commands: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
+def read(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """`[B, P, OrderField]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
     command = sanitize_commands(commands)
     preference, kind = command[..., KINDS].max(-1)
-    position = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * game.size[:2]
+    position = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * sim_model.size[:2]
     is_stationary = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
-    position = torch.where(is_stationary[..., None], middle(state, game), position)
+    position = torch.where(is_stationary[..., None], middle(state, sim_model), position)
 
-    target = named_enemy(state, command[..., TARGETS:], game)  # [B, P]
+    target = named_enemy(state, command[..., TARGETS:], sim_model)  # [B, P]
     attacks = (kind == int(OrderKind.ATTACK)) & (target != NO_MECH)
     target_pos = state.mechs.pos[..., :2].gather(1, target.clamp_min(0)[..., None].expand(-1, -1, 2))
     position = torch.where(attacks[..., None], target_pos, position)
@@ -104,13 +106,13 @@ def sanitize_commands(commands: Tensor) -> Tensor:
     return torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
 
 
-def named_enemy(state: State, wishes: Tensor, game: SimModel) -> Tensor:
+def named_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, P]` int64: the known enemy most wished for among `wishes [B, P, E]` above 0, or `NO_MECH`."""
-    roster, is_known = game.roster, known_enemies(state, game)
+    roster, is_known = sim_model.roster, known_enemies(state, sim_model)
     first = {"blue": roster.num_blue, "red": 0}
     targets = []
     for team_index, team in enumerate(roster.teams):
-        packs = slice(*pack_span(game)[team])
+        packs = slice(*pack_span(sim_model)[team])
         count = roster.num_mechs - roster.num_blue if team == "blue" else roster.num_blue
         rows = wishes[:, packs, :count]
         is_visible = is_known[:, None, team_index, first[team] : first[team] + count]
@@ -119,19 +121,19 @@ def named_enemy(state: State, wishes: Tensor, game: SimModel) -> Tensor:
     return torch.cat(targets, 1)
 
 
-def pack_span(game: SimModel) -> dict[str, tuple[int, int]]:
+def pack_span(sim_model: SimModel) -> dict[str, tuple[int, int]]:
     """First pack of each team, and the one behind its last."""
-    roster = game.roster
+    roster = sim_model.roster
     blue = sum(span.start < roster.num_blue for span in roster.packs)
     return {"blue": (0, blue), "red": (blue, roster.num_packs)}
 
 
-def drilled(state: State, game: SimModel) -> Tensor:
+def drilled(state: State, sim_model: SimModel) -> Tensor:
     """`[B, P, OrderField]` a move to a place drawn at random, of those that can be walked to."""
-    packs, batch = game.roster.num_packs, state.seed.shape[0]
+    packs, batch = sim_model.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
-    places = share * game.size[:2]
-    is_reached = is_reachable(game.maps.ways, state.map_id, places.flatten(1, 2), game.config)
+    places = share * sim_model.size[:2]
+    is_reached = is_reachable(sim_model.maps.ways, state.map_id, places.flatten(1, 2), sim_model.config)
     # argmax of a mask is its first True; 0 where there is none.
     first = is_reached.view(batch, packs, DRAWS).to(torch.int8).argmax(-1)
     place = places.gather(2, first[..., None, None].expand(-1, -1, 1, 2))[:, :, 0]
@@ -141,15 +143,15 @@ def drilled(state: State, game: SimModel) -> Tensor:
     return torch.stack(columns, -1)
 
 
-def receive_orders(state: State, orders: actions.Orders, game: SimModel) -> State:
+def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) -> State:
     """Let mechs hear what has arrived and is newer than what they heard last, where the net reaches them."""
-    command, roster = game.config.command, game.roster
+    command, roster = sim_model.config.command, sim_model.roster
     distance = length(pairwise_offset(state.mechs.pos))
     in_range = distance <= command.range_vox
     reached = (roster.order_net & in_range & state.mechs.alive[:, None]).any(-1)
     reached = reached | ~roster.order_net.any(-1)
-    listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, game).jam <= command.jam_limit)
-    delay = round(command.delay_s / game.rules.dt_s)
+    listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, sim_model).jam <= command.jam_limit)
+    delay = round(command.delay_s / sim_model.rules.dt_s)
     heard = state.orders_heard
     for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, the oldest first
         issued = order[..., OrderField.ISSUED]
@@ -158,9 +160,9 @@ def receive_orders(state: State, orders: actions.Orders, game: SimModel) -> Stat
     return state.replace(orders_heard=heard)
 
 
-def mask_triggers(state: State, action: Tensor, game: SimModel) -> Tensor:
+def mask_triggers(state: State, action: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, N, D]` the action, triggers let go where orders hold fire, or return it only and nobody fires."""
-    if not game.config.command.steers:
+    if not sim_model.config.command.steers:
         return action
     discipline = state.orders_heard[..., OrderField.DISCIPLINE]
     returns = (discipline == int(Discipline.RETURN)) & (state.mechs.under_fire == 0)
@@ -168,5 +170,5 @@ def mask_triggers(state: State, action: Tensor, game: SimModel) -> Tensor:
     column = torch.arange(action.shape[-1], device=action.device)
     is_trigger = (column == int(Act.PRIMARY)) | (column == int(Act.TERTIARY)) | (column == int(Act.SPECIAL))
     # The emitters of electronic warfare share a column with a trigger.
-    is_trigger = is_trigger | ((column == int(Act.SECONDARY)) & ~game.roster.has_ewar[:, None])
+    is_trigger = is_trigger | ((column == int(Act.SECONDARY)) & ~sim_model.roster.has_ewar[:, None])
     return torch.where(holds_fire[..., None] & is_trigger, -1.0, action)

@@ -18,7 +18,7 @@ class LevelReplay(Callback):
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
         """Take the battles of this iteration into account."""
         if trainer.levels is not None:
-            trainer.levels.update(trainer.env.game.maps.seed)
+            trainer.levels.update(trainer.env.sim_model.maps.seed)
             self._weigh(trainer)
 
     def on_stage(self, trainer: TrainingRun) -> None:

@@ -113,8 +113,8 @@ class EnvSnapshot:
         env, map_pool = self.collector.env, self.collector.env.map_pool
         tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         tensors |= {f"now.{key}": value for key, value in current_step(self.collector).items()}
-        tensors |= {f"{GROUND}.{key}": value for key, value in terrain_diff(env.state, env.game.maps).items()}
-        tensors |= {"next_seed": env.next_seed, "earned": self.collector.earned, "map_seeds": env.game.maps.seed}
+        tensors |= {f"{GROUND}.{key}": value for key, value in terrain_diff(env.state, env.sim_model.maps).items()}
+        tensors |= {"next_seed": env.next_seed, "earned": self.collector.earned, "map_seeds": env.sim_model.maps.seed}
         scores = {} if self.levels is None else self.levels.tensors
         tensors |= {f"{LEVELS}.{key}": value for key, value in scores.items()}
         facts = {
@@ -129,7 +129,7 @@ class EnvSnapshot:
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restore the battles in the environment of the collector, which must have the same config."""
         collector, env = self.collector, self.collector.env
-        maps = env.game.maps
+        maps = env.sim_model.maps
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         expected |= {f"now.{key}": value for key, value in current_step(collector).items()}
         expected |= {"next_seed": env.next_seed, "earned": collector.earned, "map_seeds": maps.seed}
@@ -222,7 +222,7 @@ def apply_terrain_diff(ground: Terrain, entries: dict[str, Tensor], name: str) -
 
 def check_indices(stored: StateDict, env: EchelonEnv) -> None:
     """Check the range of all integer tensors used as indices: compiled loops do no bounds checks."""
-    mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
+    mechs, maps = env.config.num_mechs, env.sim_model.maps.shape[0]
     lowest, highest = seed_range(env.config.split)
     seeds = (lowest, min(highest, 2**32 - 1))
     limits = {

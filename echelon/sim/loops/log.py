@@ -72,17 +72,17 @@ def keep(row: int, flew: int, fired: int, scratch: Scratch, weapons: Weapons, lo
             log.beams[row, pulls[k].weapon, pulls[k].shooter] = pulls[k].target
 
 
-def substeps_of(log: LogArrays, before: State, game: SimModel) -> list[tuple[State, Log]]:
+def substeps_of(log: LogArrays, before: State, sim_model: SimModel) -> list[tuple[State, Log]]:
     """What `step.logged_substep` returns of every substep. All states have the ground behind the last one."""
     batch = before.shape[0]
-    rays = [weapon for weapon in game.roster.rays if game.roster.guns.exist(weapon)]
+    rays = [weapon for weapon in sim_model.roster.rays if sim_model.roster.guns.exist(weapon)]
     names = [name for name in IMPACT.names or () if name in Impacts.__dataclass_fields__]
 
     def tensor(values: np.ndarray, k: int) -> Tensor:
         return torch.from_numpy(values[k * batch : (k + 1) * batch])
 
     substeps = []
-    for k in range(game.rules.decision_repeat):
+    for k in range(sim_model.rules.decision_repeat):
         rows = slice(k * batch, (k + 1) * batch)
         state = state_of(tuple(tuple(values[rows] for values in fields) for fields in log.states), before)
         impact = {name: tensor(log.impacts[name], k) for name in names}

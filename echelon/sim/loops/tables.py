@@ -43,14 +43,16 @@ class Tables(NamedTuple):
     """[S] SLOT."""
 
 
-def build_tables(game: SimModel) -> Tables:
-    """The constants of `game`, on the host."""
-    shots = game.roster.shots
+def build_tables(sim_model: SimModel) -> Tables:
+    """The constants of `sim_model`, on the host."""
+    shots = sim_model.roster.shots
     return Tables(
-        rules=rules_record(game),
-        hulls=hull_records(game),
-        weapons=weapon_records(game),
-        slots=filled(SLOT, shots.count, shooter=shots.shooter, weapon=shots.weapon.argmax(-1), planes=game.leaf_reach),
+        rules=rules_record(sim_model),
+        hulls=hull_records(sim_model),
+        weapons=weapon_records(sim_model),
+        slots=filled(
+            SLOT, shots.count, shooter=shots.shooter, weapon=shots.weapon.argmax(-1), planes=sim_model.leaf_reach
+        ),
     )
 
 
@@ -64,10 +66,10 @@ def filled(kind: np.dtype, count: int, **columns: Any) -> Any:
     return rows
 
 
-def rules_record(game: SimModel) -> Any:
+def rules_record(sim_model: SimModel) -> Any:
     """`RULES` of a game. Long because each number is told."""
-    rules, catalog, roster, features = game.rules, game.catalog, game.roster, game.config.features
-    size = game.config.world.size_x, game.config.world.size_y, game.config.world.size_z
+    rules, catalog, roster, features = sim_model.rules, sim_model.catalog, sim_model.roster, sim_model.config.features
+    size = sim_model.config.world.size_x, sim_model.config.world.size_y, sim_model.config.world.size_z
     burst_vox = max(spec.splash_vox for spec in roster.weapons)
 
     def planes(reach_vox: float) -> int:
@@ -103,16 +105,16 @@ def rules_record(game: SimModel) -> Any:
         ams_timer=roster.ams_timer,
         cloud_vox_sq=catalog.cloud_vox**2,
         clouds_each=roster.clouds_each,
-        shot_planes=planes(game.reach_vox),
+        shot_planes=planes(sim_model.reach_vox),
         sight_planes=planes(roster.guns.line_vox),
         burst_planes=planes(burst_vox),
         size=size,
-        material_hp=game.material_hp.numpy(),
+        material_hp=sim_model.material_hp.numpy(),
         num_timers=roster.num_timers,
         num_weapons=len(roster.weapons),
         destroys=features.destruction,
         smokes=features.smoke,
-        tears=len(game.leaf_rounds) > 0,
+        tears=len(sim_model.leaf_rounds) > 0,
         **{name: getattr(features, name) for name in ("ewar", "comms", "target_preference", "observation_control")},
         **{f"first_{name}": span.start for name, span in spans.items()},
         **{f"last_{name}": span.stop for name, span in spans.items()},
@@ -121,9 +123,9 @@ def rules_record(game: SimModel) -> Any:
     )
 
 
-def hull_records(game: SimModel) -> Any:
+def hull_records(sim_model: SimModel) -> Any:
     """`HULL` of each mech."""
-    roster = game.roster
+    roster = sim_model.roster
     has_ams = torch.zeros(roster.num_mechs, dtype=torch.bool, device="cpu")
     has_ams[roster.ams] = True
     columns = {name: getattr(roster, name) for name in HULL.names or () if hasattr(roster, name)}
@@ -133,27 +135,27 @@ def hull_records(game: SimModel) -> Any:
         **columns,
         muzzle_z=roster.muzzle[:, 2],
         has_ams=has_ams,
-        first_slot=first_slots(game),
-        trigger_column=trigger_columns(game),
+        first_slot=first_slots(sim_model),
+        trigger_column=trigger_columns(sim_model),
     )
 
 
-def trigger_columns(game: SimModel) -> Any:
+def trigger_columns(sim_model: SimModel) -> Any:
     """`[N, W]` int32: the column of an action that fires each weapon of each mech, -1 where none does."""
-    roster = game.roster
+    roster = sim_model.roster
     columns = np.full((roster.num_mechs, MAX_WEAPONS), -1, np.int32)
     column_of = np.array([TRIGGER_COLUMNS[trigger] for trigger in Trigger])
     trigger = roster.trigger.t().numpy()
     fires = trigger >= 0
-    if not game.config.features.smoke:
+    if not sim_model.config.features.smoke:
         fires &= ~roster.leaves_cloud.numpy()
     columns[:, : trigger.shape[1]] = np.where(fires, column_of[trigger], -1)
     return columns
 
 
-def weapon_records(game: SimModel) -> Any:
+def weapon_records(sim_model: SimModel) -> Any:
     """`WEAPON` of each row of the catalog."""
-    roster, rules, guns = game.roster, game.rules, game.roster.guns
+    roster, rules, guns = sim_model.roster, sim_model.rules, sim_model.roster.guns
     specs = roster.weapons
     shots = [
         0 if spec.is_beam else roster.shots.span[w].stop - roster.shots.span[w].start for w, spec in enumerate(specs)
@@ -192,9 +194,9 @@ def weapon_records(game: SimModel) -> Any:
     )
 
 
-def first_slots(game: SimModel) -> Any:
+def first_slots(sim_model: SimModel) -> Any:
     """`[N, W]` int32: the first shot slot of each weapon of each mech, 0 where it has none."""
-    roster = game.roster
+    roster = sim_model.roster
     first = np.zeros((roster.num_mechs, MAX_WEAPONS), np.int32)
     for weapon in roster.shells:
         span, carriers = roster.shots.span[weapon], roster.guns.carriers[weapon]

@@ -172,7 +172,7 @@ def seen_nonzero(config, decisions, battles):
         for column, is_seen in zip(description["blue", "observation", stream].columns, flags.tolist(), strict=True)
         if is_seen
     }
-    counted = statistics(env.state, env.game).flatten(0, 1).any(0).tolist()
+    counted = statistics(env.state, env.sim_model).flatten(0, 1).any(0).tolist()
     return found | {f"stats.{name}" for name, is_seen in zip(env.stat_names, counted, strict=True) if is_seen}
 
 
@@ -288,7 +288,7 @@ def test_parts_and_switches_are_whole(features):
 
 @pytest.mark.parametrize("config", [EnvConfig.small(), EnvConfig.standard()])
 def test_names_are_those_of_the_properties(config):
-    extra = {"cool": RewardTerm(lambda before, after, ending, game: after.mechs.heat, 0.25)}
+    extra = {"cool": RewardTerm(lambda before, after, ending, sim_model: after.mechs.heat, 0.25)}
     small = dataclasses.replace(config, map_pool=1)
     for env in (EchelonEnv(small, 1, "cpu", 0, extra_rewards=extra), echelon.teams(small, extra_rewards=extra)):
         description = env.describe()

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.quick
 def field(blue, red):
     """Everybody far from the zone."""
     s = scene(dataclasses.replace(EnvConfig.small(), blue=blue, red=red))
-    for n in range(s.game.roster.num_mechs):
+    for n in range(s.sim_model.roster.num_mechs):
         s.place(n, 2.0 + 4 * n, 2.0)
     return s
 
 
 def ticks(s):
-    return zone.control(zone.is_inside(s.state, s.game), s.game)[0].tolist()
+    return zone.control(zone.is_inside(s.state, s.sim_model), s.sim_model)[0].tolist()
 
 
 def test_an_empty_zone_is_nobodys():
@@ -55,18 +55,18 @@ def test_the_dead_hold_nothing():
 @pytest.mark.parametrize(("x", "inside"), [(27.49, True), (27.5, False)])
 def test_the_circle_is_open(x, inside):
     s = field(("heavy",), ("scout",)).place(0, x, 20)
-    assert zone.is_inside(s.state, s.game)[0].tolist() == [inside, False]
+    assert zone.is_inside(s.state, s.sim_model)[0].tolist() == [inside, False]
 
 
 @pytest.mark.parametrize(("bottom", "inside"), [(3.99, True), (4.01, False)])
 def test_nobody_holds_it_from_the_air(bottom, inside):
     s = field(("scout",), ("scout",)).place(0, 20, 20, bottom=bottom)
-    assert zone.is_inside(s.state, s.game)[0].tolist() == [inside, False]
+    assert zone.is_inside(s.state, s.sim_model)[0].tolist() == [inside, False]
 
 
 def test_a_decision_scores_a_quarter_second_of_the_tick():
     s = field(("heavy",), ("medium",)).place(0, 18, 20).place(1, 23, 20)
-    state = zone.score(zone.score(s.state, s.game), s.game)
+    state = zone.score(zone.score(s.state, s.sim_model), s.sim_model)
     torch.testing.assert_close(state.score, 0.5 * torch.tensor([[0.25 + 0.75 * 30 / 140, 0.25]]))
     torch.testing.assert_close(state.control, torch.tensor([[0.25 + 0.75 * 30 / 140, 0.25]]))
     assert state.tally.zone_s.tolist() == [[0.5, 0.5]]

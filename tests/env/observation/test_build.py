@@ -187,7 +187,7 @@ def test_ego_knows_the_zone_and_the_way():
 
 def test_the_way_leads_on_until_the_mech_is_inside():
     s = duel(25, "medium", "scout").place(0, 20.0, 12.4)  # 7.6 from the middle, in a cell at which paths end
-    s.game.maps.path_direction.zero_()
+    s.sim_model.maps.path_direction.zero_()
     assert ego(s, "in_zone") == [0] and ego(s, "path_direction") == [0, 1]
     s.place(0, 20.0, 12.6)
     assert ego(s, "in_zone") == [1] and ego(s, "path_direction") == [0, 0]

@@ -112,7 +112,7 @@ def told_of(hull, red, command=False, *friends):
     s = team((hull, "scout", *friends), ("scout",) * red, WALL, command_suites=command)
     s.place(0, 2.5, 20.5).place(1, 38, 24)
     for k in range(red):
-        s.place(s.game.roster.num_blue + k, 38.5 - k, 20.5)
+        s.place(s.sim_model.roster.num_blue + k, 38.5 - k, 20.5)
     return s
 
 
@@ -129,7 +129,7 @@ def told_of(hull, red, command=False, *friends):
 )
 def test_the_suite_cuts_intel_nearest_first(hull, command, slots):
     s = told_of(hull, slots + 1, command)
-    last = s.game.roster.num_mechs - 1
+    last = s.sim_model.roster.num_mechs - 1
     assert shown(s, 0) == [last - k for k in range(slots)]
     assert column(s, "intel", 0) == [1] * slots
 
@@ -174,7 +174,7 @@ def test_a_preference_may_name_intel():
     assert s.state.focus_slots[0, 0, :2].tolist() == [2, 3]
     action = torch.zeros(1, 4, layout.action_width(8))
     action[0, 0, [Act.PREFER_1, Act.SPECIAL]] = 1.0
-    s.run(actions.decode(action, s.state.focus_slots, s.game.roster, s.game.config.features))
+    s.run(actions.decode(action, s.state.focus_slots, s.sim_model.roster, s.sim_model.config.features))
     _, vel, ttl = s.shot(Weapon.SMOKE, 0)
     way = math.hypot(19, 4)
     assert vel == pytest.approx([15 * 19 / way, 15 * 4 / way, 0]) and ttl == round(way / 15 / 0.05)
@@ -186,7 +186,7 @@ def test_a_reset_names_the_contacts_of_the_first_observation():
     env.state.focus_slots[:] = 9
     env.reset()
     named, table = env.state.focus_slots[0, 0, 0].item(), env.state.mechs.pos[0]
-    hostile = env.game.roster.hostile[0]
+    hostile = env.sim_model.roster.hostile[0]
     distance = torch.where(hostile, (table - table[0]).norm(dim=-1), torch.inf)
     assert named == distance.argmin().item()
 
@@ -247,7 +247,7 @@ DETAIL = ("hp", "heat", "stability", "detail")
 def test_fidelity_decides_how_far_wounds_are_seen(hull, command, reach):
     s = team((hull,), (hull,), command_suites=command, sight_range_vox=20.0).place(0, 5, 20)
     s.set(1, stability=60, leg_hp=0, fallen=4)
-    s.state.mechs.hp[:, 1], s.state.mechs.heat[:, 1] = s.game.roster.hp[1] / 2, s.game.roster.heat_cap[1] / 4
+    s.state.mechs.hp[:, 1], s.state.mechs.heat[:, 1] = s.sim_model.roster.hp[1] / 2, s.sim_model.roster.heat_cap[1] / 4
     s.place(1, 5 + reach - 0.01, 20)
     assert [contact(s, name)[0] for name in DETAIL] == pytest.approx([0.5, 0.25, 0.6, 1])
     s.place(1, 5 + reach + 0.01, 20)

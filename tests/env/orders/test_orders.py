@@ -55,7 +55,7 @@ def spoken(one, orders, substeps: int = 0):
     """The state of a scene after orders are given at a substep."""
     state = one.state.replace(tick=one.state.tick + substeps)
     idle = torch.zeros(1, 4, 26)
-    one.state, action = issue.apply_commands(state, idle, orders, one.game)
+    one.state, action = issue.apply_commands(state, idle, orders, one.sim_model)
     return one.state.orders_heard[0], action[0]
 
 
@@ -112,14 +112,16 @@ def test_the_net_reaches_as_far_as_living_mechs_whose_suites_issue_orders():
     config = dataclasses.replace(CONFIG, command_suites=True, command=dataclasses.replace(ON, range_vox=10.0))
     one = scene(config).place(LIGHT, 5, 5).place(MEDIUM, 30, 5)
     # Squad command sits in the medium and hears itself; pack command, in the light, tells itself too.
-    assert one.game.roster.order_net[:2, :2].all() and not one.game.roster.order_net[:2, 2:].any()
+    assert one.sim_model.roster.order_net[:2, :2].all() and not one.sim_model.roster.order_net[:2, 2:].any()
     one.set(LIGHT, hp=0.0).place(MEDIUM, 30, 5)
     assert spoken(one, command(OrderKind.MOVE))[0][MEDIUM, OrderField.ISSUED] == 0
 
     other = scene(config).place(LIGHT, 5, 5).place(MEDIUM, 30, 5)
-    net = torch.zeros_like(other.game.roster.order_net)
+    net = torch.zeros_like(other.sim_model.roster.order_net)
     net[MEDIUM, LIGHT] = net[LIGHT, LIGHT] = True
-    other.game = dataclasses.replace(other.game, roster=dataclasses.replace(other.game.roster, order_net=net))
+    other.sim_model = dataclasses.replace(
+        other.sim_model, roster=dataclasses.replace(other.sim_model.roster, order_net=net)
+    )
     heard = spoken(other, command(OrderKind.MOVE))[0]
     assert heard[LIGHT, OrderField.ISSUED] == 0 and heard[MEDIUM, OrderField.ISSUED] == -1
     other.place(MEDIUM, 12, 5)
@@ -130,7 +132,7 @@ def test_the_jammed_hear_an_order_once_they_are_out_of_it():
     one = scene(CONFIG).place(MEDIUM, 10, 10).place(LIGHT, 38, 38).place(SCOUT, 12, 10).place(ENEMY, 30, 30)
     jams = torch.zeros(1, 4, 26)
     jams[:, SCOUT, Act.SECONDARY] = 0.4
-    one.state, _ = issue.apply_commands(one.state, jams, command(OrderKind.MOVE), one.game)
+    one.state, _ = issue.apply_commands(one.state, jams, command(OrderKind.MOVE), one.sim_model)
     assert one.state.orders_heard[0, :2, OrderField.ISSUED].tolist() == [-1, 0]
     assert spoken(one, None, substeps=5)[0][MEDIUM, OrderField.ISSUED] == 0
 
@@ -155,20 +157,20 @@ def test_an_attack_goes_for_an_enemy_that_is_known_and_follows_it():
     heard = spoken(one, attack, substeps=40)[0][MEDIUM]
     assert heard[OrderField.X : OrderField.TARGET + 1].tolist() == [20.0, 10.0, float(ENEMY)]
     one.place(ENEMY, 25, 10)
-    place, is_sent, _ = destination.destination(one.state, one.game)
+    place, is_sent, _ = destination.destination(one.state, one.sim_model)
     assert place[0, MEDIUM].tolist() == [25.0, 10.0] and is_sent[0, MEDIUM]
     one.state.focus_slots[:] = -1
-    assert destination.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 10.0]
+    assert destination.destination(one.state, one.sim_model)[0][0, MEDIUM].tolist() == [20.0, 10.0]
     one.set(ENEMY, hp=0.0)
-    assert not destination.destination(one.state, one.game)[1][0, MEDIUM]
+    assert not destination.destination(one.state, one.sim_model)[1][0, MEDIUM]
 
 
 def test_a_screen_stands_before_its_place_towards_the_nearest_known_enemy():
     one = scene(CONFIG).place(ENEMY, 30, 20).place(SCOUT, 20, 39)
     spoken(one, command(OrderKind.SCREEN))
-    assert destination.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [20.0, 20.0]
+    assert destination.destination(one.state, one.sim_model)[0][0, MEDIUM].tolist() == [20.0, 20.0]
     one.state.focus_slots[:, LIGHT, :2] = torch.tensor([SCOUT, ENEMY])
-    assert destination.destination(one.state, one.game)[0][0, MEDIUM].tolist() == [26.0, 20.0]
+    assert destination.destination(one.state, one.sim_model)[0][0, MEDIUM].tolist() == [26.0, 20.0]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_triggers_are_let_go_where_orders_hold_fire(discipline, under_fire, hold
     one = scene(CONFIG).set(MEDIUM, under_fire=under_fire)
     spoken(one, command(OrderKind.MOVE, **{discipline: 1.0}))
     action = torch.ones(1, 4, 26)
-    _, kept = issue.apply_commands(one.state, action, None, one.game)
+    _, kept = issue.apply_commands(one.state, action, None, one.sim_model)
     triggers = kept[0, MEDIUM, [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY, Act.SPECIAL]]
     assert triggers.tolist() == [-1.0 if holds else 1.0] * 4 and (kept[0, ENEMY] == 1).all()
     others = [Act.FORWARD, Act.VENT, Act.PREFER_0]
@@ -197,7 +199,7 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=0.0))
     one.state = one.state.replace(tick=one.state.tick + 60)
     ego = torch.zeros(1, 4, layout.width(layout.EGO))
-    streams = add_orders(one.state, {"ego": ego}, one.game)
+    streams = add_orders(one.state, {"ego": ego}, one.sim_model)
 
     def of(name, mech, features, stream):
         return streams[stream][0, mech, layout.columns(features, name)].tolist()
@@ -218,7 +220,7 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     assert not streams["ego"][0, ENEMY].any() and not ego.any()
 
     unsteered = dataclasses.replace(
-        one.game, config=dataclasses.replace(CONFIG, command=dataclasses.replace(ON, steers=False))
+        one.sim_model, config=dataclasses.replace(CONFIG, command=dataclasses.replace(ON, steers=False))
     )
     assert add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
 
@@ -227,18 +229,18 @@ def test_the_way_that_a_mech_is_told_leads_around_a_wall():
     """Between (10, 20) and (30, 20) stands a wall that ends 8 vox before the upper edge of the map."""
     one = scene(CONFIG, (19, 21, 0, 32, 1, 8, Material.SOLID)).place(MEDIUM, 10, 20).place(LIGHT, 26.5, 20.5)
     spoken(one, command(OrderKind.MOVE, x=0.5, y=0.0))
-    sent = destination.destination(one.state, one.game)
-    way = destination.way_there(one.state, sent, one.game)
+    sent = destination.destination(one.state, one.sim_model)
+    way = destination.way_there(one.state, sent, one.sim_model)
     assert way.left_vox[0, MEDIUM] > 28 and way.left_vox[0, LIGHT] == 0
     at, steps = one.state.mechs.pos[0, MEDIUM, :2].clone(), 0
     while way.left_vox[0, MEDIUM] > 0:
         at += way.step[0, MEDIUM]
         assert not ((16.5 < at[0] < 23.5) & (at[1] < 33)), "too near to the wall for the widest hull"
         one.place(MEDIUM, *at.tolist())
-        way = destination.way_there(one.state, sent, one.game)
+        way = destination.way_there(one.state, sent, one.sim_model)
         steps += 1
     assert steps < 50 and (at - torch.tensor([30.0, 20.0])).norm() < ON.reach_vox
-    seen = add_orders(one.state, {"ego": torch.zeros(1, 4, layout.width(layout.EGO))}, one.game)
+    seen = add_orders(one.state, {"ego": torch.zeros(1, 4, layout.width(layout.EGO))}, one.sim_model)
     assert seen["order"][0, MEDIUM, layout.columns(layout.ORDER, "reached")] == 1
     assert not seen["order"][0, MEDIUM, layout.columns(layout.ORDER, "way")].any()
 
@@ -248,10 +250,10 @@ def test_a_commander_is_told_how_its_pack_fares_and_whom_its_team_knows_of():
     one = scene(config)
     for mech in range(10):
         one.place(mech, 4 + 3.5 * mech, 10)
-    one.set(5, hp=0.0).set(6, hp=0.5 * one.game.roster.hp[6].item()).set(7, under_fire=3)
+    one.set(5, hp=0.0).set(6, hp=0.5 * one.sim_model.roster.hp[6].item()).set(7, under_fire=3)
     one.place(11, 20, 30)
     one.state.focus_slots[:, 2, 0] = 11
-    seen = commander_view.command_view(one.state, one.game)
+    seen = commander_view.command_view(one.state, one.sim_model)
     assert seen["blue_command", "observation", "packs"].shape == (1, 2, 2, layout.width(layout.PACK_REPORT))
     second = seen["blue_command", "observation", "packs"][0, 1]  # of the commander of the second pack
 
@@ -303,20 +305,20 @@ def test_an_environment_with_orders_is_one_of_torchrl_and_reads_nothing_on_the_h
     td = env.rand_action(env.reset())
     env.step(td)
     with HostReads() as counted:
-        issue.apply_commands(env.state, torch.zeros(2, 4, 26), torch.zeros(2, 2, action_width(2)), env.game)
-        add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.game)
-        commander_view.command_view(env.state, env.game)
+        issue.apply_commands(env.state, torch.zeros(2, 4, 26), torch.zeros(2, 2, action_width(2)), env.sim_model)
+        add_orders(env.state, {"ego": torch.zeros(2, 4, layout.width(layout.EGO))}, env.sim_model)
+        commander_view.command_view(env.state, env.sim_model)
     assert not counted.reads
 
 
 @pytest.mark.long
 def test_orders_are_traced_as_one_graph():
     env = arena(dataclasses.replace(CONFIG, command=dataclasses.replace(ON, drill_s=4.0, delay_s=3.0)), num_envs=2)
-    arguments = env.state, torch.rand(2, 4, 26), torch.rand(2, 2, action_width(2)), env.game
+    arguments = env.state, torch.rand(2, 4, 26), torch.rand(2, 2, action_width(2)), env.sim_model
 
-    def whole(state, action, commands, game):
-        state, action = issue.apply_commands(state, action, commands, game)
-        return state.orders_heard, action, commander_view.command_view(state, game)
+    def whole(state, action, commands, sim_model):
+        state, action = issue.apply_commands(state, action, commands, sim_model)
+        return state.orders_heard, action, commander_view.command_view(state, sim_model)
 
     traced = torch.compile(whole, fullgraph=True, dynamic=False, backend="eager")(*arguments)
     for mine, theirs in zip(traced[:2], whole(*arguments)[:2], strict=True):

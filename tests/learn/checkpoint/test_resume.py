@@ -194,7 +194,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
 def test_ground_is_kept_as_what_changed():
     config = short_battles()
     env = EchelonEnv(config, 3, device="cpu", seed=0)
-    terrain, maps = env.state.terrain, env.game.maps
+    terrain, maps = env.state.terrain, env.sim_model.maps
     generator = torch.Generator().manual_seed(0)
     for value in terrain.values():
         where = torch.rand(value.shape, generator=generator) < 0.01

@@ -18,7 +18,7 @@ def message(comm_dim: int, meaning: str) -> tuple[Feature, ...]:
 
 def comms(inputs: StreamInputs) -> Tensor:
     """`[B, N, 5, comm_dim]` what each packmate said in the last decision; one's own row and the dead are zero."""
-    messages, roster = inputs.state.messages, inputs.game.roster
+    messages, roster = inputs.state.messages, inputs.sim_model.roster
     silence = torch.zeros_like(messages[:, :1])
     received = torch.cat((messages, silence), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
     is_self = roster.pack_slot == torch.arange(roster.num_mechs, device=messages.device)[:, None]

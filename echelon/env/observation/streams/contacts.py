@@ -63,7 +63,7 @@ def num_slots(config: EnvConfig) -> int:
     return min(config.num_mechs - 1, MAX_CONTACTS)
 
 
-def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]:
+def contact_slots(senses: Senses, state: State, orders: Orders, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Which mech fills each contact slot.
 
     Hostiles sensed, in the chosen order, then friendlies sensed, by distance, as many as the suite has visual
@@ -73,7 +73,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
     Returns:
         `[B, N, C]` int64 mech indices and `[B, N, C]` bool, whether the slot is filled.
     """
-    mechs, roster, distance = state.mechs, game.roster, senses.distance
+    mechs, roster, distance = state.mechs, sim_model.roster, senses.distance
     biggest = (1 - exact.divide(roster.tonnage, 100)).expand_as(distance)
     most_damaged = (mechs.hp / roster.hp)[:, None].expand_as(distance)
     by_mode = torch.stack((torch.zeros_like(distance), biggest, most_damaged), -1)  # [B, N, N, SORT_MODES]
@@ -88,7 +88,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
     num_visual = exact.sum(visual, -1, keepdim=True)
     num_shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
     reported = exact.sum(senses.intel, -1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
-    count = num_slots(game.config)
+    count = num_slots(sim_model.config)
     slot = torch.arange(count, device=key.device)
     rank = torch.where(slot < num_shown, slot, slot - num_shown + num_visual)  # skips what the visual slots cut off
     filled = slot < num_shown + reported
@@ -108,32 +108,32 @@ def lexsort(key: Tensor, tie_key: Tensor) -> Tensor:
     return torch.zeros_like(rank).scatter(-1, rank, index.expand_as(rank))
 
 
-def hostile_slots(slots: Tensor, filled: Tensor, game: SimModel) -> Tensor:
+def hostile_slots(slots: Tensor, filled: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, N, PREFERENCES]` int64: the hostile behind each slot a target preference can name, or `NO_MECH`."""
-    viewer_is_red = game.roster.is_red[:, None]
-    is_hostile = filled & (game.roster.is_red[slots] != viewer_is_red)
+    viewer_is_red = sim_model.roster.is_red[:, None]
+    is_hostile = filled & (sim_model.roster.is_red[slots] != viewer_is_red)
     preferred = torch.where(is_hostile, slots, NO_MECH)[..., :PREFERENCES]
     num_missing = PREFERENCES - preferred.shape[-1]
     return torch.nn.functional.pad(preferred, (0, num_missing), value=NO_MECH)
 
 
-def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
+def lead_pitch(offset: Tensor, distance: Tensor, sim_model: SimModel) -> Tensor:
     """Elevation, over pi / 4, at which a falling shot meets what is `offset [B, N, C, 3]` away."""
-    rise = offset[..., 2] + slug_drop(distance, game.roster.slug_speed, game)
+    rise = offset[..., 2] + slug_drop(distance, sim_model.roster.slug_speed, sim_model)
     return exact.divide(exact.atan2(rise, length(offset[..., :2])), math.pi / 4)
 
 
 def contacts(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
     """`[B, N, C, F]` one row of `CONTACT` for each filled slot, zero elsewhere; and `[B, N, C]` bool, `filled`."""
-    state, slots, game = inputs.state, inputs.slots, inputs.game
-    values = {**others(slots, inputs.senses, state, game), **motion(slots, state, game)}
+    state, slots, sim_model = inputs.state, inputs.slots, inputs.sim_model
+    values = {**others(slots, inputs.senses, state, sim_model), **motion(slots, state, sim_model)}
     return pack(CONTACT, values, inputs.filled), inputs.filled
 
 
-def known_bits(senses: Senses, game: SimModel) -> Tensor:
+def known_bits(senses: Senses, sim_model: SimModel) -> Tensor:
     """`[B, N, N]` int32, what a mech knows of another as bits: 1 seen in detail, 2 reported, 4 painted by its pack."""
     in_detail = senses.line & (
-        senses.distance <= (game.config.sight_range_vox * game.roster.cockpits.fidelity)[:, None]
+        senses.distance <= (sim_model.config.sight_range_vox * sim_model.roster.cockpits.fidelity)[:, None]
     )
     return in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()
 
@@ -144,14 +144,14 @@ def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
     return columns.gather(1, slots.flatten(1)[..., None].expand(-1, -1, width)).view(*slots.shape, width)
 
 
-def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:
+def others(slots: Tensor, senses: Senses, state: State, sim_model: SimModel) -> dict[str, Tensor]:
     """Columns of `CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
-    mechs, roster = state.mechs, game.roster
+    mechs, roster = state.mechs, sim_model.roster
     batch, count = mechs.yaw.shape
     columns = (
         mechs.hp / roster.hp,
         mechs.heat / roster.heat_cap,
-        exact.divide(mechs.stability, game.rules.stability_cap),
+        exact.divide(mechs.stability, sim_model.rules.stability_cap),
         (mechs.fallen > 0).to(mechs.hp.dtype),
         mechs.legged.to(mechs.hp.dtype),
         roster.is_red.to(mechs.hp.dtype).expand(batch, count),
@@ -161,7 +161,7 @@ def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[
     hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
     # Three flags in one number: what costs is to look each up.
-    flags = materialize(known_bits(senses, game)).gather(-1, slots)
+    flags = materialize(known_bits(senses, sim_model)).gather(-1, slots)
     detail, intel, painted = ((flags >> bit) & 1 == 1 for bit in range(3))
     return {
         "hp": hp * detail,
@@ -178,7 +178,7 @@ def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[
     }
 
 
-def motion(slots: Tensor, state: State, game: SimModel) -> dict[str, Tensor]:
+def motion(slots: Tensor, state: State, sim_model: SimModel) -> dict[str, Tensor]:
     """Columns: where they are, how they move, and what that means for a shot at them."""
     mechs, facing = state.mechs, heading(state.mechs.yaw)
     rows = looked_up(torch.cat((mechs.pos, mechs.vel, facing), -1), slots)
@@ -191,10 +191,10 @@ def motion(slots: Tensor, state: State, game: SimModel) -> dict[str, Tensor]:
     crossing = torch.where(moves, 1 - radial.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
     ahead = to_body(other_facing, facing[:, :, None].expand_as(other_facing))
     return {
-        "rel_pos": exact.divide(in_body_frame(offset, facing), game.config.world.longest_side),
+        "rel_pos": exact.divide(in_body_frame(offset, facing), sim_model.config.world.longest_side),
         "rel_vel": exact.divide(in_body_frame(relative_vel, facing), SPEED_SCALE),
         "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
-        "lead_pitch": lead_pitch(offset, distance, game),
+        "lead_pitch": lead_pitch(offset, distance, sim_model),
         "closing": exact.divide(-radial, SPEED_SCALE).clamp(-1, 1),
         "crossing": crossing,
     }

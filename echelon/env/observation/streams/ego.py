@@ -94,27 +94,27 @@ OF_THE_DEAD = ("own_score", "enemy_score", "control", "time")
 
 def ego(inputs: StreamInputs) -> Tensor:
     """`[B, N, F]` one row of `EGO` for each mech; the dead show `OF_THE_DEAD` only."""
-    state, orders, game, senses = inputs.state, inputs.orders, inputs.game, inputs.senses
+    state, orders, sim_model, senses = inputs.state, inputs.orders, inputs.sim_model, inputs.senses
     values = {
-        **body(state, game),
-        **threats(senses, state, game),
-        **zone_and_clock(state, game),
-        **settings(senses, state, orders, game),
+        **body(state, sim_model),
+        **threats(senses, state, sim_model),
+        **zone_and_clock(state, sim_model),
+        **settings(senses, state, orders, sim_model),
     }
     return pack(EGO, values, state.mechs.alive, always=OF_THE_DEAD)
 
 
-def body(state: State, game: SimModel) -> dict[str, Tensor]:
+def body(state: State, sim_model: SimModel) -> dict[str, Tensor]:
     """Columns of `EGO`, `[B, N]` or `[B, N, width]` each: hull, place, motion, health, heat, cooldowns."""
-    mechs, roster = state.mechs, game.roster
+    mechs, roster = state.mechs, sim_model.roster
     facing, heat = heading(mechs.yaw), mechs.heat / roster.heat_cap
-    shut_down = is_shut_down(mechs, game)
+    shut_down = is_shut_down(mechs, sim_model)
     velocity = torch.cat((to_body(mechs.vel[..., :2], facing), mechs.vel[..., 2:]), -1)
     velocity = exact.divide(velocity, SPEED_SCALE)
     return {
         "hull": roster.hull_one_hot.expand(*heat.shape, len(Hull)),
         "alive": mechs.alive,
-        "position": mechs.pos / game.size,
+        "position": mechs.pos / sim_model.size,
         "yaw_sin_cos": facing.flip(-1),
         "hp": mechs.hp / roster.hp,
         "leg_hp": mechs.leg_hp / roster.leg_hp,
@@ -122,41 +122,41 @@ def body(state: State, game: SimModel) -> dict[str, Tensor]:
         "headroom": 1 - heat,
         "critical_heat": heat > CRITICAL_HEAT,
         "shut_down": shut_down,
-        "stability_risk": 1 - exact.divide(mechs.stability, game.rules.stability_cap),
+        "stability_risk": 1 - exact.divide(mechs.stability, sim_model.rules.stability_cap),
         "velocity": torch.where(shut_down[..., None], 0.0, velocity),
-        "cooldown": cooldowns(state, game),
+        "cooldown": cooldowns(state, sim_model),
     }
 
 
-def cooldowns(state: State, game: SimModel) -> Tensor:
+def cooldowns(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N, 5]` what the weapon on each trigger, and the AMS, wait for: shares of the longest; 0 where nothing is."""
-    roster = game.roster
+    roster = sim_model.roster
     shares = torch.nn.functional.pad(state.mechs.cooldown.float() / roster.longest_cooldown.clamp_min(1), (0, 1))
     return shares.gather(-1, roster.shown_timer.expand(shares.shape[0], -1, -1))
 
 
-def threats(senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:
+def threats(senses: Senses, state: State, sim_model: SimModel) -> dict[str, Tensor]:
     """Columns: who aims at the mech, what hit it and from where, and what it hears."""
     mechs = state.mechs
     return {
-        "targeted": is_targeted(senses, state, game),
+        "targeted": is_targeted(senses, state, sim_model),
         "under_fire": mechs.under_fire > 0,
         "painted": (mechs.paint > 0).any(-1),
-        "incoming_missile": is_missiles_target(state, game),
+        "incoming_missile": is_missiles_target(state, sim_model),
         "suppressed": mechs.suppressed > 0,
         "hit_from": to_body(mechs.hit_from, heading(mechs.yaw)).clamp(-1, 1),
-        "acoustics": sense_sound(senses, state, game),
+        "acoustics": sense_sound(senses, state, sim_model),
     }
 
 
-def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
+def zone_and_clock(state: State, sim_model: SimModel) -> dict[str, Tensor]:
     """Columns: where the zone lies and the way there, both scores, who controls it, and the time."""
-    rules, mechs, roster, maps = game.rules, state.mechs, game.roster, game.maps
-    longest, facing = game.config.world.longest_side, heading(mechs.yaw)
-    to_zone, radius = nearer(state, game)
+    rules, mechs, roster, maps = sim_model.rules, state.mechs, sim_model.roster, sim_model.maps
+    longest, facing = sim_model.config.world.longest_side, heading(mechs.yaw)
+    to_zone, radius = nearer(state, sim_model)
     cell = mechs.pos.floor().long()
     path = at_cells(maps.path_direction, state.map_id, cell[..., 0], cell[..., 1])
-    inside = is_inside(state, game)
+    inside = is_inside(state, sim_model)
     # A cell on the zone's edge is the end of every path, but a mech there may still be outside.
     at_edge = ~inside & (path == 0).all(-1)
     path = torch.where(at_edge[..., None], unit(to_zone), path)
@@ -167,7 +167,7 @@ def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
         "zone_vector": exact.divide(to_body(to_zone, facing), longest),
         "zone_radius": exact.divide(radius, longest),
         "path_direction": to_body(path, facing).clamp(-1, 1),
-        "path_length": path_length(state, game).clamp_max(4.0),
+        "path_length": path_length(state, sim_model).clamp_max(4.0),
         "own_score": roster.of_own_team(score).clamp_max(1.0),
         "enemy_score": roster.of_enemy_team(score).clamp_max(1.0),
         "control": roster.of_own_team(state.control) - roster.of_enemy_team(state.control),
@@ -175,13 +175,13 @@ def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
     }
 
 
-def settings(senses: Senses, state: State, orders: Orders, game: SimModel) -> dict[str, Tensor]:
+def settings(senses: Senses, state: State, orders: Orders, sim_model: SimModel) -> dict[str, Tensor]:
     """Columns: the mech's suite, its sensors, whether they are jammed, and how it has set them."""
-    runs, roster = is_running(state.mechs, game), game.roster
+    runs, roster = is_running(state.mechs, sim_model), sim_model.roster
     return {
         "ecm": orders.ecm & runs,
         "eccm": orders.eccm & runs,
-        "sensor_quality": exact.divide(senses.sensors.quality, game.rules.best_quality),
+        "sensor_quality": exact.divide(senses.sensors.quality, sim_model.rules.best_quality),
         "jam": senses.sensors.jam,
         "sort_mode": orders.sort_mode[..., None] == torch.arange(SORT_MODES, device=runs.device),
         "hostile_only": orders.hostile_only,
@@ -189,17 +189,17 @@ def settings(senses: Senses, state: State, orders: Orders, game: SimModel) -> di
     }
 
 
-def is_targeted(senses: Senses, state: State, game: SimModel) -> Tensor:
+def is_targeted(senses: Senses, state: State, sim_model: SimModel) -> Tensor:
     """`[B, N]` bool: a living enemy within `TARGETED_VOX` has a clear line."""
-    enemy = game.roster.hostile & state.mechs.alive[:, None]
+    enemy = sim_model.roster.hostile & state.mechs.alive[:, None]
     return (enemy & senses.line & (senses.distance <= TARGETED_VOX)).any(-1)
 
 
-def is_missiles_target(state: State, game: SimModel) -> Tensor:
+def is_missiles_target(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N]` bool: a shot in flight homes on the mech."""
     shots = state.shots
-    target = torch.where(game.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)
-    indices = torch.arange(game.roster.num_mechs, device=target.device)
+    target = torch.where(sim_model.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)
+    indices = torch.arange(sim_model.roster.num_mechs, device=target.device)
     return (target[:, None] == indices[:, None]).any(-1)
 
 

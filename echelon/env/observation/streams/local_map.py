@@ -20,16 +20,16 @@ def local_map(inputs: StreamInputs) -> Tensor:
 
     What it can step onto, such as a wreck, does not count.
     """
-    state, game, side = inputs.state, inputs.game, LOCAL_MAP_CELLS
-    mechs, world = state.mechs, game.config.world
+    state, sim_model, side = inputs.state, inputs.sim_model, LOCAL_MAP_CELLS
+    mechs, world = state.mechs, sim_model.config.world
     offsets = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
     # What is the same for many cells is worked out once.
     ahead, left = materialize(offsets.repeat_interleave(side)), materialize(offsets.repeat(side))
     own_x, own_y, _ = (u[..., None] for u in mechs.pos.unbind(-1))
     c, s = (u[..., None] for u in axes(heading(mechs.yaw)))
     level, raised = (
-        materialize(height_bits(pos, game.roster.half_size))[..., None]
-        for pos in (mechs.pos, stepped_up(mechs.pos, game))
+        materialize(height_bits(pos, sim_model.roster.half_size))[..., None]
+        for pos in (mechs.pos, stepped_up(mechs.pos, sim_model))
     )
     x = (own_x + (ahead * c - left * s)).floor().int()  # [B, N, 121]
     y = (own_y + (ahead * s + left * c)).floor().int()

@@ -34,29 +34,29 @@ ORDER = (
 )  # fmt: skip
 
 
-def add_orders(state: State, streams: dict[str, Tensor], game: SimModel) -> dict[str, Tensor]:
+def add_orders(state: State, streams: dict[str, Tensor], sim_model: SimModel) -> dict[str, Tensor]:
     """`streams` of all mechs with `order [B, N, F]`, and `ego` steered where orders steer.
 
     Args:
         streams: `[B, N, ...]` each, as `observe` makes them; `ego` is not written to.
     """
-    goal = destination(state, game)
-    way = way_there(state, goal, game)
-    streams = {**streams, "order": order(state, goal, way, game)}
-    if game.config.command.steers:
-        streams["ego"] = steered(state, streams["ego"], goal, way, game)
+    goal = destination(state, sim_model)
+    way = way_there(state, goal, sim_model)
+    streams = {**streams, "order": order(state, goal, way, sim_model)}
+    if sim_model.config.command.steers:
+        streams["ego"] = steered(state, streams["ego"], goal, way, sim_model)
     return streams
 
 
-def order(state: State, sent: Destination, way: Way, game: SimModel) -> Tensor:
+def order(state: State, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
     """`[B, N, F]` one row of `ORDER` for each mech; zero for the dead and for who was told nothing."""
     orders, mechs = state.orders_heard, state.mechs
-    is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), game.config.world.longest_side
+    is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), sim_model.config.world.longest_side
     kind = orders[..., OrderField.KIND, None]
     offset = sent.place - mechs.pos[..., :2]
     kinds = torch.arange(1, len(OrderKind), device=kind.device)
     disciplines = torch.arange(1, len(Discipline), device=kind.device)
-    age_s = (state.tick[:, None] - orders[..., OrderField.ISSUED]) * game.rules.dt_s
+    age_s = (state.tick[:, None] - orders[..., OrderField.ISSUED]) * sim_model.rules.dt_s
     pace = dot(mechs.vel[..., :2].unbind(-1), way.step.unbind(-1))
     has_reached = is_sent & (length(offset) < sent.reach)
     values = {
@@ -70,14 +70,14 @@ def order(state: State, sent: Destination, way: Way, game: SimModel) -> Tensor:
         "discipline": orders[..., OrderField.DISCIPLINE, None] == disciplines,
         "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0),
         "reached": has_reached,
-        "following": (pace / game.roster.max_speed).clamp(-1, 1) * (is_sent & ~has_reached),
+        "following": (pace / sim_model.roster.max_speed).clamp(-1, 1) * (is_sent & ~has_reached),
     }
     return pack(ORDER, values, mechs.alive & (orders[..., OrderField.ISSUED] >= 0))
 
 
-def steered(state: State, ego: Tensor, sent: Destination, way: Way, game: SimModel) -> Tensor:
+def steered(state: State, ego: Tensor, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
     """`[B, N, F]` the ego stream with the zone's columns telling of the place for those that were sent to one."""
-    mechs, longest = state.mechs, game.config.world.longest_side
+    mechs, longest = state.mechs, sim_model.config.world.longest_side
     offset, facing = sent.place - mechs.pos[..., :2], heading(mechs.yaw)
     values = {
         "in_zone": (length(offset) < sent.reach).to(ego.dtype)[..., None],

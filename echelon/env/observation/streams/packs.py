@@ -33,11 +33,11 @@ PACK_REPORT = (
 )  # fmt: skip
 
 
-def pack_reports(state: State, at_pack: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
+def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """`[B, P, F]` a row of `PACK_REPORT` for every pack, zero for one without living mechs, and which have;
     their middles are `at_pack [B, P, 2]`."""
-    mechs, roster = state.mechs, game.roster
-    belongs = members(game)
+    mechs, roster = state.mechs, sim_model.roster
+    belongs = members(sim_model)
     weights = (belongs & mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
     count = exact.sum(weights, 2)
 
@@ -48,18 +48,20 @@ def pack_reports(state: State, at_pack: Tensor, game: SimModel) -> tuple[Tensor,
     standing = state.orders_sent[:, 0]
     issued = standing[..., OrderField.ISSUED]
     kinds = torch.arange(1, len(OrderKind), device=weights.device)
-    age_s = (state.tick[:, None] - issued) * game.rules.dt_s
+    age_s = (state.tick[:, None] - issued) * sim_model.rules.dt_s
     hears = state.orders_heard[..., OrderField.ISSUED] == issued[:, roster.pack]
     is_told = issued >= 0
     hp = exact.sum(belongs * mechs.hp[:, None], 2) / exact.sum(belongs * roster.hp, 1)
-    size = game.size[:2]
+    size = sim_model.size[:2]
     values = {
         "position": at_pack / size,
         "alive": count / exact.sum(belongs.to(torch.float32), 1),
         "hp": hp,
         "heat": mean(mechs.heat / roster.heat_cap),
-        "spread": exact.divide(exact.sum(weights * distance, 2) / count.clamp_min(1.0), game.config.world.longest_side),
-        "in_zone": mean(is_inside(state, game).to(torch.float32)),
+        "spread": exact.divide(
+            exact.sum(weights * distance, 2) / count.clamp_min(1.0), sim_model.config.world.longest_side
+        ),
+        "in_zone": mean(is_inside(state, sim_model).to(torch.float32)),
         "under_fire": mean((mechs.under_fire > 0).to(torch.float32)),
         "kind": standing[..., OrderField.KIND, None] == kinds,
         "place": standing[..., PLACE] / size * is_told[..., None],

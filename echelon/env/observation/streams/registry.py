@@ -46,9 +46,9 @@ def names_of(streams: tuple[Stream, ...]) -> tuple[str, ...]:
     return tuple(name for stream in streams for name in stream.names)
 
 
-def add_streams(state: State, streams: Observation, game: SimModel) -> Observation:
+def add_streams(state: State, streams: Observation, sim_model: SimModel) -> Observation:
     """`streams` of all mechs, with those that have no loop."""
-    for stream in streams_of(game.config):
+    for stream in streams_of(sim_model.config):
         if stream.add is not None:
-            streams = stream.add(state, streams, game)
+            streams = stream.add(state, streams, sim_model)
     return streams

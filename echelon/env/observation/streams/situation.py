@@ -22,19 +22,19 @@ SITUATION = (
 )
 
 
-def situation(state: State, team: int, game: SimModel) -> Tensor:
+def situation(state: State, team: int, sim_model: SimModel) -> Tensor:
     """`[B, F]` a row of `SITUATION` for the commanders of `team`, 0 blue and 1 red."""
-    rules, maps = game.rules, game.maps
+    rules, maps = sim_model.rules, sim_model.maps
     score = exact.divide(state.score, rules.zone_score_to_win_s).clamp_max(1.0)
     mask = torch.ones_like(state.seed, dtype=torch.bool)
     values = {
-        "zone": maps.zone_center[state.map_id] / game.size[:2],
-        "zone_radius": exact.divide(maps.zone_radius[state.map_id], game.config.world.longest_side),
+        "zone": maps.zone_center[state.map_id] / sim_model.size[:2],
+        "zone_radius": exact.divide(maps.zone_radius[state.map_id], sim_model.config.world.longest_side),
         "own_score": score[:, team],
         "enemy_score": score[:, 1 - team],
         "control": state.control[:, team] - state.control[:, 1 - team],
         "time": exact.divide(state.tick.float(), rules.max_decisions * rules.decision_repeat),
-        "is_heard": state.tick % (game.config.command.period * rules.decision_repeat) == 0,
+        "is_heard": state.tick % (sim_model.config.command.period * rules.decision_repeat) == 0,
     }
     return pack(SITUATION, values, mask)
 

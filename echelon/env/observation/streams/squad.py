@@ -31,12 +31,12 @@ SQUAD = (
 )  # fmt: skip
 
 
-def readiness(state: State, game: SimModel) -> Tensor:
+def readiness(state: State, sim_model: SimModel) -> Tensor:
     """`[B, N]` share of a mech's weapons whose timers have run out; 0 while it is not running."""
     mechs = state.mechs
-    carries = game.roster.trigger >= 0  # [W, N]
-    idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
-    return is_running(mechs, game) * exact.sum(idle & carries, 1).float() / exact.sum(carries, 0).clamp_min(1)
+    carries = sim_model.roster.trigger >= 0  # [W, N]
+    idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in sim_model.roster.timers], 1)  # [B, W, N]
+    return is_running(mechs, sim_model) * exact.sum(idle & carries, 1).float() / exact.sum(carries, 0).clamp_min(1)
 
 
 def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
@@ -46,8 +46,8 @@ def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
         `[B, N, S, F]` one row of `SQUAD` for each place, zero for nobody and in a dead mech's cockpit, and
         `[B, N, S]` bool, whether the row holds somebody.
     """
-    state, game = inputs.state, inputs.game
-    mechs, roster = state.mechs, game.roster
+    state, sim_model = inputs.state, inputs.sim_model
+    mechs, roster = state.mechs, sim_model.roster
     mask = (roster.squad < roster.num_mechs) & mechs.alive[..., None]  # [B, N, S]
     mate = roster.squad.clamp_max(roster.num_mechs - 1)  # [N, S]
     facing = heading(mechs.yaw)
@@ -58,7 +58,7 @@ def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
         return per_mech[:, mate] * (alive & (roster.cockpits.squad_detail >= detail)[:, None])
 
     def relative(pos: Tensor) -> Tensor:
-        return exact.divide(in_body_frame(pos - mechs.pos[:, :, None], facing), game.config.world.longest_side)
+        return exact.divide(in_body_frame(pos - mechs.pos[:, :, None], facing), sim_model.config.world.longest_side)
 
     target = inputs.orders.focus[:, mate]  # [B, N, S]
     index = target.clamp_min(0)
@@ -71,8 +71,8 @@ def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
         "alive": alive,
         "hp": from_detail(mechs.hp / roster.hp, 1),
         "heat": from_detail(mechs.heat / roster.heat_cap, 1),
-        "stability": from_detail(exact.divide(mechs.stability, game.rules.stability_cap), 2),
-        "readiness": from_detail(readiness(state, game), 2),
+        "stability": from_detail(exact.divide(mechs.stability, sim_model.rules.stability_cap), 2),
+        "readiness": from_detail(readiness(state, sim_model), 2),
         "target_rel_pos": torch.where(engages[..., None], relative(target_pos), 0.0),
     }
     return pack(SQUAD, values, mask), mask

@@ -22,16 +22,16 @@ TRACK = (
 )
 
 
-def tracks(state: State, enemy: slice, at_pack: Tensor, mask: Tensor, game: SimModel) -> Tensor:
+def tracks(state: State, enemy: slice, at_pack: Tensor, mask: Tensor, sim_model: SimModel) -> Tensor:
     """`[B, P, E, F]` a row of `TRACK` for each enemy, for packs whose middles are `at_pack [B, P, 2]`, zero
     where `mask [B, P, E]` bool is False."""
     mechs = state.mechs
     pos = mechs.pos[:, None, enemy, :2].expand(-1, at_pack.shape[1], -1, -1)
     values = {
-        "position": pos / game.size[:2],
+        "position": pos / sim_model.size[:2],
         "velocity": exact.divide(mechs.vel[:, None, enemy, :2], SPEED_SCALE).expand_as(pos),
-        "hull": game.roster.hull_one_hot[enemy].expand(*mask.shape, -1),
-        "from_pack": exact.divide(pos - at_pack[:, :, None], game.config.world.longest_side),
+        "hull": sim_model.roster.hull_one_hot[enemy].expand(*mask.shape, -1),
+        "from_pack": exact.divide(pos - at_pack[:, :, None], sim_model.config.world.longest_side),
     }
     return pack(TRACK, values, mask)
 
