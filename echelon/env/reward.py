@@ -36,8 +36,8 @@ class RewardTerm:
 
     function: RewardFunction
     """`function(before, after, ending, sim_model)` returns `[B, N]` float, the reward of each mech for one decision. It
-    receives the `echelon.state.State` before and after the decision, the `echelon.env.outcome.Ending` of the battles and
-    the constants. It must not read tensors on the host and must not modify them. It is never compiled."""
+    receives the `echelon.state.State` before and after the decision, the `echelon.env.outcome.Ending` of the battles
+    and the constants. It must not read tensors on the host and must not modify them. It is never compiled."""
     weight: float = 1.0
     """What it is multiplied with."""
 
