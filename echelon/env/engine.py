@@ -103,6 +103,8 @@ class Engine:
         self.blocks = Blocks(num_envs, device, num_envs if in_loops else None, whole=is_watched and not in_loops)
         self.dense_blocks = Blocks(num_envs, device, whole=is_watched) if self.may_wait else self.blocks
         self.loops = self._loops() if in_loops else None
+        self.last_ran_loops = False
+        """Whether the last decision ran in loops, whose tensors may be modified in place."""
         self._compile()
 
     def _loops(self) -> Loops:
@@ -217,6 +219,7 @@ class Engine:
                 before, action = self.apply_commands(before, action, commands, self.sim_model)
         # GPU loops do not support an observer.
         loops = self.usable_loops() if observer is None or self.device.type == "cpu" else None
+        self.last_ran_loops = loops is not None
         if loops is not None:
             decide: Callable[..., DecisionResult] = self.function("decide_in_loops")
             result = decide(loops, before, action, observer, buffers)
@@ -226,7 +229,8 @@ class Engine:
                 out = None if buffers is None else {name: buffer[battles] for name, buffer in buffers.items()}
                 return self.decide_dense(before[battles], action[battles], observer, out)
 
-            result = decision.concat_blocks(self.dense_blocks.play(play), before.terrain)
+            with no_grad_outside_inference_mode():
+                result = decision.concat_blocks(self.dense_blocks.play(play), before.terrain)
         if observer is not None:
             reward = exact.sum(result.reward_terms, -1)
             summary = TensorDict({**result.outcome, "reward": reward}, reward.shape[:1], device=self.device)

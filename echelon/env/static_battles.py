@@ -108,7 +108,7 @@ class CalledBattles:
                 self.leaves[key][start : start + len(value)] = value
             if ended is None:
                 self._begin(Selection(done[:, 0]), streams)
-            elif len(ended) and env.form == "loops" and not has_areas(env.sim_model.maps):
+            elif len(ended) and env.engine.last_ran_loops and not has_areas(env.sim_model.maps):
                 shown = {name: streams[name] for name in env.stream_names} | {TELEMETRY: self.telemetry}
                 env.next_seed, env.state = begin_in_rows(ended, env.next_seed, env.state, shown, *env._map_source)
             elif len(ended):

@@ -1,19 +1,39 @@
 """Loops that another process compiles while battles run in the dense form."""
 
+import dataclasses
 import os
 import sys
 
 import pytest
 import torch
+from tiny_runs import run_to_the_end, tiny_run
 
-from echelon.env import engine, first_compile
+from echelon.agents.heuristic import Heuristic
+from echelon.arena.batch_arena import BatchArena
+from echelon.arena.config import ArenaConfig
+from echelon.env import blocks, engine, first_compile
 from echelon.env.compile_loops import compile_loops
 from echelon.env.env import EchelonEnv
 from echelon.env.first_compile import CompileProcess, compile_process, loops_ready
-from echelon.rules.config import EnvConfig
+from echelon.league.matchmaking import round_robin
+from echelon.learn.trainer import Trainer
+from echelon.rules.catalog import Catalog
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime import compile
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.loop_cache import PACKAGE, cache_folder
+
+CPU = torch.device("cpu")
+WEAK = {name: dataclasses.replace(hull, hp=hull.hp / 10) for name, hull in Catalog().hulls.items()}
+ENDING_EARLY = dataclasses.replace(
+    EnvConfig.small(),
+    world=WorldConfig(40, 40, 12),
+    rules=RulesConfig(max_episode_s=10.0),
+    catalog=dataclasses.replace(Catalog(), hulls=WEAK),
+    map_pool=2,
+)
+"""Battles between weak mechs, most of which end before the time limit."""
 
 
 @pytest.fixture
@@ -58,6 +78,33 @@ def test_battles_change_from_the_dense_form_to_loops_with_the_same_bits(monkeypa
     ours, theirs = waiting.get_state(), compiled.get_state()
     for key in theirs.keys(True, True):
         assert torch.equal(ours[key], theirs[key]), key
+
+
+@pytest.mark.parametrize("dense_calls", [3, 10**9])
+def test_match_that_starts_in_the_dense_form_has_the_same_results(monkeypatch, dense_calls):
+    """Battles end and restart after dense decisions too, whose tensors may be shared and must not change in place."""
+    monkeypatch.setattr(blocks, "BLOCK", 2)
+    battles = round_robin(["expert", "hard"], [1, 2, 3])
+    policies = {name: Heuristic(ENDING_EARLY, name) for name in ("expert", "hard")}
+    expected = BatchArena(ENDING_EARLY, policies.__getitem__, ArenaConfig(CPU)).play(battles).results
+    assert len({result.decisions for result in expected}) > 2
+    calls = []
+    monkeypatch.setattr(engine, "compile_process", lambda: None)
+    monkeypatch.setattr(engine, "loops_ready", lambda: calls.append(None) or len(calls) > dense_calls)
+    assert BatchArena(ENDING_EARLY, policies.__getitem__, ArenaConfig(CPU)).play(battles).results == expected
+    assert len(calls) > 3
+
+
+@pytest.mark.parametrize("dense_calls", [5, 10**9])
+def test_training_that_starts_in_the_dense_form_has_the_same_bits(monkeypatch, tmp_path, dense_calls):
+    calls, weights = [], []
+    monkeypatch.setattr(engine, "compile_process", lambda: None)
+    for ready in (lambda: True, lambda: calls.append(None) or len(calls) > dense_calls):
+        monkeypatch.setattr(engine, "loops_ready", ready)
+        trainer = run_to_the_end(Trainer(tiny_run(), tmp_path / str(len(weights))))
+        weights.append([leaf.clone() for leaf in trainer.policy.parameters()])
+    assert len(calls) > 5
+    assert all(map(torch.equal, *weights))
 
 
 def test_explicit_loops_do_not_wait_for_another_process(monkeypatch):
