@@ -71,7 +71,7 @@ class EvalCallback(Callback):
             # The final evaluation follows.
             return
         if iteration == 0:
-            panel = ", ".join(self.evaluator.opponents)
+            panel = ", ".join(self.evaluator.panel)
             trainer.log(
                 f"evaluating before training: {trainer.config.evaluation.battles} battles against each of {panel}"
             )

@@ -144,21 +144,27 @@ class Evaluator:
         )
         return BatchArena(self.env, {**self.opponents, LEARNER: self.policy}.__getitem__, settings)
 
+    @property
+    def panel(self) -> list[str]:
+        """Opponents of the next evaluation. The first one has no best policy yet, other than the evaluated one."""
+        return [name for name in self.opponents if name != BEST or self.last_iteration >= 0]
+
     def evaluate(self) -> list[Score]:
         """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
-        return self._play(self.arena, self.config.evaluation.battles)
+        return self._play(self.arena, self.config.evaluation.battles, self.panel)
 
     def update_best(self, scores: list[Score], iteration: int) -> bool:
         """Replace the best policy unless the current one has a lower mean win rate against the named commanders. Of
         equal policies the later one is the best, since it was trained for longer.
 
         Args:
-            scores: what `evaluate` returned; the last one, against the best policy, is ignored.
+            scores: the result of `evaluate`; a score against the best policy itself is ignored.
 
         Returns:
             Whether the best policy was replaced.
         """
-        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
+        rates = [score.win_rate for score in scores if score.rival != BEST]
+        rate = sum(rates) / len(rates)
         self.last_iteration = iteration
         if rate < self.best_rate:
             return False
@@ -182,7 +188,7 @@ class Evaluator:
         """Play `EvalConfig.final_battles` battles against every opponent of the panel; in batches of one size where
         another would be compiled."""
         battles = self.config.evaluation.final_battles
-        return self._play(self.arena if self.arena.settings.compiled else self._arena(battles), battles)
+        return self._play(self.arena if self.arena.settings.compiled else self._arena(battles), battles, self.panel)
 
     def record_battles(self, count: int, name: str = LEARNER) -> Replay:
         """Record the first battles of an evaluation against the last named commander, which are played once more: what

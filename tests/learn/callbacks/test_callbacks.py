@@ -64,7 +64,7 @@ def test_a_callback_is_told_of_everything_in_order(tmp_path):
     Trainer(evaluated_run(evaluation=evaluation), tmp_path, callbacks=[EvalCallback(), diary]).train()
     names = ["heuristic:trivial", "best"]
     assert diary.told == [
-        *("setup", "iteration_000000", names, "start"),
+        *("setup", "iteration_000000", ["heuristic:trivial"], "start"),
         *(1, names, 2, "iteration_000002", 3, "iteration_000003", names, "end", "closed"),
     ]
     assert [row["twice"] for row in read_metrics(tmp_path / "metrics.csv")] == [2, 4, 6]
