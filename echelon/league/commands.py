@@ -15,8 +15,9 @@ from echelon.arena.resolve import named_checkpoint
 from echelon.league import log, matchmaking
 from echelon.league.evolution import Evolution, Role
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
+from echelon.league.mixture import exploitability, nash
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
-from echelon.league.ratings import advantage, bradley_terry, cyclic_share, exploitability, nash
+from echelon.league.ratings import advantage, bradley_terry, cyclic_share
 from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
@@ -332,9 +333,9 @@ class Payoff:
     nash: dict[str, float]
     """The Nash mixture by name, without shares of at most 0.001."""
     exploitability: float
-    """Gain of the best response against the mixture, see `game_theory.exploitability`."""
+    """Gain of the best response against the mixture, see `mixture.exploitability`."""
     cyclic: float
-    """Share of the payoff that no rating explains, see `game_theory.cyclic_share`."""
+    """Share of the payoff that no rating explains, see `ratings.cyclic_share`."""
     cyclic_by_chance: float
     """As much of it would be expected by chance."""
 

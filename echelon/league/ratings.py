@@ -1,6 +1,6 @@
-"""Ratings of a league: Glicko-2 of all entries of a period at once, in float64, and the game theory of their payoffs.
+"""Ratings of a league, in float64: Glicko-2 of a period's entries at once, and Bradley-Terry strengths of all games.
 
-Glicko-2: Glickman 2012, 'Example of the Glicko-2 system'. Game theory captures intransitive results, ratings cannot.
+Glicko-2: Glickman 2012, 'Example of the Glicko-2 system'. No rating explains intransitive results: `cyclic_share`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -127,32 +126,6 @@ def advantage(score: Tensor, games: Tensor) -> Tensor:
     """
     rate = torch.where(games > 0, score / games.clamp_min(1), 0.5).double()
     return rate - rate.T
-
-
-def nash(payoff: Tensor) -> Tensor:
-    """`[E]` float64 Nash mixture of the symmetric zero-sum game with antisymmetric `payoff [E, E]`.
-
-    The value of such a game is 0, so that the mixtures are the solutions of the linear programme `payoff @ x <= 0`,
-    `sum(x) = 1`, `x >= 0`. Where there are several, one whose largest share is the smallest is chosen: entries that
-    are even all along share equally.
-    """
-    # Takes more than half a second, which programs that solve no game need not spend.
-    from scipy.optimize import linprog
-
-    count = len(payoff)
-    game, ones = payoff.double().numpy(), np.ones((count, 1))
-    # The last variable is the largest share.
-    below = np.block([[game, 0 * ones], [np.eye(count), -ones]])
-    total = np.append(ones, 0.0)[None]
-    solution = linprog(np.eye(count + 1)[-1], below, np.zeros(2 * count), total, [1.0], method="highs")
-    assert solution.status == 0, solution.message
-    mixture = torch.from_numpy(solution.x[:count]).clamp_min(0) + 0.0  # `+ 0.0` takes the sign off -0.0
-    return mixture / mixture.sum()
-
-
-def exploitability(payoff: Tensor, mixture: Tensor) -> float:
-    """Gain of the best response against `mixture [E]`; 0 for a Nash mixture."""
-    return float((payoff @ mixture).max())
 
 
 def cyclic_share(score: Tensor, games: Tensor) -> tuple[float, float]:

@@ -18,13 +18,16 @@ from echelon.viewer.paper import save
 def show_standings(
     store: Store, as_json: bool, title: str, more: Mapping[str, Mapping[str, Any]] | None = None
 ) -> None:
-    """Print the table of standings, and the correlation of age and rating along the longest lineage.
+    """Print the standings, which of their figures is safe against copies, and how age and rating correlate.
 
     Args:
         more: further columns by name of the entry.
     """
     show_table([{**row, **(more or {}).get(row["name"], {})} for row in standing_rows(store)], as_json, title)
-    correlation = None if as_json else age_correlation(store)
+    if as_json:
+        return
+    terminal().print("Ratings depend on how many copies of an entry a league has; the Nash mixture (nash) does not.")
+    correlation = age_correlation(store)
     if correlation is not None:
         terminal().print(f"Spearman's rho of age and rating along {correlation[0]} generations: {correlation[1]:.2f}")
 

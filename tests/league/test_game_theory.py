@@ -1,11 +1,16 @@
 """Mixtures, exploitability and the refit of all games at once (R29)."""
 
+import importlib
+import itertools
 import math
+from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
 from leagues import unrated
 
+from echelon.league.mixture import exploitability, nash
 from echelon.league.ratings import (
     PRIOR_GAMES,
     RATING,
@@ -14,8 +19,6 @@ from echelon.league.ratings import (
     advantage,
     bradley_terry,
     cyclic_share,
-    exploitability,
-    nash,
     rate,
 )
 
@@ -79,7 +82,7 @@ def test_chance_makes_as_much_of_a_cycle_as_is_told():
 
 def test_whoever_beats_all_is_the_whole_mixture():
     payoff = even([[0, 0.4, 0.2], [-0.4, 0, 0.9], [-0.2, -0.9, 0]])
-    assert torch.equal(nash(payoff), even([1, 0, 0]))
+    torch.testing.assert_close(nash(payoff), even([1, 0, 0]), atol=0, rtol=0)
 
 
 def test_a_mixture_of_many_cannot_be_exploited():
@@ -94,10 +97,100 @@ def test_a_mixture_of_many_cannot_be_exploited():
         assert abs(exploitability(payoff, mixture)) < 1e-7
 
 
-def test_entries_that_are_even_all_along_share_equally():
+def test_even_entries_share_equally():
     torch.testing.assert_close(nash(torch.zeros(4, 4)), torch.full((4,), 0.25, dtype=torch.float64))
     # The first two beat the third and are even with one another.
-    assert torch.equal(nash(even([[0, 0, 1], [0, 0, 1], [-1, -1, 0]])), even([0.5, 0.5, 0]))
+    torch.testing.assert_close(nash(even([[0, 0, 1], [0, 0, 1], [-1, -1, 0]])), even([0.5, 0.5, 0]))
+
+
+def repeated(payoff: torch.Tensor, entry: int, copies: int) -> torch.Tensor:
+    """The payoffs of a league to which copies of an entry were added."""
+    entries = [*range(len(payoff)), *[entry] * copies]
+    return payoff[entries][:, entries]
+
+
+def test_copies_share_the_part_of_their_entry_where_the_mixture_is_unique():
+    circle = even([[0, 0.2, -1, 0.5], [-0.2, 0, 0.5, 0.25], [1, -0.5, 0, 0.75], [-0.5, -0.25, -0.75, 0]])
+    alone = nash(circle)
+    torch.testing.assert_close(alone, even([0.5, 1, 0.2, 0]) / 1.7, atol=1e-9, rtol=0)
+    for entry in range(4):
+        mixture = nash(repeated(circle, entry, 10))
+        others = [other for other in range(4) if other != entry]
+        torch.testing.assert_close(mixture[others], alone[others], atol=1e-8, rtol=0)
+        own = mixture[[entry, *range(4, 14)]]
+        torch.testing.assert_close(own, (alone[entry] / 11).expand(11), atol=1e-8, rtol=0)
+
+
+def test_a_copy_changes_other_shares_where_several_mixtures_are_optimal():
+    pair = torch.zeros(2, 2)
+    torch.testing.assert_close(nash(pair), even([0.5, 0.5]))
+    torch.testing.assert_close(nash(repeated(pair, 1, 1)), even([1, 1, 1]) / 3)
+
+
+def test_strictly_dominated_entries_have_no_share():
+    chance = torch.Generator().manual_seed(1)
+    for entries in range(2, 12):
+        upper = torch.randint(-8, 9, (entries, entries), generator=chance).double().triu(1) / 16
+        payoff = upper - upper.T
+        # A worse version of the first entry: it has less against each entry, and loses to the first.
+        row = torch.cat((payoff[0] - 1 / 32, payoff.new_zeros(1)))
+        payoff = torch.vstack((torch.column_stack((payoff, -row[:-1])), row))
+        payoff[-1, 0], payoff[0, -1] = -1 / 32, 1 / 32
+        assert nash(payoff)[-1] == 0.0
+
+
+def solve(rows: list[list[Fraction]], right: list[Fraction]) -> list[Fraction] | None:
+    """The unique solution of a linear system by Gauss's elimination; None where there is none or more than one."""
+    table, width = [[*row, value] for row, value in zip(rows, right, strict=True)], len(rows[0])
+    for column in range(width):
+        pivot = next((r for r in range(column, len(table)) if table[r][column] != 0), None)
+        if pivot is None:
+            return None
+        table[column], table[pivot] = table[pivot], table[column]
+        table[column] = [value / table[column][column] for value in table[column]]
+        for r, row in enumerate(table):
+            if r != column:
+                table[r] = [value - row[column] * lead for value, lead in zip(row, table[column], strict=True)]
+    return None if any(row[-1] != 0 for row in table[width:]) else [row[-1] for row in table[:width]]
+
+
+def corners(payoff: list[list[Fraction]]) -> list[list[Fraction]]:
+    """All vertices of the set of Nash mixtures, in rationals: each solves `E` of the constraints with equality."""
+    count, found = len(payoff), []
+    for size in range(1, count + 1):
+        for support in itertools.combinations(range(count), size):
+            for tight in itertools.combinations(range(count), size - 1):
+                rows = [[payoff[row][column] for column in support] for row in tight] + [[Fraction(1)] * size]
+                shares = solve(rows, [Fraction(0)] * (size - 1) + [Fraction(1)])
+                if shares is None or min(shares) <= 0:
+                    continue
+                x = [Fraction(0)] * count
+                for entry, share in zip(support, shares, strict=True):
+                    x[entry] = share
+                if max(sum(a * b for a, b in zip(row, x, strict=True)) for row in payoff) <= 0 and x not in found:
+                    found.append(x)
+    return found
+
+
+def test_mixture_is_the_one_of_greatest_entropy_by_an_exact_solver():
+    """200 random games with ties and twins, of up to five entries, against all vertices of the optimal set."""
+    chance, several = torch.Generator().manual_seed(2), 0
+    for number in range(200):
+        entries = 2 + number % 4
+        upper = torch.randint(-2, 3, (entries, entries), generator=chance).triu(1)
+        whole = upper - upper.T
+        if number % 3 == 0:
+            whole = repeated(whole, 0, 1)[:5, :5]
+        exact = corners([[Fraction(value) for value in row] for row in whole.tolist()])
+        vertices = even([[float(share) for share in vertex] for vertex in exact])
+        mixture, several = nash(whole.double()), several + (len(exact) > 1)
+        assert exploitability(whole.double(), mixture) < 1e-12
+        assert torch.equal(mixture > 0, (vertices > 0).any(0)), "each entry of any Nash mixture has a share"
+        # At the maximum of a concave function no direction to a vertex goes up.
+        inside = mixture > 0
+        slope = (vertices - mixture)[:, inside] @ -(mixture[inside].log() + 1)
+        assert (slope < 1e-6).all()
+    assert 50 < several < 150
 
 
 def test_pairs_that_never_met_are_even():
@@ -141,3 +234,14 @@ def test_the_refit_converges_where_whole_newton_steps_go_astray():
 
 def test_no_entry_or_one_has_a_refit_too():
     assert bradley_terry(torch.zeros(0, 0)).shape == (0,) and bradley_terry(torch.zeros(1, 1)).tolist() == [1500.0]
+
+
+def test_figures_of_the_table_of_copies(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    copies = importlib.import_module("copies")
+    circle = even([[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]])
+    ladder = even([[0.5, 0.9], [0.1, 0.5]])
+    torch.testing.assert_close(copies.alpha_rank(circle), even([1, 1, 1]) / 3, atol=1e-9, rtol=0)
+    torch.testing.assert_close(copies.alpha_rank(ladder), even([1, 0]), atol=1e-9, rtol=0)
+    strengths = copies.glicko(ladder)
+    assert strengths[0] > 1500 > strengths[1]
