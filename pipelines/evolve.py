@@ -10,7 +10,7 @@ from echelon.league import commands
 from echelon.league.evolution import Role
 from echelon.league.store import Store
 from echelon.league.tables import show_standings
-from echelon.learn.callbacks.progress import Each
+from echelon.learn.callbacks.progress import OnIteration
 from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.runtime.errors import require
@@ -46,7 +46,7 @@ class Evolve(Settings):
         options = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
         battles = 2 * self.seeds * len(store.active()) * len(Role) * self.turns
         with bar(self.turns * len(Role) * self.iterations, "iterations") as progress:
-            each = [Each(progress.advance)]
+            each = [OnIteration(progress.advance)]
             for turn, role, verdict in commands.evolve(self.arena.build(store, battles=battles), *options, each):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")

@@ -39,7 +39,7 @@ def test_enemies_may_be_fewer_for_a_learner_on_one_side():
     config = run(side="red", opponents=("easy",), enemies=(1, 3))
     battles = [s.env(config.env, "red") for s in stages_of(config)]
     assert [(len(b.blue), len(b.red)) for b in battles] == [(1, 5), (3, 5)]
-    with pytest.raises(ConfigError, match=r"enemies must be empty where the learner plays both sides, got \(1, 3\)"):
+    with pytest.raises(ConfigError, match=r"enemies must be empty if the learner plays both sides, got \(1, 3\)"):
         run(enemies=(1, 3))
 
 

@@ -97,7 +97,7 @@ def test_another_form_is_refused_by_the_config(text):
 
 
 def test_names_are_told_once_and_are_not_those_of_the_game():
-    with pytest.raises(ConfigError, match="--extra-reward must be functions of different names"):
+    with pytest.raises(ConfigError, match="--extra-reward must be functions with unique names"):
         tiny_run(extra_rewards=("mine:hot=1", "yours:hot=2"))
     with pytest.raises(ConfigError, match=r"a name in extra_rewards must be an identifier other than .* got 'kill'"):
         load_extra_rewards(["mine:kill=1"])
@@ -215,7 +215,7 @@ def test_a_term_that_changes_the_battle_is_refused():
         after.mechs.hp.mul_(0.5)
         return after.mechs.heat
 
-    with pytest.raises(ConfigError, match="reward term cooling must be a function that writes into neither state"):
+    with pytest.raises(ConfigError, match="reward term cooling must be a function that leaves both states unchanged"):
         check_extra_rewards({"cooling": RewardTerm(cooling)}, EnvConfig.small(), torch.device("cpu"))
 
 
@@ -224,7 +224,7 @@ def test_a_term_that_pays_nan_is_named_where_the_run_stops(tmp_path, epochs):
     """With one epoch, of two steps an iteration, the third skipped step is in the second iteration."""
     ppo = dataclasses.replace(tiny_run().ppo, epochs=epochs)
     trainer = Trainer(tiny_run(extra_rewards=("mine:alive=0.1", "mine:late=0.1"), ppo=ppo), tmp_path)
-    with pytest.raises(NotFinite, match=r"steps running: see .*; reward term late paid NaN or infinity: expected fin"):
+    with pytest.raises(NotFinite, match=r"consecutive steps: see .*; reward term late was NaN or infinite: expected"):
         trainer.train()
     assert trainer.counters.iterations == 2 - epochs
 
@@ -237,4 +237,4 @@ def test_a_term_that_is_infinite_at_once_is_refused_before_the_run(tmp_path):
 def test_a_warning_of_skipped_steps_names_the_term_that_is_not_finite():
     row = {"skipped": 2.0, "return_hot": float("inf"), "return_kill": 1.0}
     said = _not_finite([{"skipped": 0.0, "return_hot": None}, row])
-    assert said.endswith("not finite: reward term hot paid NaN or infinity: expected finite numbers")
+    assert said.endswith("not finite: reward term hot was NaN or infinite: expected finite numbers")

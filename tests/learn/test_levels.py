@@ -166,5 +166,5 @@ def test_weights_of_ones_own_stay_in_a_checkpoint(tmp_path):
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match=r"CurriculumConfig.levels_uniform must be <= 1 - levels_stale \(0.5\)"):
         CurriculumConfig(levels="plr", levels_uniform=0.6, levels_stale=0.5)
-    with pytest.raises(ConfigError, match=r"CurriculumConfig.levels must be uniform where the learner meets itself"):
+    with pytest.raises(ConfigError, match=r"CurriculumConfig.levels must be uniform in pure self-play"):
         tiny_run(curriculum=PLR, opponent="self")

@@ -96,5 +96,5 @@ def test_a_table_that_a_spreadsheet_program_saved(tmp_path):
     path.write_bytes(b"\xef\xbb\xbfiteration,kl\r\n1,0.5\r\n")
     assert read_metrics(path) == [{"iteration": 1.0, "kl": 0.5}] and read_columns(path) == ["iteration", "kl"]
     path.write_bytes(b"\xef\xbb\xbfiteration;kl\r\n1;0,5\r\n")
-    with pytest.raises(FileError, match="expected commas between the columns, got ';', as a spreadsheet program"):
+    with pytest.raises(FileError, match="expected commas between the columns, got ';', as spreadsheet programs"):
         read_metrics(path)

@@ -120,15 +120,15 @@ def test_a_commander_that_fails(tmp_path, commander, message):
     [
         ({"folder": None}, "folder must be the path of a run folder, got None"),
         ({"folder": "a\0b"}, "folder must be without NUL bytes"),
-        ({"start": "run"}, "start must be what open_checkpoint returns, or None, got 'run'"),
+        ({"start": "run"}, "start must be a result of open_checkpoint, or None, got 'run'"),
         ({"callbacks": Callback()}, "callbacks must be a list of Callback instances, got <"),
         ({"opponent_of": "easy"}, r"opponent_of must be a function of \(name, env, device\), got 'easy'"),
         (
             {"opponent_of": lambda *_: 3},
-            "what opponent_of builds of 'heuristic:normal' must be a policy of a team, got 3",
+            "opponent_of result for 'heuristic:normal' must be a policy of a team, got 3",
         ),
         ({"opponent_pool": "past"}, "opponent_pool must be an OpponentPool or None, got 'past'"),
-        ({"ranks": 2}, "ranks must be the Ranks of init_ranks, got 2"),
+        ({"ranks": 2}, "ranks must be the result of init_ranks, got 2"),
     ],
 )
 def test_arguments_of_another_type(tmp_path, argument, message):
@@ -192,7 +192,7 @@ def test_weights_and_their_normaliser_are_taken_and_nothing_else(tmp_path, paren
 
 def test_provenance_is_inherited(tmp_path, parent):
     child = Trainer(CHILD, tmp_path, init=parent)
-    assert child.met == parent.provenance and child.met.opponents == ("heuristic:normal",)
+    assert child.provenance == parent.provenance and child.provenance.opponents == ("heuristic:normal",)
     child.train(1)
     assert newest(tmp_path).provenance == parent.provenance
 
@@ -229,14 +229,14 @@ def test_a_run_without_it_draws_what_it_always_drew(tmp_path, parent):
     ids=["model", "messages"],
 )
 def test_another_network_is_one_line(tmp_path, parent, changes, said):
-    with pytest.raises(ConfigError, match=f"^{said} checkpoint: choose the flags it was trained with$"):
+    with pytest.raises(ConfigError, match=f"^{said} checkpoint: use the flags of its training$"):
         Trainer(dataclasses.replace(CHILD, **changes), tmp_path, init=parent)
     assert not list(tmp_path.iterdir())
 
 
 def test_battles_and_rewards_may_be_others(tmp_path, parent):
     other = dataclasses.replace(CHILD.env, blue=("light",) * 3, reward=dataclasses.replace(CHILD.env.reward, kill=5.0))
-    assert Trainer(dataclasses.replace(CHILD, env=other), tmp_path, init=parent).met == parent.provenance
+    assert Trainer(dataclasses.replace(CHILD, env=other), tmp_path, init=parent).provenance == parent.provenance
 
 
 def test_a_resume_says_with_which_weights_it_began(tmp_path, parent):
@@ -246,7 +246,7 @@ def test_a_resume_says_with_which_weights_it_began(tmp_path, parent):
         again = Trainer(run, folder, start)
     assert again.counters.iterations == 1 and again.ppo.optimizer.state
     for init, begun in (("", "parent"), ("other", "parent")):
-        limit = f"--init must be '{begun}', with which the run began that is resumed, got '{init}'"
+        limit = f"--init must be '{begun}', the initial policy of the resumed run, got '{init}'"
         with (
             pytest.raises(ConfigError, match=limit),
             opened_run(dataclasses.replace(run, init=init, resume="latest"), ALONE),
@@ -255,7 +255,7 @@ def test_a_resume_says_with_which_weights_it_began(tmp_path, parent):
 
 
 def test_a_script_hands_the_checkpoint_over(tmp_path):
-    with pytest.raises(ConfigError, match=r"^init must be the checkpoint of parent, which TrainConfig.init names, got"):
+    with pytest.raises(ConfigError, match=r"^init must be the checkpoint of parent, the value of TrainConfig.init"):
         Trainer(CHILD, tmp_path)
-    with pytest.raises(ConfigError, match=r"^init must be what open_checkpoint returns, or None, got 'parent'"):
+    with pytest.raises(ConfigError, match=r"^init must be a result of open_checkpoint, or None, got 'parent'"):
         Trainer(CHILD, tmp_path, init="parent")

@@ -191,7 +191,7 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_dump(tmp_path):
     )
     before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}
     trainer.curriculum.reward_scale = lambda *_: [float("nan")] * 7
-    with pytest.raises(NotFinite, match=rf"in {PATIENCE} steps running: see .*not_finite_000000.json"):
+    with pytest.raises(NotFinite, match=rf"in {PATIENCE} consecutive steps: see .*not_finite_000000.json"):
         trainer.train(1)
     for name, value in trainer.policy.state_dict().items():
         assert torch.equal(value, before[name])

@@ -30,7 +30,7 @@ def rows_with(first=None, **changes):
         (
             "random actions",
             {"entropy_move": 0.61, "entropy_turn": 0.6, "entropy_fire": 0.592},
-            "move 0.61, at first 0.60; turn 0.60, at first 0.60; fire 0.59, at first 0.60",
+            "move 0.61, initially 0.60; turn 0.60, initially 0.60; fire 0.59, initially 0.60",
         ),
         ("poor values", {"explained_variance": 0.05}, "explained variance 0.05"),
         ("KL at its limit", {"epochs": 1.5, "kl": 0.031}, "1.5 of 4 epochs, KL 0.031, limit 0.03"),

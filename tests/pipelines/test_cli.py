@@ -104,7 +104,10 @@ BAD = {
     "type": (["--num-envs", "many"], "error: Error parsing --num-envs: invalid literal for int()"),
     "flag": (["--nun-envs", "4"], "error: Unrecognized options: --nun-envs"),
     "run folder": (["--run-dir", "/proc/nowhere"], "error: --run-dir must be a writable folder, got '/proc/nowhere'"),
-    "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
+    "taken": (
+        ["--run-dir", "{tmp}"],
+        "error: --run-dir must be a folder without a run, or continue its run with --resume latest",
+    ),
     "opponent": (
         ["--opponent", "nobody"],
         "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, style:NAME, "
@@ -130,7 +133,7 @@ BAD = {
     ),
     "weapon use": (
         ["--curriculum.opponents", "easy", "math:sqrt", "--curriculum.weapon-use", "0.5"],
-        "error: CurriculumConfig.weapon_use must be 1 in a stage against math:sqrt, which is no scripted commander",
+        "error: CurriculumConfig.weapon_use must be 1 in a stage against math:sqrt, which is not a scripted commander",
     ),
     "entry": (
         ["--opponent", "league:{tmp}/league/someone"],

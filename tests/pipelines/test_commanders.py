@@ -130,7 +130,7 @@ def test_other_commanders_than_before_begin_new_battles(tmp_path, own):
     kept = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(opponent="of_my_own:Pacer"), tmp_path / "two", kept, opponent_of=policy_of)
     assert second.resume_note.startswith(
-        "battles begin anew: battles.commanders is ['of_my_own:Pacer'] here and ['charger:Charger'] there"
+        "battles start anew: battles.commanders is ['of_my_own:Pacer'] here and ['charger:Charger'] there"
     )
     second.train(1)
 

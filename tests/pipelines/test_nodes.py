@@ -92,7 +92,7 @@ def test_two_machines_learn_exactly_as_two_processes_of_one_whatever_dies(two, t
     for table in ("metrics.csv", "evaluations.csv"):
         assert without_clock(broken / table) == without_clock(whole / table)
     assert files_of(broken) == files_of(whole) and run_file(1) in files_of(whole)
-    assert f"goes on from {broken}/checkpoints/" in said
+    assert f"resumes from {broken}/checkpoints/" in said
 
 
 def test_a_run_returns_on_other_machines_from_weights_and_optimiser(three, tmp_path):
@@ -103,7 +103,7 @@ def test_a_run_returns_on_other_machines_from_weights_and_optimiser(three, tmp_p
     assert iterations(folder) == 2 and run_file(2) not in before
     more = ("--total-agent-steps", str(640 + 3 * 160 * 2))
     (said, _), *_ = end(*(node.start(*words(str(folder), 3, *more)) for node in three))
-    assert "battles begin anew: battles.processes is 3 here and 2 there" in said
+    assert "battles start anew: battles.processes is 3 here and 2 there" in said
     assert iterations(folder) == 4 and run_file(2) in files_of(folder)
     counters = open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["counters"]
     assert counters["agent_steps"] == 640 + 3 * 160 * 2

@@ -121,7 +121,7 @@ def test_a_name_stands_where_a_file_does(ask, brief):
         read_config(["--preset", "quick", "--catalog", "x.json", "--scenario", "gate-5v5"])
     config = read_config(["--preset", "quick", "--scenario", "gate-5v5", "--env.reward.kill", "2"])
     assert config.env.positions == echelon.find_scenario("gate-5v5").config.positions and config.env.reward.kill == 2
-    with pytest.raises(ConfigError, match=r"CurriculumConfig.team_size must be empty where a scenario says it"):
+    with pytest.raises(ConfigError, match=r"CurriculumConfig.team_size must be empty, because the scenario defines it"):
         read_config(["--preset", "quick", "--scenario", "gate-5v5", "--curriculum.team-size", "3"])
 
 

@@ -11,7 +11,7 @@ from echelon.arena.batch_arena import BatchArena
 from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
-from echelon.learn.checkpoint.provenance import met_in
+from echelon.learn.checkpoint.provenance import provenance_of
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.train_flags import read_config
 from echelon.pipelines.arena_args import ArenaArgs
@@ -39,7 +39,7 @@ def test_training_takes_a_split_and_test_only_when_it_is_allowed():
 
 def test_an_evaluation_says_what_was_met(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {TASK.name: TASK})
-    provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
+    provenance = provenance_of(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
     path = tmp_path / "policy"
     save_checkpoint(path, policy_of(1), ValueNorm(), BRIEF, Counters(), {}, provenance=provenance)
     Evaluate(str(path), TASK.name, split="test", arena=HERE).run()

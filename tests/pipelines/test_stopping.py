@@ -64,7 +64,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     said, errors = process.communicate()
     assert process.returncode == 128 + signal.SIGINT, errors
-    assert errors == "SIGINT: stopping and saving; once more ends at once\n"
+    assert errors == "SIGINT: stopping and saving; repeat to end at once\n"
     assert "SIGINT: stopped after iteration" in said
     assert '"state":"stopped"' in (folder / "report.html").read_text() and (folder / "metrics.pdf").exists()
     done = len(read_table(folder / "metrics.csv"))
@@ -75,7 +75,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     words[words.index("100000000")] = str(160 * (done + 2))
     again = Program(*words[1:])
     said, errors = again.communicate()
-    assert again.returncode == 0 and f"goes on from {saved}" in said, errors
+    assert again.returncode == 0 and f"resumes from {saved}" in said, errors
     assert [float(row["iteration"]) for row in read_table(folder / "metrics.csv")] == list(range(1, done + 3))
 
 
@@ -100,8 +100,8 @@ def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
 def test_a_second_signal_leaves_at_once(tmp_path):
     program = """
 import os, signal, time
-from echelon.learn.callbacks.signals import Stop
-with Stop() as stop:
+from echelon.learn.callbacks.signals import SignalHandler
+with SignalHandler() as stop:
     os.kill(os.getpid(), signal.SIGINT)
     assert stop.signal == signal.SIGINT
     stop.run_interruptible(lambda: print("work that may be done again was begun"))

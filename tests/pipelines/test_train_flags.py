@@ -14,7 +14,7 @@ import torchrl.objectives.value
 from tiny_runs import tiny_run
 
 from echelon.learn import device_defaults
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
@@ -136,7 +136,7 @@ def test_resume_takes_no_name_of_code_from_the_checkpoint(tmp_path):
 
 def test_resume_refuses_a_preset_of_other_battles(tmp_path):
     saved_run(tmp_path)
-    said = r"--preset must be left out, or that of the run which is resumed \(5v5 on .*, lstm\), got 'large \(10v10 on"
+    said = r"--preset must be left out, or the preset of the resumed run \(5v5 on .*, lstm\), got 'large \(10v10 on"
     with pytest.raises(ConfigError, match=said):
         read_config(["--preset", "large", "--run-dir", str(tmp_path), "--resume=latest"])
     with pytest.raises(ConfigError, match=r"--preset must be left out.*got 'quick-gru \(5v5 on .*, gru\)'"):
@@ -162,13 +162,13 @@ def test_an_older_torchrl_runs_all_but_training(monkeypatch, tmp_path):
     older = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(older)
     assert not older.CAN_TRAIN and advantage.CAN_TRAIN
-    assert advantage.check_torchrl() == "TorchRL has what it needs"
+    assert advantage.check_torchrl() == "TorchRL is recent enough for training"
     monkeypatch.setattr(advantage, "CAN_TRAIN", False)
     monkeypatch.setattr(advantage, "version_of", lambda package: "0.11.1")
     said = r"^training needs TorchRL 0\.14 or later, got 0\.11\.1: pip install 'torchrl>=0\.14,<0\.15'$"
     for train in (
         lambda: Trainer(tiny_run(), tmp_path / "run"),
-        lambda: program.train(tiny_run(run_dir=str(tmp_path / "run")), ALONE, Stop()),
+        lambda: program.train(tiny_run(run_dir=str(tmp_path / "run")), ALONE, SignalHandler()),
         lambda: advantage.NormalizedGAE(gamma=0.9, lmbda=0.9),
     ):
         with pytest.raises(ConfigError, match=said):

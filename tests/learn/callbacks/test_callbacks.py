@@ -11,7 +11,7 @@ from tiny_runs import evaluated_run, tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import EvalConfig, TrainConfig
@@ -148,7 +148,7 @@ def test_an_error_or_a_signal_ends_a_run_with_nothing_lost(tmp_path, kind, error
 
 
 def test_what_is_no_callback_is_one_line(tmp_path):
-    with pytest.raises(ConfigError, match=r"callbacks must be of different names \(see Callback.name\)"):
+    with pytest.raises(ConfigError, match=r"callbacks must be unique names \(see Callback.name\)"):
         Trainer(tiny_run(), tmp_path, callbacks=[Diary(), Diary()])
     with pytest.raises(ConfigError, match=r"--callbacks pathlib:Path must be a subclass of .*Callback, got"):
         load_callbacks(["pathlib:Path"])
@@ -164,6 +164,6 @@ class Killer(Callback):
 def test_signals_are_handled_in_a_script_too(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Interrupted):
-        Trainer(tiny_run(), tmp_path, callbacks=[Stop(), Killer()]).train()
+        Trainer(tiny_run(), tmp_path, callbacks=[SignalHandler(), Killer()]).train()
     assert signal.getsignal(signal.SIGTERM) is before
     assert newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"

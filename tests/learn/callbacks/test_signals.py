@@ -9,7 +9,7 @@ from tiny_runs import tiny_run
 
 from echelon.learn.callbacks import signals
 from echelon.learn.callbacks.base import Callback, Interrupted
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.trainer import Trainer
 
@@ -28,7 +28,7 @@ class Sends(Callback):
 @pytest.fixture(autouse=True)
 def usual_signals():
     """Signals do what they do by default, also where the tests run under `nohup` or in a shell's background."""
-    before = {number: signal.getsignal(number) for number in (*signals.ASKING, *signals.WARNING)}
+    before = {number: signal.getsignal(number) for number in (*signals.STOP_SIGNALS, *signals.REPEATED_SIGNALS)}
     for number in before:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     yield
@@ -53,33 +53,33 @@ def usual_handlers():
         signal.signal(number, handler)
 
 
-SIGNALS = usually([*signals.ASKING, *signals.WARNING], signal.SIGINT, signal.SIGXCPU)
+SIGNALS = usually([*signals.STOP_SIGNALS, *signals.REPEATED_SIGNALS], signal.SIGINT, signal.SIGXCPU)
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
     before = signal.getsignal(number)
     with pytest.raises(Interrupted) as ended:
-        Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[Stop(), Sends(number)]).train()
+        Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[SignalHandler(), Sends(number)]).train()
     assert ended.value.number == number and newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"
     assert signal.getsignal(number) is before
 
 
 def test_torchrun_repeats_what_its_processes_were_sent(exits, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "echelon")
-    with Stop() as stop:
+    with SignalHandler() as stop:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
     assert exits == [] and stop.signal == signal.SIGTERM
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")
-    with Stop():
+    with SignalHandler():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
     assert exits == [128 + signal.SIGTERM]
 
 
 def test_a_closed_terminal_may_tell_it_many_times(exits):
-    with Stop() as stop:
+    with SignalHandler() as stop:
         # The terminal, then the shell; the limit of processor time, every second; the session's manager.
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGXCPU, signal.SIGXCPU, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
@@ -96,7 +96,7 @@ def test_what_is_ignored_or_handled_stays_so():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     signal.signal(signal.SIGUSR1, mine)
     try:
-        with Stop() as stop:
+        with SignalHandler() as stop:
             for number in (signal.SIGHUP, signal.SIGUSR1):
                 os.kill(os.getpid(), number)
             assert stop.signal == 0 and signal.getsignal(signal.SIGUSR1) is mine
@@ -111,7 +111,7 @@ def test_a_terminal_that_is_gone_cannot_be_told(monkeypatch):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(signals.os, "write", gone)
-    with Stop() as stop:
+    with SignalHandler() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.signal == signal.SIGINT
 

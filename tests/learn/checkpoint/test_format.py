@@ -83,7 +83,7 @@ def test_the_reward_terms_of_ones_own_are_told_by_name_and_weight(saved):
     assert open_checkpoint(path).env == EnvConfig.small()
     for extra in (["cool"], {"cool": "1"}, {"cool": True}, 3):
         edit(path, env={**env, "reward": {**env["reward"], "extra": extra}})
-        with pytest.raises(FileError, match=r"checkpoint.json: env.reward.extra must be numbers by name, got"):
+        with pytest.raises(FileError, match=r"checkpoint.json: env.reward.extra must be numbers keyed by name, got"):
             _ = open_checkpoint(path).extra_rewards
 
 
@@ -186,7 +186,7 @@ BAD = {
     "extra tensor": (extra_tensor, r"unexpected tensor canary of shape \(2,\)"),
     "symlink": (symlink, "policy.safetensors: cannot be read"),
     "no weights": (lambda p: (p / POLICY).unlink(), "policy.safetensors: cannot be read: No such file"),
-    "no claims": (lambda p: (p / CLAIMS).unlink(), "expected a checkpoint folder holding checkpoint.json"),
+    "no claims": (lambda p: (p / CLAIMS).unlink(), "expected a checkpoint folder with checkpoint.json"),
     "not JSON": (lambda p: (p / CLAIMS).write_text("{"), "checkpoint.json: not valid JSON"),
     "a list": (lambda p: (p / CLAIMS).write_text("[]"), "checkpoint.json: claims must be an object"),
     "nested": (lambda p: (p / CLAIMS).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),

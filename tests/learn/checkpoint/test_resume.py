@@ -112,7 +112,7 @@ def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path, stopped):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
-    assert second.resume_note.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
+    assert second.resume_note.startswith("battles start anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
     assert list(second.past.snapshots) == ["iteration 2", "iteration 3"], "these go on all the same"
     assert second.curriculum.state == start.curriculum
     second.train(1)
@@ -125,7 +125,7 @@ def test_a_run_of_other_rules_does_not_go_on(tmp_path, monkeypatch):
         change_rules(later)
         with pytest.raises(ConfigError) as error:
             Trainer(rich_run(), tmp_path / "other", start)
-        says = f"--resume: rules_version must be {NEXT} to go on with a run, got {OURS}: play it as it is"
+        says = f"--resume: rules_version must be {NEXT} to continue a run, got {OURS}: evaluate it unchanged"
         assert str(error.value) == f"{says} (arena.py play), or train a new run"
     newer = {**start.claims, "env": {**start.claims["env"], "rules_version": NEXT}}
     (start.path / CLAIMS).write_text(json.dumps(newer))
@@ -144,7 +144,7 @@ def test_on_maps_of_another_maker_battles_begin_anew(tmp_path):
     maker = env["map_maker"]
     earlier = {"env": {**env, "map_maker": maker - 1}, "battles": {**battles, "map_maker": maker - 1}}
     second = Trainer(rich_run(), tmp_path / "other", dataclasses.replace(start, claims={**start.claims, **earlier}))
-    says = f"battles begin anew: battles.map_maker is {maker} here and {maker - 1} there, in the checkpoint"
+    says = f"battles start anew: battles.map_maker is {maker} here and {maker - 1} there, in the checkpoint"
     assert second.resume_note == says
 
 
@@ -241,8 +241,11 @@ def test_settings_that_a_resume_changes_are_listed_with_their_iteration(tmp_path
     ]
     said = io.StringIO()
     ProgressBar(Console(file=said, width=200)).setup(third)
-    assert "past_every: 9 from here on, 7 in the checkpoint" in said.getvalue().splitlines()
-    assert "the run is finished: --total-agent-steps or --max-minutes make it longer" in said.getvalue().splitlines()
+    assert "past_every: 9 from now on, 7 in the checkpoint" in said.getvalue().splitlines()
+    assert (
+        "the run is finished: continue with a higher --total-agent-steps or --max-minutes"
+        in said.getvalue().splitlines()
+    )
     told = {name: value for name, value, _ in config_of(third.config, third.changes)["settings"]}
     assert told["seed"] == "0 since iteration 2, 3 before" and told["past_every"] == "9 since iteration 3, 7 before"
     assert told["past_kept"] == "16"

@@ -63,7 +63,7 @@ def test_a_folder_with_later_checkpoints_is_refused(run, tmp_path):
     shutil.copytree(run, folder)
     start = open_checkpoint(checkpoint_path(folder, 1))
     before = (folder / "metrics.csv").read_bytes()
-    limit = "folder must be a folder without later checkpoints than that of iteration 1 which is resumed from, got "
+    limit = "folder must be a folder without checkpoints after iteration 1, from which the run resumes, got "
     with pytest.raises(ConfigError, match=limit + ".*iteration_000002"):
         Trainer(tiny_run(), folder, start)
     assert (folder / "metrics.csv").read_bytes() == before
@@ -137,7 +137,7 @@ def test_nothing_else_is_replaced(unlearnt, run, kept):
         shutil.rmtree(first)
         save_checkpoint(first, TINY.build(PolicySpecs(8)), ValueNorm(), tiny_run().env, Counters(), {})
     before = names_in(unlearnt)
-    with pytest.raises(ConfigError, match="folder must be one without a run"):
+    with pytest.raises(ConfigError, match="folder must be a folder without a run"):
         Trainer(tiny_run(), unlearnt)
     with (
         pytest.raises(ConfigError, match="--run-dir must be a folder without a run"),

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[str, Callable, str, str]] = {
         "no memory",
         lambda policy: policy.get_policy_head("agents"),
         r"\('agents', 'embed'\)",
-        "A policy or value operator writes it",
+        "Call a policy or value operator before its heads",
     ),
     "group policy without memory": (
         "both teams",

@@ -129,7 +129,7 @@ def test_parts_of_a_process_that_ended_are_computed_by_the_other(spoil, ending, 
         monkeypatch.setattr(forked_parts, "PATIENCE_S", 0.05)
     found, processes = learnt(2, tmp_path / "trace", spoil)
     assert equal(found, alone)
-    assert lines == [f"learning on one core: a process that computed parts of minibatches ended with {ending}"]
+    assert lines == [f"learning on one core: a worker process for minibatch parts ended with {ending}"]
     assert processes.count(os.getpid()) == 2 * 2 * 4
 
 
@@ -141,7 +141,7 @@ def test_where_nothing_can_be_forked_one_process_computes_all(alone, tmp_path, l
     found, processes = learnt(2, tmp_path / "trace")
     assert equal(found, alone) and set(processes) == {os.getpid()}
     cause = "[Errno 11] Resource temporarily unavailable"
-    assert lines == [f"learning on one core: no process can be forked ({cause})"]
+    assert lines == [f"learning on one core: cannot fork a process ({cause})"]
 
 
 def test_an_error_of_the_loss_is_raised_here_and_leaves_no_process():

@@ -338,12 +338,12 @@ def test_a_far_step_ends_the_epochs(rollout):
 def test_epochs_after_a_far_step_leave_no_trace_where_the_host_may_not_ask():
     """A GPU computes them, and skips their steps: weights, moments, report and counts are those of a CPU's."""
     learnt = []
-    for may_ask in (True, False):
+    for host_may_read in (True, False):
         ppo, batch, memory = prepared(make_rollout(), learning_rate=Schedule(3e-2, 3e-2), epochs=6, target_kl=0.01)
-        ppo.may_ask = may_ask
+        ppo.host_may_read = host_may_read
         torch.manual_seed(0)
         report = ppo.update(batch, memory)
-        assert 1 <= report["epochs"] < 6 and not ppo.goes_on
+        assert 1 <= report["epochs"] < 6 and not ppo.is_running
         moments = [value for parameter in ppo.policy.parameters() for value in ppo.optimizer.state[parameter].values()]
         learnt.append(copy.deepcopy([list(ppo.policy.parameters()), moments, report, vars_of(ppo)]))
         again = ppo.update(batch, memory)
@@ -410,7 +410,7 @@ def test_an_update_reads_nothing_on_the_host(rollout):
         ppo.update(batch, memory)
     assert not mode.reads
     checked = PPO(rollout.policy, dataclasses.replace(ppo.config, target_kl=1e9))
-    checked.may_ask = False
+    checked.host_may_read = False
     with HostReads() as mode:
         checked.update(batch, memory)
     assert not mode.reads, "with a limit of the KL neither, where the host may not ask"
