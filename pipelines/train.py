@@ -35,10 +35,10 @@ def train(
     config: TrainConfig, ranks: Ranks, stop: SignalHandler, console: Console | None = None, again: str | None = None
 ) -> None:
     """Train with evaluations before, during and after, and print a summary to `console`, by default standard output.
-    After an interrupt `again` resumes the run, by default `resume_command`."""
+    `again` is the command that resumes an interrupted run, by default `resume_command`."""
     console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
-    # What is named is built before the folder is created.
+    # Build everything named on the command line before creating the run folder.
     check_opponents(config, device)
     smoke_test_components(config, load_extra_rewards(config.extra_rewards), device, policy_of)
     init = named_checkpoint(config.init) if config.init and not config.resume else None
@@ -62,7 +62,7 @@ def train(
 
 
 def main() -> None:
-    """Join the other processes, if there are any, and train until finished or interrupted."""
+    """Join the other processes, if any, and train until the run is finished or interrupted."""
     config = read_config(arguments())
     ranks = init_ranks()
     with lasting_output(), SignalHandler() as stop, ranks.errors_in_a_line():

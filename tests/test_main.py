@@ -57,7 +57,7 @@ def test_columns_are_told_as_the_page_of_a_preset():
     asked = ask("describe", "--env", "small", "--markdown")
     assert asked.stdout == columns_page("small", describe_battle(EnvConfig.small()))
     asked = ask("describe", "--json", "--markdown")
-    assert asked.returncode == 1 and "--json must be left out beside --markdown" in asked.stderr
+    assert asked.returncode == 1 and "--json must be left out with --markdown" in asked.stderr
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
