@@ -112,7 +112,7 @@ def test_two_commanders_can_be_captured(trainer, tier):
     assert faults(decide(made)) == []
 
 
-def test_only_an_encoder_that_says_so_reads_a_view_in_reduced_precision(trainer):
+def test_only_declared_encoders_get_reduced_precision_views(trainer):
     made = trainer(cuda_graphs="on", opponent="self", precision="bf16")
     collector, seen = made.collector, []
     act = made.policy.act
@@ -127,7 +127,7 @@ def test_only_an_encoder_that_says_so_reads_a_view_in_reduced_precision(trainer)
 
 
 @pytest.mark.long
-def test_a_rebound_buffer_is_found(trainer):
+def test_rebound_buffers_are_detected(trainer):
     """Each of these would leave the graph with memory that nobody reads, or with last decision's number."""
     made = trainer(cuda_graphs="on", opponent="self")
     made.iterate()
@@ -184,7 +184,7 @@ def iterated(made: Trainer, times: int) -> tuple[list[dict], dict[str, torch.Ten
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ("every opponent", "reduced precision", "unequal teams, central critic", "early stop"))
-def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
+def test_captured_training_equals_eager_training(trainer, monkeypatch, name):
     changes = RUNS[name]
     rows, tensors = iterated(trainer("called", **changes), 3)
     in_place = iterated(trainer("in place", cuda_graphs="on", **changes), 3)
@@ -198,7 +198,7 @@ def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
 
 
 @pytest.mark.long
-def test_a_change_of_opponents_is_captured_anew(trainer, monkeypatch):
+def test_changed_opponents_are_recaptured(trainer, monkeypatch):
     made = trainer("called", opponent="curriculum", curriculum=CurriculumConfig(opponents=("trivial", "easy")))
     counted = simulate(monkeypatch)
     graphed = trainer(
@@ -216,7 +216,7 @@ def test_a_change_of_opponents_is_captured_anew(trainer, monkeypatch):
 
 
 @pytest.mark.long
-def test_battles_put_elsewhere_are_captured_anew(trainer, monkeypatch):
+def test_moved_battles_are_recaptured(trainer, monkeypatch):
     """As a resume does, which restores battles into fresh tensors."""
     made = trainer("called", opponent="self")
     counted = simulate(monkeypatch)
@@ -234,7 +234,7 @@ def test_battles_put_elsewhere_are_captured_anew(trainer, monkeypatch):
     assert [name for name, value in everything(made).items() if not torch.equal(value, same[name])] == []
 
 
-def test_a_policy_of_ones_own_and_a_recorder_are_not_captured(trainer, monkeypatch, caplog):
+def test_custom_policy_and_recorder_are_not_captured(trainer, monkeypatch, caplog):
     counted = simulate(monkeypatch)
     made = trainer(cuda_graphs="on")
     policies = made.opponents.assignment.policies
@@ -248,7 +248,7 @@ def test_a_policy_of_ones_own_and_a_recorder_are_not_captured(trainer, monkeypat
     assert len(said) == 2 and "graph_key" in said[0] and "observer" in said[1]
 
 
-def test_what_is_not_known_of_a_graph_is_left_empty(trainer):
+def test_times_inside_a_graph_are_empty(trainer):
     row = trainer(cuda_graphs="on", opponent="self").iterate()
     assert row["env_s"] is None and row["act_s"] is None and row["learn_s"] > 0
     assert row["seconds"] > row["learn_s"]
@@ -258,7 +258,7 @@ def counter() -> tuple[torch.Tensor, list[str]]:
     return torch.zeros(()), []
 
 
-def test_a_function_is_called_twice_then_captured_then_replayed(monkeypatch):
+def test_function_is_called_twice_then_captured_then_replayed(monkeypatch):
     total, calls = counter()
     counted = simulate(monkeypatch)
 
@@ -296,7 +296,7 @@ def raising(total: torch.Tensor) -> None:
     ("work", "cause"),
     [(reading, "operation not permitted when stream is capturing: aten::_local"), (raising, "no kernel for this)")],
 )
-def test_a_failed_capture_leaves_nothing_behind_and_its_cause_is_logged_once(monkeypatch, caplog, work, cause):
+def test_failed_capture_is_undone_and_logged_once(monkeypatch, caplog, work, cause):
     counted, total, other = simulate(monkeypatch), torch.zeros(()), torch.zeros(())
     before = CARD.stream
     beside = GraphedFunction(lambda: other.add_(1), CPU, "adding")
@@ -315,7 +315,7 @@ def test_a_failed_capture_leaves_nothing_behind_and_its_cause_is_logged_once(mon
     assert counted.captures == 2
 
 
-def test_everything_is_warmed_up_on_one_stream(monkeypatch):
+def test_warm_up_uses_one_stream(monkeypatch):
     """Memory that was freed on one stream is not used again on another."""
     total, _ = counter()
     simulate(monkeypatch)
@@ -328,7 +328,7 @@ def test_everything_is_warmed_up_on_one_stream(monkeypatch):
     assert Stream.made == 1 and total == 18
 
 
-def test_an_interrupt_ends_a_capture_and_is_raised(monkeypatch):
+def test_interrupt_during_capture_is_raised(monkeypatch):
     simulate(monkeypatch)
 
     def interrupted() -> None:
@@ -343,7 +343,7 @@ def test_an_interrupt_ends_a_capture_and_is_raised(monkeypatch):
     assert CARD.stream is before and CARD.is_clean
 
 
-def test_a_graph_has_the_numbers_and_the_memory_of_its_capture(monkeypatch):
+def test_graph_freezes_python_numbers_and_buffers(monkeypatch):
     """What the mocks are for: a number or a buffer of Python's is frozen."""
     simulate(monkeypatch)
     place = {"total": torch.zeros(()), "step": 1.0}

@@ -22,7 +22,7 @@ def run(opponent: str = "curriculum", side: str = "both", **changes: object) -> 
     )
 
 
-def test_each_setting_is_a_schedule_over_stages_and_its_last_entry_stands():
+def test_last_entry_of_a_setting_holds_for_later_stages():
     config = run(
         opponents=("trivial", "easy"), weapon_use=(0.2, 0.6, 1.0), difficulty=(0.0, 0.5, 0.5, 1.0), team_size=(2, 5)
     )
@@ -35,7 +35,7 @@ def test_each_setting_is_a_schedule_over_stages_and_its_last_entry_stands():
     assert "heuristic:easy, weapon use 60%, difficulty 0.5, 5 a team" in str(stages[1])
 
 
-def test_enemies_may_be_fewer_for_a_learner_on_one_side():
+def test_enemies_require_a_learner_on_one_side():
     config = run(side="red", opponents=("easy",), enemies=(1, 3))
     battles = [s.env(config.env, "red") for s in stages_of(config)]
     assert [(len(b.blue), len(b.red)) for b in battles] == [(1, 5), (3, 5)]
@@ -43,7 +43,7 @@ def test_enemies_may_be_fewer_for_a_learner_on_one_side():
         run(enemies=(1, 3))
 
 
-def test_the_next_stage_begins_when_enough_battles_are_won():
+def test_next_stage_starts_at_the_required_win_rate():
     curriculum = Curriculum(run(opponents=("trivial", "easy"), step_up=0.7, window=100))
     assert curriculum.win_rate is None
     assert not curriculum.record(60, 60), "too few battles to tell"
@@ -84,7 +84,7 @@ def test_weapon_use_is_for_scripted_commanders():
         stages_of(run(opponents=("trivial", "charger:Charger"), weapon_use=(0.5,)))
 
 
-def test_standing_is_plain_numbers_and_goes_on():
+def test_curriculum_state_is_restored():
     config = run(opponents=("trivial", "easy"), window=10)
     first = Curriculum(config)
     first.record(10, 10)
@@ -96,7 +96,7 @@ def test_standing_is_plain_numbers_and_goes_on():
         Curriculum(config, dataclasses.replace(kept, stage=7))
 
 
-def test_weights_of_the_reward_are_schedules_over_the_run():
+def test_reward_weights_follow_schedules_over_the_run():
     curriculum = Curriculum(run(approach=Schedule(1.0, 0.0), fight=Schedule(0.5, 1.0)))
     first, middle = (dict(zip(TERMS, curriculum.reward_scale(p, TERMS), strict=True)) for p in (0.0, 0.5))
     assert first == {"approach": 1, "zone": 1, "damage": 0.5, "kill": 0.5, "assist": 0.5, "death": 0.5, "terminal": 1}
@@ -108,7 +108,7 @@ def test_each_built_in_term_follows_a_schedule_of_the_curriculum_by_name():
     assert all(isinstance(getattr(CurriculumConfig(), name), Schedule) for name in SCHEDULES.values())
 
 
-def test_terms_of_ones_own_follow_none_of_them():
+def test_custom_terms_ignore_curriculum_schedules():
     """Constant, or over the run what the command line says; a term that only a program names is constant."""
     config = dataclasses.replace(
         run(fight=Schedule(0.5, 0.0), zone=Schedule(0.2, 0.0)), extra_rewards=("mine:up=0.1..0.4", "mine:flat=-3")

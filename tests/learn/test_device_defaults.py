@@ -42,14 +42,14 @@ def gpu(monkeypatch):
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
 
 
-def test_on_a_cpu_the_defaults_are_what_they_were():
+def test_cpu_defaults_are_unchanged():
     for preset, battles in ((TrainConfig.quick, 128), (TrainConfig.standard, 256), (TrainConfig.large, 256)):
         config = resolve_settings(dataclasses.replace(preset(), precision="fp32"), CPU)
         assert (config.num_envs, config.compile_policy, config.device) == (battles, "off", "cpu")
         assert resolve_settings(config, CPU) is config, "once"
 
 
-def test_on_a_gpu_everything_is_compiled_in_bf16(gpu):
+def test_gpu_defaults_compile_everything_in_bf16(gpu):
     config = resolve_settings(TrainConfig.standard(), GPU)
     chosen = {"num_envs": 1024, "precision": "bf16", "compile_policy": "all", "cuda_graphs": "on", "device": "cuda:0"}
     assert config == dataclasses.replace(TrainConfig.standard(), **chosen)
@@ -60,7 +60,7 @@ def test_on_a_gpu_everything_is_compiled_in_bf16(gpu):
     assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset's number is definite"
 
 
-def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
+def test_custom_model_is_compiled_only_on_request(gpu):
     @dataclasses.dataclass(frozen=True)
     class Own(LSTMConfig):
         """Not among Echelon's own kinds."""
@@ -71,7 +71,7 @@ def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
     assert resolve_settings(dataclasses.replace(own, compile_policy="all"), GPU).compile_policy == "all"
 
 
-def test_an_environment_variable_turns_graphs_off(gpu, monkeypatch):
+def test_environment_variable_disables_cuda_graphs(gpu, monkeypatch):
     monkeypatch.setenv("ECHELON_CUDA_GRAPHS", "off")
     for wanted in ("auto", "on", "off"):
         config = dataclasses.replace(TrainConfig.standard(), cuda_graphs=wanted)
@@ -82,14 +82,14 @@ def test_an_environment_variable_turns_graphs_off(gpu, monkeypatch):
         resolve_settings(TrainConfig.standard(), GPU)
 
 
-def test_what_the_user_sets_wins(gpu):
+def test_user_settings_override_defaults(gpu):
     own = {"num_envs": 64, "precision": "fp32", "compile_policy": "act", "cuda_graphs": "off", "device": "cuda"}
     config = dataclasses.replace(TrainConfig.standard(), **own)
     assert resolve_settings(config, GPU) is config
 
 
 @pytest.mark.parametrize(("free", "battles"), [(10**9, 1024), (10**8, 512), (5 * 10**5, 4)])
-def test_as_many_battles_as_fit_are_chosen(free, battles):
+def test_largest_fitting_number_of_battles_is_chosen(free, battles):
     config = dataclasses.replace(STANDARD, ppo=PPOConfig(minibatches=1))
     assert fitting_battles(config, free, lambda one: one.num_envs * 10**5).num_envs == battles
 
@@ -118,7 +118,7 @@ def test_the_gpu_with_the_least_memory_decides(gpu):
     assert alone.num_envs == 1024 and 64 <= together.num_envs <= 512
 
 
-def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
+def test_default_battles_fit_gpus_of_any_size(monkeypatch):
     from echelon.env import footprint as env_footprint
     from echelon.learn import footprint
 
@@ -135,7 +135,7 @@ def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
         require_training_memory(huge, huge.env, GPU)
 
 
-def test_captured_graphs_keep_their_memory_side_by_side():
+def test_captured_graphs_add_their_memory():
     captured, called = (dataclasses.replace(STANDARD, num_envs=8192, cuda_graphs=each) for each in ("on", "off"))
     each = footprint_of_learning(captured)
     acting = 8192 * (each.row + each.activations)
@@ -150,7 +150,7 @@ OUT_OF_MEMORY = (
 )
 
 
-def test_out_of_memory_is_one_line_that_names_what_to_lower(monkeypatch):
+def test_out_of_memory_message_names_settings_to_lower(monkeypatch):
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 77 * 10**9)
     config = dataclasses.replace(STANDARD, num_envs=8192, past_share=0.5)
     with pytest.raises(ConfigError) as told, memory_explained(config, GPU):
@@ -163,7 +163,7 @@ def test_out_of_memory_is_one_line_that_names_what_to_lower(monkeypatch):
     assert "\n" not in said
 
 
-def test_a_cpu_without_memory_says_so_too():
+def test_out_of_memory_on_cpu_raises_one_line():
     with (
         pytest.raises(ConfigError, match=r"^cpu: .*lower --num-envs \(4\), or raise"),
         memory_explained(tiny_run(), CPU),
@@ -173,7 +173,7 @@ def test_a_cpu_without_memory_says_so_too():
         raise RuntimeError("another")
 
 
-def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):
+def test_resumed_run_keeps_stored_settings_for_open_flags(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     stored = start.claims["settings"]
@@ -185,7 +185,7 @@ def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):
     assert resolve_settings(tiny_run(num_envs=8), CPU, start).num_envs == 8
 
 
-def test_a_run_that_moves_takes_its_battles_along_but_not_its_precision():
+def test_moved_run_keeps_battles_but_not_precision():
     stored = {"num_envs": 64, "precision": "bf16", "compile_policy": "all", "cuda_graphs": "off", "device": "cuda:1"}
     config = TrainConfig.standard()
     assert stored_settings(config, GPU, stored) == {k: v for k, v in stored.items() if k != "device"}
@@ -237,7 +237,7 @@ print((peak(many) - before) / training_bytes(many, torch.device("cpu")))
 
 @pytest.mark.long
 @pytest.mark.parametrize("opponent", ["heuristic:easy", "self"])
-def test_what_is_told_is_what_a_run_takes(opponent):
+def test_memory_estimate_bounds_measured_memory(opponent):
     """Never more, and at least a third, of it the process held at the most: what else it had freed may serve again."""
     done = subprocess.run([sys.executable, "-c", PEAK, "fp32", opponent], capture_output=True, text=True, check=True)
     assert 1 / 3 < float(done.stdout.split()[-1]) < 1, done.stdout

@@ -42,7 +42,7 @@ def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
     return [safetensors.torch.load(file.read_bytes()) for file in files]
 
 
-def test_two_processes_learn_what_one_learns_from_both_halves(halves):
+def test_two_processes_equal_one_with_both_halves(halves):
     whole = learn_from(ALONE)
     for name, value in whole.items():
         first, second = (half[f"three.{name}"] for half in halves)
@@ -56,19 +56,19 @@ def test_two_processes_learn_what_one_learns_from_both_halves(halves):
     assert moved > 100 * TOLERANCE, "they learnt"
 
 
-def test_they_stop_for_the_same_divergence(halves):
+def test_processes_stop_early_at_the_same_epoch(halves):
     """Of three epochs the third is left out; the first begins where the rollout's policy is."""
     assert [half["stopped.told.epochs"].item() for half in halves] == [2, 2]
 
 
-def test_what_is_not_finite_on_one_is_a_step_for_none(halves):
+def test_nonfinite_gradient_on_one_rank_skips_the_step_on_all(halves):
     for half in halves:
         assert not half["spoilt.changed"] and half["spoilt.skipped"] == 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", [2, 3])
-def test_machines_learn_what_one_process_learns_from_all_of_it(count, tmp_path):
+def test_machines_equal_one_process_with_all_teams(count, tmp_path):
     """Each machine, with a network of its own, has a half or a third of the teams."""
     with network(tmp_path, count) as nodes:
         launch = ["torchrun", "--nnodes", str(count), "--nproc-per-node", "1"]

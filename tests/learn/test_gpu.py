@@ -55,7 +55,7 @@ def make_collector(*opponents: str) -> TeamCollector:
 
 
 @pytest.mark.parametrize("opponents", [("heuristic",), ("heuristic", "itself", "past")])
-def test_a_rollout_never_waits_for_the_host(opponents):
+def test_rollout_never_syncs_with_host(opponents):
     rollout = make_collector(*opponents)
     rollout.collect()
     with waiting_is_an_error():
@@ -64,7 +64,7 @@ def test_a_rollout_never_waits_for_the_host(opponents):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_an_update_never_waits_for_the_host(compiled):
+def test_update_never_syncs_with_host(compiled):
     rollout = make_collector("heuristic")
     estimate = NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm().cuda())
     # Any step goes farther than that, so that the second epoch is skipped.
@@ -79,7 +79,7 @@ def test_an_update_never_waits_for_the_host(compiled):
     assert report["kl"].isfinite()
 
 
-def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
+def test_match_decisions_never_sync_with_host(monkeypatch):
     """Battles of 12 decisions end before the arena asks, every `DONE_CHECK_EVERY`, whether all have ended."""
     device = use_device(torch.device("cuda"))
     network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
@@ -98,7 +98,7 @@ def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
         assert (outcome["winner"] >= 0).all()
 
 
-def test_a_captured_match_is_the_match():
+def test_captured_match_equals_eager_match():
     device = use_device(torch.device("cuda"))
     network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
     known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
@@ -112,7 +112,7 @@ def test_a_captured_match_is_the_match():
     assert called == captured
 
 
-def test_a_gpu_is_given_what_it_holds(tmp_path):
+def test_default_battles_fit_into_gpu_memory(tmp_path):
     device = use_device(torch.device("cuda"))
     config = resolve_settings(TrainConfig.standard(), device)
     assert config.num_envs >= 2 and config.compile_policy == "all" and config.cuda_graphs == "on"
@@ -126,7 +126,7 @@ OPPONENTS = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_e
 
 
 @pytest.mark.parametrize("compile_policy", ["off", "all"])
-def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
+def test_captured_run_equals_eager_run(tmp_path, compile_policy):
     """Every opponent, five iterations: of each graph two calls, a capture, and replays."""
     runs = {}
     for name in ("off", "on"):
@@ -143,7 +143,7 @@ def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])
-def test_a_run_goes_on_on_another_device(tmp_path, wrote, reads):
+def test_run_resumes_on_another_device(tmp_path, wrote, reads):
     run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32", backend="eager"), tmp_path))
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(device=reads, precision="fp32", backend="eager", total_agent_steps=640), tmp_path, start)

@@ -72,14 +72,14 @@ def model(fault):
         ("unroll", r"got ValueError: the unroll is broken \(test_startup.py:\d+\)"),
     ],
 )
-def test_a_model_that_fails(tmp_path, fault, message):
+def test_failing_model_raises_one_line(tmp_path, fault, message):
     expected = f"model test_startup:FaultyConfig: expected a policy that plays and learns, .*{message}"
     with pytest.raises(ConfigError, match=expected) as error:
         Trainer(tiny_run(model=model(fault)), tmp_path / "run")
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()
 
 
-def test_a_model_that_fails_in_a_later_stage(tmp_path):
+def test_model_failing_in_later_stage_raises(tmp_path):
     """Its teams have another size; the rows of the first are a multiple of five mechs."""
     stages = CurriculumConfig(team_size=(5, 1), opponents=("easy",))
     with pytest.raises(ConfigError, match="plays and learns, got ValueError: the unroll is broken"):
@@ -88,7 +88,7 @@ def test_a_model_that_fails_in_a_later_stage(tmp_path):
 
 
 @pytest.mark.parametrize("side", ["both", "blue"])
-def test_a_model_that_works_trains_and_no_generator_moves(tmp_path, side):
+def test_smoke_test_keeps_random_generators(tmp_path, side):
     before = torch.get_rng_state()
     trainer = Trainer(tiny_run(model=model("no"), side=side), tmp_path)
     trainer.train(1)
@@ -104,7 +104,7 @@ def narrow(team):
 
 
 @pytest.mark.parametrize(("commander", "message"), [(raising, "ValueError: no idea"), (narrow, "Error: ")])
-def test_a_commander_that_fails(tmp_path, commander, message):
+def test_failing_commander_raises_one_line(tmp_path, commander, message):
     """Whoever builds it; it may be that of a later stage."""
     stages = CurriculumConfig(opponents=("easy", "mine:Commander"))
     config = tiny_run(opponent="curriculum", curriculum=stages)
@@ -131,13 +131,13 @@ def test_a_commander_that_fails(tmp_path, commander, message):
         ({"ranks": 2}, "ranks must be the result of init_ranks, got 2"),
     ],
 )
-def test_arguments_of_another_type(tmp_path, argument, message):
+def test_wrong_argument_types_raise(tmp_path, argument, message):
     with pytest.raises(ConfigError, match=message):
         Trainer(**{"config": tiny_run(), "folder": tmp_path / "run"} | argument)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_may_be_named_by_a_text(tmp_path):
+def test_folder_can_be_a_string(tmp_path):
     Trainer(tiny_run(total_agent_steps=160), str(tmp_path / "run")).train()
     assert (tmp_path / "run" / "checkpoints" / "iteration_000001").is_dir()
 
@@ -147,7 +147,7 @@ class Failing(Callback):
         raise ValueError("no\nsuch server")
 
 
-def test_a_callback_that_fails(tmp_path):
+def test_failing_callback_setup_raises(tmp_path):
     message = r"callback Failing: expected setup\(trainer\) to succeed, got ValueError: no such server \(test_startup"
     with pytest.raises(ConfigError, match=message):
         Trainer(tiny_run(), tmp_path / "run", callbacks=[Failing()])
@@ -156,7 +156,7 @@ def test_a_callback_that_fails(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_folder_of_a_program_that_begins_no_run_is_removed(tmp_path):
+def test_folder_is_removed_if_no_run_starts(tmp_path):
     with pytest.raises(ConfigError), lock_run_folder(tmp_path / "run", resumes=False):
         raise ConfigError("a catalog that cannot stand")
     assert not (tmp_path / "run").exists()
@@ -181,7 +181,7 @@ def parent(tmp_path_factory):
     return newest(folder)
 
 
-def test_weights_and_their_normaliser_are_taken_and_nothing_else(tmp_path, parent):
+def test_init_copies_only_weights_and_normaliser(tmp_path, parent):
     child = Trainer(CHILD, tmp_path, init=parent)
     assert weight_hash(child.policy.state_dict()) == weight_hash(parent.policy().state_dict())
     assert child.policy.training and not child.ppo.optimizer.state
@@ -197,7 +197,7 @@ def test_provenance_is_inherited(tmp_path, parent):
     assert newest(tmp_path).provenance == parent.provenance
 
 
-def test_checkpoints_name_the_weights_they_were_trained_from(tmp_path, parent):
+def test_checkpoints_list_their_ancestors(tmp_path, parent):
     digests = {path.name: open_checkpoint(path).claims["files"][POLICY] for path in parent.path.parent.iterdir()}
     assert [*parent.lineage] == [digests[name] for name in sorted(digests)], "iterations 0 and 2, oldest first"
     child = Trainer(CHILD, tmp_path, init=parent)
@@ -213,7 +213,7 @@ def test_newest_ancestors_are_kept():
     assert descent(many, "f" * 64) == (*many[1:], "f" * 64)
 
 
-def test_a_run_without_it_draws_what_it_always_drew(tmp_path, parent):
+def test_run_without_init_draws_same_random_numbers(tmp_path, parent):
     """As many random numbers too: battles and actions of the first iteration follow from the seed alone."""
     one, two = Trainer(tiny_run(seed=5), tmp_path / "one"), Trainer(CHILD, tmp_path / "two", init=parent)
     assert weight_hash(one.policy.state_dict()) != weight_hash(two.policy.state_dict())
@@ -228,18 +228,18 @@ def test_a_run_without_it_draws_what_it_always_drew(tmp_path, parent):
     ],
     ids=["model", "messages"],
 )
-def test_another_network_is_one_line(tmp_path, parent, changes, said):
+def test_init_with_other_network_raises(tmp_path, parent, changes, said):
     with pytest.raises(ConfigError, match=f"^{said} checkpoint: use the flags of its training$"):
         Trainer(dataclasses.replace(CHILD, **changes), tmp_path, init=parent)
     assert not list(tmp_path.iterdir())
 
 
-def test_battles_and_rewards_may_be_others(tmp_path, parent):
+def test_init_allows_other_battles_and_rewards(tmp_path, parent):
     other = dataclasses.replace(CHILD.env, blue=("light",) * 3, reward=dataclasses.replace(CHILD.env.reward, kill=5.0))
     assert Trainer(dataclasses.replace(CHILD, env=other), tmp_path, init=parent).provenance == parent.provenance
 
 
-def test_a_resume_says_with_which_weights_it_began(tmp_path, parent):
+def test_resume_with_other_init_raises(tmp_path, parent):
     run = dataclasses.replace(CHILD, run_dir=str(tmp_path / "run"))
     Trainer(run, tmp_path / "run", init=parent).train(1)
     with opened_run(dataclasses.replace(run, resume="latest"), ALONE) as (folder, start):
@@ -254,7 +254,7 @@ def test_a_resume_says_with_which_weights_it_began(tmp_path, parent):
             pass
 
 
-def test_a_script_hands_the_checkpoint_over(tmp_path):
+def test_init_requires_the_checkpoint_object(tmp_path):
     with pytest.raises(ConfigError, match=r"^init must be the checkpoint of parent, the value of TrainConfig.init"):
         Trainer(CHILD, tmp_path)
     with pytest.raises(ConfigError, match=r"^init must be a result of open_checkpoint, or None, got 'parent'"):

@@ -135,14 +135,14 @@ def test_torchrls_estimator_values_each_state_from_its_own_memory(kind, view):
 
 
 @pytest.mark.parametrize("view", GROUPS)
-def test_a_central_critic_is_refused_where_enemies_are_not_shown(view):
+def test_central_critic_without_enemy_state_raises(view):
     group, policy = GROUPS[view], build(dataclasses.replace(TINY, critic="central"))
     key = key_of(group)
     batch = collect_by_torchrl(make_view(view, policy), policy, group).next()
     learnt = batch.clone()
     for name in ("advantage", "value_target"):
         learnt[key(name)] = torch.zeros_like(learnt[key("action")][..., :1])
-    refusal = r"^--model.critic must be local where [^\n]*, got 'central'$"
+    refusal = r"^--model.critic must be local if [^\n]*, got 'central'$"
     with pytest.raises(ConfigError, match=refusal):
         torchrls_estimator(policy, group)(batch)
     with pytest.raises(ConfigError, match=refusal):
@@ -161,7 +161,7 @@ def make_team_collector(policy: ActorCritic, normalizer: ValueNorm | None = None
 
 
 @pytest.mark.parametrize("kind", usually(KINDS, "lstm"))
-def test_torchrls_collector_plays_the_battles_of_ours(kind, monkeypatch):
+def test_torchrl_collector_plays_same_battles_as_team_collector(kind, monkeypatch):
     # A view's battles all begin at their beginning.
     monkeypatch.setattr(collectors, "stagger_episode_starts", lambda env: None)
     policy, normalizer = build(model_with(kind, TINY)), ValueNorm()

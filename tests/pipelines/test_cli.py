@@ -57,7 +57,7 @@ def test_train_then_play_then_resume(tmp_path):
     assert refused.stderr.count("\n") == 1
 
 
-def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
+def test_last_evaluation_can_name_best_policy(tmp_path, monkeypatch):
     config = train_flags.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
     said, panel = io.StringIO(), EvalCallback()
     console = Console(file=said, width=1000)
@@ -169,7 +169,7 @@ def refusal(monkeypatch):
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_gives_one_line_and_leaves_nothing(tmp_path, refusal, case):
+def test_invalid_input_prints_one_line_and_writes_nothing(tmp_path, refusal, case):
     (tmp_path / "checkpoints" / "iteration_000001").mkdir(parents=True)
     arguments, message = BAD[case]
     before = sorted(tmp_path.rglob("*"))
@@ -196,7 +196,7 @@ BAD_ARENA = {
 
 
 @pytest.mark.parametrize("case", BAD_ARENA)
-def test_a_match_that_could_not_be_recorded_is_not_fought(tmp_path, refusal, case):
+def test_unwritable_replay_stops_match_before_it_starts(tmp_path, refusal, case):
     arguments, message = BAD_ARENA[case]
     commanders = ("play", "--blue", "heuristic", "--red", "heuristic", "--battles", "1000000")
     said = refusal("arena", *commanders, *(a.format(tmp=tmp_path) for a in arguments))
@@ -204,7 +204,7 @@ def test_a_match_that_could_not_be_recorded_is_not_fought(tmp_path, refusal, cas
 
 
 @pytest.mark.long
-def test_without_a_compiler_it_trains_and_says_what_it_leaves_out(tmp_path):
+def test_training_without_compiler_logs_fallback(tmp_path):
     for number, (flags, said) in enumerate((((), False), (("--compile-policy", "act"), True))):
         folder = tmp_path / str(number)
         done = run(
@@ -216,7 +216,7 @@ def test_without_a_compiler_it_trains_and_says_what_it_leaves_out(tmp_path):
 
 
 @pytest.mark.long
-def test_a_reward_term_of_ones_own_is_trained_with_and_gone_on_with(tmp_path):
+def test_custom_reward_term_trains_and_resumes(tmp_path):
     """The example's term, by its name on the command line; stopped after one iteration of two, the run is the same."""
     term = ["--extra-reward", "tests.examples.cool_reward:stays_cool=0.1..0.02"]
     steps = ["--evaluation.every", "0", "--total-agent-steps", "320", "--checkpoint-every", "1"]
@@ -245,7 +245,7 @@ def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
     assert claims["env"]["world"]["biomes"] == ["craters"]
 
 
-def test_help_reads_well():
+def test_help_is_complete_and_formatted():
     assert "--preset NAME, one of quick, quick-gru, standard, large" in run("train.py", "--help").stdout
     said = " ".join(run("arena.py", "play", "--help").stdout.replace("│", "").split())
     names = "a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or "
@@ -253,7 +253,7 @@ def test_help_reads_well():
 
 
 @pytest.mark.parametrize("program", ["train.py", "arena.py", "torchrl_ppo.py", "../benchmarks/rollout.py"])
-def test_help_ends_on_a_terminal_of_one_column(program):
+def test_help_finishes_in_one_column_terminal(program):
     done = run(program, "--help", COLUMNS="1")
     assert done.returncode == 0, done.stderr
     boxes = [line for line in done.stdout.splitlines() if line.startswith(("│", "╭"))]
@@ -261,7 +261,7 @@ def test_help_ends_on_a_terminal_of_one_column(program):
 
 
 @pytest.mark.parametrize(("columns", "width"), [("1", 40), ("39", 40), ("40", 40), ("120", 120)])
-def test_a_narrow_terminal_counts_as_one_of_the_least_width(monkeypatch, columns, width):
+def test_narrow_terminal_uses_minimum_width(monkeypatch, columns, width):
     monkeypatch.setenv("COLUMNS", columns)
     widen_narrow_terminal()
     assert shutil.get_terminal_size().columns == width

@@ -30,7 +30,7 @@ def run(*arguments: str, program: str = "arena.py") -> str:
     return done.stdout
 
 
-def test_a_league_from_beginning_to_end(tmp_path, ask):
+def test_league_commands_work_end_to_end(tmp_path, ask):
     path = str(tmp_path / "league")
     assert "5 entries, battles of small" in run("init", "--league", path)
     with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be made: File exists"):
@@ -101,7 +101,7 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
         ask("list", "--league", str(tmp_path / "none"))
 
 
-def test_standings_tell_who_fights_unlike_whom(tmp_path, ask):
+def test_standings_print_style_distances(tmp_path, ask):
     """Of styles that are kept: nobody fights."""
     store = Store.create(tmp_path, BRIEF)
     entries, names = store.entries(), MEASURES.keys() - {"share"}
@@ -130,7 +130,7 @@ def told(log: Path) -> int:
 
 
 @pytest.mark.long
-def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
+def test_killed_tournament_keeps_results_and_continues(tmp_path):
     store = Store.create(tmp_path, BRIEF)
     for seed in (1, 2):
         store.add(checkpoint_of(tmp_path, seed))
@@ -177,7 +177,7 @@ def test_every_command_may_be_killed_at_any_moment(tmp_path):
     assert len(killed) == 13 and set(killed.values()) == {2}
 
 
-def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path, ask, monkeypatch):
+def test_tournament_without_remaining_matches_closes_period(tmp_path, ask, monkeypatch):
     store, replay = Store.create(tmp_path / "league", BRIEF), tmp_path / "kept.echelon"
     arguments = ("tournament", "--league", str(store.folder), "--seeds", "1", "--json", "--replay", str(replay))
     with pytest.raises(ConfigError, match="--replay-battles must be >= 1, got 0"):
@@ -227,7 +227,7 @@ def test_training_enters_a_league(tmp_path):
     assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr
 
 
-def test_evolve_refuses_what_the_league_decides(tmp_path, ask):
+def test_evolve_refuses_settings_fixed_by_the_league(tmp_path, ask):
     path = str(Store.create(tmp_path / "league", BRIEF).folder)
     with pytest.raises(ConfigError, match=r"--train\.max-minutes must be left alone: the league decides it, got 5\.0"):
         ask("evolve", "--league", path, "--train.max-minutes", "5")

@@ -77,7 +77,7 @@ def run_of(name: str):
 
 
 @pytest.mark.parametrize("name", usually(RUNS, "orders"))
-def test_a_run_that_is_watched_is_the_run_that_is_not(tmp_path, patient, name):
+def test_live_page_does_not_change_the_run(tmp_path, patient, name):
     """Metrics and every tensor of the learner, bit for bit."""
     config = run_of(name)
     alone = Trainer(config, tmp_path / "alone")
@@ -107,14 +107,14 @@ def test_a_run_that_is_watched_is_the_run_that_is_not(tmp_path, patient, name):
     assert any(orders) == (name == "orders")
 
 
-def test_while_nobody_looks_nothing_is_read(tmp_path, patient, monkeypatch):
+def test_without_viewers_nothing_is_copied_to_host(tmp_path, patient, monkeypatch):
     monkeypatch.setattr(Film, "read", lambda self: pytest.fail("read"))
     live = Live()
     Trainer(tiny_run(), tmp_path, callbacks=[live]).train()
     assert live.server is None
 
 
-def test_a_new_stage_is_watched_too(tmp_path, patient):
+def test_live_page_follows_new_stage(tmp_path, patient):
     """Of smaller teams: another environment, and another collector."""
     curriculum = CurriculumConfig(opponents=("trivial",), team_size=(2, 3), step_up=1e-6, window=1)
     live = Live()
@@ -129,7 +129,7 @@ def test_a_new_stage_is_watched_too(tmp_path, patient):
 
 
 @pytest.mark.long
-def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
+def test_live_recording_can_be_captured(tmp_path, monkeypatch):
     """With no read on the host, and what a graph keeps is what the function keeps."""
     dense_forms(monkeypatch)
     config = tiny_run(
@@ -161,7 +161,7 @@ def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
     assert counted.replays > 6
 
 
-def test_of_a_long_rollout_the_last_decisions_are_kept(monkeypatch, tmp_path):
+def test_long_rollout_keeps_last_decisions(monkeypatch, tmp_path):
     monkeypatch.setattr("echelon.command.frame_buffer.MOST_DECISIONS", 5)
     made = Trainer(tiny_run(), tmp_path)
     film, whole = Film(made.env.sim_model, made.env.state, 8), []
@@ -175,7 +175,7 @@ def rollout(number: int, size: int = 10) -> LiveRollout:
     return LiveRollout({"iteration": number, "words": "x" * size}, [], {0: MATERIAL})
 
 
-def test_viewers_disturb_nobody(monkeypatch):
+def test_viewers_do_not_disturb_the_run(monkeypatch):
     """One that reads nothing, one that goes, one that writes, one too many."""
     with LiveServer("<!doctype html>") as server, ExitStack() as held:
         deaf = held.enter_context(socket.create_connection(server.hosts[0].split(":")))
@@ -218,7 +218,7 @@ def test_viewers_disturb_nobody(monkeypatch):
             assert json.loads(again.recv(timeout=STUCK_S))["iteration"] == 3
 
 
-def test_a_stranger_watches_nothing():
+def test_viewer_without_token_is_refused():
     from websockets.exceptions import InvalidStatus
 
     with LiveServer("<!doctype html>") as server:
@@ -227,7 +227,7 @@ def test_a_stranger_watches_nothing():
                 connect(f"ws://{server.hosts[0]}/ws?token={token}", proxy=None, origin=origin, **PATIENT)
 
 
-def test_a_port_that_is_taken_is_one_line(tmp_path):
+def test_used_port_prints_one_line(tmp_path):
     with LiveServer("") as server:
         number = int(server.hosts[0].split(":")[1])
         with pytest.raises(ConfigError, match=f"--live-port {number}: Address already in use"):
@@ -236,7 +236,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_watched_run(tmp_path, number):
+def test_signal_ends_run_with_live_page(tmp_path, number):
     words = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000", "--run-dir", str(tmp_path), "--live"]
     process = Program(*words)
     with open(process._outputs[0].name) as said:

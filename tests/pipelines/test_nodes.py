@@ -68,7 +68,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
-def test_two_machines_learn_exactly_as_two_processes_of_one_whatever_dies(two, tmp_path):
+def test_two_machines_equal_two_processes_despite_kills(two, tmp_path):
     """One comes late and is slow; a process of it is killed, then all of the machine, which is started again."""
     first, second = two
     whole, broken = tmp_path / "whole", tmp_path / "shared" / "broken"
@@ -95,7 +95,7 @@ def test_two_machines_learn_exactly_as_two_processes_of_one_whatever_dies(two, t
     assert f"resumes from {broken}/checkpoints/" in said
 
 
-def test_a_run_returns_on_other_machines_from_weights_and_optimiser(three, tmp_path):
+def test_run_resumes_on_other_number_of_machines(three, tmp_path):
     folder = tmp_path / "shared" / "run"
     more = ("--total-agent-steps", "640")
     end(*(node.start(*words(str(folder), 2, *more)) for node in three[:2]))
@@ -109,7 +109,7 @@ def test_a_run_returns_on_other_machines_from_weights_and_optimiser(three, tmp_p
     assert counters["agent_steps"] == 640 + 3 * 160 * 2
 
 
-def test_a_folder_that_is_not_shared_is_refused_by_name_on_every_rank(three):
+def test_unshared_folder_is_named_on_every_rank(three):
     once = with_flags(words("runs/own", 3), {"--max-restarts": "0"})
     processes = [node.start(*once) for node in three]
     found = end(*processes, status=1)

@@ -31,7 +31,7 @@ def brief_task(monkeypatch):
     return task.name
 
 
-def test_shares_of_opponents_are_those_that_training_draws(tmp_path, capsys):
+def test_printed_opponent_shares_match_training(tmp_path, capsys):
     store = fresh(tmp_path)
     me, weak, strong = (store.add(checkpoint_of(tmp_path, seed)) for seed in (1, 2, 3))
     store.record([fought(me.id, weak.id, n, 1) for n in range(9)] + [fought(me.id, strong.id, n, 2) for n in range(9)])

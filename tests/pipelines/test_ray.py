@@ -60,7 +60,7 @@ def leagues(tmp_path_factory):
     return folder, names, said
 
 
-def test_an_evaluation_by_a_cluster_is_that_of_one_process(cluster, leagues):
+def test_cluster_evaluation_equals_single_process(cluster, leagues):
     folder, names, _ = leagues
     checkpoint = str(folder / "policy_1")
     for where in (
@@ -78,7 +78,7 @@ def test_an_evaluation_by_a_cluster_is_that_of_one_process(cluster, leagues):
         assert found[0] == found[1]
 
 
-def test_baselines_by_a_cluster_are_those_of_one_process(cluster, tmp_path):
+def test_cluster_baselines_equal_single_process(cluster, tmp_path):
     """Each run a task; this process alone writes."""
     found = command("MANY_MACHINES.md", "benchmarks/baselines/run.py")
     changed = {"--ray": cluster.address}
@@ -112,7 +112,7 @@ def test_a_sweep_by_a_cluster(cluster, tmp_path, monkeypatch):
     assert sorted(row["row"] for row in found) == sorted(rows) and "## mine: which" in page.read_text()
 
 
-def test_a_worker_and_a_machine_that_are_killed_amid_a_tournament_change_nothing(cluster, leagues, tmp_path):
+def test_killed_worker_and_machine_do_not_change_tournament(cluster, leagues, tmp_path):
     """Nothing is lost, and nothing recorded twice. Last, because a machine is gone."""
     folder, _, expected = leagues
     replay = tmp_path / "many.echelon"

@@ -55,7 +55,7 @@ def arena(node: Node, part: str, league: Path, *more: str) -> subprocess.Popen[s
     return node.start("python", "pipelines/arena.py", *words[1:], "--batch", "4", "--json", *more)
 
 
-def test_a_machine_loses_power_amid_a_tournament(machines, tmp_path):
+def test_tournament_survives_power_loss_of_a_machine(machines, tmp_path):
     first, _, third = machines
     store = Store.create(tmp_path / "league", BRIEF)
     checkpoint = checkpoint_of(tmp_path, 1)

@@ -110,7 +110,7 @@ def is_over(node, job: str) -> bool:
     return say(node, "squeue", "--noheader", f"--jobs={job}").strip() == ""
 
 
-def test_a_job_that_is_told_to_end_goes_on_when_it_is_submitted_again(cluster, tmp_path):
+def test_requeued_slurm_job_resumes(cluster, tmp_path):
     shared = tmp_path / "shared"
     (shared / "runs").mkdir(parents=True)
     job, table = submit(cluster, shared), shared / "runs" / "mine" / "metrics.csv"

@@ -28,7 +28,7 @@ TASK = Task("tests/splits-v1", "four decisions", BRIEF, *current_versions(), pro
 HERE = ArenaArgs(device="cpu", batch=4)
 
 
-def test_training_takes_a_split_and_test_only_when_it_is_allowed():
+def test_training_in_split_test_needs_allow_test():
     assert read_config(["--preset", "quick"]).env.split is None
     assert read_config(["--preset", "quick", "--split", "validation"]).env.split == "validation"
     with pytest.raises(ConfigError, match=r"--split must be train or validation: .*unless --allow-test, got 'test'"):
@@ -37,7 +37,7 @@ def test_training_takes_a_split_and_test_only_when_it_is_allowed():
     assert allowed.env.split == "test" and allowed.allow_test
 
 
-def test_an_evaluation_says_what_was_met(tmp_path, capsys, monkeypatch):
+def test_evaluation_prints_provenance(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {TASK.name: TASK})
     provenance = provenance_of(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
     path = tmp_path / "policy"

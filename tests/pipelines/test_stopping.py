@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.long
 @pytest.mark.parametrize(("kills", "iterations"), [(30, 3), (100, 24)])
-def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, kills, iterations):
+def test_repeatedly_killed_run_equals_unbroken_run(tmp_path, kills, iterations):
     """At random moments, those before the first checkpoint and of the first evaluation included."""
     command = [sys.executable, str(HERE / "kill_a_run.py"), str(tmp_path), str(kills), str(iterations)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
@@ -56,7 +56,7 @@ def wait_for_rows(folder: Path, count: int, process: Program) -> None:
 
 
 @pytest.mark.long
-def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
+def test_signal_saves_and_prints_resume_command(tmp_path):
     folder = tmp_path / "run"
     train = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000"]
     process = Program(*train, "--run-dir", str(folder))
@@ -79,7 +79,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     assert [float(row["iteration"]) for row in read_table(folder / "metrics.csv")] == list(range(1, done + 3))
 
 
-def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
+def test_second_process_in_folder_names_the_first(tmp_path):
     folder = tmp_path / "run"
     train = ["pipelines/train.py", *TINY, "--run-dir", str(folder)]
     first = Program(*train, "--total-agent-steps", "100000000")
@@ -97,7 +97,7 @@ def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_second_signal_leaves_at_once(tmp_path):
+def test_second_signal_ends_process_at_once(tmp_path):
     program = """
 import os, signal, time
 from echelon.learn.callbacks.signals import SignalHandler

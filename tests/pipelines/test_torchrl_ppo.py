@@ -45,7 +45,7 @@ def test_every_parameter_learns(monkeypatch):
         assert 0 <= measured["won"] <= 1
 
 
-def test_the_actions_of_the_dead_teach_nothing(monkeypatch):
+def test_dead_mechs_do_not_affect_policy_loss(monkeypatch):
     """Advantages are normalised over the living, and 0 for the dead."""
     learnt = []
 
@@ -88,13 +88,13 @@ def test_main_prints_and_saves(monkeypatch, tmp_path, capsys):
     assert "of 2 battles" in lines[-1] and path.stat().st_size > 100_000
 
 
-def test_nothing_trains_in_test(monkeypatch):
+def test_training_in_split_test_raises(monkeypatch):
     monkeypatch.setattr(torchrl_ppo, "BATTLE", dataclasses.replace(short_battles(4), split="test"))
     with pytest.raises(AssertionError, match=r"^BATTLE.split must be train or validation"):
         torchrl_ppo.main(TINY)
 
 
-def test_it_is_a_page_of_public_parts():
+def test_example_uses_only_public_names():
     source = PROGRAM.read_text()
     assert len(source.splitlines()) <= 120
     tree = ast.parse(source)

@@ -51,7 +51,7 @@ def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.long
-def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactly(tmp_path):
+def test_killed_rank_ends_run_in_one_line_and_run_resumes(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     said, errors = (done := start(whole)).communicate(timeout=STUCK_S)
     assert done.returncode == 0, errors
@@ -79,7 +79,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
 
 
 @pytest.mark.long
-def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp_path):
+def test_signal_and_error_on_one_rank_reach_both(tmp_path):
     process = start(tmp_path / "run")
     wait_for(tmp_path / "run", 2, process)
     os.kill(process_of(1, process.pid), signal.SIGTERM)

@@ -41,7 +41,7 @@ GPU = torch.device("cuda:0")
         ("{tmp}/.venv/bin", "python3", "echelon-train"),
     ],
 )
-def test_a_command_that_is_told_names_this_program(tmp_path, monkeypatch, found, python, script):
+def test_printed_command_names_this_program(tmp_path, monkeypatch, found, python, script):
     """Whatever else has its name on the search path."""
     own = tmp_path / ".venv/bin"
     monkeypatch.setattr(sys, "executable", str(own / "python3"))
@@ -54,14 +54,14 @@ def test_a_command_that_is_told_names_this_program(tmp_path, monkeypatch, found,
     assert program_words("pipelines/train.py")[0].endswith(f"{own}/python3"[1:])
 
 
-def test_a_preset_says_which_model_it_has_unless_a_flag_does():
+def test_preset_sets_model_unless_flag_does():
     recurrent = read_config(["--preset", "quick-gru"])
     assert recurrent == read_config(["--preset", "quick", "--model", "gru"])
     assert kind_of(recurrent.model) == "gru" and recurrent.model.hidden == TrainConfig.quick().model.hidden
     assert kind_of(read_config(["--preset", "quick-gru", "--model", "lstm"]).model) == "lstm"
 
 
-def test_one_line_says_what_a_gpu_was_given(monkeypatch):
+def test_gpu_settings_are_printed_in_one_line(monkeypatch):
     for name in ("free_memory", "total_memory"):
         monkeypatch.setattr(device_defaults, name, lambda device: 16 * 2**30)
     monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
@@ -79,13 +79,13 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
     assert said.getvalue().splitlines()[1].endswith(" fp32, simulation compiled, networks not compiled, CUDA graphs")
 
 
-def test_on_a_cpu_nothing_more_is_said(monkeypatch):
+def test_cpu_prints_no_gpu_settings(monkeypatch):
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "large"]), torch.device("cpu"), None, ALONE, terminal(file=said))
     assert (config.num_envs, config.compile_policy, said.getvalue()) == (256, "off", "")
 
 
-def test_a_run_of_many_processes_is_resumed_as_it_was_started(monkeypatch):
+def test_resume_command_repeats_torchrun_launch(monkeypatch):
     words = ["pipelines/train.py", "--resume", "latest", "--run-dir", "runs/old", "--seed", "3"]
     rest = " pipelines/train.py --seed 3 --run-dir runs/new --resume latest"
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
@@ -118,7 +118,7 @@ def test_resume_without_flags_keeps_every_setting_of_the_run(tmp_path):
     assert changed == dataclasses.replace(kept, seed=4, ppo=dataclasses.replace(kept.ppo, learning_rate=rate))
 
 
-def test_resume_takes_no_name_of_code_from_the_checkpoint(tmp_path):
+def test_resume_ignores_code_names_in_checkpoint(tmp_path):
     saved_run(tmp_path)
     path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
     claims = json.loads(path.read_text())
@@ -134,7 +134,7 @@ def test_resume_takes_no_name_of_code_from_the_checkpoint(tmp_path):
     assert given.opponent == code
 
 
-def test_resume_refuses_a_preset_of_other_battles(tmp_path):
+def test_resume_with_preset_of_other_battles_raises(tmp_path):
     saved_run(tmp_path)
     said = r"--preset must be left out, or the preset of the resumed run \(5v5 on .*, lstm\), got 'large \(10v10 on"
     with pytest.raises(ConfigError, match=said):
@@ -144,7 +144,7 @@ def test_resume_refuses_a_preset_of_other_battles(tmp_path):
     assert read_config(["--preset", "quick", "--run-dir", str(tmp_path), "--resume=latest"]).env == tiny_run().env
 
 
-def test_a_stored_setting_of_another_echelon_is_refused_by_name(tmp_path):
+def test_unknown_stored_setting_is_named(tmp_path):
     saved_run(tmp_path)
     path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
     claims = json.loads(path.read_text())
@@ -155,7 +155,7 @@ def test_a_stored_setting_of_another_echelon_is_refused_by_name(tmp_path):
     assert open_checkpoint(path.parent).claims["settings"]["weather"] == 1
 
 
-def test_an_older_torchrl_runs_all_but_training(monkeypatch, tmp_path):
+def test_older_torchrl_supports_all_but_training(monkeypatch, tmp_path):
     """The module is imported by programs that train nothing; TorchRL below 0.14 has no `MultiAgentGAE`."""
     monkeypatch.delattr(torchrl.objectives.value, "MultiAgentGAE")
     spec = importlib.util.spec_from_file_location("with_older_torchrl", advantage.__file__)

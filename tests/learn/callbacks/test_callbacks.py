@@ -58,7 +58,7 @@ def numbers(folder: Path, name: str) -> list[dict[str, str]]:
     return [{key: value for key, value in row.items() if key not in MEASURED} for row in read_table(folder / name)]
 
 
-def test_a_callback_is_told_of_everything_in_order(tmp_path):
+def test_callback_methods_are_called_in_order(tmp_path):
     diary = Diary()
     evaluation = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
     Trainer(evaluated_run(evaluation=evaluation), tmp_path, callbacks=[EvalCallback(), diary]).train()
@@ -71,7 +71,7 @@ def test_a_callback_is_told_of_everything_in_order(tmp_path):
     assert read_columns(tmp_path / "metrics.csv")[-1] == "twice", "behind our own"
 
 
-def test_a_run_is_the_same_whatever_happens_between_its_iterations(tmp_path):
+def test_callbacks_do_not_change_the_run(tmp_path):
     evaluation = EvalConfig(every=1, battles=2, final_battles=2, tiers=("trivial",))
     config = evaluated_run(evaluation=evaluation, total_agent_steps=320)
     Trainer(config, tmp_path / "plain").train()
@@ -80,7 +80,7 @@ def test_a_run_is_the_same_whatever_happens_between_its_iterations(tmp_path):
     assert rich == numbers(tmp_path / "plain", "metrics.csv")
 
 
-def test_the_script_of_the_training_guide_is_the_run_of_the_program(tmp_path, monkeypatch):
+def test_script_in_training_guide_equals_program(tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "TRAINING.md").read_text(), re.DOTALL)
     (script,) = [block for block in blocks if "StopWhenGood" in block]
     assert len([line for line in script.splitlines() if line]) <= 15
@@ -105,7 +105,7 @@ def test_the_script_of_the_training_guide_is_the_run_of_the_program(tmp_path, mo
     assert files[0] == files[1]
 
 
-def test_a_state_resumes_and_a_run_may_end_early(tmp_path, monkeypatch):
+def test_callback_state_resumes_and_callback_can_stop_run(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     import early_stop
 
@@ -134,7 +134,7 @@ class Signalled(Callback):
 
 
 @pytest.mark.parametrize(("kind", "error", "done"), [(Faulty, ZeroDivisionError, 2), (Signalled, Interrupted, 1)])
-def test_an_error_or_a_signal_ends_a_run_with_nothing_lost(tmp_path, kind, error, done):
+def test_error_or_signal_saves_the_run(tmp_path, kind, error, done):
     diary = Diary()
     with pytest.raises(error):
         Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[kind(), diary]).train()
@@ -147,7 +147,7 @@ def test_an_error_or_a_signal_ends_a_run_with_nothing_lost(tmp_path, kind, error
     assert again.resume_note == "" and len(read_table(tmp_path / "metrics.csv")) == 3
 
 
-def test_what_is_no_callback_is_one_line(tmp_path):
+def test_invalid_callback_raises_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"callbacks must be unique names \(see Callback.name\)"):
         Trainer(tiny_run(), tmp_path, callbacks=[Diary(), Diary()])
     with pytest.raises(ConfigError, match=r"--callbacks pathlib:Path must be a subclass of .*Callback, got"):
@@ -161,7 +161,7 @@ class Killer(Callback):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_signals_are_handled_in_a_script_too(tmp_path):
+def test_signal_handler_works_in_a_script(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Interrupted):
         Trainer(tiny_run(), tmp_path, callbacks=[SignalHandler(), Killer()]).train()

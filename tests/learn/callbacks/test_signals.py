@@ -57,7 +57,7 @@ SIGNALS = usually([*signals.STOP_SIGNALS, *signals.REPEATED_SIGNALS], signal.SIG
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
+def test_signal_saves_and_ends_the_run(tmp_path, number):
     before = signal.getsignal(number)
     with pytest.raises(Interrupted) as ended:
         Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[SignalHandler(), Sends(number)]).train()
@@ -65,7 +65,7 @@ def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
     assert signal.getsignal(number) is before
 
 
-def test_torchrun_repeats_what_its_processes_were_sent(exits, monkeypatch):
+def test_second_signal_under_torchrun_is_ignored(exits, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "echelon")
     with SignalHandler() as stop:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
@@ -78,7 +78,7 @@ def test_torchrun_repeats_what_its_processes_were_sent(exits, monkeypatch):
     assert exits == [128 + signal.SIGTERM]
 
 
-def test_a_closed_terminal_may_tell_it_many_times(exits):
+def test_repeated_hangup_signals_do_not_end_process(exits):
     with SignalHandler() as stop:
         # The terminal, then the shell; the limit of processor time, every second; the session's manager.
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGXCPU, signal.SIGXCPU, signal.SIGTERM, signal.SIGHUP):
@@ -88,7 +88,7 @@ def test_a_closed_terminal_may_tell_it_many_times(exits):
         assert exits == [128 + signal.SIGINT]
 
 
-def test_what_is_ignored_or_handled_stays_so():
+def test_ignored_and_custom_handlers_are_kept():
     def mine(number, frame):
         """A handler of the user's."""
 
@@ -106,7 +106,7 @@ def test_what_is_ignored_or_handled_stays_so():
             signal.signal(number, handler)
 
 
-def test_a_terminal_that_is_gone_cannot_be_told(monkeypatch):
+def test_closed_terminal_does_not_break_signal_handler(monkeypatch):
     def gone(number, data):
         raise OSError(5, "Input/output error")
 
@@ -121,7 +121,7 @@ class Exits(Callback):
         raise SystemExit(1)
 
 
-def test_a_callback_that_ends_the_program_loses_nothing(tmp_path):
+def test_system_exit_in_callback_saves_the_run(tmp_path):
     """As rich does where its output is a closed pipe."""
     with pytest.raises(SystemExit):
         Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[Exits()]).train()

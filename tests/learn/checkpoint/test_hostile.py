@@ -185,7 +185,7 @@ def saved(tmp_path: Path, policy: ActorCritic) -> Path:
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_file_is_refused_soon_and_in_little_memory(saved, case):
+def test_hostile_file_is_refused_fast_with_little_memory(saved, case):
     spoil, message = HOSTILE[case]
     spoil(saved)
     said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
@@ -198,7 +198,7 @@ def test_a_hostile_file_is_refused_soon_and_in_little_memory(saved, case):
 
 @pytest.mark.parametrize("name", [LEARNER, run_file(0)])
 @pytest.mark.parametrize("case", ["pickle bomb", "nesting bomb", "64 GiB", "a gigabyte", "facts"])
-def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
+def test_hostile_resume_file_is_refused_fast_with_little_memory(saved, name, case):
     if case == "pickle bomb":
         put(saved, pickle.dumps(Bomb(saved.parent / "canary")), name)
     elif case == "nesting bomb":
@@ -218,7 +218,7 @@ def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
     assert case == "facts" or not inspect_checkpoint(saved).is_valid
 
 
-def test_only_a_critic_may_have_half_the_bytes(saved):
+def test_only_critic_may_be_half_precision(saved):
     tensors = safetensors.torch.load_file(saved / POLICY)
     put(saved, safetensors.torch.save(tensors | {"critic.value.weight": tensors["critic.value.weight"].bfloat16()}))
     assert open_checkpoint(saved).policy().critic.value.weight.dtype == torch.float32
@@ -231,13 +231,13 @@ def test_only_a_critic_may_have_half_the_bytes(saved):
         open_checkpoint(saved).policy()
 
 
-def test_what_the_table_starts_from_holds(saved):
+def test_unmodified_checkpoint_is_valid(saved):
     said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
     assert said == "" and inspect_checkpoint(saved).is_valid
     assert seconds < LONGEST_S and needed < MOST_BYTES
 
 
-def test_the_bomb_is_one(tmp_path):
+def test_pickle_bomb_works_when_loaded(tmp_path):
     """The canary sings where a pickle is loaded: silence above means that none was."""
     pickle.loads(pickle.dumps(Bomb(tmp_path / "canary")))  # noqa: S301
     assert (tmp_path / "canary").exists()

@@ -63,7 +63,7 @@ def past_pool():
     return Pool()
 
 
-def test_a_run_tells_what_it_has_met_and_its_children_go_on(tmp_path):
+def test_run_stores_provenance_and_children_inherit_it(tmp_path):
     run = tiny_run(env=dataclasses.replace(tiny_run().env, split="train"), total_agent_steps=10**6)
     first = Trainer(run, tmp_path / "first")
     first.save()
@@ -86,7 +86,7 @@ def test_a_run_tells_what_it_has_met_and_its_children_go_on(tmp_path):
     assert inherited.battles == found.battles and inherited.unknown == ()
 
 
-def test_opponents_with_weights_are_told_by_their_hash(tmp_path):
+def test_opponents_with_weights_are_stored_by_hash(tmp_path):
     rival = saved(tmp_path / "rival")
     named = tiny_run(opponent=str(rival.path))
     trainer = Trainer(named, tmp_path / "named", opponent_of=lambda *_: rival.policy())
@@ -102,14 +102,14 @@ def test_opponents_with_weights_are_told_by_their_hash(tmp_path):
     assert alone.provenance.opponents == ("self",)
 
 
-def test_a_commander_of_any_name_is_told(tmp_path):
+def test_commander_with_unprintable_name_is_stored(tmp_path):
     """Also one whose name no file may hold."""
     trainer = Trainer(tiny_run(opponent="a\nb"), tmp_path, opponent_of=lambda _, env, device: Heuristic(env))
     trainer.train(1)
     assert newest(tmp_path).provenance.opponents == (hashlib.sha256(b"a\nb").hexdigest(),)
 
 
-def test_a_parent_that_tells_nothing_leaves_its_children_unknown(tmp_path):
+def test_parent_without_provenance_makes_children_unknown(tmp_path):
     Trainer(tiny_run(total_agent_steps=10**6), tmp_path / "run").train(1)
     start = newest(tmp_path / "run")
     claims = {name: value for name, value in start.claims.items() if name != PROVENANCE}
@@ -124,14 +124,14 @@ def test_a_parent_that_tells_nothing_leaves_its_children_unknown(tmp_path):
     assert found.opponent_exposure("heuristic:hard") == "unknown" == found.map_exposure(TEST)
 
 
-def test_weights_of_ones_own_making_are_unknown(tmp_path):
+def test_weights_without_provenance_are_unknown(tmp_path):
     assert saved(tmp_path / "own").provenance == UNKNOWN
     assert saved(tmp_path / "told", provenance=provenance_of(TRAIN, ["self"])).provenance == provenance_of(
         TRAIN, ["self"]
     )
 
 
-def test_test_is_trained_in_by_those_alone_who_ask_for_it_and_the_weights_say_so(tmp_path):
+def test_training_in_split_test_needs_flag_and_is_recorded(tmp_path):
     env = dataclasses.replace(tiny_run().env, split="test")
     limit = "--split must be train or validation: test is for evaluation only, unless --allow-test, got 'test'"
     with pytest.raises(ConfigError, match=limit):
@@ -141,7 +141,7 @@ def test_test_is_trained_in_by_those_alone_who_ask_for_it_and_the_weights_say_so
     assert newest(tmp_path).provenance.map_exposure(TEST) == "met"
 
 
-def test_maps_are_not_met_only_where_splits_keep_them_apart():
+def test_maps_are_not_met_only_in_disjoint_splits():
     trained = provenance_of(TRAIN, ["heuristic:easy"])
     assert trained.map_exposure(TRAIN) == trained.map_exposure(dataclasses.replace(TRAIN, map_seed=9)) == "met"
     assert trained.map_exposure(TEST) == "not met"
@@ -152,20 +152,20 @@ def test_maps_are_not_met_only_where_splits_keep_them_apart():
     assert NOTHING.map_exposure(SMALL) == "not met" and UNKNOWN.map_exposure(TEST) == "unknown"
 
 
-def test_weights_may_be_an_earlier_self():
+def test_weights_may_equal_an_earlier_self():
     assert provenance_of(TRAIN, [WEIGHTS]).opponent_exposure(WEIGHTS) == "met"
     assert provenance_of(TRAIN, ["heuristic:easy"]).opponent_exposure(WEIGHTS) == "not met"
     assert provenance_of(TRAIN, ["self"]).opponent_exposure(WEIGHTS) == "unknown"
     assert provenance_of(TRAIN, ["self"]).opponent_exposure("heuristic:easy") == "not met"
 
 
-def test_a_battle_is_another_by_what_is_fought_and_not_by_what_is_paid():
+def test_battle_hash_ignores_rewards():
     same = dataclasses.replace(SMALL, reward=RewardConfig(kill=2.0), map_pool=3, map_spares=1, map_seed=5, split="test")
     assert battle_hash(same) == battle_hash(SMALL)
     assert battle_hash(dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=5.0))) != battle_hash(SMALL)
 
 
-def test_scenarios_are_told_apart_by_position_and_objective():
+def test_battle_hash_depends_on_position_and_objective():
     def scenario(x, kind="zone"):
         scene = echelon.Scene(objective=echelon.Objective(kind))
         return scene.place("blue", "medium", at=(x, 20)).place("red", "heavy", at=(30, 20)).scenario
@@ -188,7 +188,7 @@ NAMES = st.lists(st.text("abcdefgh", min_size=1, max_size=3), max_size=400).map(
 
 
 @given(NAMES, NAMES)
-def test_a_union_forgets_nothing_that_it_does_not_call_unknown(ours, theirs):
+def test_union_drops_entries_only_if_marked_unknown(ours, theirs):
     one = Provenance().union(Provenance(opponents=ours))
     both = one.union(Provenance(opponents=theirs))
     assert len(both.opponents) <= MOST and list(both.opponents) == sorted(set(both.opponents))
@@ -215,7 +215,7 @@ def test_a_union_forgets_nothing_that_it_does_not_call_unknown(ours, theirs):
         ({"unknown": ["all"]}, r"provenance.unknown\[0\] must be one of battles, opponents"),
     ],
 )
-def test_a_strangers_provenance_is_refused_in_one_line(tmp_path, change, says):
+def test_invalid_provenance_raises_one_line(tmp_path, change, says):
     found = saved(tmp_path / "one")
     values = None if change is None else {**found.claims[PROVENANCE], **change}
     (found.path / CLAIMS).write_text(json.dumps({**found.claims, PROVENANCE: values}))
@@ -224,7 +224,7 @@ def test_a_strangers_provenance_is_refused_in_one_line(tmp_path, change, says):
     assert "\n" not in str(error.value)
 
 
-def test_what_any_process_has_met_is_written():
+def test_provenance_of_all_processes_is_written():
     class Others:
         def gather_texts(self, text):
             return [text, json.dumps(provenance_of(TEST, ["heuristic:hard"]).as_json())]
@@ -233,7 +233,7 @@ def test_what_any_process_has_met_is_written():
     assert found.opponents == ("heuristic:easy", "heuristic:hard") and found.splits == ("test", "train")
 
 
-def test_a_hash_of_weights_is_that_of_their_file(tmp_path):
+def test_weight_hash_equals_hash_of_file(tmp_path):
     found = saved(tmp_path / "one")
     weights = found.policy().state_dict()
     assert weight_hash(weights) == found.claims["files"][POLICY]

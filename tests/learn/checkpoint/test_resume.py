@@ -81,7 +81,7 @@ def stopped(unbroken, tmp_path) -> Path:
     return shutil.copytree(unbroken.third, tmp_path / "stopped")
 
 
-def test_six_iterations_are_three_and_three_bit_for_bit(stopped, unbroken):
+def test_resumed_run_equals_unbroken_run_bit_for_bit(stopped, unbroken):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     assert start.counters.iterations == 3 and start.curriculum.stage == 1
     second = Trainer(rich_run(), stopped, start)
@@ -99,7 +99,7 @@ def test_six_iterations_are_three_and_three_bit_for_bit(stopped, unbroken):
     assert rows_of(stopped) == rows_of(unbroken.folder)
 
 
-def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
+def test_run_resumes_from_initial_checkpoint(tmp_path, unbroken):
     """Adam has nothing to keep before its first step."""
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
@@ -108,7 +108,7 @@ def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], value) for name, value in theirs.items())
 
 
-def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path, stopped):
+def test_changed_battles_start_anew_with_note(tmp_path, stopped):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
@@ -118,7 +118,7 @@ def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path, stopped):
     second.train(1)
 
 
-def test_a_run_of_other_rules_does_not_go_on(tmp_path, monkeypatch):
+def test_resume_under_other_rules_raises(tmp_path, monkeypatch):
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     with monkeypatch.context() as later:
@@ -137,7 +137,7 @@ def test_a_run_of_other_rules_does_not_go_on(tmp_path, monkeypatch):
     )
 
 
-def test_on_maps_of_another_maker_battles_begin_anew(tmp_path):
+def test_battles_start_anew_for_other_map_maker(tmp_path):
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     env, battles = start.claims["env"], start.claims["battles"]
@@ -182,7 +182,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
+def test_invalid_resume_state_raises_one_line(unbroken, case):
     part, key, value, message = HOSTILE[case]
     kept = open_checkpoint(newest_checkpoint(unbroken.folder / "checkpoints")).parts(0)
     spoil(kept, part, key, value)
@@ -191,7 +191,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
     assert "\n" not in str(caught.value)
 
 
-def test_ground_is_kept_as_what_changed():
+def test_terrain_is_stored_as_difference():
     config = short_battles()
     env = EchelonEnv(config, 3, device="cpu", seed=0)
     terrain, maps = env.state.terrain, env.sim_model.maps
@@ -209,7 +209,7 @@ def test_ground_is_kept_as_what_changed():
         apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
 
 
-def test_a_row_that_was_cut_short_is_no_row(tmp_path):
+def test_incomplete_last_row_is_dropped(tmp_path):
     table = CsvTable(tmp_path / "t.csv", ("iteration", "x"))
     for iteration in (1, 2, 12):
         table.write({"iteration": iteration, "x": 0.5})

@@ -26,7 +26,7 @@ def drive(trainer, iterations):
     return trainer
 
 
-def test_a_run_goes_on_in_the_positions_that_it_drew(tmp_path):
+def test_run_resumes_with_drawn_positions(tmp_path):
     config = tiny_run(env=positions(), total_agent_steps=10**6)
     whole = drive(Trainer(config, tmp_path / "whole"), 4)
     assert whole.env.map_pool.active.tolist() == [0, 0, 0, 1]
@@ -45,7 +45,7 @@ def test_a_run_goes_on_in_the_positions_that_it_drew(tmp_path):
         pool.restore(torch.tensor([0, 7]), pool.active.tolist(), [], 0, 0)
 
 
-def test_a_checkpoint_of_positions_that_cannot_be_is_refused(tmp_path):
+def test_invalid_positions_in_checkpoint_raise(tmp_path):
     trainer = Trainer(tiny_run(env=positions()), tmp_path / "run")
     found = open_checkpoint(trainer.save())
     for change, said in (

@@ -81,7 +81,7 @@ def lively(kind: str) -> ActorCritic:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_decision_is_the_same_in_every_layout(kind):
+def test_decision_is_equal_in_every_layout(kind):
     policy = lively(kind)
     teams = random_teams(policy, 4)
     expected = outputs(policy, teams)
@@ -96,7 +96,7 @@ def test_a_decision_is_the_same_in_every_layout(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sequence_is_the_same_in_every_layout(kind):
+def test_sequence_is_equal_in_every_layout(kind):
     policy = lively(kind)
     teams = random_teams(policy, 2, 5)
     with set_recurrent_mode(True):

@@ -84,7 +84,7 @@ CASES: dict[str, tuple[str, Callable, str, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_missing_entry_of_a_policys_input_is_named(policy, inputs, name):
+def test_missing_input_entry_is_named(policy, inputs, name):
     data, made, words, hint = CASES[name]
     with pytest.raises(ConfigError, match=words) as error:
         made(policy)(inputs[data].clone())

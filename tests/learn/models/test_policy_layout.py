@@ -152,7 +152,7 @@ def test_layout_is_saved_with_the_policy(tmp_path):
     assert all(torch.equal(loaded.state_dict()[name], value) for name, value in policy.state_dict().items())
 
 
-def test_training_goes_on_with_the_earlier_layout(tmp_path):
+def test_training_resumes_with_earlier_layout(tmp_path):
     policy = TINY.build(PolicySpecs(8, earlier()))
     save_checkpoint(tmp_path / "one", policy, ValueNorm(), EnvConfig.small(), Counters(), {})
     run = tiny_run(init="one", total_agent_steps=10**6)
@@ -209,7 +209,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_layout_is_refused_by_column_and_version(name, tmp_path):
+def test_invalid_layout_names_column_and_version(name, tmp_path):
     stored, message = BAD[name]
     path = tmp_path / "one"
     save_checkpoint(path, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(), {})
@@ -222,7 +222,7 @@ def test_bad_layout_is_refused_by_column_and_version(name, tmp_path):
     assert "9.8.7" in str(told.value) or "must be" in message
 
 
-def test_weights_that_contradict_the_layout_are_refused(tmp_path):
+def test_weights_that_contradict_layout_raise(tmp_path):
     """Its layout lists a column less than its weights have."""
     path = tmp_path / "one"
     save_checkpoint(path, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(), {})

@@ -48,19 +48,19 @@ def orders(seats: PolicyAssignment) -> tuple[list[float], list[float]]:
     return td["blue", "action"][:, 0, 0].tolist(), td["red", "action"][:, 0, 0].tolist()
 
 
-def test_learner_is_blue_in_the_first_half_and_red_in_the_rest():
+def test_learner_is_blue_in_first_half_and_red_in_second():
     blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 4)]))
     assert blue == [0.5, 0.5, -0.5, -0.5] and red == [-0.5, -0.5, 0.5, 0.5]
 
 
-def test_learner_may_stay_on_one_side():
+def test_learner_can_play_one_side_only():
     blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 3)], "blue"))
     assert blue == [0.5] * 3 and red == [-0.5] * 3
     blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 3)], "red"))
     assert blue == [-0.5] * 3 and red == [0.5] * 3
 
 
-def test_rivals_sit_side_by_side_each_met_from_both_sides():
+def test_opponents_have_contiguous_battles_on_both_sides():
     seats = PolicyAssignment(
         Marker(0.5), [against(-0.25, 2, "a"), OpponentGroup("itself", None, 1), against(-0.75, 4, "b")]
     )
@@ -76,7 +76,7 @@ def test_rivals_sit_side_by_side_each_met_from_both_sides():
     assert seats.enemy_rows(of_mechs).flatten().tolist() == [10, 1, 12, 2, 13, 14, 5, 6]
 
 
-def test_each_policy_keeps_its_own_memory_where_it_commands():
+def test_each_policy_keeps_memory_of_its_own_teams():
     seats = PolicyAssignment(Marker(0.5), [against(-0.25, 2, "a"), against(-0.75, 2, "b")])
     env = env_for(seats)
     td = env.reset()
@@ -92,7 +92,7 @@ def test_each_policy_keeps_its_own_memory_where_it_commands():
     assert counts("blue", "b") == [0, 0, 0, 3] and counts("red", "b") == [0, 0, 3, 0]
 
 
-def test_against_itself_the_learner_commands_both_teams():
+def test_learner_commands_both_teams_in_self_play():
     seats = PolicyAssignment(Marker(0.5), [OpponentGroup("itself", None, 4)])
     env = env_for(seats)
     td = env.reset()
@@ -103,7 +103,7 @@ def test_against_itself_the_learner_commands_both_teams():
     assert (td["red", "memory", "learner", "count"] == 1).all()
 
 
-def test_wins_are_counted_from_the_learners_side():
+def test_wins_are_counted_for_the_learners_team():
     seats = PolicyAssignment(Marker(0.5), [against(-0.5, 4)])
     blue, red, draw = int(Winner.BLUE), int(Winner.RED), int(Winner.DRAW)
     won, lost = seats.won_and_lost(torch.tensor([blue, red, red, draw]))
@@ -111,7 +111,7 @@ def test_wins_are_counted_from_the_learners_side():
     assert lost.tolist() == [False, True, False, False]
 
 
-def test_the_map_from_above_is_shown_without_copies():
+def test_telemetry_map_is_expanded_without_copies():
     seats = PolicyAssignment(Marker(0.5), [against(-0.5, 4)])
     td = env_for(seats).reset()
     shown = seats.view(td, "learner")["telemetry"]

@@ -48,7 +48,7 @@ def decisions(opponents, policy, count):
 
 @pytest.mark.long
 @pytest.mark.parametrize("tier", ["trivial", "expert"])
-def test_a_scripted_commander_is_one_graph(traced, tier):
+def test_scripted_commander_compiles_to_one_graph(traced, tier):
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim))
     plain, graph = (
         decisions(
@@ -61,7 +61,7 @@ def test_a_scripted_commander_is_one_graph(traced, tier):
 
 
 @pytest.mark.long
-def test_another_weapon_use_is_no_other_graph(traced):
+def test_new_weapon_use_does_not_recompile(traced):
     from torch._dynamo.utils import counters
 
     counters.clear()
@@ -77,7 +77,7 @@ def test_another_weapon_use_is_no_other_graph(traced):
     assert counters["stats"]["unique_graphs"] == 1
 
 
-def test_frozen_opponents_are_one_graph(traced):
+def test_frozen_opponents_compile_to_one_graph(traced):
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim))
     pool = SnapshotPool(1)
     pool.add("iteration 0", policy)
@@ -85,7 +85,7 @@ def test_frozen_opponents_are_one_graph(traced):
     assert torch.allclose(plain, graph, atol=1e-4)
 
 
-def test_a_commander_of_ones_own_stays_as_it_is():
+def test_custom_commander_is_not_compiled():
     class Own:
         def __call__(self, team):
             return team

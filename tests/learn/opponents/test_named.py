@@ -70,7 +70,7 @@ def carried(decided: TensorDict, team: TensorDict, begins: slice) -> TensorDict:
     return following
 
 
-def test_commanders_with_memories_of_one_name_and_different_shapes_take_turns():
+def test_commanders_with_equal_memory_names_and_other_shapes_alternate():
     rivals = opponents("one:Counter", "bare:Counter", "heuristic:hard", "my:idle")
     team = begin(rivals)
     first = rivals(team.copy())
@@ -93,7 +93,7 @@ def test_commanders_with_memories_of_one_name_and_different_shapes_take_turns():
         assert torch.equal(third["next", "memory", name][:2], alone["next", "memory", name])
 
 
-def test_a_commander_without_memory_takes_turns_with_a_tier():
+def test_commander_without_memory_alternates_with_a_tier():
     rivals = opponents("heuristic:trivial", "my:idle")
     team = begin(rivals)
     first = rivals(team.copy())
@@ -104,14 +104,14 @@ def test_a_commander_without_memory_takes_turns_with_a_tier():
     assert set(opponents("my:idle").memory_spec().keys()) == {SLOT, "weapon_use"}
 
 
-def test_tiers_alone_remember_what_they_always_did():
+def test_memory_spec_of_tiers_alone_is_unchanged():
     rivals = opponents("heuristic:trivial", "heuristic:hard")
     assert set(rivals.memory_spec().keys()) == {SLOT, "weapon_use", *Heuristic(CONFIG).memory_spec().keys()}
     assert rivals.description() == {}
     assert opponents("heuristic:hard", "my:idle").description() == {"commanders": ["heuristic:hard", "my:idle"]}
 
 
-def test_the_state_of_an_earlier_version_names_bare_tiers():
+def test_state_with_bare_tier_names_loads():
     rivals = opponents("heuristic:trivial", "my:idle")
     kept = rivals.state_dict()
     facts = {**kept.facts, "tiers": ["easy", "trivial"], "newest": 1, "next_tier": "hard", "next_weapon_use": 0.5}
@@ -121,7 +121,7 @@ def test_the_state_of_an_earlier_version_names_bare_tiers():
 
 
 @pytest.mark.parametrize("name", ["evil:Commander", "one:Counter", "heuristic:godlike", "godlike"])
-def test_a_state_names_only_what_the_run_names(name):
+def test_state_with_unknown_commander_raises(name):
     rivals = opponents("heuristic:trivial", "my:idle")
     kept = rivals.state_dict()
     for facts in ({"tiers": [name, "my:idle"]}, {"next_tier": name}):
@@ -129,6 +129,6 @@ def test_a_state_names_only_what_the_run_names(name):
             rivals.load_state_dict(dataclasses.replace(kept, facts={**kept.facts, **facts}))
 
 
-def test_by_default_a_name_is_a_tier():
+def test_default_opponents_are_scripted_tiers():
     with pytest.raises(ConfigError, match=r"a scripted commander must be heuristic:trivial\|easy.*got 'my:idle'"):
         NamedOpponents(CONFIG, ["my:idle"], "my:idle", 1.0, CPU)

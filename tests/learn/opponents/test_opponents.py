@@ -68,7 +68,7 @@ def carried(decided: TensorDict, team: TensorDict) -> TensorDict:
     return following.set("memory", decided["next", "memory"])
 
 
-def test_blocks_and_slots_play_as_each_policy_alone():
+def test_stacked_slots_act_as_each_policy_alone():
     torch.manual_seed(0)
     known = policies(6)
     rivals = FrozenOpponents(known[0], 2, 3, Pool(known))
@@ -94,7 +94,7 @@ def test_blocks_and_slots_play_as_each_policy_alone():
                 )
 
 
-def test_a_slot_is_retired_when_the_shares_change_and_filled_when_no_battle_is_left():
+def test_slot_retires_on_new_shares_and_refills_when_unused():
     pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
     rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
     before, names = {name: stack.clone() for name, stack in rivals.weights.items()}, [*map(list, rivals.names)]
@@ -114,7 +114,7 @@ def test_a_slot_is_retired_when_the_shares_change_and_filled_when_no_battle_is_l
     assert all(torch.equal(stack[0], weights[f"network.{name}"]) for name, stack in rivals.weights.items())
 
 
-def test_who_has_left_the_pool_is_drawn_no_more_and_replaced_first():
+def test_opponent_removed_from_pool_is_not_drawn_and_is_replaced_first():
     pool = Pool(policies(4), {"0": 0.5, "1": 0.5})
     rivals = FrozenOpponents(pool.known[0], 1, 2, pool)
     assert sorted(rivals.names[0]) == ["0", "1"]
@@ -129,7 +129,7 @@ def test_who_has_left_the_pool_is_drawn_no_more_and_replaced_first():
     assert rivals.names[0][1] == "2" != second and rivals.edges.tolist() == [[0.0]]
 
 
-def test_battles_draw_their_slot_by_the_shares():
+def test_battles_draw_slots_with_probability_of_shares():
     shares = {"0": 0.5, "1": 0.3, "2": 0.15, "3": 0.05}
     rivals = FrozenOpponents(policies(1)[0], 1, 4, Pool(policies(4), {name: 0.25 for name in shares}))
     rivals.pool.shares = shares
@@ -154,7 +154,7 @@ def test_slots_are_filled_in_proportion_to_the_shares():
         assert all(abs(held[name] - 16 * share) < 1 for name, share in shares.items()), held
 
 
-def test_a_run_has_sixteen_opponents_in_play_by_default():
+def test_default_run_has_sixteen_active_opponents():
     config = TrainConfig()
     known = policies(1) * 20
     rivals = FrozenOpponents(known[0], config.past_blocks, config.past_slots, Pool(known))
@@ -164,7 +164,7 @@ def test_a_run_has_sixteen_opponents_in_play_by_default():
     assert (readers > 0).all(), "each is met"
 
 
-def test_snapshots_are_bounded_and_kept_apart():
+def test_snapshot_pool_is_bounded_and_copies_weights():
     past = SnapshotPool(3)
     policy = policies(1)[0]
     for number in range(5):
@@ -176,7 +176,7 @@ def test_snapshots_are_bounded_and_kept_apart():
     assert found == [2, 3, 4]
 
 
-def test_what_a_pool_leaves_over_is_against_the_learners_snapshots():
+def test_remaining_pool_share_goes_to_learners_snapshots():
     known, past = policies(3), SnapshotPool(2)
     for name in ("early", "late"):
         past.add(name, known[0])
@@ -188,7 +188,7 @@ def test_what_a_pool_leaves_over_is_against_the_learners_snapshots():
     assert MixedPool(pool, past).weights_of("2") is not past.weights_of("late")
 
 
-def test_opponents_in_play_are_restored():
+def test_active_opponents_are_restored_from_state():
     pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
     first = FrozenOpponents(pool.known[0], 2, 2, pool)
     pool.shares = {"1": 0.5, "4": 0.5}
@@ -201,7 +201,7 @@ def test_opponents_in_play_are_restored():
     assert all(torch.equal(stack, second.weights[name]) for name, stack in first.weights.items())
 
 
-def test_slots_of_a_checkpoint_that_cannot_be_are_refused():
+def test_invalid_slots_in_checkpoint_raise():
     pool = Pool(policies(4))
     rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
     for facts in ({"newest": [1, 2]}, {"newest": [0, 0], "retiring": [-2, 0]}, {"newest": [0, 0], "retiring": [0, 0]}):
@@ -209,7 +209,7 @@ def test_slots_of_a_checkpoint_that_cannot_be_are_refused():
             rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], **facts}))
 
 
-def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
+def test_battle_keeps_its_tier_and_weapon_use_until_it_ends():
     config = short_battles()
     trivial, hard, expert = names = ["heuristic:trivial", "heuristic:hard", "heuristic:expert"]
     rivals = NamedOpponents(config, names, trivial, 0.25, torch.device("cpu"))
@@ -236,7 +236,7 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     assert rivals.slots == [expert, hard] and rivals.newest == 0
 
 
-def test_opponents_change_only_where_battles_end():
+def test_opponents_change_only_between_battles():
     """A whole run of battles: every battle's slot is constant from is_init to done."""
     config = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=1.0))
     torch.manual_seed(0)

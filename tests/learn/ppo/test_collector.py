@@ -33,7 +33,7 @@ def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor,
 
 
 @pytest.mark.parametrize("critic", ["local", "central"])
-def test_sequences_replay_exactly_across_battle_ends_and_iterations(critic):
+def test_recomputed_sequences_match_rollout_across_resets(critic):
     rollout = make_rollout(dataclasses.replace(TINY, critic=critic))
     for _ in range(3):
         batch = rollout.collect()
@@ -43,7 +43,7 @@ def test_sequences_replay_exactly_across_battle_ends_and_iterations(critic):
     assert batch["is_init"].any(), "no battle began within the sequences"
 
 
-def test_in_bf16_sequences_replay_nearly():
+def test_recomputed_bf16_sequences_are_close():
     rollout = make_rollout()
     rollout.policy.network.compute = torch.bfloat16
     batch = rollout.collect()
@@ -76,7 +76,7 @@ def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
     return told
 
 
-def test_next_values_are_those_of_the_true_next_states():
+def test_next_values_are_of_the_true_next_states():
     rollout = make_rollout(decisions=32)
     told = next_values(rollout)
     batch = rollout.collect()
@@ -89,7 +89,7 @@ def test_next_values_are_those_of_the_true_next_states():
     assert not torch.allclose(following[up[:, :-1]], asked[:, :-1][up[:, :-1]], atol=1e-4)
 
 
-def test_buffers_are_made_once(rollout):
+def test_buffers_are_allocated_once(rollout):
     def places() -> list[int]:
         batch = rollout.collect()
         leaves = [
@@ -102,7 +102,7 @@ def test_buffers_are_made_once(rollout):
     assert places() == places()
 
 
-def test_a_rollout_reads_nothing_on_the_host(monkeypatch):
+def test_rollout_copies_nothing_to_host(monkeypatch):
     """In the form that a GPU runs."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     brief = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=0.3, decision_repeat=1))
@@ -115,7 +115,7 @@ def test_a_rollout_reads_nothing_on_the_host(monkeypatch):
 
 
 @pytest.mark.quick
-def test_rows_are_the_learners_mechs(rollout):
+def test_batch_shapes_follow_the_learners_teams(rollout):
     batch, memory = rollout.collect(), rollout.memory
     # 16 decisions of 6 battles of one learner team of 5, in sequences of 8.
     assert batch.shape == (6, 16) and batch.names == [None, "time"]
@@ -125,7 +125,7 @@ def test_rows_are_the_learners_mechs(rollout):
 
 
 @pytest.mark.quick
-def test_sums_count_every_battle_that_ended(rollout):
+def test_episode_stats_count_every_ended_battle(rollout):
     batch = rollout.collect()
     ended = rollout.episode_stats
     done = batch["next", "done"].sum()
@@ -134,7 +134,7 @@ def test_sums_count_every_battle_that_ended(rollout):
 
 
 @pytest.mark.quick
-def test_returns_are_what_each_term_paid_until_the_end(rollout):
+def test_returns_sum_each_term_until_the_end(rollout):
     batch = rollout.collect()
     ended = rollout.episode_stats
     reward = batch["next", "reward"].mean((2, 3))
@@ -150,7 +150,7 @@ def test_returns_are_what_each_term_paid_until_the_end(rollout):
     assert abs(ended["returns"].sum().item() - expected) < 1e-4
 
 
-def test_weights_and_mix_of_the_reward_are_data():
+def test_reward_scale_and_mix_are_tensors():
     plain, scaled, shared = (make_rollout(decisions=8) for _ in range(3))
     scaled.scale[TERMS.index("approach")] = 0.0
     shared.mix.fill_(0.0)
@@ -163,7 +163,7 @@ def test_weights_and_mix_of_the_reward_are_data():
     torch.testing.assert_close(same, one.mean(2, keepdim=True).expand_as(one))
 
 
-def test_without_truncation_no_last_views_are_kept():
+def test_no_final_views_without_truncation():
     config = short_battles()
     rules = dataclasses.replace(config.rules, time_up_terminates=True)
     rollout = make_rollout()
@@ -173,7 +173,7 @@ def test_without_truncation_no_last_views_are_kept():
 
 
 @pytest.mark.quick
-def test_stagger_spreads_the_first_ends(rollout):
+def test_staggered_starts_spread_first_ends(rollout):
     ticks = rollout.env.state.tick
     assert ticks.unique().numel() > 1
     before = rollout.env.state.tick.clone()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.quick
 DRAW, BLUE, RED = (int(who) for who in (Winner.DRAW, Winner.BLUE, Winner.RED))
 
 
-def test_sums_are_of_the_learners_side():
+def test_episode_sums_count_the_learners_teams():
     """Six battles, the learner blue in three and red in three; the last of either three goes on."""
     assignment = make_rollout().assignment
     stats = EpisodeStats(torch.device("cpu"), assignment, num_terms=2, num_stats=1, by_side=True)

@@ -72,7 +72,7 @@ def lines(monkeypatch, caplog) -> list[str]:
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_an_update_is_the_same_to_the_bit_in_any_number_of_processes(threads, alone, tmp_path, lines):
+def test_update_is_bit_equal_for_any_number_of_processes(threads, alone, tmp_path, lines):
     """Parts are added in their order, so that a resumed run may have other cores."""
     found, processes = learnt(threads, tmp_path / "trace")
     assert equal(found, alone) and not lines
@@ -82,7 +82,7 @@ def test_an_update_is_the_same_to_the_bit_in_any_number_of_processes(threads, al
 
 
 @pytest.mark.usual
-def test_a_resumed_update_may_have_another_number_of_processes(tmp_path):
+def test_resumed_update_can_use_another_number_of_processes(tmp_path):
     """The second update of a policy whose weights lie in shared memory."""
     rollout, results = make_rollout(), []
     batch, memory = rollout.collect(), rollout.memory
@@ -99,7 +99,7 @@ def test_a_resumed_update_may_have_another_number_of_processes(tmp_path):
 
 
 @pytest.mark.usual
-def test_an_update_in_parts_is_that_of_whole_minibatches(tmp_path):
+def test_update_in_parts_equals_whole_minibatches(tmp_path):
     """Whatever operation the gradient of a weight comes from, the optimiser reads it as it is."""
     (whole, of_whole), (parts, of_parts) = (learnt(1, tmp_path / "trace", accumulate=n)[0] for n in (1, 3))
     for ours, theirs in zip(parts, whole, strict=True):
@@ -124,7 +124,7 @@ def stuck():
     [(killed, "signal 9"), (failed, "status 1"), (stuck, "signal 9")],
     ids=("killed", "failed", "stuck"),
 )
-def test_parts_of_a_process_that_ended_are_computed_by_the_other(spoil, ending, alone, tmp_path, lines, monkeypatch):
+def test_parts_of_a_dead_worker_are_recomputed(spoil, ending, alone, tmp_path, lines, monkeypatch):
     if spoil is stuck:
         monkeypatch.setattr(forked_parts, "PATIENCE_S", 0.05)
     found, processes = learnt(2, tmp_path / "trace", spoil)
@@ -133,7 +133,7 @@ def test_parts_of_a_process_that_ended_are_computed_by_the_other(spoil, ending, 
     assert processes.count(os.getpid()) == 2 * 2 * 4
 
 
-def test_where_nothing_can_be_forked_one_process_computes_all(alone, tmp_path, lines, monkeypatch):
+def test_without_fork_one_process_computes_all_parts(alone, tmp_path, lines, monkeypatch):
     def refuse():
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -144,7 +144,7 @@ def test_where_nothing_can_be_forked_one_process_computes_all(alone, tmp_path, l
     assert lines == [f"learning on one core: cannot fork a process ({cause})"]
 
 
-def test_an_error_of_the_loss_is_raised_here_and_leaves_no_process():
+def test_loss_error_is_raised_and_workers_end():
     def failing(index: torch.Tensor, number: int, parts: int) -> Part:
         raise ValueError(f"part {number}")
 
@@ -157,7 +157,7 @@ def test_an_error_of_the_loss_is_raised_here_and_leaves_no_process():
         os.kill(process, 0)
 
 
-def test_a_forked_process_ends_with_the_one_that_forked_it():
+def test_worker_ends_with_its_parent():
     """Of which nothing is left to end it, as where that was killed."""
     told, tell = os.pipe()
     middle = os.fork()
@@ -178,7 +178,7 @@ def test_a_forked_process_ends_with_the_one_that_forked_it():
         time.sleep(0.01)
 
 
-def test_gradients_that_are_missing_stay_missing_and_weights_stay_the_same_parameters():
+def test_missing_gradients_stay_none_and_parameters_keep_identity():
     weights = [torch.nn.Parameter(torch.randn(shape)) for shape in (3, (2, 5), ())]
     before = [weight.detach().clone() for weight in weights]
     memory = SharedMemory(weights, 4, 2)
