@@ -1,4 +1,4 @@
-"""The programs, as a user runs them."""
+"""The programs as a user runs them."""
 
 import importlib
 import io
@@ -34,7 +34,7 @@ def test_train_then_play_then_resume(tmp_path):
     assert f"report      {folder / 'report.html'}" in done.stdout and "mech-s" in done.stdout
     assert '"state":"finished"' in (folder / "report.html").read_text()
     assert len((folder / "metrics.csv").read_text().splitlines()) == 3
-    # Before and after, against a tier and the best policy.
+    # Evaluations before and after training, against a tier and the best policy.
     assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 2 * 2
 
     played = run("arena.py", "play", "--blue", str(best), "--red", "heuristic", "--battles", "4", "--json")
@@ -157,7 +157,7 @@ BAD = {
 
 @pytest.fixture
 def refusal(monkeypatch):
-    """Runs a program in this process, which has read torch already; returns the line that it ends with."""
+    """Run a program in this process, which has already imported torch; return the last printed line."""
 
     def answer(program: str, *arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", [f"{program}.py", *arguments])
@@ -217,7 +217,8 @@ def test_training_without_compiler_logs_fallback(tmp_path):
 
 @pytest.mark.long
 def test_custom_reward_term_trains_and_resumes(tmp_path):
-    """The example's term, by its name on the command line; stopped after one iteration of two, the run is the same."""
+    """The example's term, named on the command line. A run stopped after one of two iterations gives the same
+    result."""
     term = ["--extra-reward", "tests.examples.cool_reward:stays_cool=0.1..0.02"]
     steps = ["--evaluation.every", "0", "--total-agent-steps", "320", "--checkpoint-every", "1"]
     for folder, flags in (

@@ -1,4 +1,4 @@
-"""Runs against commanders of the user's own, named on the command line and nowhere else."""
+"""Runs against custom commanders that are named only on the command line."""
 
 import importlib
 import sys
@@ -54,7 +54,7 @@ class Mute(Pacer):
 
 @pytest.fixture
 def own(monkeypatch, tmp_path):
-    """Python's path holds `charger.py` and `of_my_own.py`; returns the folder of the latter."""
+    """Put `charger.py` and `of_my_own.py` on Python's path; return the folder of the latter."""
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "of_my_own.py").write_text(OWN)
@@ -66,14 +66,14 @@ def own(monkeypatch, tmp_path):
 
 
 def start(monkeypatch, *arguments: object) -> None:
-    """`train.py` in this process, to its end; pictures are not looked at."""
+    """Run `train.py` in this process to its end, without drawing pictures."""
     monkeypatch.setattr("echelon.reports.callback.Curves.draw", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["train.py", *TINY, "--checkpoint-every", "1", *map(str, arguments)])
     train.main()
 
 
 def files_of(folder: Path) -> dict[str, str]:
-    """Hashes of the newest checkpoint of a run, by file."""
+    """Return the hashes of a run's newest checkpoint, by file."""
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
@@ -96,7 +96,7 @@ def test_run_against_custom_commander_resumes_bit_for_bit(tmp_path, own, monkeyp
 
 
 def drive(trainer: Trainer, iterations: int) -> Trainer:
-    """Train until so many iterations are done, where each but the first ends a stage."""
+    """Train for this number of iterations; each except the first ends a stage."""
     while trainer.counters.iterations < iterations:
         if trainer.counters.iterations > 0:
             trainer.curriculum.state = CurriculumState(trainer.curriculum.state.stage, battles=1000.0, won=1000.0)
@@ -107,7 +107,7 @@ def drive(trainer: Trainer, iterations: int) -> Trainer:
 
 @pytest.mark.long
 def test_curriculum_mixes_tiers_and_custom_commanders(tmp_path, own):
-    """And by way of a frozen policy; broken off within different stages."""
+    """The curriculum also contains a frozen policy; the run is interrupted in different stages."""
     names = ("trivial", "charger:Charger", str(checkpoint_of(tmp_path, 1)), "of_my_own:Pacer")
     config = tiny_run(opponent="curriculum", curriculum=CurriculumConfig(opponents=names), total_agent_steps=160 * 8)
     unbroken = drive(Trainer(config, tmp_path / "unbroken", opponent_of=policy_of), 6)

@@ -1,4 +1,4 @@
-"""The first look at a battle: `echelon demo`."""
+"""`echelon demo`."""
 
 import pytest
 

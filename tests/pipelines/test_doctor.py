@@ -1,4 +1,4 @@
-"""`echelon doctor`: what a machine offers, also where nothing is right."""
+"""`echelon doctor` on working and broken machines."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def answers(capsys, monkeypatch):
-    """Runs it and returns its lines by their names."""
+    """Run the command and return its lines by name."""
     monkeypatch.setattr(fallback, "REASONS", [])
 
     def ask(**settings) -> dict[str, str]:
@@ -69,7 +69,7 @@ def test_doctor_tries_compile_and_capture(monkeypatch):
 
 
 def test_doctor_answers_gpu_questions_without_gpu(monkeypatch):
-    """A driver that is gone in the middle of it included."""
+    """Includes a driver that fails during the command."""
     monkeypatch.setattr(doctor, "compiles", lambda device: "works")
     asked = {name: doctor.answer(ask) for name, ask in doctor.questions(torch.device("cuda", 0), False)}
     if torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""The commands that keep a league, as a user runs them, and as a power cut ends them."""
+"""League commands as a user runs them, and after a power cut."""
 
 import dataclasses
 import json
@@ -75,7 +75,7 @@ def test_league_commands_work_end_to_end(tmp_path, ask):
 
     rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))["opponents"]
     assert len(rows) == 6 and all(row["battles"] == 2 for row in rows.values())
-    assert len(store.matches()) == 42, "an evaluation is not kept"
+    assert len(store.matches()) == 42, "an evaluation is not recorded"
 
     ask("retire", "--league", path, one, "--reason", "too old")
     past = json.loads(ask("history", one, "--league", path, "--json"))
@@ -102,7 +102,7 @@ def test_league_commands_work_end_to_end(tmp_path, ask):
 
 
 def test_standings_print_style_distances(tmp_path, ask):
-    """Of styles that are kept: nobody fights."""
+    """Uses stored styles, so no battle is played."""
     store = Store.create(tmp_path, BRIEF)
     entries, names = store.entries(), MEASURES.keys() - {"share"}
     fingerprint, seeds = (
@@ -125,7 +125,7 @@ def test_standings_print_style_distances(tmp_path, ask):
 
 
 def told(log: Path) -> int:
-    """Batches in a log that may not be there yet."""
+    """Return the number of batches in a log that may not exist yet."""
     return log.read_text().count('"fought"') if log.exists() else 0
 
 
@@ -154,7 +154,7 @@ def test_killed_tournament_keeps_results_and_continues(tmp_path):
 
 
 def test_two_tournaments_share_the_battles(tmp_path):
-    """Each is fought once, both end, and the period is closed once."""
+    """Each battle is played once, both tournaments end, and the period closes once."""
     Store.create(tmp_path, BRIEF)
     arguments = ("tournament", "--league", str(tmp_path), "--seeds", "1", "--batch", "3", "--json")
     both = [Program("pipelines/arena.py", *arguments) for _ in range(2)]
@@ -212,7 +212,7 @@ def test_training_enters_a_league(tmp_path):
     own = ("--opponent", f"league:{league}", "--league-every", "1", "--league-seeds", "1")
     said = run(*tiny, *own, "--total-agent-steps", "640", program="train.py")
     assert said.count("in the league ") == 2
-    # Nobody there could be met yet.
+    # No league opponent was available yet.
     assert said.count(f"{league}: no policy there has this architecture (--model): until one has, 8 of 8 battles") == 1
     entered = store.entries("candidate", "commander")
     assert len(entered) == 2 and entered[1].parent == entered[0].id and store.period == 3
@@ -220,8 +220,8 @@ def test_training_enters_a_league(tmp_path):
     said = run(*tiny, *own, "--total-agent-steps", "960", "--resume", "latest", program="train.py")
     assert "no policy there" not in said
     third = store.entries("candidate", "commander")[2:]
-    assert [entry.parent for entry in third] == [entered[1].id], "it knows its last entry"
-    assert store.period == 4, "what was rated before is not rated again"
+    assert [entry.parent for entry in third] == [entered[1].id], "the parent is its last entry"
+    assert store.period == 4, "earlier matches are not rated again"
     other = [*tiny, "--env.sight-range-vox", "30", *own]
     done = programs.run("pipelines/train.py", *other)
     assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr

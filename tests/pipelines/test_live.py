@@ -1,4 +1,4 @@
-"""Whoever watches a training sees what it plays and changes nothing of it."""
+"""The live page of a training run: it shows the battles and changes nothing."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def viewer(server, **settings):
 
 
 class Watched(Callback):
-    """Looks at a run from its first iteration on, and keeps what it is shown; `count` viewers."""
+    """View a run from its first iteration with `count` viewers, and store the frames."""
 
     def __init__(self, live: Live, count: int = 1) -> None:
         self.live, self.count, self.seen, self.places = live, count, [], []
@@ -58,7 +58,7 @@ class Watched(Callback):
 
 @pytest.fixture
 def patient(monkeypatch):
-    """Every rollout is shown, however soon it comes."""
+    """Show every rollout immediately."""
     monkeypatch.setattr("echelon.serve.live.LEAST_S", 0.0)
 
 
@@ -78,7 +78,7 @@ def run_of(name: str):
 
 @pytest.mark.parametrize("name", usually(RUNS, "orders"))
 def test_live_page_does_not_change_the_run(tmp_path, patient, name):
-    """Metrics and every tensor of the learner, bit for bit."""
+    """Return metrics and every tensor of the learner, for a bitwise comparison."""
     config = run_of(name)
     alone = Trainer(config, tmp_path / "alone")
     alone.train()
@@ -115,7 +115,7 @@ def test_without_viewers_nothing_is_copied_to_host(tmp_path, patient, monkeypatc
 
 
 def test_live_page_follows_new_stage(tmp_path, patient):
-    """Of smaller teams: another environment, and another collector."""
+    """The stage has smaller teams, so environment and collector are new."""
     curriculum = CurriculumConfig(opponents=("trivial",), team_size=(2, 3), step_up=1e-6, window=1)
     live = Live()
     watched = Watched(live)
@@ -130,7 +130,7 @@ def test_live_page_follows_new_stage(tmp_path, patient):
 
 @pytest.mark.long
 def test_live_recording_can_be_captured(tmp_path, monkeypatch):
-    """With no read on the host, and what a graph keeps is what the function keeps."""
+    """Recording copies nothing to the host, and a graph records the same as the function."""
     dense_forms(monkeypatch)
     config = tiny_run(
         backend="eager",
@@ -176,7 +176,7 @@ def rollout(number: int, size: int = 10) -> LiveRollout:
 
 
 def test_viewers_do_not_disturb_the_run(monkeypatch):
-    """One that reads nothing, one that goes, one that writes, one too many."""
+    """One viewer that reads nothing, one that leaves, one that writes, and one too many."""
     with LiveServer("<!doctype html>") as server, ExitStack() as held:
         deaf = held.enter_context(socket.create_connection(server.hosts[0].split(":")))
         hello = f"GET /ws?token={server.token} HTTP/1.1\r\nHost: {server.hosts[0]}\r\nUpgrade: websocket\r\n"
@@ -184,7 +184,7 @@ def test_viewers_do_not_disturb_the_run(monkeypatch):
         deaf.sendall((hello + key).encode())
         while not server.viewers:
             time.sleep(0.01)
-        # Only the deaf one is slow, however busy the machine is.
+        # Only the viewer that reads nothing is slow, on any machine.
         monkeypatch.setattr("echelon.serve.live.SLOW_S", STUCK_S)
         with viewer(server):
             pass
@@ -201,7 +201,7 @@ def test_viewers_do_not_disturb_the_run(monkeypatch):
         server.show(rollout(2))
         assert [json.loads(each.recv(timeout=STUCK_S))["iteration"] for each in others] == [2] * len(others)
         late = None
-        while late is None:  # the deaf one is let go
+        while late is None:  # the viewer that reads nothing is disconnected
             try:
                 late = held.enter_context(viewer(server))
                 told = json.loads(late.recv(timeout=STUCK_S))

@@ -1,4 +1,4 @@
-"""Models that are not the default: built in by name, and of the user's own, from training to league and arena."""
+"""Models other than the default: built-in ones by name, and custom ones, from training to league and arena."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ SMALL += ["--model.hidden=16", "--total-agent-steps", "480", "--checkpoint-every
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A program started beside the user's own modules."""
+    """Start a program next to the user's modules."""
     return programs.run(str(ROOT / "pipelines" / program), *arguments, cwd=EXAMPLES)
 
 

@@ -1,4 +1,4 @@
-"""Training on several machines, each with network, home, caches and working folder of its own, as the page tells."""
+"""Training on several machines with separate networks, homes, caches and working folders, as documented."""
 
 import signal
 import subprocess
@@ -33,7 +33,7 @@ def three(tmp_path):
 
 
 def words(run_dir: str, nodes: int = 2, *more: str) -> list[str]:
-    """The command of the page for each of several machines, with a tiny run and a process each."""
+    """Start the documented command on each machine, with a tiny run and one process each."""
     found = command("MANY_MACHINES.md", "--nnodes 2 --nproc-per-node 8 --max-restarts 3")
     changed = {"--nnodes": str(nodes), "--nproc-per-node": "1", "--run-dir": run_dir}
     (name,) = exported("MANY_MACHINES.md")
@@ -41,7 +41,7 @@ def words(run_dir: str, nodes: int = 2, *more: str) -> list[str]:
 
 
 def end(*processes: subprocess.Popen[str], status: int = 0) -> list[tuple[str, str]]:
-    """Outputs and errors of programs that end with this status."""
+    """Return outputs and errors of programs that end with this status."""
     found = [process.communicate(timeout=STUCK_S) for process in processes]
     for process, (said, errors) in zip(processes, found, strict=True):
         assert (process.returncode == 0) == (status == 0), (said, errors)
@@ -57,19 +57,19 @@ def iterations(folder: Path) -> int:
 
 
 def wait_for(folder: Path, count: int, *processes: subprocess.Popen[str]) -> None:
-    """Waits until a run has learnt for so many iterations."""
+    """Wait until a run has trained this number of iterations."""
     while iterations(folder) < count:
         assert all(process.poll() is None for process in processes), [each.communicate() for each in processes]
         time.sleep(0.02)
 
 
 def files_of(folder: Path) -> dict[str, str]:
-    """Hashes of all that the last checkpoint holds."""
+    """Return the hashes of all files in the last checkpoint."""
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
 def test_two_machines_equal_two_processes_despite_kills(two, tmp_path):
-    """One comes late and is slow; a process of it is killed, then all of the machine, which is started again."""
+    """One machine starts late and is slow. A process of it is killed, then the whole machine, which is restarted."""
     first, second = two
     whole, broken = tmp_path / "whole", tmp_path / "shared" / "broken"
     local = with_flags(command("MANY_MACHINES.md", "--nproc-per-node 4 pipelines/train.py"), {"--nproc-per-node": "2"})
@@ -77,7 +77,7 @@ def test_two_machines_equal_two_processes_despite_kills(two, tmp_path):
 
     early = first.start(*words(str(broken)))
     time.sleep(3)
-    assert not first.trainers(), "nobody trains before all are there"
+    assert not first.trainers(), "training starts only when all machines are present"
     second.start(*words(str(broken)))
     wait_for(broken, 1, early)
     second.signal(signal.SIGSTOP, slow := second.trainers())
@@ -121,4 +121,4 @@ def test_unshared_folder_is_named_on_every_rank(three):
         assert sum(f"on {name} does not see it" in line for name in names) == 2 * bool(names)
     ranks = sorted(errors_of(errors)[0].partition(" of 3:")[0] for _, errors in found)
     assert ranks == [f"error: rank {rank}" for rank in range(3)]
-    assert not any(list((node.work / "runs").glob("*/*")) for node in three), "nothing is left"
+    assert not any(list((node.work / "runs").glob("*/*")) for node in three), "no files are left"

@@ -1,4 +1,4 @@
-"""Programs whose output goes nowhere: a closed pipe, a full disk, a terminal that is gone, no stream at all."""
+"""Programs with broken output: a closed pipe, a full disk, a closed terminal, no stream."""
 
 import io
 import os
@@ -58,7 +58,7 @@ def test_broken_output_is_reported_once_without_failure(monkeypatch, capfd, kind
 
 
 def test_force_color_does_not_make_pipe_a_terminal(monkeypatch):
-    """As a notebook asks for them: of a bar it would show each frame."""
+    """Notebooks set these variables; a bar in a pipe would print each frame."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert not terminal(file=io.StringIO()).is_terminal
     master, slave = pty.openpty()
@@ -68,7 +68,7 @@ def test_force_color_does_not_make_pipe_a_terminal(monkeypatch):
 
 
 def test_blocked_output_is_waited_for():
-    """A shell that shares a terminal with another program may leave it so."""
+    """A shell that shares a terminal with another program may leave the output non-blocking."""
     ear, mouth = os.pipe()
     os.set_blocking(mouth, False)
     data, heard = bytes(1 << 20), []
@@ -87,7 +87,7 @@ def test_blocked_output_is_waited_for():
 
 @pytest.mark.long
 def test_closed_streams_are_replaced_by_empty_ones():
-    """The next file that is opened must not become the standard output."""
+    """The next opened file must not become standard output."""
     program = """
 import os, sys
 from echelon.runtime.terminal import run
@@ -101,7 +101,7 @@ run(main)
 
 
 def saved(folder: Path) -> int:
-    """Iterations in the newest checkpoint, which are those of the table."""
+    """Return the iterations of the newest checkpoint, which must equal the rows of the table."""
     done = open_checkpoint(newest_checkpoint(folder / "checkpoints")).counters.iterations
     assert len(read_table(folder / "metrics.csv")) == done
     return done
@@ -123,7 +123,7 @@ def test_run_with_closed_terminal_is_saved(tmp_path):
     folder = tmp_path / "run"
     child, master = pty.fork()
     if child == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and with it all that it starts
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and child processes inherit that
         os.chdir(ROOT)
         os.execv(sys.executable, [*TRAIN, "--total-agent-steps", "100000000", "--run-dir", str(folder)])
     with open(master, "rb", buffering=0) as shown:

@@ -1,4 +1,4 @@
-"""Programs take a catalog of one's own, and what they write carries it."""
+"""Programs accept a custom catalog, and their files contain it."""
 
 import json
 from pathlib import Path

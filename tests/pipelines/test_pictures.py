@@ -1,4 +1,4 @@
-"""Commands that draw, and bars that tell how far a command is."""
+"""Commands that draw, and progress bars."""
 
 import io
 import subprocess
@@ -49,7 +49,7 @@ def test_progress_bar_counts_whole_units_up_to_total():
 
 @pytest.fixture
 def output(monkeypatch):
-    """What a command prints where the output is no terminal, with a clock that a test moves."""
+    """Return the printed progress without a terminal, with a clock controlled by the test."""
     text, clock = io.StringIO(), SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress_bar, "terminal", lambda quiet, stderr: Console(file=text, quiet=quiet))
     monkeypatch.setattr(progress_bar.time, "monotonic", lambda: clock.now)
@@ -128,7 +128,7 @@ def test_pictures_show_the_requested_time_span(replay, tmp_path):
     view_paper.save(strip_figure(made, 0, grounds[0], (), 3.0, (1.0, 3.0)), strip)
     draw_moving(made, 0, grounds[0], gif, 2.0, 3.0, (1.0, 3.0))
     with Image.open(gif) as picture:
-        assert picture.n_frames == 12, "two seconds at twice the speed, 12 frames/s"
+        assert picture.n_frames == 12, "two seconds at double speed, 12 frames/s"
         assert abs(picture.width - 3.0 * 72) < 20
     assert 'width="216pt"' in strip.read_text()
 
@@ -182,7 +182,7 @@ def test_runs_are_plotted_in_one_picture(tmp_path, capsys, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("command", [["pipelines/train.py", "--help"], ["-m", "echelon", "describe"]])
 def test_closed_reader_is_not_an_error(command):
-    """`… | head -1`: the reader is gone before the first byte is written."""
+    """`… | head -1`: the reader closes before the first byte is written."""
     with subprocess.Popen([sys.executable, *command], stdout=-1, stderr=-1, text=True, cwd=ROOT) as process:
         process.stdout.close()
         assert process.stderr.read() == ""

@@ -1,4 +1,4 @@
-"""Protocol 2 at the command line: judged, written, checked, kept in a table, shown on pages."""
+"""Protocol 2 at the command line: evaluate, write, verify, add to the leaderboard, show."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ TABLE = ("--table", "board.json", "--device", "cpu")
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Folder of a policy and of its result and report."""
+    """Folder of a policy with its result and report."""
     home = tmp_path_factory.mktemp("judged")
     fighter(home, 1)
     with pytest.MonkeyPatch.context() as patch:
@@ -37,7 +37,7 @@ def judged(tmp_path_factory):
 
 @pytest.fixture
 def home(judged, monkeypatch, tmp_path):
-    """The working folder, in which the policy and its result lie."""
+    """Working folder that contains the policy and its result."""
     play_one_piece(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return shutil.copytree(judged, tmp_path, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""`--scenario` of the programs: battles from a position of one's own, and from those that ship."""
+"""`--scenario` of the programs: battles from custom and shipped positions."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_commanders_play_from_a_scenario(duel):
     assert played.returncode == 0, played.stderr
     assert [one["decisions"] <= 20 for one in json.loads(played.stdout)["outcomes"]] == [True] * 4
     shown = run(*words, "--battles", "2")
-    assert "as blue" in shown.stdout, "told by side"
+    assert "as blue" in shown.stdout, "results are per side"
     for more, said in (
         (("--env", "small"), "--scenario must be given without --env"),
         (("--red-roster", "light"), "--scenario must be given without --catalog and rosters"),
@@ -59,7 +59,7 @@ def test_commanders_play_from_a_scenario(duel):
 
 @pytest.mark.long
 def test_policy_trains_and_plays_in_a_scenario(duel, tmp_path):
-    """Trained, resumed, evaluated, played, recorded, watched; what differs is refused by name."""
+    """Train, resume, evaluate, play, record and watch; mismatches are refused by name."""
     folder, replay, tiny = tmp_path / "run", tmp_path / "duel.echelon", TINY[: TINY.index("--env.map-pool")]
     words = ("train.py", *tiny, *TINY[TINY.index("--ppo.rollout-decisions") :], "--run-dir", str(folder))
     words = (*words, "--opponent", "heuristic:easy")
@@ -86,7 +86,7 @@ def test_policy_trains_and_plays_in_a_scenario(duel, tmp_path):
 
 @pytest.fixture
 def brief(tmp_path):
-    """The positions that ship for 5v5 are of one shape; these are two, and short."""
+    """The shipped 5v5 positions have equal shapes; these are two short ones."""
     paths = []
     for name in ("gate-5v5", "last-stand-5v5"):
         values = echelon.find_scenario(name).as_json()

@@ -1,4 +1,4 @@
-"""`--split` of training, evaluation and matches, and what an evaluation tells of it."""
+"""`--split` in training, evaluation and matches, and the provenance printed by an evaluation."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed, and gone on with."""
+"""Runs that are stopped, killed and resumed."""
 
 import json
 import shlex
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 @pytest.mark.long
 @pytest.mark.parametrize(("kills", "iterations"), [(30, 3), (100, 24)])
 def test_repeatedly_killed_run_equals_unbroken_run(tmp_path, kills, iterations):
-    """At random moments, those before the first checkpoint and of the first evaluation included."""
+    """Kills at random moments, also before the first checkpoint and during the first evaluation."""
     command = [sys.executable, str(HERE / "kill_a_run.py"), str(tmp_path), str(kills), str(iterations)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
     logs = "".join(path.read_text()[-2000:] for path in tmp_path.glob("*.log"))
@@ -49,7 +49,7 @@ def test_repeatedly_killed_run_equals_unbroken_run(tmp_path, kills, iterations):
 
 
 def wait_for_rows(folder: Path, count: int, process: Program) -> None:
-    """Until a run has done so many iterations."""
+    """Wait until a run has done this number of iterations."""
     while len(read_table(folder / "metrics.csv")) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What `train.py` makes of its flags and of the device."""
+"""Flags of `train.py` and their resolution for the device."""
 
 import dataclasses
 import importlib.util
@@ -42,7 +42,7 @@ GPU = torch.device("cuda:0")
     ],
 )
 def test_printed_command_names_this_program(tmp_path, monkeypatch, found, python, script):
-    """Whatever else has its name on the search path."""
+    """Another program of the same name may be on the search path."""
     own = tmp_path / ".venv/bin"
     monkeypatch.setattr(sys, "executable", str(own / "python3"))
     monkeypatch.setattr(shutil, "which", lambda name: None if found is None else f"{found.format(tmp=tmp_path)}/{name}")
@@ -99,7 +99,7 @@ def test_resume_command_repeats_torchrun_launch(monkeypatch):
 
 
 def saved_run(folder: Path, **changes: object) -> TrainConfig:
-    """A tiny run of seed 3, saved before its first iteration; returns its config."""
+    """Save a tiny run of seed 3 before its first iteration; return its config."""
     rate = dataclasses.replace(tiny_run().ppo, learning_rate=Schedule(5e-4, 1e-4))
     trainer = Trainer(tiny_run(**{"seed": 3, "ppo": rate, "past_kept": 5, **changes}), folder)
     trainer.save()
@@ -156,7 +156,7 @@ def test_unknown_stored_setting_is_named(tmp_path):
 
 
 def test_older_torchrl_supports_all_but_training(monkeypatch, tmp_path):
-    """The module is imported by programs that train nothing; TorchRL below 0.14 has no `MultiAgentGAE`."""
+    """Programs that do not train import this module too; TorchRL below 0.14 has no `MultiAgentGAE`."""
     monkeypatch.delattr(torchrl.objectives.value, "MultiAgentGAE")
     spec = importlib.util.spec_from_file_location("with_older_torchrl", advantage.__file__)
     older = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""Six light mechs against three heavies, as a user names them: trained, evaluated, matched and rated."""
+"""Six light mechs against three heavies on the command line: train, evaluate, play and rate."""
 
 import json
 
@@ -19,7 +19,7 @@ FLAGS = ("--blue-roster", *ROSTERS[0], "--red-roster", *ROSTERS[1])
 def test_unequal_teams_train_play_and_are_rated(tmp_path, ask):
     folder, league = tmp_path / "run", str(tmp_path / "league")
     rosters = ("--env.blue", *ROSTERS[0], "--env.red", *ROSTERS[1])
-    # 3 battles' worth of six and of three mechs in 8 decisions: one iteration is 144 agent steps.
+    # Learner teams of six and of three mechs, 8 decisions: one iteration has 144 agent steps.
     done = run("train.py", *TINY, *rosters, "--run-dir", str(folder), "--total-agent-steps", "200")
     assert done.returncode == 0, done.stderr
     assert [float(row["agent_steps"]) for row in read_table(folder / "metrics.csv")] == [144, 288]
