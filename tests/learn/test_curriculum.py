@@ -1,4 +1,4 @@
-"""Stages, and when the next one begins."""
+"""Curriculum stages, and when the next one starts."""
 
 import dataclasses
 import json
@@ -46,13 +46,13 @@ def test_enemies_require_a_learner_on_one_side():
 def test_next_stage_starts_at_the_required_win_rate():
     curriculum = Curriculum(run(opponents=("trivial", "easy"), step_up=0.7, window=100))
     assert curriculum.win_rate is None
-    assert not curriculum.record(60, 60), "too few battles to tell"
+    assert not curriculum.record(60, 60), "too few battles"
     assert not curriculum.record(60, 0)
-    assert curriculum.win_rate == 0.5 and curriculum.state.battles == 60, "older battles fade"
+    assert curriculum.win_rate == 0.5 and curriculum.state.battles == 60, "older battles are discounted"
     assert not curriculum.record(30, 30)
     assert curriculum.record(60, 60) and curriculum.stage.opponent == "heuristic:easy"
     assert curriculum.win_rate is None
-    assert not curriculum.record(500, 500), "there is no stage beyond the last"
+    assert not curriculum.record(500, 500), "there is no stage after the last"
     assert curriculum.stage.number == 1
 
 
@@ -109,7 +109,7 @@ def test_each_built_in_term_follows_a_schedule_of_the_curriculum_by_name():
 
 
 def test_custom_terms_ignore_curriculum_schedules():
-    """Constant, or over the run what the command line says; a term that only a program names is constant."""
+    """Their weight is constant, or follows the command line; terms named only by a program are constant."""
     config = dataclasses.replace(
         run(fight=Schedule(0.5, 0.0), zone=Schedule(0.2, 0.0)), extra_rewards=("mine:up=0.1..0.4", "mine:flat=-3")
     )

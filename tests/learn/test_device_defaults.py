@@ -1,4 +1,4 @@
-"""What a run leaves open, resolved for a device whose memory is made up."""
+"""Open settings, resolved for a device with fake memory."""
 
 import dataclasses
 import subprocess
@@ -35,7 +35,7 @@ GIB = 2**30
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU of 78 GiB, all free, that multiplies bf16."""
+    """A GPU with 78 GiB free memory and native bf16."""
     monkeypatch.setattr(device_defaults, "free_memory", lambda device: 78 * GIB)
     monkeypatch.setattr(device_defaults, "total_memory", lambda device: 78 * GIB)
     monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
@@ -46,7 +46,7 @@ def test_cpu_defaults_are_unchanged():
     for preset, battles in ((TrainConfig.quick, 128), (TrainConfig.standard, 256), (TrainConfig.large, 256)):
         config = resolve_settings(dataclasses.replace(preset(), precision="fp32"), CPU)
         assert (config.num_envs, config.compile_policy, config.device) == (battles, "off", "cpu")
-        assert resolve_settings(config, CPU) is config, "once"
+        assert resolve_settings(config, CPU) is config, "resolved settings are unchanged"
 
 
 def test_gpu_defaults_compile_everything_in_bf16(gpu):
@@ -57,13 +57,13 @@ def test_gpu_defaults_compile_everything_in_bf16(gpu):
     assert said.startswith("cuda:0: 1,024 battles (") and " of 78.0 GiB), bf16, simulation compiled, acting and" in said
     assert said.endswith(", CUDA graphs")
     assert "graphs" not in describe_settings(dataclasses.replace(config, cuda_graphs="off"), GPU)
-    assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset's number is definite"
+    assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset sets the number"
 
 
 def test_custom_model_is_compiled_only_on_request(gpu):
     @dataclasses.dataclass(frozen=True)
     class Own(LSTMConfig):
-        """Not among Echelon's own kinds."""
+        """Not a built-in kind."""
 
     own = dataclasses.replace(TrainConfig.standard(), model=Own())
     assert resolve_settings(own, GPU).compile_policy == resolve_settings(own, GPU).cuda_graphs == "off"
@@ -99,7 +99,7 @@ def test_shares_and_minibatches_divide_the_battles():
         return fitting_battles(dataclasses.replace(STANDARD, **changes), 10**6, lambda one: one.num_envs * 10**4)
 
     assert fit().num_envs == 64
-    # A quarter of 64 battles is one of each side for each of 8 blocks; for 32 blocks there are none.
+    # A quarter of 64 battles is one per side for each of 8 blocks; 32 blocks would have none.
     assert fit(past_share=0.25, past_blocks=8).num_envs == 64
     with pytest.raises(ConfigError, match=r"256 battles of standard.* need about 2.56 MB, cuda:0 has 1 MB left"):
         fit(past_share=0.25, past_blocks=32)
@@ -140,7 +140,7 @@ def test_captured_graphs_add_their_memory():
     each = footprint_of_learning(captured)
     acting = 8192 * (each.row + each.activations)
     assert training_bytes(captured, GPU) - training_bytes(called, GPU) == pytest.approx(acting, abs=1)
-    card = int(22.0 * GIB)  # what is free on one of 24 GB beside a desktop
+    card = int(22.0 * GIB)  # free memory of a 24 GB card that also drives a desktop
     four, eight = (training_bytes(dataclasses.replace(STANDARD, num_envs=each), GPU) for each in (4096, 8192))
     assert four <= (1 - device_defaults.SPARE) * card < eight
 
@@ -191,7 +191,7 @@ def test_moved_run_keeps_battles_but_not_precision():
     assert stored_settings(config, GPU, stored) == {k: v for k, v in stored.items() if k != "device"}
     assert stored_settings(config, CPU, stored) == {"num_envs": 64}
     assert stored_settings(STANDARD, GPU, stored) == {"num_envs": 64}
-    # Files of earlier versions do not say where they were written.
+    # Files of earlier versions do not contain the device.
     old = {"num_envs": 4096, "precision": "auto", "compile_policy": "off", "device": "auto"}
     assert stored_settings(config, GPU, old) == {"num_envs": 4096, "precision": "auto", "compile_policy": "off"}
     assert stored_settings(config, GPU, {}) == {} and stored_settings(config, CPU, {**old, "num_envs": 8}) == {
@@ -238,6 +238,6 @@ print((peak(many) - before) / training_bytes(many, torch.device("cpu")))
 @pytest.mark.long
 @pytest.mark.parametrize("opponent", ["heuristic:easy", "self"])
 def test_memory_estimate_bounds_measured_memory(opponent):
-    """Never more, and at least a third, of it the process held at the most: what else it had freed may serve again."""
+    """The measured memory is at most the estimate, and at least a third: memory freed earlier may be reused."""
     done = subprocess.run([sys.executable, "-c", PEAK, "fp32", opponent], capture_output=True, text=True, check=True)
     assert 1 / 3 < float(done.stdout.split()[-1]) < 1, done.stdout

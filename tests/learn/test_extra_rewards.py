@@ -1,4 +1,4 @@
-"""Reward terms of the user's own in a run: named on the command line, scheduled, logged, resumed, and in no file."""
+"""Custom reward terms in a run: named on the command line, scheduled, logged, resumed, and never imported by files."""
 
 import dataclasses
 import sys
@@ -51,7 +51,7 @@ NUMBER = 3
 
 @pytest.fixture(autouse=True)
 def mine(tmp_path, monkeypatch):
-    """`mine.py` is a module of the user's own, which Python finds in these tests only."""
+    """A custom module `mine.py` that Python finds only in these tests."""
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "mine.py").write_text(MODULE)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "path")])
@@ -83,7 +83,7 @@ def test_reward_flag_parses_function_and_weight_schedule(text, name, weight, sch
     reward = parse_extra_reward(text)
     assert (reward.name, reward.weight) == (name, weight)
     assert (reward.schedule.first, reward.schedule.last) == pytest.approx(schedule)
-    assert "mine" not in sys.modules, "reading imports nothing"
+    assert "mine" not in sys.modules, "parsing imports nothing"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_custom_term_is_added_scheduled_and_logged(tmp_path):
     trainer = trained(tmp_path / "run", **changes)
     assert trainer.env.reward_terms[-2:] == ("alive", "hot"), "in the order of their names"
     assert read_columns(tmp_path / "run" / "metrics.csv") == [*COLUMNS, "return_alive", "return_hot"]
-    # The last of three iterations begins with two thirds of the run done.
+    # The last of three iterations starts at two thirds of the run.
     assert trainer.collector.scale[-2:].tolist() == pytest.approx([1 / 3, 1.0])
     assert set(trainer.collector.scale[:-2].tolist()) == {1.0}
     paid = [row for row in rows_of(tmp_path / "run") if "return_alive" in row]
@@ -179,7 +179,7 @@ def test_checkpoint_lists_terms_without_importing_them(tmp_path):
     found = open_checkpoint(path)
     assert found.extra_rewards == found.claims["env"]["reward"]["extra"] == {"hot": 0.1}
     assert found.claims["settings"]["extra_rewards"] == ["mine:hot=0.1"]
-    assert found.env == tiny_run().env, "the battle is that of a run without them"
+    assert found.env == tiny_run().env, "the env config excludes custom terms"
     assert resolve(str(path)).policy(found.env, torch.device("cpu")) is not None
     assert "mine" not in sys.modules
 
@@ -190,7 +190,7 @@ def test_term_with_wrong_shape_raises(tmp_path):
 
 
 def test_custom_terms_do_not_change_battles(tmp_path):
-    """Terms change what is paid, not what happens: the first rollout of two runs ends with the same states."""
+    """Terms change rewards, not battles: the first rollouts of two runs end in the same states."""
     states = []
     for name, extra in (("without", ()), ("with", ("mine:hot=0.3",))):
         trainer = Trainer(dataclasses.replace(tiny_run(), extra_rewards=extra), tmp_path / name)
@@ -221,7 +221,7 @@ def test_term_that_modifies_state_raises():
 
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_nan_term_is_named_when_run_stops(tmp_path, epochs):
-    """With one epoch, of two steps an iteration, the third skipped step is in the second iteration."""
+    """With one epoch, of two steps per iteration, the third skipped step is in the second iteration."""
     ppo = dataclasses.replace(tiny_run().ppo, epochs=epochs)
     trainer = Trainer(tiny_run(extra_rewards=("mine:alive=0.1", "mine:late=0.1"), ppo=ppo), tmp_path)
     with pytest.raises(NotFinite, match=r"consecutive steps: see .*; reward term late was NaN or infinite: expected"):

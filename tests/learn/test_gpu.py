@@ -1,4 +1,4 @@
-"""What only a GPU can show."""
+"""Tests that need a GPU."""
 
 import contextlib
 import dataclasses
@@ -33,7 +33,7 @@ CONFIG = dataclasses.replace(short_battles(), map_pool=4)
 
 @contextlib.contextmanager
 def waiting_is_an_error():
-    """Inside, whatever makes the host wait for the device fails."""
+    """Raise an error inside the context if the host waits for the device."""
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -43,7 +43,7 @@ def waiting_is_an_error():
 
 
 def make_collector(*opponents: str) -> TeamCollector:
-    """Rollouts of 6 battles, or of 4 against each of several opponents: `heuristic`, `past`, `itself`."""
+    """Make rollouts of 6 battles, or of 4 against each of several opponents: `heuristic`, `past`, `itself`."""
     device, battles = torch.device("cuda"), 6 if len(opponents) == 1 else 4
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device)
     pool = SnapshotPool(1)
@@ -67,7 +67,7 @@ def test_rollout_never_syncs_with_host(opponents):
 def test_update_never_syncs_with_host(compiled):
     rollout = make_collector("heuristic")
     estimate = NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm().cuda())
-    # Any step goes farther than that, so that the second epoch is skipped.
+    # Any step exceeds this limit, so the second epoch is skipped.
     settings = PPOConfig(rollout_decisions=16, chunk_decisions=8, epochs=2, minibatches=2, target_kl=1e-9)
     ppo = PPO(rollout.policy, settings, compiled=compiled)
     batch = rollout.collect()
@@ -80,7 +80,8 @@ def test_update_never_syncs_with_host(compiled):
 
 
 def test_match_decisions_never_sync_with_host(monkeypatch):
-    """Battles of 12 decisions end before the arena asks, every `DONE_CHECK_EVERY`, whether all have ended."""
+    """Battles of 12 decisions end before the arena checks, every `DONE_CHECK_EVERY` decisions, whether all have
+    ended."""
     device = use_device(torch.device("cuda"))
     network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
     known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
@@ -90,7 +91,7 @@ def test_match_decisions_never_sync_with_host(monkeypatch):
     with torch.inference_mode():
         batch = MatchBatch(arena, battles)
         batch.env.set_seed(batch.seeds)
-        # TorchRL checks a reset on the host; the decisions that follow are what repeats.
+        # TorchRL checks resets on the host; only the following decisions repeat.
         now = batch.env.reset()
         monkeypatch.setattr(batch.env, "reset", lambda: now)
         with waiting_is_an_error():
@@ -127,7 +128,7 @@ OPPONENTS = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_e
 
 @pytest.mark.parametrize("compile_policy", ["off", "all"])
 def test_captured_run_equals_eager_run(tmp_path, compile_policy):
-    """Every opponent, five iterations: of each graph two calls, a capture, and replays."""
+    """Every opponent, five iterations: each graph is called twice, captured, and replayed."""
     runs = {}
     for name in ("off", "on"):
         settings = {"device": "cuda", "precision": "fp32", "compile_policy": compile_policy, "cuda_graphs": name}

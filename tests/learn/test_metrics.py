@@ -1,4 +1,4 @@
-"""The table of a run: rows are appended, and new names begin columns behind the old ones."""
+"""The CSV table of a run: rows are appended, and new names add columns at the end."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def test_resumed_run_keeps_column_order(tmp_path):
     table.write({"iteration": 3, "x": "g", "new": "h"})
     assert lines(path)[-1] == "3,,g,h"
     CsvTable(path, ("iteration", "x"))
-    assert lines(path) == ["iteration,x"], "a run that begins anew has its own columns"
+    assert lines(path) == ["iteration,x"], "a new run has its own columns"
 
 
 def test_quoted_cell_round_trips(tmp_path):
@@ -48,7 +48,7 @@ def test_metrics_log_keeps_and_extends_columns(tmp_path):
     assert read_metrics(log.path)[1] == {"iteration": 2, "agent_steps": 20, "return": 0.5, "return_mine": 0.25}
     resumed = MetricsLog(tmp_path, after_iteration=1)
     resumed.write({"iteration": 2.0, "agent_steps": 20.0})
-    assert read_columns(resumed.path) == [*COLUMNS, "return_mine"], "a column stays when its metric goes"
+    assert read_columns(resumed.path) == [*COLUMNS, "return_mine"], "a column stays without its metric"
 
 
 def test_logger_receives_additional_values(tmp_path):
@@ -73,7 +73,7 @@ def test_non_number_metric_raises_before_writing(tmp_path):
 
 
 def test_tensorboard_hides_points_of_killed_process(tmp_path):
-    """A curve that a resumed run draws again is that of the resumed run."""
+    """TensorBoard shows the resumed run's points instead of the killed process's."""
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -91,7 +91,7 @@ def test_tensorboard_hides_points_of_killed_process(tmp_path):
 
 
 def test_spreadsheet_csv_is_read_or_refused(tmp_path):
-    """Its mark of UTF-8 is read over; other separators are told of as such."""
+    """Its byte order mark is skipped; other separators raise an error that names them."""
     path = tmp_path / "metrics.csv"
     path.write_bytes(b"\xef\xbb\xbfiteration,kl\r\n1,0.5\r\n")
     assert read_metrics(path) == [{"iteration": 1.0, "kl": 0.5}] and read_columns(path) == ["iteration", "kl"]

@@ -1,4 +1,4 @@
-"""Numbers that change over a run."""
+"""Schedules of hyperparameters."""
 
 import pytest
 

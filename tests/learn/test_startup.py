@@ -1,5 +1,5 @@
-"""What a user brings is called once before a run has a folder, and what fails is told in one line. A run may begin with
-the weights of a trained policy."""
+"""The smoke test of custom components before a run folder exists, with errors of one line; and runs that start from the
+weights of a trained policy."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from echelon.runtime.errors import ConfigError
 
 
 class Faulty(Feedforward):
-    """A memory that fails in one of its parts."""
+    """A memory module that fails in one of its parts."""
 
     def __init__(self, width, hidden, fault):
         super().__init__(width, hidden)
@@ -80,7 +80,7 @@ def test_failing_model_raises_one_line(tmp_path, fault, message):
 
 
 def test_model_failing_in_later_stage_raises(tmp_path):
-    """Its teams have another size; the rows of the first are a multiple of five mechs."""
+    """The later stage has another team size; the first stage's rows are a multiple of five mechs."""
     stages = CurriculumConfig(team_size=(5, 1), opponents=("easy",))
     with pytest.raises(ConfigError, match="plays and learns, got ValueError: the unroll is broken"):
         Trainer(tiny_run(opponent="curriculum", curriculum=stages, model=model("one mech")), tmp_path / "run")
@@ -105,7 +105,7 @@ def narrow(team):
 
 @pytest.mark.parametrize(("commander", "message"), [(raising, "ValueError: no idea"), (narrow, "Error: ")])
 def test_failing_commander_raises_one_line(tmp_path, commander, message):
-    """Whoever builds it; it may be that of a later stage."""
+    """Any source of the commander; it may belong to a later stage."""
     stages = CurriculumConfig(opponents=("easy", "mine:Commander"))
     config = tiny_run(opponent="curriculum", curriculum=stages)
     with pytest.raises(
@@ -163,7 +163,7 @@ def test_folder_is_removed_if_no_run_starts(tmp_path):
     (tmp_path / "own").mkdir()
     with lock_run_folder(tmp_path / "own", resumes=False):
         pass
-    assert (tmp_path / "own").exists(), "made by somebody else"
+    assert (tmp_path / "own").exists(), "created by another program"
 
 
 CHILD = tiny_run(init="parent", total_agent_steps=10**6, seed=5)
@@ -202,7 +202,7 @@ def test_checkpoints_list_their_ancestors(tmp_path, parent):
     assert [*parent.lineage] == [digests[name] for name in sorted(digests)], "iterations 0 and 2, oldest first"
     child = Trainer(CHILD, tmp_path, init=parent)
     child.train(1)
-    assert newest(tmp_path).ancestors == parent.lineage, "its own first checkpoint has the weights of its parent"
+    assert newest(tmp_path).ancestors == parent.lineage, "the first checkpoint has the parent's weights"
     resumed = Trainer(CHILD, tmp_path, newest(tmp_path), init=parent)
     assert resumed.ancestors == newest(tmp_path).lineage == child.ancestors
 
@@ -214,7 +214,8 @@ def test_newest_ancestors_are_kept():
 
 
 def test_run_without_init_draws_same_random_numbers(tmp_path, parent):
-    """As many random numbers too: battles and actions of the first iteration follow from the seed alone."""
+    """Both draw the same number of random numbers, so battles and actions of the first iteration depend only on the
+    seed."""
     one, two = Trainer(tiny_run(seed=5), tmp_path / "one"), Trainer(CHILD, tmp_path / "two", init=parent)
     assert weight_hash(one.policy.state_dict()) != weight_hash(two.policy.state_dict())
     assert torch.equal(one.env.state.seed, two.env.state.seed)

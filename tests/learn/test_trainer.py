@@ -1,4 +1,4 @@
-"""A run as a whole: it goes on where it stopped, and says what it did."""
+"""A whole training run: logging, checkpoints, resume."""
 
 import dataclasses
 import json
@@ -33,17 +33,17 @@ from echelon.runtime.files import FileError
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory) -> Trainer:
-    """A run that has ended."""
+    """A finished run."""
     return run_to_the_end(Trainer(tiny_run(), tmp_path_factory.mktemp("run")))
 
 
 def end_of(trainer: Trainer) -> Checkpoint:
-    """Its newest checkpoint."""
+    """Return the newest checkpoint."""
     return open_checkpoint(newest_checkpoint(trainer.folder / "checkpoints"))
 
 
 def test_a_run_writes_metrics_and_checkpoints(done):
-    # 4 battles x 5 learner mechs x 8 decisions = 160 agent steps an iteration, so three iterations.
+    # 4 battles x 5 learner mechs x 8 decisions = 160 agent steps per iteration, so three iterations.
     rows = read_metrics(done.folder / "metrics.csv")
     assert [row["agent_steps"] for row in rows] == [160, 320, 480]
     assert set(rows[-1]) <= set(COLUMNS)
@@ -134,7 +134,7 @@ def test_next_stage_applies_to_new_battles(tmp_path):
     rows = read_metrics(tmp_path / "metrics.csv")
     assert rows[0]["stage"] == 1 and rows[-1]["stage"] == 2
     assert rows[0]["weapon_use"] == 0.5 and rows[-1]["weapon_use"] == 1.0
-    assert trainer.env is env and trainer.opponents.named is scripted_rivals, "the same battles went on"
+    assert trainer.env is env and trainer.opponents.named is scripted_rivals, "the battles continue"
     assert scripted_rivals.slots[scripted_rivals.newest] == "heuristic:easy"
     assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).curriculum.stage == 1
 
@@ -148,14 +148,14 @@ def test_stage_with_other_battles_recreates_env_also_after_resume(tmp_path):
     run_to_the_end(trainer)
     assert len(trainer.env.config.blue) == 5 and trainer.env.config.world.difficulty == 1
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    assert start.claims["env"]["blue"] == list(config.env.blue), "the run's own battle, whatever the stage"
+    assert start.claims["env"]["blue"] == list(config.env.blue), "the run's config, independent of the stage"
     assert len(Trainer(config, tmp_path / "other", start).env.config.blue) == 5
 
 
 def test_reward_weights_follow_their_schedules(tmp_path):
     schedules = CurriculumConfig(approach=Schedule(1.0, 0.0), team_mix=Schedule(2.0, 0.0))
     trainer = run_to_the_end(Trainer(tiny_run(curriculum=schedules), tmp_path))
-    # The last of three iterations begins with two thirds of the run done.
+    # The last of three iterations starts at two thirds of the run.
     assert abs(trainer.collector.scale[0].item() - 1 / 3) < 1e-6 and trainer.collector.scale[1] == 1
     mixes = [row["team_mix"] for row in read_metrics(tmp_path / "metrics.csv")]
     assert mixes[0] == 1.0 and abs(mixes[-1] - 1 / 3) < 1e-6
@@ -241,7 +241,7 @@ assert not {{"wandb", "tensorboard"}} & set(sys.modules)
 
 @pytest.mark.long
 def test_policy_learns_to_approach_the_zone(tmp_path):
-    """Within some forty thousand agent steps, mechs that were paid for nearing the zone near it."""
+    """Within about forty thousand agent steps, the approach reward moves mechs towards the zone."""
     env = short_battles()
     reward = dataclasses.replace(env.reward, approach=10.0, terminal=0.0, gamma=0.99)
     config = tiny_run(

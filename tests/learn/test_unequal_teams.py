@@ -1,4 +1,4 @@
-"""Six light mechs against three heavies: the learner plays both roles, and padding counts nowhere."""
+"""Six light mechs against three heavies: the learner plays both roles, and padding has no effect."""
 
 import dataclasses
 
@@ -26,9 +26,9 @@ from echelon.learn.trainer import Trainer
 SIX, THREE = ("light",) * 6, ("heavy",) * 3
 UNEQUAL = dataclasses.replace(short_battles(), map_pool=2, blue=SIX, red=THREE)
 MIXED = {"num_envs": 8, "self_share": 0.25, "past_share": 0.5, "past_blocks": 2, "past_every": 1}
-"""Two battles each against the heuristic and the learner itself, four against earlier selves."""
+"""Two battles each against the heuristic and in self-play, four against snapshots."""
 MECHS = 3 * 6 + 3 * 3 + 2 * 9
-"""Mechs that the learner commands in those: three times either team, and both teams twice."""
+"""Number of the learner's mechs: three times each team, and both teams twice."""
 
 
 def unequal_run(iterations: int = 1, **changes: object) -> TrainConfig:
@@ -36,7 +36,7 @@ def unequal_run(iterations: int = 1, **changes: object) -> TrainConfig:
 
 
 def poisoned(leaf: Tensor, mechs: int) -> Tensor:
-    """`pad_mechs` with NaN for zeros."""
+    """`pad_mechs` with NaN instead of zeros."""
     padded = pad_mechs(leaf, mechs)
     if padded is not leaf and leaf.is_floating_point():
         padded[:, leaf.shape[1] :] = torch.nan
@@ -46,10 +46,10 @@ def poisoned(leaf: Tensor, mechs: int) -> Tensor:
 def test_learner_plays_both_rosters_against_every_opponent_kind(tmp_path):
     trainer = run_to_the_end(Trainer(unequal_run(2), tmp_path))
     rows = read_metrics(tmp_path / "metrics.csv")
-    assert [row["agent_steps"] for row in rows] == [8 * MECHS, 16 * MECHS], "padding is no mech"
+    assert [row["agent_steps"] for row in rows] == [8 * MECHS, 16 * MECHS], "padding does not count"
     assert {"win_rate_blue", "win_rate_red"} <= set(read_columns(tmp_path / "metrics.csv"))
     exists, batch = trainer.collector.exists, trainer.collector.buffer
-    # By opponent: six lights, three heavies; both against itself; two battles of either role against the past.
+    # By opponent: six lights and three heavies; both in self-play; two battles per role against snapshots.
     assert exists.sum(1).tolist() == [6, 3, 6, 6, 3, 3, 6, 6, 3, 3]
     assert batch["mask"].shape == (8, 10, 6) and not (batch["mask"] & ~exists).any()
     assert torch.equal(batch[EXISTS], exists.expand(8, -1, -1))
@@ -75,9 +75,10 @@ def test_run_with_unequal_teams_resumes_exactly(tmp_path):
     ],
 )
 def test_padding_does_not_change_any_result(tmp_path, monkeypatch, changes):
-    """Metrics, normaliser, weights and moments are the same, to the last bit, whatever padded mechs see.
+    """Metrics, normaliser, weights and moments are bitwise equal for any values in padding.
 
-    In float32: oneDNN's bf16 products on AMX multiply what lies behind the last column, a part of the next row, by 0.
+    In float32, because oneDNN's bf16 products on AMX multiply values after the last column, a part of the next row, by
+    0.
     """
     runs = []
     for name, pad in (("zeros", pad_mechs), ("poison", poisoned)):
@@ -103,7 +104,7 @@ ROSTERS = {
 @pytest.mark.quick
 @pytest.mark.parametrize("rosters", ROSTERS.values(), ids=ROSTERS)
 def test_class_advantages_are_standardised_over_both_sides(tmp_path, rosters):
-    """By hand: the class of mech m of a row is that of place m in the roster of the group that the row belongs to."""
+    """By hand: mech m of a row has the class at place m in the roster of the row's group."""
     env = dataclasses.replace(UNEQUAL, blue=rosters[0], red=rosters[1])
     trainer = Trainer(unequal_run(env=env, ppo=PPOConfig(8, 4, 2, 2, advantages_by_class=True)), tmp_path)
     batch = trainer.collector.collect()
@@ -129,7 +130,7 @@ def test_class_advantages_are_standardised_over_both_sides(tmp_path, rosters):
 
 @pytest.mark.quick
 def test_padded_batch_gives_same_losses_and_gradients(rollout):
-    """Two more mechs in every team, of NaN: the same advantages, normaliser, losses and gradients."""
+    """Two more mechs of NaN per team: advantages, normaliser, losses and gradients are equal."""
     plain, memory = rollout.collect().clone(), rollout.memory.clone()
     plain["telemetry"].uniform_()
     teams, steps, mechs = plain["mask"].shape

@@ -1,4 +1,4 @@
-"""What is told of a run that does not learn, from rows made by hand."""
+"""Warnings about runs that do not learn, from constructed rows."""
 
 import json
 import math
@@ -19,7 +19,7 @@ HEALTHY = {
 
 
 def rows_with(first=None, **changes):
-    """A first row, and twenty later ones."""
+    """Return a first row and twenty later ones."""
     begin = {**HEALTHY, "entropy_move": 0.6, "entropy_turn": 0.6, "entropy_fire": 0.6, **(first or {})}
     return [begin, *({**HEALTHY, **changes} for _ in range(RECENT))]
 
@@ -43,7 +43,7 @@ def test_warning_contains_its_figures_and_no_other_appears(name, changes, words)
 
 
 def test_no_warning_if_only_one_action_kind_stays_random():
-    """README's first command fires with 0.99 of its first entropy at 25 % of the run, and wins in the end."""
+    """README's first command fires with 0.99 of its initial entropy at 25 % of the run, and wins in the end."""
     assert warning_signs(rows_with(entropy_fire=0.899), QUICK, progress=0.5) == {}
 
 
@@ -86,7 +86,7 @@ def test_missing_values_are_ignored_in_means():
 
 
 class Run:
-    """As much of a trainer as the callback asks for."""
+    """The part of a trainer that the callback uses."""
 
     def __init__(self):
         self.config, self.progress, self.lines = QUICK, 0.5, []

@@ -109,8 +109,8 @@ BAD = {
         "error: --run-dir must be a folder without a run, or continue its run with --resume latest",
     ),
     "opponent": (
-        ["--opponent", "nobody"],
-        "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, style:NAME, "
+        ["--opponent", "unknown"],
+        "error: unknown: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, style:NAME, "
         "trained:NAME, league:FOLDER/NAME, or package.module:Commander, found none; "
         "--opponent also takes curriculum, self, past and league:FOLDER",
     ),
@@ -120,8 +120,8 @@ BAD = {
         "error: godlike: expected a tier, heuristic[:tier], a checkpoint or run folder, ",
     ),
     "panel": (
-        ["--evaluation.tiers", "easy", "nobody.home:Commander"],
-        "error: nobody.home:Commander: no module nobody.home in ",
+        ["--evaluation.tiers", "easy", "missing.module:Commander"],
+        "error: missing.module:Commander: no module missing.module in ",
     ),
     "attribute": (
         ["--opponent", "json:Commander"],
@@ -141,11 +141,11 @@ BAD = {
     ),
     "device": (["--device", "abacus"], "error: device must be auto, cpu, cuda or cuda:N, got 'abacus'"),
     "term": (
-        ["--extra-reward", "nobody.home:pay=1", "--run-dir", "{tmp}/none"],
-        "error: nobody.home:pay: no module nobody.home in ",
+        ["--extra-reward", "missing.module:pay=1", "--run-dir", "{tmp}/none"],
+        "error: missing.module:pay: no module missing.module in ",
     ),
     "weight": (
-        ["--extra-reward", "nobody.home:pay"],
+        ["--extra-reward", "missing.module:pay"],
         "error: Error parsing TrainConfig: --extra-reward must be package.module:function=WEIGHT",
     ),
     "resume": (

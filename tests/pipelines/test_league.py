@@ -81,7 +81,7 @@ def test_league_commands_work_end_to_end(tmp_path, ask):
     past = json.loads(ask("history", one, "--league", path, "--json"))
     assert len(past["ratings"]) == 1 and past["changes"][-1]["reason"] == "too old"
     with pytest.raises(ConfigError, match="an entry must be a name"):
-        ask("history", "nobody", "--league", path)
+        ask("history", "unknown", "--league", path)
 
     sent, copy = str(tmp_path / "sent" / "league.json"), str(tmp_path / "copy")
     ask("export", "--league", path, "--out", sent)

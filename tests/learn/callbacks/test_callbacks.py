@@ -1,4 +1,4 @@
-"""What happens between the iterations of a run, ours and a user's own."""
+"""Callbacks of a run: built-in and custom ones."""
 
 import os
 import re
@@ -25,7 +25,7 @@ EXAMPLES = ROOT / "tests" / "examples"
 
 
 class Diary(Callback):
-    """Writes down what it was told."""
+    """Records all calls."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
@@ -54,7 +54,7 @@ class Diary(Callback):
 
 
 def numbers(folder: Path, name: str) -> list[dict[str, str]]:
-    """A table of a run but for what a clock told."""
+    """Read a table of a run without its wall-clock columns."""
     return [{key: value for key, value in row.items() if key not in MEASURED} for row in read_table(folder / name)]
 
 
@@ -68,7 +68,7 @@ def test_callback_methods_are_called_in_order(tmp_path):
         *(1, names, 2, "iteration_000002", 3, "iteration_000003", names, "end", "closed"),
     ]
     assert [row["twice"] for row in read_metrics(tmp_path / "metrics.csv")] == [2, 4, 6]
-    assert read_columns(tmp_path / "metrics.csv")[-1] == "twice", "behind our own"
+    assert read_columns(tmp_path / "metrics.csv")[-1] == "twice", "after the built-in columns"
 
 
 def test_callbacks_do_not_change_the_run(tmp_path):

@@ -1,4 +1,4 @@
-"""How runs end and go on: nothing is lost, no process is left behind, and what is wrong is said in one line."""
+"""How runs end and resume: no data is lost, no process remains, and errors are one line."""
 
 import contextlib
 import dataclasses
@@ -30,7 +30,7 @@ EVALUATION = EvalConfig(every=1, battles=2, final_battles=2, tiers=("trivial",))
 
 
 def kept(folder: Path) -> list[int]:
-    """Iterations of the checkpoints of a run."""
+    """Return the iterations of a run's checkpoints."""
     return [int(path.name[-6:]) for path in checkpoints_in(folder / "checkpoints")]
 
 
@@ -90,7 +90,7 @@ def test_run_without_evaluations_keeps_earlier_rows(tmp_path):
 
 
 def test_final_evaluation_stays_after_resume(tmp_path):
-    """It follows the last checkpoint, and no evaluation is due there again."""
+    """The evaluation is later than the last checkpoint, and no further evaluation is due then."""
     evaluation = dataclasses.replace(EVALUATION, every=0)
     for iterations in (1, 3):
         config = evaluated_run(evaluation=evaluation, total_agent_steps=160 * iterations)
@@ -141,7 +141,7 @@ class Closed(Callback):
 @pytest.mark.parametrize("where", ["setup", "on_checkpoint", "on_iteration_start", "on_run_end"])
 def test_an_error_closes_every_callback(tmp_path, where):
     before, behind = Closed(), type("Behind", (Closed,), {})()
-    # Before the run it is told in one line.
+    # Errors before the run become one line.
     with pytest.raises(ConfigError if where == "setup" else ZeroDivisionError, match="of a stranger's"):
         Trainer(tiny_run(), tmp_path, callbacks=[before, FailsIn(where), behind]).train()
     assert before.closed and behind.closed

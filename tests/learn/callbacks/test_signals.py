@@ -1,4 +1,4 @@
-"""Signals that end a run: which are handled, which count twice, and that what was learnt is saved."""
+"""Signals that end a run: which ones are handled, which count twice, and that the run is saved."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class Sends(Callback):
 
 @pytest.fixture(autouse=True)
 def usual_signals():
-    """Signals do what they do by default, also where the tests run under `nohup` or in a shell's background."""
+    """Restore default signal handlers, also if the tests run under `nohup` or in a shell's background."""
     before = {number: signal.getsignal(number) for number in (*signals.STOP_SIGNALS, *signals.REPEATED_SIGNALS)}
     for number in before:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -38,7 +38,7 @@ def usual_signals():
 
 @pytest.fixture
 def exits(monkeypatch):
-    """Exit codes of a process that is not ended."""
+    """Record exit codes instead of ending the process."""
     codes: list[int] = []
     monkeypatch.setattr(signals.os, "_exit", codes.append)
     return codes
@@ -46,7 +46,7 @@ def exits(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def usual_handlers():
-    """What `nohup` and a shell's background ignore is not ignored here."""
+    """Reset signals that `nohup` or a shell's background ignores."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGQUIT)}
     yield
     for number, handler in before.items():
@@ -80,7 +80,7 @@ def test_second_signal_under_torchrun_is_ignored(exits, monkeypatch):
 
 def test_repeated_hangup_signals_do_not_end_process(exits):
     with SignalHandler() as stop:
-        # The terminal, then the shell; the limit of processor time, every second; the session's manager.
+        # The terminal and the shell; the CPU time limit every second; the session manager.
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGXCPU, signal.SIGXCPU, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
         assert stop.signal == signal.SIGHUP and exits == []
@@ -90,7 +90,7 @@ def test_repeated_hangup_signals_do_not_end_process(exits):
 
 def test_ignored_and_custom_handlers_are_kept():
     def mine(number, frame):
-        """A handler of the user's."""
+        """A custom handler."""
 
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGUSR1)}
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
@@ -122,7 +122,7 @@ class Exits(Callback):
 
 
 def test_system_exit_in_callback_saves_the_run(tmp_path):
-    """As rich does where its output is a closed pipe."""
+    """Rich does this if its output is a closed pipe."""
     with pytest.raises(SystemExit):
         Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[Exits()]).train()
     assert newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"

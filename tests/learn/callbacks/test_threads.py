@@ -1,4 +1,4 @@
-"""A run takes the number of threads that measured fastest, and says when it lacks cores. No clock decides here."""
+"""Choice of the number of threads, and the log of busy cores, with a stub clock."""
 
 import dataclasses
 import itertools
@@ -14,7 +14,7 @@ from echelon.learn.trainer import Trainer
 
 
 class StubClock:
-    """Every look at it takes a second, of which the run computes on so many cores."""
+    """Every reading advances the clock by a second, with a given number of cores in use."""
 
     def __init__(self) -> None:
         self.wall = self.cpu = 0.0
@@ -30,7 +30,7 @@ class StubClock:
 
 
 class Speed(ThreadChoice):
-    """The rate of an iteration is that of its number of threads."""
+    """Sets each iteration's speed by its number of threads."""
 
     def __init__(self, rates: dict[int, float]) -> None:
         super().__init__()

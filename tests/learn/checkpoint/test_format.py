@@ -1,4 +1,4 @@
-"""Checkpoints hold what they claim, or say in one line why not."""
+"""Checkpoints match their metadata, or loading raises one line."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def edit(path: Path, **changes: object) -> None:
-    """Change what a checkpoint claims; None removes a field."""
+    """Change entries of `checkpoint.json`; None removes one."""
     claims = json.loads((path / CLAIMS).read_text())
     for name, value in changes.items():
         if value is None:
@@ -43,7 +43,7 @@ def edit(path: Path, **changes: object) -> None:
 
 
 def replace_policy(path: Path, tensors: dict[str, torch.Tensor]) -> None:
-    """Put other weights in place and make the hash agree."""
+    """Replace the weights and update their hash."""
     import hashlib
 
     data = safetensors.torch.save(tensors)

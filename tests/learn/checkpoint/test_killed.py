@@ -1,4 +1,4 @@
-"""Whoever kills a process that saves leaves a whole checkpoint behind."""
+"""A process killed while saving leaves complete checkpoints."""
 
 import json
 import os

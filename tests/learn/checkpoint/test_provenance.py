@@ -1,4 +1,4 @@
-"""What weights were trained against is carried, inherited and never dropped."""
+"""Provenance of weights is stored, inherited and never dropped."""
 
 import dataclasses
 import hashlib
@@ -51,7 +51,7 @@ def saved(path, **settings):
 
 
 def past_pool():
-    """A pool of one policy with a name of its own, as somebody may write it."""
+    """A custom pool with one named policy."""
 
     class Pool:
         weights = TINY.build(PolicySpecs(8)).state_dict()
@@ -67,7 +67,7 @@ def test_run_stores_provenance_and_children_inherit_it(tmp_path):
     run = tiny_run(env=dataclasses.replace(tiny_run().env, split="train"), total_agent_steps=10**6)
     first = Trainer(run, tmp_path / "first")
     first.save()
-    assert newest(tmp_path / "first").provenance == NOTHING, "nothing is learnt yet"
+    assert newest(tmp_path / "first").provenance == NOTHING, "no training yet"
     first.train(1)
     found = newest(tmp_path / "first").provenance
     assert found == Provenance(
@@ -103,7 +103,7 @@ def test_opponents_with_weights_are_stored_by_hash(tmp_path):
 
 
 def test_commander_with_unprintable_name_is_stored(tmp_path):
-    """Also one whose name no file may hold."""
+    """Also a name that no file may contain."""
     trainer = Trainer(tiny_run(opponent="a\nb"), tmp_path, opponent_of=lambda _, env, device: Heuristic(env))
     trainer.train(1)
     assert newest(tmp_path).provenance.opponents == (hashlib.sha256(b"a\nb").hexdigest(),)
@@ -145,7 +145,7 @@ def test_maps_are_not_met_only_in_disjoint_splits():
     trained = provenance_of(TRAIN, ["heuristic:easy"])
     assert trained.map_exposure(TRAIN) == trained.map_exposure(dataclasses.replace(TRAIN, map_seed=9)) == "met"
     assert trained.map_exposure(TEST) == "not met"
-    assert trained.map_exposure(SMALL) == "unknown", "without a split a map may be any"
+    assert trained.map_exposure(SMALL) == "unknown", "without a split any map may be used"
     loose = provenance_of(SMALL, [])
     assert loose.map_exposure(SMALL) == "met"
     assert loose.map_exposure(TEST) == "unknown" == loose.map_exposure(dataclasses.replace(SMALL, map_seed=1))
@@ -192,7 +192,7 @@ def test_union_drops_entries_only_if_marked_unknown(ours, theirs):
     one = Provenance().union(Provenance(opponents=ours))
     both = one.union(Provenance(opponents=theirs))
     assert len(both.opponents) <= MOST and list(both.opponents) == sorted(set(both.opponents))
-    assert set(one.opponents) <= set(both.opponents), "what was there stays"
+    assert set(one.opponents) <= set(both.opponents), "earlier entries stay"
     for name in {*ours, *theirs}:
         assert both.exposure("opponents", name) == ("met" if name in both.opponents else "unknown")
     assert ("opponents" in both.unknown) == (len({*ours, *theirs}) > MOST)

@@ -1,4 +1,4 @@
-"""A run that stopped and went on is the run that never stopped, bit for bit."""
+"""A resumed run equals an unbroken run bit for bit."""
 
 import dataclasses
 import io
@@ -29,11 +29,11 @@ from echelon.runtime.tensor_files import StateDict
 from echelon.state import untouched
 
 STEPS_UP = (1, 4)
-"""Iterations before which a win rate is made up that ends the stage: one before the run stops, one after."""
+"""Iterations before which a fake win rate ends the stage: one before the run stops, one after."""
 
 
 def rich_run() -> TrainConfig:
-    """Scripted rivals, itself and earlier selves; stages; fresh maps; six iterations."""
+    """Return a run with scripted opponents, self-play and snapshots; stages; new maps; six iterations."""
     stages = CurriculumConfig(opponents=("trivial", "easy", "normal"), weapon_use=(0.5, 1.0, 0.75))
     return tiny_run(
         env=dataclasses.replace(tiny_run().env, map_pool=3, map_spares=2),
@@ -52,7 +52,7 @@ def rich_run() -> TrainConfig:
 
 
 def drive(trainer: Trainer, iterations: int) -> Trainer:
-    """Train until so many iterations are done."""
+    """Train until this number of iterations is done."""
     while trainer.counters.iterations < iterations:
         if trainer.counters.iterations in STEPS_UP:
             trainer.curriculum.state = CurriculumState(trainer.curriculum.state.stage, battles=1000.0, won=1000.0)
@@ -61,14 +61,14 @@ def drive(trainer: Trainer, iterations: int) -> Trainer:
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
-    """The metrics but for what a clock told."""
+    """Read the metrics without wall-clock columns."""
     rows = read_table(folder / "metrics.csv")
     return [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
 
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory) -> Trainer:
-    """The run that never stopped: `first` is all of it after one iteration, `third` its folder after three."""
+    """The unbroken run. Folder `first` is a copy after one iteration, `third` after three."""
     trainer = drive(Trainer(rich_run(), tmp_path_factory.mktemp("unbroken")), 1)
     trainer.first = {name: value.clone() for name, value in everything(trainer).items()}
     trainer.third = shutil.copytree(drive(trainer, 3).folder, tmp_path_factory.mktemp("third") / "run")
@@ -77,7 +77,7 @@ def unbroken(tmp_path_factory) -> Trainer:
 
 @pytest.fixture
 def stopped(unbroken, tmp_path) -> Path:
-    """The folder of a run that stopped after three iterations."""
+    """Folder of a run stopped after three iterations."""
     return shutil.copytree(unbroken.third, tmp_path / "stopped")
 
 
@@ -100,7 +100,7 @@ def test_resumed_run_equals_unbroken_run_bit_for_bit(stopped, unbroken):
 
 
 def test_run_resumes_from_initial_checkpoint(tmp_path, unbroken):
-    """Adam has nothing to keep before its first step."""
+    """Adam has no state before its first step."""
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert start.counters.iterations == 0 and start.tensors("learner.safetensors") == {}
@@ -113,7 +113,7 @@ def test_changed_battles_start_anew_with_note(tmp_path, stopped):
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
     assert second.resume_note.startswith("battles start anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
-    assert list(second.past.snapshots) == ["iteration 2", "iteration 3"], "these go on all the same"
+    assert list(second.past.snapshots) == ["iteration 2", "iteration 3"], "snapshots are restored anyway"
     assert second.curriculum.state == start.curriculum
     second.train(1)
 
@@ -149,7 +149,7 @@ def test_battles_start_anew_for_other_map_maker(tmp_path):
 
 
 def spoil(kept: dict[str, StateDict], part: str, key: str, value: object) -> None:
-    """Put a stranger's value in the place of a tensor or a fact."""
+    """Replace a tensor or a fact by an invalid value."""
     old = kept[part]
     if isinstance(value, torch.Tensor):
         kept[part] = dataclasses.replace(old, tensors={**old.tensors, key: value})
@@ -177,7 +177,7 @@ HOSTILE = {
     "tier": ("heuristic", "tiers", ["trivial", "godlike"], r"heuristic.tiers must be of .*godlike"),
     "slot": ("frozen", "newest", [0, 7], r"frozen.newest\[1\] must be an integer 0..1, got 7"),
     "draws": ("frozen", "draws", "many", r"frozen.draws must be an integer 0.*, got 'many'"),
-    "nobody": ("past", "names", [], r"past.names must be a list of 1.*, got \[\]"),
+    "no snapshots": ("past", "names", [], r"past.names must be a list of 1.*, got \[\]"),
 }
 
 

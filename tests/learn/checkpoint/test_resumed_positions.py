@@ -1,4 +1,4 @@
-"""Runs whose battles begin in positions: they go on bit for bit, and a stranger's checkpoint of one is refused."""
+"""Runs with authored positions resume bit for bit, and invalid checkpoints of them raise."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ def test_run_resumes_with_drawn_positions(tmp_path):
     assert whole.env.map_pool.active.tolist() == [0, 0, 0, 1]
     drive(Trainer(config, tmp_path / "parts"), 2)
     start = open_checkpoint(newest_checkpoint(tmp_path / "parts" / "checkpoints"))
-    assert start.env == config.env, "the checkpoint holds the positions"
+    assert start.env == config.env, "the checkpoint contains the positions"
     again = Trainer(config, tmp_path / "parts", start)
     assert again.resume_note == ""
     ours, theirs = everything(whole), everything(drive(again, 4))

@@ -1,4 +1,4 @@
-"""Which run is the latest, and in which folder a run goes on."""
+"""Choice of the latest run, and of the folder of a resumed run."""
 
 import contextlib
 import json
@@ -26,14 +26,14 @@ from echelon.runtime.files import FileError, file_lock
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A run of two iterations, each of which has a checkpoint."""
+    """A run of two iterations with a checkpoint each."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     Trainer(tiny_run(checkpoint_every=1), folder).train(2)
     return folder
 
 
 def test_latest_run_has_newest_stored_time(run, tmp_path):
-    """Not the one into which a note was written, nor the copy of an old one."""
+    """Not the folder with a newer file, and not a copy of an old run."""
     config = replace(tiny_run(), run_dir=str(tmp_path / "{time}"), resume="latest")
     names = ("20260101-120000", "20260102-120000", "20260103-120000")
     for name, saved_at in zip(names, (200.0, 300.0, 100.0), strict=True):
@@ -47,7 +47,7 @@ def test_latest_run_has_newest_stored_time(run, tmp_path):
     os.utime(tmp_path / names[2])
     (tmp_path / "20260104-120000" / "checkpoints").mkdir(parents=True)
     assert choose_folder(config) == tmp_path / names[1]
-    # What an earlier version wrote says no time, and what is spoiled none either.
+    # Files of earlier versions and invalid files contain no time.
     for name in names[1:]:
         for path in (tmp_path / name / "checkpoints").iterdir():
             claims = json.loads((path / CLAIMS).read_text())
@@ -58,7 +58,7 @@ def test_latest_run_has_newest_stored_time(run, tmp_path):
 
 
 def test_folder_with_later_checkpoints_raises(run, tmp_path):
-    """A run that went on there from an earlier one would find its checkpoints written, with other weights."""
+    """A run resumed from an earlier checkpoint would find later checkpoints with other weights."""
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     start = open_checkpoint(checkpoint_path(folder, 1))
@@ -79,7 +79,7 @@ def test_folder_with_other_run_of_equal_length_raises(run, tmp_path):
     own = tmp_path / "own"
     shutil.copytree(run, own)
     Trainer(tiny_run(), own, start).train(1)
-    assert len(read_table(own / "metrics.csv")) == 3, "the same checkpoint, wherever it lies"
+    assert len(read_table(own / "metrics.csv")) == 3, "the same checkpoint at another path"
 
 
 class Fails(Callback):
@@ -91,7 +91,7 @@ class Fails(Callback):
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory) -> Path:
-    """What a run left that failed before it learnt anything."""
+    """Folder of a run that failed before it learnt anything."""
     folder = tmp_path_factory.mktemp("runs") / "failed"
     with pytest.raises(ConfigError, match="not today"):
         Trainer(tiny_run(), folder, callbacks=[Fails()]).train(1)
@@ -100,7 +100,7 @@ def failed(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def unlearnt(failed, tmp_path) -> Path:
-    """A copy of that."""
+    """A copy of that folder."""
     return shutil.copytree(failed, tmp_path / "unlearnt")
 
 
@@ -148,7 +148,7 @@ def test_other_folders_are_not_replaced(unlearnt, run, kept):
 
 
 def test_running_run_is_not_replaced(tmp_path):
-    """It holds the folder's lock from its first checkpoint on."""
+    """The run locks its folder before its first checkpoint."""
     refused = []
 
     class Second(Callback):
@@ -170,7 +170,7 @@ def test_locked_folder_raises(tmp_path):
 
 
 class OfTwo(Ranks):
-    """The first of two processes, the other of which tells `other`."""
+    """The first of two processes; the other one sends `other`."""
 
     other = ""
 
@@ -191,11 +191,11 @@ def test_folder_missing_on_another_machine_is_named(tmp_path):
     told = f"--run-dir must be a folder that all machines share: rank 1 on second does not see it, got '{tmp_path}'"
     with pytest.raises(ConfigError, match=re.escape(told)):
         ranks.check_shared("--run-dir", tmp_path)
-    assert not list(tmp_path.iterdir()), "nothing is left"
+    assert not list(tmp_path.iterdir()), "no files are left"
 
 
 def test_processes_with_different_folders_raise(tmp_path):
-    """One would go on, the other begin."""
+    """One process would resume, the other would start a new run."""
     ranks = OfTwo(0, 2)
     ranks.other = "latest"
     told = "--resume must be the same on all processes"
@@ -222,7 +222,9 @@ def test_runs_started_in_same_second_get_unique_folders(tmp_path, monkeypatch):
         (folders[1] / "metrics.csv").touch()
         with pytest.raises(FileError, match="no other process at work there"), file_lock(folders[0] / LOCK):
             pass
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["20260101-120000-2"], "made in vain"
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["20260101-120000-2"], (
+        "the unused one is gone"
+    )
 
 
 def test_unwritable_run_folder_raises_one_line(tmp_path):

@@ -1,4 +1,4 @@
-"""Policies that ship: the table and the files say the same, and each plays."""
+"""Shipped policies: the table matches the files, and each policy plays."""
 
 import dataclasses
 import importlib
@@ -47,7 +47,7 @@ def test_table_matches_checkpoints(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_win_rates_do_not_rise_with_tier(name):
-    """By more than three standard deviations of a difference of such shares, of which there are many here."""
+    """Allow three standard deviations of the difference, because many pairs are compared."""
     rates = [trained()[name].win_rates[tier] for tier in TIERS if tier in trained()[name].win_rates]
     wrong_by = 3 * math.sqrt(2 * 0.25 / trained()[name].battles)
     assert all(0 <= harder <= easier + wrong_by for easier, harder in pairwise(rates))
@@ -80,7 +80,7 @@ def test_shipped_policies_work_as_commanders(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_shipped_policies_reach_table_win_rates(name):
-    """Networks repeat on one kind of processor: the battles of another end alike, if not one by one."""
+    """Network outputs repeat only on one kind of processor; elsewhere only win rates are comparable."""
     row = trained()[name]
     found = echelon.evaluate(f"trained:{name}", row.task, battles=row.battles, device="cpu")
     for told in found.rows():
@@ -100,13 +100,13 @@ def test_load_policy_returns_network():
     assert weight_bytes(policy.state_dict()) == (FOLDER / NAMES[0] / POLICY).read_bytes()
     with pytest.raises(ConfigError, match=r"^a trained policy must be trained:NAME, .*, got 'heuristic:hard'$"):
         load_policy("heuristic:hard")
-    with pytest.raises(ConfigError, match=r"^a trained policy must be one of .*, got 'nobody'$"):
-        load_policy("trained:nobody")
+    with pytest.raises(ConfigError, match=r"^a trained policy must be one of .*, got 'unknown'$"):
+        load_policy("trained:unknown")
 
 
 @pytest.fixture
 def copied(tmp_path, monkeypatch):
-    """The folder of policies, to be written to."""
+    """A writable copy of the policies' folder."""
     shutil.copytree(FOLDER, tmp_path / "trained")
     monkeypatch.setattr(shipped, "FOLDER", tmp_path / "trained")
     return tmp_path / "trained"
@@ -131,5 +131,5 @@ def test_page_lists_sizes_and_licence_of_the_files(monkeypatch):
     assert (ROOT / "LICENSE").read_text().startswith(f"{sizes.LICENCE} License")
     policy = shipped_checkpoint("quick").policy()
     once, twice = (sizes.flops_of(policy, shipped_checkpoint("quick").env) for _ in range(2))
-    # A matrix product of m * n * k takes 2 * m * n * k; of the LSTM alone, two of 64 * 256.
+    # A matrix product of m * n * k takes 2 * m * n * k operations; the LSTM alone has two of 64 * 256.
     assert once == twice > 2 * 2 * 64 * 256

@@ -1,4 +1,4 @@
-"""The network: its options, its numbers, and its seat in the environment."""
+"""The policy network: options, sizes, and use in the environment."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def team(policy: ActorCritic, battles: int = 3, mechs: int = 5) -> TensorDict:
-    """A random team's view."""
+    """Random view of a team."""
     from test_encoder import streams
 
     seen = streams(battles, mechs=mechs)
@@ -96,7 +96,7 @@ def test_bf16_stays_close_and_keeps_distributions_in_float32():
     assert (
         rough["action"].dtype == rough["next", "memory", "c"].dtype == rough["pre_tanh_log_prob"].dtype == torch.float32
     )
-    # The distribution has a deviation of 0.6 or so: what bf16 changes is a KL divergence below 0.002 an action.
+    # The std is about 0.6, so the error of bf16 is a KL divergence below 0.002 per action.
     difference = (rough["pre_tanh"] - exact["pre_tanh"]).square().mean() / (2 * 0.6**2)
     assert 0 < difference < 0.002
 
@@ -121,7 +121,7 @@ def test_compiled_forward_matches_eager():
 
 @pytest.mark.parametrize("std", ["state", "fixed"])
 def test_std_is_bounded(std):
-    """Not so wide that every action saturates, not so narrow that densities overflow."""
+    """Wide enough that densities do not overflow, and narrow enough that actions do not all saturate."""
     head = ActorHead(dataclasses.replace(TINY, std=std), 3)
     for bias, bound in ((50.0, LOG_STD_RANGE[1]), (-50.0, LOG_STD_RANGE[0])):
         head.log_std.bias.data.fill_(bias)
@@ -131,7 +131,7 @@ def test_std_is_bounded(std):
 
 @pytest.mark.parametrize("is_on", [False, True])
 def test_training_process_never_uses_stale_autocast_weights(is_on):
-    """autocast keeps casts of weights until its outermost context ends."""
+    """Autocast caches casted weights until its outermost context ends."""
     layer, x = torch.nn.Linear(4, 4), torch.ones(2, 4)
     with torch.autocast("cpu", torch.bfloat16, enabled=is_on), training_process(False, CPU):
         outputs = []
@@ -144,8 +144,8 @@ def test_training_process_never_uses_stale_autocast_weights(is_on):
 
 
 def test_central_critic_equals_product_with_concatenation() -> None:
-    """Its two products are that of the layer `mix` with both, one after the other, of every mech; of the battle in the
-    precision of the network."""
+    """The critic's two products equal the product of layer `mix` with the concatenated inputs per mech. The battle's
+    part has the network's precision."""
     torch.manual_seed(0)
     critic = Critic(LSTMConfig(hidden=8, body_width=4, critic="central"))
     width = layout.width(layout.EGO)

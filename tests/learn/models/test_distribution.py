@@ -1,4 +1,4 @@
-"""The squashed normal distribution against calculus and chance."""
+"""The squashed normal distribution, against numerical integration and sampling."""
 
 import math
 
@@ -19,7 +19,7 @@ def distribution(*shape: int) -> SquashedNormal:
 
 
 def squashed_log_prob(law: SquashedNormal, u: torch.Tensor) -> torch.Tensor:
-    """Log density of the action tanh(u), by torch's slope of tanh."""
+    """Return the log density of the action tanh(u), with torch's derivative of tanh."""
     return law.log_prob(u) - TanhTransform().log_abs_det_jacobian(u, u.tanh()).sum(-1)
 
 
@@ -38,7 +38,7 @@ def test_entropy_matches_monte_carlo_mean():
 
 
 def test_ratio_stays_precise_for_saturated_actions():
-    """Two policies, of 64 columns, against the ratio of normal densities in float64: the slopes of tanh cancel."""
+    """Two policies with 64 columns, against the float64 ratio of normal densities; the slopes of tanh cancel."""
     laws = (9.0, 0.5), (9.02, 0.51)
     old, new = (SquashedNormal(torch.full((64,), loc), torch.full((64,), scale)) for loc, scale in laws)
     u = old.base_dist.loc + old.base_dist.scale * torch.randn(1000, 64, generator=torch.Generator().manual_seed(0))
@@ -46,7 +46,7 @@ def test_ratio_stays_precise_for_saturated_actions():
     z = [(u.double() - float(one.base_dist.loc[0])) / float(one.base_dist.scale[0]) for one in (old, new)]
     expected = ((z[0].square() - z[1].square()) / 2 + math.log(0.5 / 0.51)).sum(-1)
     torch.testing.assert_close((new.log_prob(u) - old.log_prob(u)).double(), expected, atol=3e-5, rtol=0)
-    # The slopes of tanh, which add up to hundreds, cost digits of the same ratio.
+    # The slopes of tanh sum to hundreds and cost precision in the same ratio.
     squashed = (squashed_log_prob(new, u) - squashed_log_prob(old, u)).double()
     torch.testing.assert_close(squashed, expected, atol=1e-3, rtol=0)
     assert (squashed - expected).abs().max() > 6e-5
@@ -75,7 +75,7 @@ def action_distribution(*shape: int, dtype=torch.float64) -> ActionDistribution:
 
 @pytest.mark.usual
 def test_trigger_log_prob_matches_frequency_of_readings():
-    """Against frequencies of 400,000 draws; the column of emitters has three readings, the others two."""
+    """Compare with frequencies of 400,000 samples; the emitter column has three readings, the others two."""
     some = action_distribution(2)
     u = some.base_dist.loc + some.base_dist.scale * torch.randn(
         400_000, 2, CONTROLS + 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64
@@ -89,7 +89,7 @@ def test_trigger_log_prob_matches_frequency_of_readings():
         for mech in range(2):
             for reading in readings:
                 of_reading = probability[:, mech, column][reading[:, mech]]
-                assert of_reading.min() == of_reading.max(), "how far beyond a border u was changes nothing"
+                assert of_reading.min() == of_reading.max(), "the distance of u from the threshold has no effect"
                 assert abs(of_reading[0] - reading[:, mech].double().mean()) < 3e-3
 
 
@@ -118,7 +118,7 @@ def test_action_gradients_match_finite_differences():
 
 @pytest.mark.usual
 def test_trigger_policy_gradient_is_unbiased_with_less_variance():
-    """Score functions, weighted by a reward of the trigger alone, over 100,000 draws of one mech."""
+    """Score functions, weighted by a reward of the trigger alone, over 100,000 samples of one mech."""
     loc = torch.full((1, CONTROLS + 8), 0.2, dtype=torch.float64, requires_grad=True)
     scale = torch.full_like(loc, 0.6)
     u = loc.detach() + scale * torch.randn(

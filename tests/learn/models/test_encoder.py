@@ -1,4 +1,4 @@
-"""Sets and maps as features."""
+"""Encoders of sets and maps."""
 
 import pytest
 import torch
@@ -89,7 +89,7 @@ def test_packed_pool_matches_padded_pool(monkeypatch):
     torch.manual_seed(0)
     encoder, members, mask = SetEncoder(6, 5), torch.randn(80, 4, 6), torch.rand(80, 4) < 0.4
     mask[:3], mask[-1] = False, False
-    assert int(mask.sum()) < padded_count(int(mask.sum()), mask.numel()), "rows that belong to no set"
+    assert int(mask.sum()) < padded_count(int(mask.sum()), mask.numel()), "there are padding rows"
     weight, results = torch.randn(80, 10), []
     for packed in (True, False):
         monkeypatch.setattr(jit, "HAS_LOOPS", packed)
@@ -108,7 +108,7 @@ def test_padded_count_takes_few_values():
     assert all(count <= more <= count * 9 / 8 for count, more in zip(counts, padded, strict=True))
     assert len(set(padded)) == 8 + 8 * 11
     assert padded_count(0, 7) == 0
-    assert padded_count(250, 251) == 251, "not more than there are"
+    assert padded_count(250, 251) == 251, "at most the number of entries"
 
 
 def test_grid_encoder_matches_conv2d():
@@ -162,7 +162,7 @@ def test_central_critic_is_invariant_to_mech_order():
 
 
 def test_fused_features_use_layer_norm_and_relu():
-    """A layer's norm and a ReLU, no tanh that would bound it."""
+    """The encoder uses layer norm and ReLU, not tanh, which would bound the features."""
     torch.manual_seed(0)
     encoder, fed = Encoder(TINY, specs=8), []
     encoder.fuse.register_forward_hook(lambda module, given, found: fed.append(found))

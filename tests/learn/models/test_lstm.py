@@ -1,4 +1,4 @@
-"""Memory: one pass equals stepping, and its gradient is right."""
+"""LSTM memory: unroll equals steps, and its gradient is correct."""
 
 import pytest
 import torch
@@ -89,7 +89,7 @@ def test_tanh_by_sigmoid_matches_torch():
 
 
 class Counted(TorchDispatchMode):
-    """Counts the operations that run, those of the backward pass included."""
+    """Counts executed operations, including those of the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A policy whose input lacks an entry says which one, what was there, and what to do."""
+"""Errors for missing input entries name the entry, the existing ones, and a fix."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def policy():
 
 @pytest.fixture(scope="module")
 def inputs(policy) -> dict[str, TensorDictBase]:
-    """The first observations of environments that lack something."""
+    """Initial observations of environments that lack an entry."""
     own = {"num_envs": 2, "device": "cpu", "seed": 0}
     return {
         "both teams": echelon.EchelonEnv(CONFIG, **own).reset(),

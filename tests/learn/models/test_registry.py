@@ -1,4 +1,4 @@
-"""Models by name, and what files may name."""
+"""Models by name, and which names files may contain."""
 
 import sys
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.quick
 
 @dataclass(frozen=True)
 class Deep(ModelConfig):
-    """A stranger's model."""
+    """A custom model."""
 
     layers: int = 3
 

@@ -1,4 +1,4 @@
-"""Moments of the value targets: coherent, debiased, exact, and read again from files."""
+"""Moments of value targets: consistent, debiased, exact, and restored from files."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def test_std_stays_exact_for_large_mean():
 
 
 def test_moments_match_hand_computed_weighted_means():
-    """By hand: weights 1/8, 1/4 and 1/2 of three updates, divided by their sum."""
+    """Computed by hand: weights 1/8, 1/4 and 1/2 of three updates, divided by their sum."""
     norm, updates = ValueNorm(decay=0.5), ([1.0, 3.0], [5.0, 5.0], [-2.0, 4.0])
     for update in updates:
         norm.update(torch.tensor(update))

@@ -1,4 +1,4 @@
-"""Who commands whom."""
+"""Assignment of policies to teams."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from echelon.rules.config import EnvConfig
 
 
 class Marker(TensorDictModuleBase):
-    """Orders one constant action and counts the decisions of every mech it commands."""
+    """Returns one constant action, and counts the decisions of every mech."""
 
     def __init__(self, mark: float) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ def env_for(seats: PolicyAssignment) -> EchelonEnv:
 
 
 def orders(seats: PolicyAssignment) -> tuple[list[float], list[float]]:
-    """What the first mech of each team is told, battle by battle."""
+    """Return the action of each team's first mech, battle by battle."""
     td = env_for(seats).reset()
     seats.decide(td)
     return td["blue", "action"][:, 0, 0].tolist(), td["red", "action"][:, 0, 0].tolist()
@@ -68,7 +68,7 @@ def test_opponents_have_contiguous_battles_on_both_sides():
     assert blue == [0.5, -0.25, 0.5, 0.5, 0.5, -0.75, -0.75]
     assert red == [-0.25, 0.5, 0.5, -0.75, -0.75, 0.5, 0.5]
     assert seats.battles == {"a": slice(0, 2), "itself": slice(2, 3), "b": slice(3, 7)}
-    # Rows: a as blue, a as red, both teams of the battle against itself, b as blue twice, b as red twice.
+    # Rows: a as blue, a as red, both teams of self-play, b as blue twice, b as red twice.
     assert seats.opponent_rows == {"a": slice(0, 2), "itself": slice(2, 4), "b": slice(4, 8)}
     per_group = {"blue": torch.arange(7), "red": torch.arange(7) + 10}
     assert seats.rows(per_group).tolist() == [0, 11, 2, 12, 3, 4, 15, 16]

@@ -1,4 +1,4 @@
-"""Commanders as graphs decide as they do operation by operation."""
+"""Compiled commanders decide as in eager mode."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ CONFIG = dataclasses.replace(short_battles(), map_pool=2)
 
 @pytest.fixture
 def traced(monkeypatch):
-    """Graphs that are traced whole, as on a GPU, and then run operation by operation."""
+    """Trace graphs completely, as on a GPU, then run them operation by operation."""
 
     def fused(function, device, **_):
         return torch.compile(function, fullgraph=True, dynamic=False, backend="aot_eager")
@@ -33,7 +33,7 @@ def traced(monkeypatch):
 
 
 def decisions(opponents, policy, count):
-    """Actions of both teams over some decisions of the same battles."""
+    """Return the actions of both teams over some decisions of the same battles."""
     torch.manual_seed(0)
     seats = PolicyAssignment(policy, [OpponentGroup("them", opponents, 8)])
     env, found = EchelonEnv(CONFIG, 8, device="cpu", seed=3, memory=seats.memory), []
@@ -56,7 +56,7 @@ def test_scripted_commander_compiles_to_one_graph(traced, tier):
         )
         for own in (False, True)
     )
-    # A graph takes its roots and sums elsewhere, so that a choice between equals may differ.
+    # Graphs use other roots and sums, so choices between nearly equal options may differ.
     assert ((plain - graph).abs() < 1e-3).float().mean() > 0.99
 
 
@@ -94,7 +94,7 @@ def test_custom_commander_is_not_compiled():
     assert compiled_commander(own, CPU) is own
 
     class Cautious(Heuristic):
-        """A tier whose methods are the user's: in a graph they may mean something else."""
+        """A tier with overridden methods, which a graph might not respect."""
 
     cautious = Cautious(CONFIG, "hard")
     assert compiled_commander(cautious, CPU) is cautious

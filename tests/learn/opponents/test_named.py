@@ -1,4 +1,4 @@
-"""Commanders of different kinds take turns in one environment, each with a memory of its own."""
+"""Commanders of different kinds alternate in one environment, each with separate memory."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ CONFIG = short_battles()
 
 
 class Counter:
-    """Counts its decisions, `width` times over, and shows the count in the first column of its action."""
+    """Counts its decisions in a memory of a given shape, and writes the count to the first action column."""
 
     def __init__(self, *shape: int) -> None:
         self.shape = shape
@@ -39,7 +39,7 @@ class Counter:
 
 
 def idle(team):
-    """Remembers nothing, and is shown no memory."""
+    """A commander without memory, which also receives none."""
     assert len(team["memory"].keys()) == 0
     return team.set("action", torch.full((*team.shape, action_width(CONFIG.comm_dim)), 0.5))
 
@@ -56,14 +56,14 @@ def opponents(*names: str) -> NamedOpponents:
 
 
 def begin(rivals: NamedOpponents, battles: int = 4) -> TensorDict:
-    """What an opponent is shown as its battles begin."""
+    """Return the opponent's view at the start of its battles."""
     seats = PolicyAssignment(TINY.build(PolicySpecs(8)), [OpponentGroup("them", rivals, battles)])
     env = EchelonEnv(CONFIG, battles, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(CONFIG))
     return seats.view(env.reset(), "them")
 
 
 def carried(decided: TensorDict, team: TensorDict, begins: slice) -> TensorDict:
-    """The team at its next decision, where the battles of `begins` begin anew."""
+    """Return the team at its next decision; the battles in `begins` restart."""
     following = team.copy()
     following.set("memory", decided["next", "memory"].clone())
     following["memory"][begins] = 0
@@ -78,11 +78,11 @@ def test_commanders_with_equal_memory_names_and_other_shapes_alternate():
     rivals.set_opponent("bare:Counter", 1.0)
     second = rivals(carried(first, team, slice(2, 4)))
     assert second["next", "memory", SLOT][:, 0, 0].tolist() == [1, 1, 2, 2]
-    assert second["action"][:, 0, 0].tolist() == [2, 2, 1, 1], "two battles go on with the first commander's memory"
+    assert second["action"][:, 0, 0].tolist() == [2, 2, 1, 1], "two battles continue with the first commander's memory"
     memory = second["next", "memory"]
     assert memory["commander_0", "slot"][:, 0, 0, 0].tolist() == [2, 2, 0, 0]
     assert memory["commander_1", "slot"][:, 0].tolist() == [0, 0, 1, 1]
-    # A third one takes the slot of the first, once nobody meets that any more.
+    # A third commander takes the slot of the first when no battle uses it.
     rivals.set_opponent("heuristic:hard", 0.5)
     rivals.refresh([[0, 4]])
     fourth = carried(second, team, slice(0, 2))
@@ -100,7 +100,7 @@ def test_commander_without_memory_alternates_with_a_tier():
     rivals.set_opponent("my:idle", 1.0)
     decided = rivals(carried(first, team, slice(0, 1)))
     assert (decided["action"][0] == 0.5).all() and not (decided["action"][1:] == 0.5).all(-1).any()
-    assert (decided["next", "memory", "shots_due"][0] == 0).all(), "what it never had stays zero"
+    assert (decided["next", "memory", "shots_due"][0] == 0).all(), "unused memory stays zero"
     assert set(opponents("my:idle").memory_spec().keys()) == {SLOT, "weapon_use"}
 
 

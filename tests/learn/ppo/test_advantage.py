@@ -1,4 +1,4 @@
-"""Advantages against a plain loop, TorchRL's own, and what must be zero."""
+"""Advantages against a plain loop and TorchRL's estimator, and cases with zero advantage."""
 
 import pytest
 import torch
@@ -33,14 +33,14 @@ def batch_of(steps: int, teams: int, mechs: int = 2, seed: int = 0) -> TensorDic
 
 
 def estimate(batch: TensorDict, gamma: float, lmbda: float, hull: torch.Tensor | None = None) -> NormalizedGAE:
-    """Advantages, written into the batch."""
+    """Estimate advantages and write them into the batch."""
     advantage = NormalizedGAE(gamma=gamma, lmbda=lmbda, normalizer=ValueNorm(), hull=hull)
     advantage(batch)
     return advantage
 
 
 def plain_gae(batch: TensorDict, gamma: float, lam: float) -> torch.Tensor:
-    """Generalised advantage estimation, one number at a time, float64."""
+    """Generalised advantage estimation in plain Python, float64."""
     value, after = batch["state_value"].double(), batch["next"]
     out = torch.zeros_like(value)
     teams, steps, mechs, _ = value.shape
@@ -127,5 +127,5 @@ def test_explained_variance_is_one_for_perfect_and_zero_for_useless_critic():
     for share, low, high in ((1.0, 0.99, 1.01), (0.0, -0.1, 0.1)):
         batch = batch_of(300, 4)
         batch["next", "terminated"] = batch["next", "done"] = torch.ones(4, 300, 1, dtype=torch.bool)
-        batch["state_value"] = share * batch["next", "reward"]  # what follows an end is worth nothing
+        batch["state_value"] = share * batch["next", "reward"]  # no value after the end of a battle
         assert low < estimate(batch, 0.99, 0.95).diagnostics["explained_variance"] < high

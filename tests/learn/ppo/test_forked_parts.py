@@ -1,4 +1,4 @@
-"""Parts of minibatches in several processes: the same numbers, however a process ends."""
+"""Parts of minibatches in several processes give equal results, even if a process dies."""
 
 import logging
 import os
@@ -27,8 +27,8 @@ Learnt = tuple[list[torch.Tensor], dict[str, torch.Tensor]]
 
 
 def learnt(threads: int, trace: Path, spoil=lambda: None, accumulate: int = 4) -> tuple[Learnt, list[int]]:
-    """Weights and report after an update by so many processes, and the process of each part; `spoil` is called in
-    processes that were forked, with every part."""
+    """Return weights and report after an update with this number of processes, and the process id of each part. Forked
+    processes call `spoil` for every part."""
     rollout = make_rollout()
     batch, memory = rollout.collect(), rollout.memory
     NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm())(batch)
@@ -51,7 +51,7 @@ def learnt(threads: int, trace: Path, spoil=lambda: None, accumulate: int = 4) -
 
 
 def equal(one: Learnt, other: Learnt) -> bool:
-    """Whether weights and reports are the same to the bit."""
+    """Return whether weights and reports are bitwise equal."""
     assert len(one[0]) == len(other[0]) and one[1].keys() == other[1].keys()
     same_report = all(torch.equal(one[1][name], other[1][name]) for name in one[1])
     return same_report and all(torch.equal(a, b) for a, b in zip(one[0], other[0], strict=True))
@@ -59,13 +59,13 @@ def equal(one: Learnt, other: Learnt) -> bool:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> Learnt:
-    """What one process learns."""
+    """Result of a single process."""
     return learnt(1, tmp_path_factory.mktemp("alone") / "trace")[0]
 
 
 @pytest.fixture
 def lines(monkeypatch, caplog) -> list[str]:
-    """Lines that tell of a fallback."""
+    """Log lines about a fallback."""
     monkeypatch.setattr(fallback, "REASONS", [])
     caplog.set_level(logging.WARNING)
     return fallback.REASONS
@@ -73,17 +73,17 @@ def lines(monkeypatch, caplog) -> list[str]:
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_update_is_bit_equal_for_any_number_of_processes(threads, alone, tmp_path, lines):
-    """Parts are added in their order, so that a resumed run may have other cores."""
+    """Parts are added in order, so a resumed run may have another number of cores."""
     found, processes = learnt(threads, tmp_path / "trace")
     assert equal(found, alone) and not lines
     assert len(set(processes)) == threads and len(processes) == 2 * 2 * 4
     steps, of_main = 2 * 2, processes.count(os.getpid())
-    assert of_main == steps * len(range(0, 4, threads)), "each computes every so-manyth part"
+    assert of_main == steps * len(range(0, 4, threads)), "each process computes every size-th part"
 
 
 @pytest.mark.usual
 def test_resumed_update_can_use_another_number_of_processes(tmp_path):
-    """The second update of a policy whose weights lie in shared memory."""
+    """The second update of a policy whose weights are in shared memory."""
     rollout, results = make_rollout(), []
     batch, memory = rollout.collect(), rollout.memory
     NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm())(batch)
@@ -100,7 +100,7 @@ def test_resumed_update_can_use_another_number_of_processes(tmp_path):
 
 @pytest.mark.usual
 def test_update_in_parts_equals_whole_minibatches(tmp_path):
-    """Whatever operation the gradient of a weight comes from, the optimiser reads it as it is."""
+    """Gradients have the weight's memory layout, whichever operation produced them."""
     (whole, of_whole), (parts, of_parts) = (learnt(1, tmp_path / "trace", accumulate=n)[0] for n in (1, 3))
     for ours, theirs in zip(parts, whole, strict=True):
         torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=0)
@@ -158,7 +158,7 @@ def test_loss_error_is_raised_and_workers_end():
 
 
 def test_worker_ends_with_its_parent():
-    """Of which nothing is left to end it, as where that was killed."""
+    """The child ends although its parent was killed."""
     told, tell = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -174,7 +174,7 @@ def test_worker_ends_with_its_parent():
     os.close(told)
     os.close(tell)
     while Path(f"/proc/{process}/stat").exists() and Path(f"/proc/{process}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < until, "it is still there"
+        assert time.monotonic() < until, "the process is still alive"
         time.sleep(0.01)
 
 
@@ -183,14 +183,14 @@ def test_missing_gradients_stay_none_and_parameters_keep_identity():
     before = [weight.detach().clone() for weight in weights]
     memory = SharedMemory(weights, 4, 2)
     assert all(torch.equal(weight, old) for weight, old in zip(weights, before, strict=True))
-    assert all(weight.data_ptr() % 64 == 0 for weight in weights), "products of matrices round by alignment"
+    assert all(weight.data_ptr() % 64 == 0 for weight in weights), "rounding of matrix products depends on alignment"
 
     def compute(index: torch.Tensor, number: int, parts: int) -> Part:
         value = index.float().sum() + number
         return Part(torch.stack((value, value + parts)), [torch.full((3,), value), None, weights[2].detach() + 1])
 
     with ForkedParts(compute, memory, 2) as side_by_side:
-        weights[2].data.fill_(5.0)  # behind the fork
+        weights[2].data.fill_(5.0)  # after the fork
         parts = side_by_side.compute(torch.tensor([3, 4]), 2)
     for number, part in enumerate(parts):
         assert part.report.tolist() == [7.0 + number, 9.0 + number]

@@ -1,4 +1,4 @@
-"""The update: what it learns from, what it leaves alone, and when it stops."""
+"""The PPO update: losses, masks, clipping and early stopping."""
 
 import copy
 import dataclasses
@@ -33,14 +33,14 @@ SETTINGS = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 2, "ta
 
 
 def prepared(rollout: TeamCollector, **changes: object) -> tuple[PPO, TensorDictBase, TensorDictBase]:
-    """A learner and its batch with advantages."""
+    """Return a learner and its batch with advantages."""
     batch, memory = rollout.collect(), rollout.memory
     NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm())(batch)
     return PPO(rollout.policy, PPOConfig(**{**SETTINGS, **changes})), batch, memory
 
 
 def everything(batch: TensorDictBase, memory: TensorDictBase) -> TensorDictBase:
-    """All sequences as one minibatch, over hills, because the flat map of the tests leaves an encoder silent."""
+    """Return all sequences as one minibatch, with random maps: the flat map of the tests leaves an encoder inactive."""
     batch["telemetry"].uniform_()
     sequences = Sequences(batch, memory, 8)
     return sequences.take(torch.arange(sequences.count))
@@ -58,7 +58,7 @@ def test_first_ratio_is_one(rollout):
     ppo, batch, memory = prepared(rollout)
     first = found(ppo, Sequences(batch, memory, 8).take(torch.arange(12)))
     assert abs(first["kl"].item()) < 1e-6 and first["clip_fraction"].item() == 0
-    # With ratio 1 the objective is minus the mean advantage of the living, which is zero.
+    # With ratio 1 the objective is minus the mean advantage of living mechs, which is zero.
     assert abs(first["loss_objective"].item()) < 1e-5
 
 
@@ -75,7 +75,7 @@ def test_first_ratio_is_one_for_saturated_actions():
 
 
 def torchrls_loss(policy: ActorCritic, config: PPOConfig, functional: bool) -> ClipPPOLoss:
-    """TorchRL's own loss of the whole policy, with an identity in place of the normaliser."""
+    """TorchRL's own loss for the whole policy, without value normalisation."""
     theirs = ClipPPOLoss(
         policy.get_policy_operator(),
         policy.get_value_operator(),
@@ -155,7 +155,7 @@ def test_dead_mechs_enter_only_the_value_loss(rollout):
 def test_value_clipping_uses_larger_error(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
-    # The old values were far off, the new ones are as they are.
+    # The old values are far from the targets; the new ones are unchanged.
     data["state_value_normalized"] = data["value_target_normalized"] + 3.0
     free = found(ppo, data)["loss_critic"]
     held = found(PPO(ppo.policy, dataclasses.replace(ppo.config, value_clip=0.1)), data)["loss_critic"]
@@ -243,7 +243,7 @@ def test_accumulated_gradients_equal_full_batch(rollout):
 
 @pytest.mark.usual
 def test_cpu_runs_operations_on_one_thread(rollout, monkeypatch):
-    """Operations on all of them would wait for each other, busily, wherever other programs run."""
+    """Multi-threaded operations would busy-wait for each other next to other programs."""
     ppo, batch, memory = prepared(rollout)
     used, loss = [], ppo.loss
     before = torch.get_num_threads()
@@ -297,7 +297,7 @@ def test_checkpointed_gradients_are_equal_with_less_memory(rollout):
 
 
 def test_kl_and_clip_fraction_match_hand_computation(rollout):
-    """By hand: the old policy gave every action a density smaller by e^0.1, those of two sequences by e^0.5."""
+    """By hand: the old policy's densities are smaller by e^0.1, and those of two sequences by e^0.5."""
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
     with torch.no_grad(), set_recurrent_mode(True):
@@ -336,7 +336,7 @@ def test_kl_above_target_stops_epochs(rollout):
 
 @pytest.mark.usual
 def test_skipped_epochs_on_gpu_leave_no_trace():
-    """A GPU computes them, and skips their steps: weights, moments, report and counts are those of a CPU's."""
+    """A GPU computes the later epochs and skips their steps: weights, moments, report and counts equal the CPU's."""
     learnt = []
     for host_may_read in (True, False):
         ppo, batch, memory = prepared(make_rollout(), learning_rate=Schedule(3e-2, 3e-2), epochs=6, target_kl=0.01)
@@ -347,7 +347,7 @@ def test_skipped_epochs_on_gpu_leave_no_trace():
         moments = [value for parameter in ppo.policy.parameters() for value in ppo.optimizer.state[parameter].values()]
         learnt.append(copy.deepcopy([list(ppo.policy.parameters()), moments, report, vars_of(ppo)]))
         again = ppo.update(batch, memory)
-        assert again["epochs"] >= 1, "the next update begins anew"
+        assert again["epochs"] >= 1, "the next update takes steps again"
     torch.testing.assert_close(*learnt, atol=0, rtol=0)
 
 
@@ -383,7 +383,7 @@ def test_repeated_updates_do_not_leak_memory(rollout, updates):
 
     def tensors() -> int:
         gc.collect()
-        # `isinstance` would ask what a weak proxy refers to, which may be gone.
+        # `isinstance` would dereference weak proxies, whose referents may be gone.
         return sum(issubclass(type(found), torch.Tensor) for found in gc.get_objects())
 
     ppo.update(batch, memory)
@@ -413,7 +413,7 @@ def test_update_copies_nothing_to_host(rollout):
     checked.host_may_read = False
     with HostReads() as mode:
         checked.update(batch, memory)
-    assert not mode.reads, "with a limit of the KL neither, where the host may not ask"
+    assert not mode.reads, "no host reads with a KL limit either"
 
 
 @pytest.mark.long
