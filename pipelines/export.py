@@ -49,7 +49,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Trained:
-    """List the policies shipped with Echelon; use one as `trained:NAME` wherever a commander is expected."""
+    """List the policies shipped with Echelon; `trained:NAME` is the commander name of one."""
 
     json: bool = False
     """Print the table as one JSON list."""

@@ -70,7 +70,7 @@ class Trainer(TrainingRun):
         ranks: data-parallel processes, each with `TrainConfig.num_envs` battles.
         opponent_of: builds the commanders named in the config; the default supports only scripted ones, and
             `echelon.arena.resolve.policy_of` supports all.
-        callbacks: callbacks in addition to `usual_callbacks`; an instance of a subclass of one of those replaces it.
+        callbacks: callbacks in addition to `usual_callbacks`; a subclass instance replaces its base class there.
         init: checkpoint of the initial policy of a new run, that of `TrainConfig.init`.
 
     Raises:

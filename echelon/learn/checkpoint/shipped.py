@@ -18,7 +18,7 @@ MOST_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """A policy shipped with Echelon; `trained:NAME` names it wherever a commander is expected."""
+    """A policy shipped with Echelon; `trained:NAME` is its commander name."""
 
     name: str
     """Lower-case letters, digits and hyphens."""
