@@ -130,5 +130,5 @@ def test_busy_cores_are_logged_once_and_trials_restart(tmp_path, caplog, clock):
             clock.cores = cores
             choice.on_iteration_end(trainer, {})
     lines = [record.message for record in caplog.records if "core" in record.message]
-    assert ["gets 0.40 of one" in lines[0], "free again" in lines[1]] == [True, True] and len(lines) == 2
+    assert ["gets 0.40 of a core" in lines[0], "free again" in lines[1]] == [True, True] and len(lines) == 2
     assert choice.pause == SOONEST

@@ -74,7 +74,7 @@ def test_folder_with_later_checkpoints_raises(run, tmp_path):
 def test_folder_with_other_run_of_equal_length_raises(run, tmp_path):
     start = open_checkpoint(newest_checkpoint(run / "checkpoints"))
     Trainer(tiny_run(seed=7, checkpoint_every=1), tmp_path).train(2)
-    with pytest.raises(ConfigError, match="without later checkpoints"):
+    with pytest.raises(ConfigError, match="without checkpoints after iteration"):
         Trainer(tiny_run(), tmp_path, start)
     own = tmp_path / "own"
     shutil.copytree(run, own)
