@@ -3,14 +3,13 @@
     env = echelon.versus(echelon.EnvConfig.small(), "heuristic:normal", num_envs=64)
     print(env.rollout(10)["next", "agents", "reward"].shape)  # [64, 10, 5, 1]
 
-Environments: `versus` (one team against a named opponent), `partners` (a part of it, beside a named partner), `teams`
-(both teams), `mechs` (each mech as a row of the batch), `commanders` (who gives the packs of a team orders), and
-`EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`,
-`FeaturesConfig`, `CommandConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`; how a policy fights: `style`; what decided a battle:
-`whatif`, `fork`. Policies that ship: `trained`, `load_policy`. Orders by code or by a person: `CommandPort`.
-Extensions: `RewardTerm`, `register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in
-one line.
+Environments: `versus` (one team against a named opponent), `partners` (part of a team beside a named partner), `teams`
+(both teams), `mechs` (each mech is a row of the batch) and `commanders` (policies that order packs) are views of
+`EchelonEnv`. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`, `RewardConfig`, `FeaturesConfig`, `CommandConfig`
+and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`, `Scenario`, `scene`; set pieces:
+`pieces`, `skill_profile`. Analysis of policies and battles: `style`, `whatif`, `fork`. Shipped policies: `trained`,
+`load_policy`. Orders from code or a person: `CommandPort`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`.
+Invalid arguments raise `echelon.runtime.errors.ConfigError` with a message of one line.
 """
 
 from importlib import import_module
@@ -21,7 +20,7 @@ from echelon.runtime.providers import PROVIDERS
 from echelon.runtime.version import VERSION as __version__
 
 check_current_folder()
-end_while_importing()  # What a program imports next takes seconds.
+end_while_importing()  # The imports that follow take seconds.
 PROVIDERS.update(
     trained="echelon.learn.checkpoint.names", checkpoint="echelon.learn.checkpoint.names", league="echelon.league"
 )
@@ -106,19 +105,16 @@ NETWORKS = {
     "echelon.arena.resolve": ("load_policy",),
     "echelon.learn.checkpoint.shipped": ("trained", "TrainedPolicy"),
 }
-"""The public names that judge or load policies, or play battles on, by their module."""
+"""Public names that evaluate or load policies or replay battles, by module. Only these import networks."""
 MODULES = {name: module for module, names in NETWORKS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is asked for: torch and TorchRL take seconds, which `echelon --help` need not.
-
-    Networks stand behind those of `NETWORKS`; they come with these alone.
-    """
+    """Import a public name on first access: torch and TorchRL take seconds, and `echelon --help` does not need them."""
     if name.startswith("__"):
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
     module = import_module(MODULES.get(name, "echelon.public"))
-    # Importing it has made its packages attributes too.
+    # Importing a submodule also sets its packages as attributes.
     if name not in globals():
         if not hasattr(module, name):
             raise AttributeError(f"module 'echelon' has no attribute {name!r}")
@@ -127,5 +123,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Public names, whether or not they were asked for."""
+    """List the public names, including those not imported yet."""
     return sorted({*globals(), *__all__})

@@ -1,24 +1,24 @@
-"""`python -m echelon` and the script `echelon`; what the commands do stands in `echelon.pipelines.commands`."""
+"""Entry point of `python -m echelon` and the script `echelon`; `echelon.pipelines.commands` holds the commands."""
 
 import sys
 
 SUMMARIES = {
-    "demo": "two battles of a trained policy, and the page that shows them",
-    "describe": "what every column of actions, observations, rewards and outcomes means",
-    "checkpoint": "metadata of a checkpoint, and whether its files are valid",
-    "tasks": "every named task with its rules and its fingerprint",
-    "fingerprint": "a hash that is the same on every machine",
-    "plot": "draws training runs over each other",
-    "report": "a page about several training runs: bands over seeds, what differs, where each comes from",
-    "export": "writes a trained policy as one ONNX file, a decision of single mechs",
-    "verify": "whether a result of protocol 2 tells the truth, by fighting a sample of its battles again",
-    "doctor": "what this machine offers: device, versions, what compiles, what fell back and why",
+    "demo": "play two battles of a trained policy and write a page that shows them",
+    "describe": "list the meaning of every column of actions, observations, rewards and outcomes",
+    "checkpoint": "show the metadata of a checkpoint and check its files",
+    "tasks": "list the named tasks with their rules and fingerprints",
+    "fingerprint": "print a hash that is the same on every machine",
+    "plot": "plot several training runs in one picture",
+    "report": "write a page that compares training runs: bands over seeds, settings, provenance",
+    "export": "write a trained policy as one ONNX file that decides for single mechs",
+    "verify": "check a result of protocol 2 by replaying a sample of its battles",
+    "doctor": "show what this machine supports: devices, versions, compilers, fallbacks and their causes",
 }
 """One line for each command."""
 HELP = "\n".join(
     (
-        "Tools for files, runs and this machine. `echelon COMMAND --help` tells the options of a command.",
-        "`echelon-train` trains, `echelon-arena` plays matches and leagues.",
+        "Tools for files, runs and this machine. `echelon COMMAND --help` lists the options of a command.",
+        "`echelon-train` trains policies; `echelon-arena` plays matches and leagues.",
         "",
         *(f"  {name:<12} {summary}" for name, summary in SUMMARIES.items()),
     )
@@ -26,7 +26,7 @@ HELP = "\n".join(
 
 
 def program() -> None:
-    """The console script `echelon`. Help is printed at once: what runs a command takes seconds to import."""
+    """Run the console script `echelon`. Print the help before importing the commands, which takes seconds."""
     if sys.argv[1:] in (["-h"], ["--help"]):
         print(f"usage: echelon COMMAND [OPTIONS]\n\n{HELP}")
         return

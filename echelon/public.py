@@ -1,4 +1,4 @@
-"""The public names of `echelon`, which imports this module when the first of them is asked for."""
+"""The public names of `echelon`, imported on first access to one of them."""
 # ruff: noqa: F401
 
 from echelon.command.port import CommandPort
@@ -19,6 +19,6 @@ from echelon.views.commanders import commanders
 from echelon.views.make import make, register_view
 from echelon.world.biomes import register_biome
 
-# Views of other frameworks stand above `views`; their modules are imported when one of them is made.
+# Integrations are above `views` in the import order, so their modules are imported on use.
 register_view("pettingzoo", "echelon.integrations.pettingzoo:parallel_env", num_envs=None)
 register_view("gymnasium", "echelon.integrations.gymnasium:make_vec", num_envs="battles")

@@ -1,1 +1,1 @@
-"""The programs: each parses its command line, builds what it asks for, and runs it."""
+"""The command-line programs: each parses its flags, builds the objects, and runs them."""

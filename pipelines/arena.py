@@ -1,4 +1,4 @@
-"""Plays battles between commanders, draws replays, and runs leagues.
+"""Play battles between commanders, draw replays, and run leagues.
 
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
@@ -62,7 +62,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "import": Import,
     "opponents": Opponents,
 }
-"""What each command does, in the order of the help."""
+"""Command classes, in the order of the help."""
 
 
 def main() -> None:

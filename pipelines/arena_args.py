@@ -1,4 +1,4 @@
-"""The flags that all commands which play battles share."""
+"""Flags shared by all commands that play battles."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -18,36 +18,36 @@ from echelon.runtime.ray_tasks import RayTasks
 
 @dataclass(frozen=True)
 class ArenaArgs(Settings):
-    """How battles are played."""
+    """Settings for playing battles."""
 
     device: str = "auto"
     batch: Annotated[int, Limits(1, MOST_BATTLES, "battles")] = 256
-    """Maximum number of battles in parallel, which determines the memory use."""
+    """Maximum number of parallel battles; determines the memory use."""
     precision: Precision = "auto"
-    """Dtype of the networks' matrix products. auto: bf16 on a GPU that multiplies it, else fp32."""
+    """Dtype of the networks' matrix products. auto: bf16 on GPUs with native support, else fp32."""
     compiled: Switch = "auto"
-    """Compile networks, and on a GPU simulation and scripted commanders. auto: on a GPU, where that saves more time
-    in all battles than compiling takes (`docs/LEAGUE.md`)."""
+    """Compile networks and, on a GPU, simulation and scripted commanders. auto: on a GPU, if this saves more time than
+    compiling takes (`docs/LEAGUE.md`)."""
     cuda_graphs: Switch = "auto"
-    """Capture a decision of all battles as a CUDA graph and replay it. auto: on a GPU."""
+    """Capture a decision of all battles as a CUDA graph. auto: on a GPU."""
 
     def settings(self, tasks: RayTasks | None = None, battles: int | None = None) -> ArenaConfig:
-        """How an arena of this process computes; `battles` as of `ArenaConfig`."""
+        """Return the arena's settings in this process; `battles` as in `ArenaConfig`."""
         switches = SWITCH[self.compiled], SWITCH[self.cuda_graphs]
         return ArenaConfig(self.place(tasks), self.batch, self.precision, *switches, battles)
 
     def build(self, store: Store, tasks: RayTasks | None = None, battles: int | None = None) -> LeagueArena:
-        """The arena of a league, on this machine or of a cluster."""
+        """Build the arena of a league, on this machine or on a cluster."""
         return LeagueArena(store, self.settings(tasks, battles), tasks)
 
     def place(self, tasks: RayTasks | None) -> torch.device:
-        """Where this process computes: with a cluster it keeps policies, on its CPU."""
+        """Return the device of this process; with a cluster this process only stores policies, on its CPU."""
         if tasks is None:
             return use_device(resolve_device(self.device))
-        require(self.device == "auto", "--device", "left out with --ray: --ray-gpus says what tasks use", self.device)
+        require(self.device == "auto", "--device", "left out with --ray: --ray-gpus sets their device", self.device)
         return torch.device("cpu")
 
     def keywords(self, tasks: RayTasks | None = None) -> dict[str, Any]:
-        """How battles are played, as `echelon.evaluate` takes it."""
+        """Return these settings as keyword arguments of `echelon.evaluate`."""
         settings = vars(self.settings(tasks))
         return {name: settings[name] for name in ("device", "batch", "precision", "compiled", "cuda_graph")}

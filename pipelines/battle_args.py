@@ -1,4 +1,4 @@
-"""The flags that say how battles begin and who fights."""
+"""Flags that define the battles and their commanders."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,22 +21,21 @@ PLAYED = Limits(2, MOST_PLAYED, "battles, an even number")
 
 @dataclass(frozen=True)
 class BattleArgs:
-    """How battles begin, what is fought with and who fights, where it is not what the battle preset says."""
+    """Changes to the battle preset: scenario, catalog and rosters."""
 
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """Scenario in which battles begin, in place of --env: a name of echelon.scenario_names() or a JSON file
-    (`docs/SCENARIOS.md`); repeatable, and each battle draws one of them, as often as a :WEIGHT behind it says. Results
-    are told by side."""
+    """Scenario used instead of --env: a name of echelon.scenario_names() or a JSON file (`docs/SCENARIOS.md`).
+    Repeatable; each battle draws one of them, with weight 1 or an appended :WEIGHT. Results are reported per side."""
     catalog: Path | None = None
-    """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
+    """JSON file of hulls, weapons, suites and materials to add to the catalog or to change in it."""
     blue_roster: tuple[str, ...] = ()
-    """Hull name of each blue mech (scout, light, medium, heavy); those of the preset by default. The teams may differ
-    in size and kind: either commander plays both."""
+    """Hull name of each blue mech (scout, light, medium, heavy); by default those of the preset. Teams may differ in
+    size and hulls: each commander plays both."""
     red_roster: tuple[str, ...] = ()
     """Hull name of each red mech."""
 
     def apply(self, env: EnvConfig) -> EnvConfig:
-        """`env`, or the battles of the scenarios, with this catalog and these teams."""
+        """Return `env`, or the scenarios' battles, with this catalog and these rosters."""
         if self.scenario:
             is_alone = self == BattleArgs(scenario=self.scenario)
             require(is_alone, "--scenario", "given without --catalog and rosters", " ".join(self.scenario))
@@ -48,14 +47,14 @@ class BattleArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenBattle:
-    """Base of the commands that are told which battle is fought."""
+    """Base class of commands that choose a battle."""
 
     env: Literal["auto", "small", "standard", "large"] = "auto"
-    """Battle preset; auto takes the one that a checkpoint was trained in or a league has, else small."""
+    """Battle preset; auto: the battle of the checkpoint or the league, else small."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
 
     def config(self, commanders: Sequence[Commander]) -> EnvConfig:
-        """A preset, or for `auto` what the commanders have in common, with the changes of the command line."""
+        """Return the preset, or for `auto` the commanders' common battle, with the command line's changes."""
         if self.changes.scenario:
             require(self.env == "auto", "--scenario", "given without --env", " ".join(self.changes.scenario))
             return self.changes.apply(ENV_PRESETS["small"]())
@@ -64,8 +63,8 @@ class ChosenBattle:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitBattle(Settings, ChosenBattle):
-    """Base of the commands that play battles of a split."""
+    """Base class of commands that play battles of a split."""
 
     seed: Annotated[int, SEED] = 0
     split: Split | None = None
-    """Maps and battles of train, validation or test; by default any."""
+    """Split of the maps and battles: train, validation or test; by default none."""

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that lets a program, a language model or a person command battles."""
+"""The `arena.py` command with which a program, a language model or a person commands battles."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from echelon.views.commanders import commanders
 
 @dataclass(frozen=True)
 class Command(CommandArgs):
-    """Command the packs of a team (docs/COMMAND.md): by lines of JSON on stdin or over a WebSocket, or in a browser."""
+    """Command the packs of a team (docs/COMMAND.md): with JSON lines on stdin or a WebSocket, or in a browser."""
 
     def run(self) -> None:
         check_writable(self.replay, self.dataset)
@@ -38,17 +38,17 @@ class Command(CommandArgs):
 
     @property
     def opponent(self) -> str:
-        """What plays the other team."""
+        """Commander of the other team."""
         return self.red if self.side == "blue" else self.blue
 
     @property
     def names(self) -> tuple[str, str]:
-        """Who commands blue and red, in words."""
+        """Names of the commanders of blue and red, for display."""
         commander = named_over(self.kind, self.mechs)
         return (commander, self.opponent) if self.side == "blue" else (self.opponent, commander)
 
     def commanded(self, recorder: Recorder | None = None) -> CommandPort:
-        """The battles, ready to be commanded."""
+        """Build the battles and the port that commands them."""
         team_commanders = [resolve(self.mechs), resolve(self.opponent)]
         config = self.config(team_commanders)
         default = 1 if self.kind == "human" else CommandConfig.period

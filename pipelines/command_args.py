@@ -1,4 +1,4 @@
-"""The flags of the command of `arena.py` by which battles are commanded."""
+"""Flags of the `arena.py` command that commands battles."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,40 +15,41 @@ from echelon.serve.conversation import Clock
 
 @dataclass(frozen=True)
 class CommandArgs(Settings, ChosenBattle):
-    """The flags of the command, and what follows from them."""
+    """Flags of the command, and values derived from them."""
 
     blue: str = "stdio"
-    """stdio: whoever writes to this program commands blue; ws: whoever comes to the address that it prints; human: you,
-    in a browser; else what plays blue: heuristic:TIER, trained:NAME, a checkpoint, package.module:Commander."""
+    """Commander of blue. stdio: a program connected to stdin and stdout; ws: a client of the printed WebSocket address;
+    human: you, in a browser; else an ordinary commander: heuristic:TIER, trained:NAME, a checkpoint,
+    package.module:Commander."""
     red: str = "heuristic:hard"
-    """The same for red. One of the two is stdio, ws or human."""
+    """Commander of red, in the same form. Exactly one team must have stdio, ws or human."""
     mechs: str = "heuristic:hard"
-    """What plays the mechs that are commanded."""
+    """Commander of the commanded team's mechs."""
     battles: Annotated[int, Limits(1, MOST_PLAYED, "battles")] = 1
-    """Battles side by side, each played once."""
+    """Number of parallel battles; each is played once."""
     seed: Annotated[int, SEED] = 0
     clock: Clock | None = None
-    """step: battles wait for a line after each report. real: they go on in real time, and orders count when they come.
-    fast: they go on at once. None: step, for a human real."""
+    """step: battles wait for a line after each report. real: battles run in real time, and orders apply on arrival.
+    fast: battles run at full speed. None: real for a human, else step."""
     period: int | None = None
-    """Decisions between two reports. None: 8, for a human 1."""
+    """Number of decisions between two reports. None: 1 for a human, else 8."""
     delay_s: float = CommandConfig.delay_s
-    """How long an order is on its way to its pack."""
+    """Delay of an order to its pack, in seconds."""
     words: bool = False
-    """Tell each report in plain English besides."""
+    """Add a text in plain English to each report."""
     port: Annotated[int, Limits(0, 65535)] = 0
-    """Of the address of ws and human; 0: one that is free."""
+    """Port of the ws or human address; 0: any free port."""
     host: tuple[str, ...] = ()
-    """For ws and human: an address to listen on in place of 127.0.0.1, such as 0.0.0.0 in a container, and names by
-    which a browser reaches it from elsewhere. Whoever reaches it and knows the token may command."""
+    """Hosts for ws and human: an address to listen on instead of 127.0.0.1, such as 0.0.0.0 in a container, and names
+    by which browsers on other machines reach it. Anyone with access and the token can command."""
     browser: bool = True
-    """Open a human's page in a browser."""
+    """Open the page of a human commander in a browser."""
     device: str = "auto"
     replay: Path | None = None
     """Record the battles, at most 16, into this file."""
     dataset: Path | None = None
-    """Keep the battles as data for learning in this file (docs/DATASETS.md): what everybody saw and did, your orders
-    and what you drove. Whoever gives it consents to that; without it nothing of the kind is kept."""
+    """Save the battles as training data in this file (docs/DATASETS.md): observations and actions of all mechs, and
+    your orders and actions. By setting this flag you consent to it; otherwise nothing is saved."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,15 +63,15 @@ class CommandArgs(Settings, ChosenBattle):
 
     @property
     def side(self) -> Literal["blue", "red"]:
-        """The team that is commanded."""
+        """The commanded team."""
         return "blue" if self.blue in PORTS else "red"
 
     @property
     def kind(self) -> str:
-        """Who commands it, one of `PORTS`."""
+        """Kind of its commander, one of `PORTS`."""
         return str(getattr(self, self.side))
 
     @property
     def timing(self) -> Clock:
-        """The clock, of those who say nothing of it the one that fits."""
+        """The clock, or the default for the kind of commander."""
         return self.clock or ("real" if self.kind == "human" else "step")

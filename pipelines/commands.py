@@ -1,4 +1,4 @@
-"""The commands of `python -m echelon` and the script `echelon`: describe, plot, report, export, verify, doctor ..."""
+"""Commands of `python -m echelon` and the script `echelon`: describe, plot, report, export, verify, doctor ..."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ class Checkpoint:
     """Print the metadata of a checkpoint and validate its files, without building a model. Exit code 1 if invalid."""
 
     path: Annotated[Path, tyro.conf.Positional]
-    """Its folder, that of a run, trained:NAME, or league:FOLDER/NAME."""
+    """Checkpoint folder, run folder, trained:NAME, or league:FOLDER/NAME."""
     json: bool = False
     """Print JSON with the complete metadata."""
 
@@ -44,15 +44,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Tell what this machine offers: device, driver, versions, what compiles, what runs in a simpler form and why."""
+    """Show what this machine supports: device, driver, versions, compilers, and fallbacks with their causes."""
 
     device: str = "auto"
     """auto (a GPU if there is one), cpu, cuda or cuda:N."""
     rehearse: bool = False
-    """Also compile on a CPU, and play battles in their form beside the plain one; minutes at the first time."""
+    """Also compile on a CPU, and compare compiled with uncompiled battles; takes minutes the first time."""
     measure: bool = False
-    """Also measure loops beside the form that battles take without them, and keep the answer, by which `auto` takes
-    the loops of a GPU or not; minutes."""
+    """Also measure GPU loops against the alternative, and store the result, by which `auto` chooses; takes minutes."""
 
     def run(self) -> None:
         print_answers(use_device(resolve_device(self.device)), self.rehearse, self.measure)
@@ -70,7 +69,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "verify": Verify,
     "doctor": Doctor,
 }
-"""What each command does, in the order of the help."""
+"""Command classes, in the order of the help."""
 
 
 def main(description: str) -> None:

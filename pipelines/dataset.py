@@ -1,4 +1,4 @@
-"""The command of `arena.py` that writes battles as data for offline learning."""
+"""The `arena.py` command that writes battles as data for offline learning."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,26 +22,27 @@ from echelon.runtime.terminal import terminal
 
 @dataclass(frozen=True)
 class WriteDataset(SplitBattle):
-    """Write battles between commanders as data: what each mech observed, did and was paid."""
+    """Write battles between commanders as data: observations, actions and rewards of each mech."""
 
     commanders: tuple[str, ...]
-    """Names as `play` takes them. Each fights each other one, every seed once per side; one alone fights itself."""
+    """Commanders, as for `play`. Each plays every other, each seed once per side; a single one plays itself."""
     out: Path
-    """The file; of Minari a new folder `NAME-vNUMBER`, below `~/.minari/datasets` for `minari.load_dataset` to find."""
+    """Output file; for Minari a new folder `NAME-vNUMBER`, in `~/.minari/datasets` if `minari.load_dataset` should find
+    it."""
     format: Literal["echelon", "minari"] = "echelon"
-    """echelon: one file, mapped into memory by `echelon.datasets.dataset.open_dataset`. minari: a Minari dataset, an
-    episode for each mech of both teams and each battle (`pip install 'echelon-marl[minari]'`)."""
+    """echelon: one file for `echelon.datasets.dataset.open_dataset`, which maps it into memory. minari: a Minari
+    dataset with one episode per mech and battle (`pip install 'echelon-marl[minari]'`)."""
     battles: Annotated[int, PLAYED] = 64
-    """Between each two of them."""
+    """Number of battles per pair of commanders."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=lambda: ArenaArgs(batch=64))
     quiet: bool = False
-    """No progress bar."""
+    """Hide the progress bar."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.battles % 2 == 0, "--battles", "even, because each seed is played on both sides", self.battles)
         is_list = 0 < len(self.commanders) == len(set(self.commanders))
-        require(is_list, "--commanders", "at least one, each once", self.commanders)
+        require(is_list, "--commanders", "at least one, without duplicates", self.commanders)
 
     def run(self) -> None:
         battles = self.schedule()
@@ -60,6 +61,6 @@ class WriteDataset(SplitBattle):
         terminal(stderr=True).print(f"dataset     {self.out}: {summary}")
 
     def schedule(self) -> list[Battle]:
-        """Every pair on every seed, once per side."""
+        """Return every pair on every seed, once per side."""
         names = self.commanders if len(self.commanders) > 1 else self.commanders * 2
         return round_robin(names, battle_seeds(self.seed, self.battles))

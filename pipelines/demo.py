@@ -1,4 +1,4 @@
-"""The command of `echelon` that shows a battle."""
+"""The `echelon` command that shows battles."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED
 
 BATTLES = 2
-"""One from each side."""
+"""Number of battles, one from each side."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Play two battles between two commanders, 10v10, and write the page that shows them."""
+    """Play two 10v10 battles between two commanders, and write a page that shows them."""
 
     blue: str = "trained:champion"
-    """Commander, as `echelon-arena play` takes it."""
+    """Blue commander, as for `echelon-arena play`."""
     red: str = "heuristic:expert"
-    """Its opponent."""
+    """Red commander."""
     seed: Annotated[int, SEED] = 0
-    """Which maps and battles."""
+    """Seed of maps and battles."""
     out: Path = Path("demo.html")
-    """The page, for a browser; the replay is written beside it, as .echelon."""
+    """HTML page to write; the replay is written beside it as .echelon."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:

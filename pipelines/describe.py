@@ -1,4 +1,4 @@
-"""Commands of `echelon` that print what there is: columns, tasks, the fingerprint."""
+"""`echelon` commands that print columns, tasks and the fingerprint."""
 
 import json
 from dataclasses import dataclass, replace
@@ -21,22 +21,22 @@ from echelon.scenarios.scene import config_of_words
 
 @dataclass(frozen=True)
 class Describe:
-    """Print every column of actions, observations, rewards and outcomes: name, range, unit, which feature it needs."""
+    """Print every column of actions, observations, rewards and outcomes: name, range, unit, required feature."""
 
     env: Literal["small", "standard", "large"] = "standard"
-    """Which battle."""
+    """Battle preset."""
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """In its place that of a scenario: a name of echelon.scenario_names() or a JSON file."""
+    """Scenario used instead: a name of echelon.scenario_names() or a JSON file."""
     comm_dim: int = EnvConfig().comm_dim
-    """Length of a message vector."""
+    """Length of a message."""
     json: bool = False
-    """Print JSON, with the layout that checkpoints store and its hash."""
+    """Print JSON, including the layout stored in checkpoints and its hash."""
     markdown: bool = False
-    """Print the page docs/COLUMNS.md, which is made of this."""
+    """Print the page docs/COLUMNS.md."""
 
     def __post_init__(self) -> None:
         check_settings(self, {"comm_dim": limits_of(EnvConfig)["comm_dim"]})
-        require(not (self.json and self.markdown), "--json", "left out beside --markdown", self.json)
+        require(not (self.json and self.markdown), "--json", "left out with --markdown", self.json)
         is_alone = (self.env, self.comm_dim, self.markdown) == (Describe.env, Describe.comm_dim, False)
         require(
             is_alone or not self.scenario, "--scenario", "given without --env, --comm-dim and --markdown", self.scenario
@@ -53,13 +53,13 @@ class Describe:
             print(columns_page(self.env, description), end="")
         else:
             console = Console()
-            # Where nobody tells how wide it is, a column's row is one line.
+            # If the terminal width is unknown, print each column on one line.
             print_tables(description, console if console.is_terminal else Console(width=PIPED_WIDTH))
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """Print every named task: its rules and map maker, the first Echelon with these rules, its fingerprint."""
+    """Print every named task: its rules and map maker, the first Echelon version with these rules, its fingerprint."""
 
     def run(self) -> None:
         for name, task in tasks().items():
@@ -70,7 +70,7 @@ class Tasks:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Play a short battle and print its sha256, the same on every machine."""
+    """Play a short battle and print its sha256, which is the same on every machine."""
 
     def run(self) -> None:
         print(fingerprint())

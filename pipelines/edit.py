@@ -1,4 +1,4 @@
-"""The command of `arena.py` that opens the scenario editor."""
+"""The `arena.py` command that opens the scenario editor."""
 
 import contextlib
 import webbrowser
@@ -20,29 +20,29 @@ from echelon.serve.page_server import Access
 
 @dataclass(frozen=True)
 class Edit(Settings):
-    """Edit a scenario in a browser: draw ground, zone and mechs, check, save, and let commanders fight there.
+    """Edit a scenario in a browser: draw ground, zone and mechs, check, save, and let commanders play it.
 
-    The page is served to this machine alone, unless --host says otherwise, at an address that holds a secret; Ctrl-C
-    ends it."""
+    The page's address contains a secret token, and only this machine can open it, unless --host is given. Ctrl-C ends
+    the editor."""
 
     file: tyro.conf.Positional[Path] = Path("scenario.json")
-    """The scenario, which is made where there is none; nothing else is written."""
+    """Scenario file, created if missing; no other file is written."""
     start: str = ""
-    """What a file that is not there yet begins as: a scenario's name or file."""
+    """Initial content of a new file: a scenario's name or file."""
     commanders: tuple[str, ...] = ()
-    """Who may fight beside the scripted tiers: names as `play` takes them."""
+    """Commanders offered in addition to the scripted tiers, as for `play`."""
     port: Annotated[int, Limits(0, 65535)] = 0
-    """0: one that is free."""
+    """Port; 0: any free port."""
     host: tuple[str, ...] = ()
-    """An address to listen on in place of 127.0.0.1, such as 0.0.0.0 in a container, and names by which a browser
-    reaches it from elsewhere. Whoever reaches it and knows the token may edit."""
+    """Hosts: an address to listen on instead of 127.0.0.1, such as 0.0.0.0 in a container, and names by which browsers
+    on other machines reach it. Anyone with access and the token can edit."""
     browser: bool = True
     """Open the page in a browser."""
 
     def run(self) -> None:
         check_writable(self.file)
         if self.file.exists():
-            read_scenario(self.file)  # says at once what is wrong with it
+            read_scenario(self.file)  # reports an invalid file at once
         start = find_scenario(self.start) if self.start else None
         named = tuple(resolve(name).name for name in self.commanders)
         names = (*(f"heuristic:{tier}" for tier in TIERS), *named)

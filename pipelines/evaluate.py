@@ -1,4 +1,4 @@
-"""The command of `arena.py` that evaluates a policy: at a named task, or against the entries of a league."""
+"""The `arena.py` command that evaluates a policy: at a named task, or against the entries of a league."""
 
 import json
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from echelon.runtime.terminal import with_progress
 from echelon.scenarios.scene import config_of_words
 
 LEAGUE_SEEDS = 4
-"""Seeds of a league's evaluation by default."""
+"""Default number of seeds of an evaluation in a league."""
 
 
 @dataclass(frozen=True)
 class Evaluate(EvaluateArgs):
     """Evaluate a policy: at a task of `echelon.tasks()` by its protocol, or against the active entries of a league,
-    rated for nobody. Every seed is played once per side, actions are sampled.
+    without rating it. Every seed is played once per side; actions are sampled.
 
     With --ray the workers of a cluster play the battles.
     """

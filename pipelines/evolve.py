@@ -1,4 +1,4 @@
-"""The command of `arena.py` that lets learners train against a league in turn."""
+"""The `arena.py` command that trains learners against a league in turn."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from echelon.league import commands
 from echelon.league.evolution import Role
 from echelon.league.store import Store
 from echelon.league.tables import show_standings
-from echelon.learn.callbacks.progress import Each
+from echelon.learn.callbacks.progress import OnIteration
 from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.runtime.errors import require
@@ -26,19 +26,19 @@ class Evolve(Settings):
 
     league: Path
     turns: Annotated[int, TURNS] = 4
-    """Turns of each role."""
+    """Number of turns per role."""
     iterations: Annotated[int, TURNS] = 20
-    """Training iterations per turn."""
+    """Number of training iterations per turn."""
     seeds: int = 2
-    """Seeds per opponent in evaluations and ratings, each played once per side."""
+    """Number of seeds per opponent in evaluations and ratings; each is played once per side."""
     start: str = ""
-    """Checkpoint or trained:NAME with the initial weights of all roles; random initialization if empty."""
+    """Checkpoint or trained:NAME with the initial weights of all roles; empty: random initialisation."""
     train: TrainConfig = field(default_factory=TrainConfig.quick)
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The length of the schedules follows from it before the device is asked.
+        # The number of battles determines the length of the schedules, before the device is known.
         require(self.train.num_envs > 0, "--train.num-envs", "at least 2 battles", self.train.num_envs)
 
     def run(self) -> None:
@@ -46,7 +46,7 @@ class Evolve(Settings):
         options = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
         battles = 2 * self.seeds * len(store.active()) * len(Role) * self.turns
         with bar(self.turns * len(Role) * self.iterations, "iterations") as progress:
-            each = [Each(progress.advance)]
+            each = [OnIteration(progress.advance)]
             for turn, role, verdict in commands.evolve(self.arena.build(store, battles=battles), *options, each):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")

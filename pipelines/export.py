@@ -1,4 +1,4 @@
-"""The commands about trained policies: those that ship with Echelon, and one written for other programs."""
+"""Commands for trained policies: list the shipped ones, and export one for other programs."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,17 +17,17 @@ from echelon.runtime.terminal import show_table, terminal
 
 @dataclass(frozen=True)
 class Export:
-    """Write a trained policy as one file: a decision of single mechs, observations and memory in, actions and memory
-    out, as `echelon describe` names them. Needs the extra `onnx`."""
+    """Write a trained policy as one ONNX file: a decision of single mechs, with observations and memory as inputs and
+    actions and memory as outputs, named as in `echelon describe`. Needs the extra `onnx`."""
 
     policy: tyro.conf.Positional[str]
     """trained:NAME, a checkpoint or run folder, or league:FOLDER/NAME."""
     out: Path
-    """The file."""
+    """Output file."""
     format: Literal["onnx"] = "onnx"
     actions: Actions = "mean"
-    """mean: the mean of the distribution. sampled: drawn, as evaluations do, by one more input of standard normal
-    numbers."""
+    """mean: the mean of the distribution. sampled: sampled as in evaluations, with standard normal numbers as an
+    additional input."""
 
     def run(self) -> None:
         check_writable(self.out)
@@ -49,10 +49,10 @@ class Export:
 
 @dataclass(frozen=True)
 class Trained:
-    """List the policies that ship with Echelon: `trained:NAME` means one wherever a commander is named."""
+    """List the policies shipped with Echelon; `trained:NAME` is the commander name of one."""
 
     json: bool = False
-    """Print one JSON list of all that the table tells."""
+    """Print the table as one JSON list."""
 
     def run(self) -> None:
         rows = [asdict(policy) for policy in trained().values()]
@@ -62,4 +62,4 @@ class Trained:
                 | {"battles won": ", ".join(f"{rate:.0%} {opponent}" for opponent, rate in row["win_rates"].items())}
                 for row in rows
             ]
-        show_table(rows, self.json, "policies that ship with Echelon: trained:NAME")
+        show_table(rows, self.json, "policies shipped with Echelon: trained:NAME")

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that plays a recorded battle otherwise from a moment on."""
+"""The `arena.py` command that replays a recorded battle with changes from a given time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,30 +18,31 @@ from echelon.runtime.terminal import terminal
 
 @dataclass(frozen=True)
 class ForkCommand:
-    """Play a recorded battle again and otherwise from a time on, into a replay of both: the battle as it was, and as it
-    became. Its commanders must still be where they were."""
+    """Replay a recorded battle with changes from a given time. Write a replay with the original and the changed battle.
+    The commanders of the battle must still exist."""
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""
     at: float
-    """Seconds after which something is other."""
+    """Time of the change, in seconds."""
     battle: int = 1
-    """Which of its battles."""
+    """Number of the battle in the replay, from 1."""
     blue: str | None = None
-    """Who commands blue from there on, as `play` takes names; who did so far, by default."""
+    """Blue commander after the change, as for `play`; by default unchanged."""
     red: str | None = None
-    """The same for red."""
+    """Red commander after the change; by default unchanged."""
     seed: int | None = None
-    """Fresh chance from there on; by default it goes on as it did."""
+    """Seed of the random numbers after the change; by default unchanged."""
     mech: tuple[Literal["blue", "red"], int] = ("blue", 1)
-    """Which mech does otherwise: its team, and its place in it."""
+    """The changed mech: its team, and its number in the team."""
     intervention: Intervention | None = None
-    """What it does or is: hold_still, hold_fire, removed, repaired, follow_order, or one trigger left alone, such as
-    hold_primary."""
+    """Change of this mech: hold_still, hold_fire, removed, repaired, follow_order, or one trigger that it no longer
+    pulls, such as hold_primary."""
     set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """What a mech is at that time, such as "blue 2 hp=150": hp, leg_hp, heat, stability, x, y, z or yaw. Repeatable."""
+    """Value of a mech at that time, such as "blue 2 hp=150": hp, leg_hp, heat, stability, x, y, z or yaw.
+    Repeatable."""
     out: Path | None = None
-    """The replay; by default FILE-fork.echelon beside it."""
+    """Output replay; by default FILE-fork.echelon in the same folder."""
     device: str = "auto"
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that keeps the table of results of protocol 2."""
+"""The `arena.py` command for the leaderboard of protocol 2."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,23 +16,23 @@ from echelon.runtime.terminal import terminal
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Keep the table of results of protocol 2: add one that is true and a figure of its task, show all, or write them
-    as a page."""
+    """Maintain the leaderboard of protocol 2: add a result after verifying it, show all results, or write them as a web
+    page."""
 
     action: tyro.conf.Positional[Literal["add", "show", "page"]]
-    """add a result; show the table as Markdown; or write a page of HTML."""
+    """add: add a result; show: print the table as Markdown; page: write an HTML page."""
     result: tyro.conf.Positional[str] = ""
-    """To add: a file that `echelon-arena evaluate --protocol 2 --out` wrote."""
+    """With add: file written by `echelon-arena evaluate --protocol 2 --out`."""
     name: str = ""
-    """To add: what its row is called; by default the first policy."""
+    """With add: name of the row; by default the first policy."""
     table: Path = Path("benchmarks/results/leaderboard.json")
-    """The table."""
+    """File of the table."""
     out: Path = Path("leaderboard.html")
-    """The page."""
+    """HTML page to write."""
     check: tyro.conf.OmitArgPrefixes[CheckArgs] = field(default_factory=CheckArgs)
 
     def __post_init__(self) -> None:
-        limit = "given to add, and only there"
+        limit = "given with add, and only with add"
         require((self.result != "") == (self.action == "add"), "a result", limit, self.result or "none")
 
     def run(self) -> None:

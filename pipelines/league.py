@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that make a league, and change and list its entries."""
+"""The `arena.py` commands that create a league, and change and list its entries."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,11 +34,11 @@ class Add:
     checkpoints: tyro.conf.Positional[tuple[str, ...]]
     league: Path
     parent: str = ""
-    """Name or id of the parent of the first checkpoint. By default the parent of each is the newest entry that its file
-    names among the weights it was trained from."""
+    """Name or id of the parent of the first checkpoint. By default each checkpoint's parent is the newest entry among
+    the ancestors listed in its file."""
 
     def run(self) -> None:
-        require(len(self.checkpoints) > 0, "add", "given one checkpoint at least", self.checkpoints)
+        require(len(self.checkpoints) > 0, "add", "given at least one checkpoint", self.checkpoints)
         store = Store(self.league)
         parent = store.find(self.parent).id if self.parent else None
         for checkpoint in self.checkpoints:
@@ -48,14 +48,14 @@ class Add:
 
 @dataclass(frozen=True)
 class Retire:
-    """Retire entries: they play no more battles, and keep their history."""
+    """Retire entries: they play no further battles, and keep their history."""
 
     names: tyro.conf.Positional[tuple[str, ...]]
     league: Path
     reason: str = "by hand"
 
     def run(self) -> None:
-        require(len(self.names) > 0, "retire", "given the name of one entry at least", self.names)
+        require(len(self.names) > 0, "retire", "given at least one entry's name", self.names)
         store = Store(self.league)
         with store.writing():
             for entry in [store.find(name) for name in self.names]:

@@ -1,4 +1,4 @@
-"""The commands of `arena.py` about what a league has recorded: of an entry, and the whole as a file."""
+"""The `arena.py` commands for the records of a league: of an entry, and of the whole league as a file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,8 @@ class Export:
 
 @dataclass(frozen=True)
 class Import:
-    """Create a league from an exported file, or record in a league the battles of a file `unrecorded_….json`, which a
-    tournament left that could not write to it. Everything is validated first."""
+    """Create a league from an exported file; or add the battles of a file `unrecorded_….json`, written by a tournament
+    that could not write to its league. All contents are validated first."""
 
     file: tyro.conf.Positional[Path]
     league: Path
@@ -38,7 +38,7 @@ class Import:
     def run(self) -> None:
         if is_unrecorded(self.file):
             count, new = record_file(self.file, Store(self.league))
-            terminal().print(f"{self.league}: {new} new of {count} matches; {self.file} is not needed any more")
+            terminal().print(f"{self.league}: {new} new of {count} matches; {self.file} is no longer needed")
             return
         with reading(self.file) as wrap:
             store = read_league(self.file, self.league, wrap)
@@ -59,8 +59,8 @@ class History:
 
 @dataclass(frozen=True)
 class Opponents:
-    """Print how often a training run that goes on from an entry draws each opponent of a league: the shares of
-    prioritized fictitious self-play (`--opponent league:FOLDER`), by its results so far."""
+    """Print how often a training run that continues an entry draws each opponent of a league, given the results so far:
+    the shares of prioritized fictitious self-play (`--opponent league:FOLDER`)."""
 
     name: tyro.conf.Positional[str]
     """Name or id of an entry with a network."""
@@ -72,4 +72,4 @@ class Opponents:
         store = Store(self.league)
         rules, rows = store.rules, opponent_rows(store, self.name)
         title = f"{self.name}: share of its training battles against each opponent (weighting {rules.weighting});"
-        show_table(rows, self.json, f"{title} first_share: of a new run, before its first entry")
+        show_table(rows, self.json, f"{title} first_share: in a new run, before its first entry")

@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that print and draw the results of a league."""
+"""The `arena.py` commands that print and draw the results of a league."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,15 +17,15 @@ from echelon.viewer.paper import require_picture
 
 @dataclass(frozen=True)
 class Picture:
-    """Base of the commands that draw a league."""
+    """Base class of commands that draw a league."""
 
     league: Path
     out: Path | None = None
-    """The picture, a PDF, SVG or PNG; by default styles.png, payoff.png or ratings.png in the folder of the league, or
-    here if nothing can be written there. Standings draw one with --style only."""
+    """Output picture (PDF, SVG or PNG); by default styles.png, payoff.png or ratings.png in the league's folder, or in
+    the current folder if that is read-only. Standings draw a picture only with --style."""
 
     def store_and_file(self, name: str, draws: bool = True) -> tuple[Store, Path]:
-        """The league, and the file of the picture, by default of this name."""
+        """Return the league, and the file of the picture, with this default name."""
         path = self.out or beside(self.league / FILE, name)
         require_picture("--out", path)
         store = Store(self.league)
@@ -39,8 +39,8 @@ class Standings(Picture):
 
     json: bool = False
     style: bool = False
-    """Also tell how unlike each other the entries fight, and draw it. Those that were not measured yet play for that,
-    unrated (`docs/LEAGUE.md`)."""
+    """Also print and draw how differently the entries play. Entries without a stored measurement play unrated battles
+    for it (`docs/LEAGUE.md`)."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:
@@ -57,8 +57,8 @@ class Standings(Picture):
 
 @dataclass(frozen=True)
 class Payoff(Picture):
-    """Draw the payoff matrix as a heatmap with the number of games of each pair, and print the Nash mixture, its
-    exploitability, and the share of the payoff that no rating explains."""
+    """Draw the payoff matrix as a heatmap with the number of games per pair. Print the Nash mixture, its
+    exploitability, and the share of the payoff that ratings do not explain."""
 
     json: bool = False
 

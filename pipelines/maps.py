@@ -1,4 +1,4 @@
-"""The command of `arena.py` that draws maps from above."""
+"""The `arena.py` command that draws maps from above."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,18 +19,18 @@ from echelon.viewer.paper import require_picture
 
 @dataclass(frozen=True)
 class DrawMaps(Settings):
-    """Draw maps from above: one per single biome, then some of the map pool with zone and spawns, and with the names of
-    the biomes that they consist of."""
+    """Draw maps from above: one for each biome, then maps of the map pool with zone, spawns and the names of their
+    biomes."""
 
     out: Path = Path("maps.png")
-    """A PDF, of as many pages as needed, or a PNG or SVG, several of which are numbered."""
+    """Output: a PDF with as many pages as needed, or a PNG or SVG per page, numbered."""
     env: Literal["small", "standard", "large"] = "standard"
     scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """In place of both the ground of scenarios of one shape: names of echelon.scenario_names() or JSON files."""
+    """Draw the ground of these scenarios of equal shape instead: names of echelon.scenario_names() or JSON files."""
     maps: Annotated[int, Limits(0, 256)] = 8
-    """Number of maps of the pool to draw below the biomes."""
+    """Number of maps of the pool to draw after the biomes."""
     map_seed: Annotated[int, SEED] = 0
-    """Seed of the pool."""
+    """Seed of the map pool."""
 
     def run(self) -> None:
         require_picture("--out", self.out)

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that plays a match between two commanders."""
+"""The `arena.py` command that plays a match between two commanders."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ class Play(SplitBattle):
 
     blue: str
     """Commander X: a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or
-    package.module:Commander, a class of your own that is built with the battle's config. It is blue in half of the
-    battles."""
+    package.module:Commander, your own class, built with the battle's config. X is blue in half of the battles."""
     red: str
-    """Commander Y, the same."""
+    """Commander Y, in the same form."""
     league: Path | None = None
-    """A league whose entries may be named as commanders without their folder."""
+    """League whose entries can be named without the league's folder."""
     battles: Annotated[int, PLAYED] = 64
     json: bool = False
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
     log: Path | None = None
-    """Write a JSON object a line for each battle: who, seed, winner, why and when it ended, hash of its last state."""
+    """Write one JSON line per battle: commanders, seed, winner, reason and time of the end, hash of the final state."""
     profile: Path | None = None
-    """Profile decisions 17 to 48 of the match: write a trace here and print the costliest parts."""
+    """Profile decisions 17 to 48 of the match: write a trace to this file and print the most expensive parts."""
     replay: Path | None = None
     """Record some of the battles into this file."""
     replay_battles: int = 4
-    """How many; each seed is played once per side."""
+    """Number of battles to record; each seed is played once per side."""
     replay_observations: bool = False
-    """Also record every observation of every mech, about 8 MB a minute of 10v10."""
+    """Also record every observation of every mech, about 8 MB per minute of 10v10."""
 
     def run(self) -> None:
         settings, league = self.arena.settings(), self.league

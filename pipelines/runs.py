@@ -1,4 +1,4 @@
-"""The commands of `echelon` about several training runs: their curves, and a page."""
+"""The `echelon` commands for several training runs: their curves, and a page."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +16,20 @@ from echelon.viewer.paper import require_picture
 
 @dataclass(frozen=True)
 class Plot:
-    """Draw training runs over each other. Runs that differ by their seeds alone are one curve with a 95 % bootstrap
-    interval over runs; groups are named by the settings in which they differ."""
+    """Plot training runs in one picture. Runs that differ only in the seed form one curve with a 95 % bootstrap
+    interval; groups are named by the settings in which they differ."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders."""
     out: Path = Path("runs.pdf")
-    """The picture, 6.5 inches wide: a PDF, SVG or PNG by its name."""
+    """Output picture, 6.5 inches wide: PDF, SVG or PNG by its suffix."""
     curves: tuple[str, ...] = ()
-    """What to draw: columns of metrics.csv, and commanders of the evaluations, tiers by short names too; by default all
-    of these, and some of those."""
+    """Curves to draw: columns of metrics.csv, and commanders of the evaluations (tiers also by short names); by default
+    all evaluations and some columns."""
     statistic: Statistic = "mean"
-    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+    """Center of a group: mean, or iqm, the interquartile mean, which is robust to a single outlier."""
     each: bool = False
-    """Draw every run by itself."""
+    """Draw every run separately."""
 
     def run(self) -> None:
         check_folders("plot", self.runs)
@@ -47,15 +47,15 @@ class Plot:
 
 @dataclass(frozen=True)
 class Report:
-    """Write a page about several training runs: curves with bands over seeds, groups beside each other, in which
-    settings runs differ, and where each comes from. A run writes the report of itself."""
+    """Write a page that compares training runs: curves with bands over seeds, groups, differences in settings, and the
+    provenance of each run. A run writes its own report."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders."""
     out: Path = Path("runs.html")
-    """The page."""
+    """HTML page to write."""
     statistic: Statistic = "mean"
-    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+    """Center of a group: mean, or iqm, the interquartile mean, which is robust to a single outlier."""
 
     def run(self) -> None:
         check_folders("report", self.runs)

@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that tell how one policy fights: in numbers, and in the set pieces."""
+"""The `arena.py` commands that describe how one policy plays: as statistics, and in set pieces."""
 
 import json
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ from echelon.viewer.paper import require_picture, save
 
 @dataclass(frozen=True)
 class StyleCommand:
-    """Print how one policy fights, as numbers (`docs/LEAGUE.md`): range, advance, share of damage by weapon and others,
-    in battles on maps that training never saw, every seed once per side."""
+    """Print statistics of how one policy plays (`docs/LEAGUE.md`): range, advance, share of damage by weapon and
+    others. Battles use maps that were never used in training, each seed once per side."""
 
     policy: tyro.conf.Positional[str]
-    """A commander, as `play` takes names."""
+    """Commander, as for `play`."""
     against: tuple[str, ...] = ()
-    """Names of the opponents; those of the task if not given."""
+    """Names of the opponents; by default those of the task."""
     task: str = ""
     """Name of a task; the newest small-5v5 by default."""
     battles: int = BATTLES
-    """Against each opponent, an even number."""
+    """Number of battles against each opponent; must be even."""
     json: bool = False
     """Print one JSON object instead of tables."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
@@ -46,18 +46,18 @@ class StyleCommand:
 
 @dataclass(frozen=True)
 class Pieces(Settings):
-    """Let a policy play the set pieces, short battles that ask for one skill each (`docs/SCENARIOS.md`)."""
+    """Let a policy play the set pieces, short battles that each test one skill (`docs/SCENARIOS.md`)."""
 
     policy: tyro.conf.Positional[str]
-    """A commander, as `play` takes them; `line` plays each piece's own script."""
+    """Commander, as for `play`; `line` plays each piece's own script."""
     only: tuple[str, ...] = ()
     """Names of the pieces; all by default."""
     seeds: Annotated[int, Limits(1, 10**6, "seeds")] = SEEDS
-    """Battles of each."""
+    """Number of battles per piece."""
     json: bool = False
     """Print one JSON object instead of a table."""
     plot: Path | None = None
-    """A picture of the bars, PDF, SVG or PNG."""
+    """Output picture of the bars (PDF, SVG or PNG)."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:

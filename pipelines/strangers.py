@@ -1,4 +1,4 @@
-"""What `evaluate --protocol 2` does."""
+"""Implementation of `evaluate --protocol 2`."""
 
 import json
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from echelon.runtime.terminal import bar
 
 @dataclass(frozen=True)
 class StrangersArgs:
-    """What protocol 2 is asked for beside the policy and the task."""
+    """Flags of protocol 2, in addition to the policy and the task."""
 
     runs: tuple[str, ...] = ()
-    """With --protocol 2: further training runs of the same recipe. Intervals are then over runs."""
+    """With --protocol 2: further training runs of the same recipe; intervals are then over runs."""
     out: Path | None = None
-    """With --protocol 2: write the result as JSON, which `echelon verify` checks."""
+    """With --protocol 2: write the result as JSON, which `echelon verify` can check."""
     report: Path | None = None
-    """With --protocol 2: write table and picture as a page of HTML."""
+    """With --protocol 2: write table and picture as an HTML page."""
 
     def evaluate(self, policy: str, task: str, split: Split | None, how: ArenaArgs, as_json: bool) -> None:
-        """Judge, and print or write what was asked for."""
+        """Evaluate, and print or write the requested output."""
         check_writable(self.out, self.report)
         task_used, policies, split_used = find_task(task), [policy, *self.runs], split or "test"
         total = 0

@@ -1,6 +1,6 @@
-"""PPO on Echelon with nothing but TorchRL's parts: a team learns to beat a scripted one.
+"""PPO on Echelon with only TorchRL's parts: a team learns to beat a scripted one.
 
-It is a page to begin one's own program from; `pipelines/train.py` has memory, curriculum, checkpoints, several GPUs.
+Use this file as a start for your own program. `pipelines/train.py` adds memory, curriculum, checkpoints, several GPUs.
 """
 
 import dataclasses
@@ -29,44 +29,44 @@ class Args:
 
     opponent: str = "heuristic:easy"
     battles: int = 128
-    steps: int = 32  # decisions of every mech in an iteration
+    steps: int = 32  # decisions of every mech per iteration
     iterations: int = 80
     epochs: int = 4
     minibatches: int = 8
     learning_rate: float = 5e-4
     seed: int = 0
-    device: str = ""  # by default a GPU where there is one
-    backend: str = "auto"  # eager is several times slower, but on a GPU starts without minutes of compiling
+    device: str = ""  # by default a GPU if there is one
+    backend: str = "auto"  # eager is several times slower, but avoids minutes of compiling on a GPU
     save: str = ""  # file for the weights of the actor
 
 
 def make_env(args: Args) -> EnvBase:
-    """Battles against the opponent, batch `[battles, 5]`: every mech is a row, as if it were alone."""
+    """Create battles against the opponent, batch `[battles, 5]`: every mech is an independent row."""
     env = echelon.mechs(BATTLE, args.opponent, args.battles, args.device, args.seed, backend=args.backend)
     return TransformedEnv(env, RewardSum())
 
 
 def make_networks(env: EnvBase) -> tuple[ProbabilisticActor, TensorDictModule]:
-    """An actor and a critic, the same for all mechs; both read what a mech sees at the moment."""
+    """Create an actor and a critic, shared by all mechs; both read only the current observation."""
     inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     loc, value = (MLP(inputs, width, num_cells=[128, 128]) for width in (outputs, 1))
     normal = torch.nn.Sequential(loc, AddStateIndependentNormalScale(outputs, init_value=-0.5))
-    # The environment clips to [-1, 1]. `TanhNormal` cannot tell how likely a past action is where its tanh saturates.
+    # The environment clips to [-1, 1]; `TanhNormal` cannot recompute the density of a past action where tanh saturates.
     module = TensorDictModule(normal, ["observation"], ["loc", "scale"])
     actor = ProbabilisticActor(module, ["loc", "scale"], distribution_class=IndependentNormal, return_log_prob=True)
     return actor.to(env.device), TensorDictModule(value, ["observation"], ["state_value"]).to(env.device)
 
 
 def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, args: Args) -> Iterator[dict[str, float]]:
-    """Play and learn; yields what was measured in each iteration."""
+    """Collect and learn; yield the metrics of each iteration."""
     gae = GAE(gamma=BATTLE.reward.gamma, lmbda=0.97, value_network=critic)
     loss = ClipPPOLoss(actor, critic, entropy_coeff=4e-4, critic_coeff=0.5, loss_critic_type="l2")
     optimiser = torch.optim.Adam(loss.parameters(), lr=args.learning_rate)
     frames, start_s = env.numel() * args.steps, time.perf_counter()
     for batch in Collector(env, actor, frames_per_batch=frames, total_frames=frames * args.iterations):
         gae(batch)
-        # The dead act in vain, so their actions teach nothing. The critic learns from them all the same: a victory that
-        # a mech did not live to see is part of what its actions were worth.
+        # Actions of dead mechs have no effect, so mask them in the policy loss. The critic also learns from dead mechs,
+        # because they still receive the reward for a victory.
         advantage, alive = batch["advantage"], batch["mask"].unsqueeze(-1)
         living = advantage[alive]
         batch["advantage"] = torch.where(alive, (advantage - living.mean()) / living.std(), 0.0)
@@ -86,11 +86,11 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
 
 
 def evaluate(actor: ProbabilisticActor, args: Args) -> int:
-    """How many of `args.battles` the actor wins on maps that it never saw; its actions are sampled."""
+    """Return how many of `args.battles` the actor wins on maps not used in training; actions are sampled."""
     held_out = dataclasses.replace(BATTLE, map_seed=BATTLE.map_seed + 1)
     env = echelon.mechs(held_out, args.opponent, args.battles, args.device, args.seed + 1_000_000)
     td, wins = env.reset(), 0
-    is_first = torch.ones_like(td["done"])  # a battle that ends begins anew: only the first of each counts
+    is_first = torch.ones_like(td["done"])  # battles restart automatically, so count only the first of each
     with torch.no_grad(), set_exploration_type(ExplorationType.RANDOM):
         for _ in range(env.max_steps):
             stepped, td = env.step_and_maybe_reset(actor(td))
@@ -101,18 +101,18 @@ def evaluate(actor: ProbabilisticActor, args: Args) -> int:
 
 
 def main(args: Args) -> None:
-    """Train, evaluate, and save the weights if asked."""
-    assert BATTLE.split != "test", "BATTLE.split must be train or validation: test is to be judged on"
+    """Train, evaluate, and save the weights if requested."""
+    assert BATTLE.split != "test", "BATTLE.split must be train or validation: test is for evaluation only"
     torch.manual_seed(args.seed)
     env = make_env(args)
     actor, critic = make_networks(env)
     for number, measured in enumerate(train(env, actor, critic, args), 1):
         print(number, *(f"{name} {value:.3g}" for name, value in measured.items()), sep="  ", flush=True)
-    print(f"{args.opponent}: won {evaluate(actor, args)} of {args.battles} battles on maps never seen, actions sampled")
+    print(f"{args.opponent}: won {evaluate(actor, args)} of {args.battles} battles on unseen maps, actions sampled")
     if args.save:
         torch.save(actor.state_dict(), args.save)
 
 
 if __name__ == "__main__":
-    os.environ["COLUMNS"] = str(max(40, shutil.get_terminal_size().columns))  # tyro hangs where there are three
+    os.environ["COLUMNS"] = str(max(40, shutil.get_terminal_size().columns))  # tyro hangs in very narrow terminals
     main(tyro.cli(Args, description=__doc__))

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that plays a tournament of a league."""
+"""The `arena.py` command that plays a tournament of a league."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +25,7 @@ class Tournament:
 
     league: Path
     seeds: int = 16
-    """Seeds per pair."""
+    """Number of seeds per pair."""
     json: bool = False
     replay: Path | None = None
     """Record some of the first battles into this file."""
@@ -41,8 +41,8 @@ class Tournament:
             try:
                 period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
             except KeyboardInterrupt as interrupt:
-                # It says nothing where it came between two batches.
-                raise KeyboardInterrupt(str(interrupt) or "the same command goes on") from None
+                # An interrupt between two batches has no message.
+                raise KeyboardInterrupt(str(interrupt) or "repeat the command to continue") from None
         show_standings(store, self.json, f"after period {period}")
         if not self.json:
             terminal().print(setup_words(arena.arena.setup), markup=False, highlight=False)

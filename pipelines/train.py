@@ -14,13 +14,13 @@ from echelon.league.league_callback import join_league
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
 from echelon.learn.callbacks.loggers import Profiler
 from echelon.learn.callbacks.progress import ProgressBar
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.callbacks.warning_signs import WarningSigns
 from echelon.learn.checkpoint.run_folder import opened_run
 from echelon.learn.config import TrainConfig
 from echelon.learn.extra_rewards import load_extra_rewards
 from echelon.learn.footprint import memory_explained
-from echelon.learn.startup import check_run
+from echelon.learn.startup import smoke_test_components
 from echelon.learn.train_flags import interrupted_status, read_config, resolve_config, resume_command
 from echelon.learn.trainer import Trainer
 from echelon.reports.callback import BattleStrips, Curves, Report
@@ -32,15 +32,15 @@ from echelon.serve.live import Live
 
 
 def train(
-    config: TrainConfig, ranks: Ranks, stop: Stop, console: Console | None = None, again: str | None = None
+    config: TrainConfig, ranks: Ranks, stop: SignalHandler, console: Console | None = None, again: str | None = None
 ) -> None:
     """Train with evaluations before, during and after, and print a summary to `console`, by default standard output.
-    After an interrupt `again` resumes the run, by default `resume_command`."""
+    `again` is the command that resumes an interrupted run, by default `resume_command`."""
     console = console or terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
-    # What is named is built before the folder is created.
+    # Build everything named on the command line before creating the run folder.
     check_opponents(config, device)
-    check_run(config, load_extra_rewards(config.extra_rewards), device, policy_of)
+    smoke_test_components(config, load_extra_rewards(config.extra_rewards), device, policy_of)
     init = named_checkpoint(config.init) if config.init and not config.resume else None
     user_callbacks = load_callbacks(config.callbacks)
     league, evaluation = join_league(config, device, ranks), EvalCallback(policy_of)
@@ -62,10 +62,10 @@ def train(
 
 
 def main() -> None:
-    """Join the other processes, if there are any, and train until finished or interrupted."""
+    """Join the other processes, if any, and train until the run is finished or interrupted."""
     config = read_config(arguments())
     ranks = init_ranks()
-    with lasting_output(), Stop() as stop, ranks.errors_in_a_line():
+    with lasting_output(), SignalHandler() as stop, ranks.errors_in_a_line():
         train(config, ranks, stop)
     destroy_ranks(ranks)
 

@@ -1,4 +1,4 @@
-"""The command of `echelon` that checks a result of protocol 2."""
+"""The `echelon` command that checks a result of protocol 2."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,31 +13,31 @@ from echelon.runtime.terminal import terminal
 
 @dataclass(frozen=True)
 class CheckArgs:
-    """How a result is checked."""
+    """Settings of the check."""
 
     policy: tuple[str, ...] = ()
-    """The policies that were judged, one a run; commanders that ship with Echelon may be left out."""
+    """The evaluated policies, one per run; policies shipped with Echelon may be omitted."""
     sample: int = SAMPLE
-    """Battles that are fought again, chosen by chance; 0 for all."""
+    """Number of randomly chosen battles to replay; 0: all."""
     statistical: bool = False
-    """Compare how often was won, not bit by bit: for a processor that is of another kind than it says."""
+    """Compare win rates instead of exact states, for a result from another kind of processor."""
     device: str = "auto"
     batch: int = 256
     """Maximum number of battles in parallel."""
 
     def how(self) -> dict[str, Any]:
-        """Arguments of `verify`."""
+        """Return the arguments of `verify`."""
         device = use_device(resolve_device(self.device))
         return {"sample": self.sample, "statistical": self.statistical, "device": device, "batch": self.batch}
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Say whether a result of protocol 2 tells the truth: all that follows from its battles is found anew, and a sample
-    of the battles is fought again. Exit code 1 if it does not."""
+    """Verify a result of protocol 2: recompute all derived values from its battles, and replay a sample of the battles.
+    Exit code 1 if the result is wrong."""
 
     result: tyro.conf.Positional[Path]
-    """A file that `echelon-arena evaluate --protocol 2 --out` wrote."""
+    """File written by `echelon-arena evaluate --protocol 2 --out`."""
     check: tyro.conf.OmitArgPrefixes[CheckArgs] = field(default_factory=CheckArgs)
 
     def run(self) -> None:

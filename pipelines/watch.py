@@ -1,4 +1,4 @@
-"""The command of `arena.py` that draws replays."""
+"""The `arena.py` command that draws replays."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,31 +22,31 @@ MOST_TIMES = 40
 
 @dataclass(frozen=True)
 class Watch(Settings):
-    """Turn a replay into an HTML page, and into pictures. The page loads nothing from the network."""
+    """Turn a replay into an HTML page and pictures. The page loads nothing from the network."""
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""
     beside: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction] = ()
-    """Another replay whose battles the page holds too, to be compared with these. Repeatable."""
+    """Another replay to show on the page for comparison. Repeatable."""
     out: Path | None = None
-    """The page; by default FILE.html next to the replay, or here if nothing can be written there."""
+    """HTML page; by default FILE.html next to the replay, or in the current folder if that is read-only."""
     strip: Path | None = None
-    """Also draw a row of moments of one battle, for a paper, into this PDF, SVG or PNG."""
+    """Also draw a row of moments of one battle, for a paper, to this PDF, SVG or PNG."""
     gif: Path | None = None
-    """Also draw one battle from above as a moving picture."""
+    """Also draw one battle from above as an animated GIF."""
     battle: int = 1
-    """Which battle the pictures show."""
+    """Number of the battle in the pictures, from 1."""
     begin: Annotated[float, tyro.conf.arg(name="from")] = 0.0
-    """When the pictures begin, s."""
+    """Start of the pictures, in seconds."""
     end: Annotated[float, tyro.conf.arg(name="to")] = 0.0
-    """When they end, s; 0: with the battle."""
+    """End of the pictures, in seconds; 0: the end of the battle."""
     times: tuple[float, ...] = ()
-    """Moments of the strip, s; by default four between which equal shares of the damage were done. One makes a single
-    picture."""
+    """Moments of the strip, in seconds; by default four that divide the damage into equal shares. One moment makes a
+    single picture."""
     speed: Annotated[float, Limits(0.0, 1000.0)] = 0.0
-    """Speed of the moving picture, 1 as it happened; 0: as fast as makes it 8 s long."""
+    """Speed of the animation, 1 for real time; 0: a length of 8 s."""
     size: Annotated[float, Limits(1.0, 40.0, "inches")] = WIDTH_IN
-    """Width in inches: of a strip as it is printed, text of 7 and 8 pt; of a moving picture at 72 pixels an inch."""
+    """Width in inches: of a printed strip, with text of 7 and 8 pt; of an animation at 72 pixels per inch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that tells what decided a battle."""
+"""The `arena.py` command that analyses what decided a battle."""
 
 import json
 from dataclasses import dataclass
@@ -19,33 +19,32 @@ from echelon.runtime.terminal import bar
 
 @dataclass(frozen=True)
 class WhatIfCommand(Settings):
-    """Tell how likely blue was to win at each moment of a recorded battle, by playing on from it with fresh chance, and
-    what each mech was worth at one of them. Its commanders must still be where they were. Killed and started again with
-    the same words it goes on where it was, by a hidden file beside the replay, which it removes in the end."""
+    """Estimate blue's win rate at each moment of a recorded battle, by replaying from it with new random numbers, and
+    the value of each mech at one moment. The battle's commanders must still exist. Repeat a killed command to continue
+    it; a hidden file beside the replay stores the progress until the end."""
 
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""
     battle: int = 1
-    """Which of its battles."""
+    """Number of the battle in the replay, from 1."""
     every: Annotated[int, Limits(1, MOST_BRANCHES)] = EVERY
-    """Decisions between two moments."""
+    """Number of decisions between two moments."""
     branches: Annotated[int, Limits(2, MOST_BRANCHES, "battles")] = BRANCHES
-    """Battles from each moment."""
+    """Number of battles from each moment."""
     at: float | None = None
-    """Seconds after which each mech does otherwise in turn; by default none does."""
+    """Time in seconds of the mechs' interventions, one mech at a time; by default none."""
     interventions: tuple[Intervention, ...] = INTERVENTIONS
-    """What the mechs do then."""
+    """The interventions."""
     deaths: bool = False
-    """Also tell what each death cost: the battle goes on with the mech whole again just before it."""
+    """Also estimate the cost of each death: the battle continues with the mech repaired just before it."""
     out: Path | None = None
-    """A JSON file of all numbers."""
+    """JSON file for all numbers."""
     page: Path | None = None
-    """Also write the HTML page of the replay, in which this battle has a lane of blue's share, and under Why what mechs
-    were worth."""
+    """Also write the HTML page of the replay, with a lane of blue's win rate, and the values of mechs under Why."""
     json: bool = False
-    """Print the same as one JSON object instead of tables."""
+    """Print one JSON object instead of tables."""
     batch: int = 256
-    """Battles at once."""
+    """Number of parallel battles."""
     device: str = "auto"
 
     def run(self) -> None:

@@ -196,9 +196,9 @@ def test_under_later_rules_policies_play_and_replays_are_watched(kept, monkeypat
     policy, other = (resolve(name).policy(env, CPU) for name in (str(last), "heuristic:easy"))
     assert match.play(policy, other, env, 2, 0, ArenaConfig(CPU)).battles == 2
     written = rules_of(kept)
-    says = f"{last}: trained under rules {written}, plays under rules {NEXT}, which are new to it"
+    says = f"{last}: trained under rules {written}, but plays under rules {NEXT}, which may differ"
     assert [record.getMessage() for record in caplog.records] == [says]
-    with pytest.raises(ConfigError, match=f"rules_version must be {NEXT} to go on with a run, got {written}"):
+    with pytest.raises(ConfigError, match=f"rules_version must be {NEXT} to continue a run, got {written}"):
         Trainer(run_of(start), kept / "further", start)
     again = file.read(kept / "battles.echelon")
     assert all((rebuild(again, battle) == ground).all() for battle, ground in zip(again.battles, grounds, strict=True))

@@ -57,7 +57,7 @@ def test_columns_are_told_as_the_page_of_a_preset():
     asked = ask("describe", "--env", "small", "--markdown")
     assert asked.stdout == columns_page("small", describe_battle(EnvConfig.small()))
     asked = ask("describe", "--json", "--markdown")
-    assert asked.returncode == 1 and "--json must be left out beside --markdown" in asked.stderr
+    assert asked.returncode == 1 and "--json must be left out with --markdown" in asked.stderr
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -96,8 +96,8 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     assert printed.returncode == 0, printed.stderr
     assert "7 iterations, 700 agent_steps" in printed.stdout and "hidden 16" in printed.stdout
     assert f"rules       version {RULES_VERSION}, map maker {MAP_MAKER_VERSION}" in printed.stdout
-    assert "met         splits unknown\n" in printed.stdout
-    assert f"{policy.num_parameters()} numbers, sha256 and values hold" in printed.stdout
+    assert "history     splits unknown\n" in printed.stdout
+    assert f"{policy.num_parameters()} numbers, sha256 and values are valid" in printed.stdout
     weights = path / "policy.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
@@ -110,12 +110,12 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     problems = {found["name"]: found["problem"] for found in told["files"]}
     assert problems["learner.safetensors"] == "" and "sha256 mismatch: expected" in problems["policy.safetensors"]
     gone = ask("checkpoint", str(tmp_path / "two"))
-    assert gone.returncode == 1 and "expected a checkpoint folder holding checkpoint.json" in gone.stdout
+    assert gone.returncode == 1 and "expected a checkpoint folder with checkpoint.json" in gone.stdout
 
 
 def test_a_checkpoint_is_named_as_a_policy_is():
     named = ask("checkpoint", "trained:quick")
-    assert named.returncode == 0 and "trained/quick\n" in named.stdout and named.stdout.endswith("it holds\n")
+    assert named.returncode == 0 and "trained/quick\n" in named.stdout and named.stdout.endswith("\nvalid\n")
     other = ask("checkpoint", "trained:none")
     assert other.returncode == 1 and other.stderr.startswith("error: a trained policy must be one of ")
 

@@ -32,7 +32,7 @@ from torchrl.modules import recurrent_mode, set_recurrent_mode
 import echelon
 from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.callbacks.base import Callback
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.trainer import Trainer
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
@@ -284,7 +284,7 @@ def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expe
     def work():
         told["bits"] = training(tmp_path / "run")
         try:
-            Trainer(tiny_run(), tmp_path / "other", callbacks=[Stop()])
+            Trainer(tiny_run(), tmp_path / "other", callbacks=[SignalHandler()])
         except ConfigError as error:
             told["error"] = str(error)
 
@@ -292,7 +292,7 @@ def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expe
     thread.start()
     thread.join()
     assert told["bits"] == expected[training]
-    assert told["error"].startswith("Stop must be entered in the main thread") and "worker" in told["error"]
+    assert told["error"].startswith("SignalHandler must be entered in the main thread") and "worker" in told["error"]
 
 
 class Beside(Callback):

@@ -19,7 +19,7 @@ from echelon.env.tasks.task import Protocol, Task, latest, tasks
 from echelon.league.store import Store
 from echelon.learn.checkpoint import shipped
 from echelon.learn.checkpoint.format import POLICY
-from echelon.learn.checkpoint.provenance import met_in
+from echelon.learn.checkpoint.provenance import provenance_of
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
@@ -58,13 +58,13 @@ def package(tmp_path, monkeypatch):
 def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in ((1, "one"), (2, "other")):
-        path = checkpoint_of(folder, seed, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
+        path = checkpoint_of(folder, seed, env=BRIEF, provenance=provenance_of(BRIEF, ["self"]))
         args = ship.Args(str(path), name, "draws straws", "echelon-train", "abc", battles=2, device="cpu")
         row, checkpoint = ship.ship(args), named_checkpoint(f"trained:{name}")
         assert (row.task, row.agent_steps, row.commit) == ("tests/brief-v1", seed, "abc")
         assert row.win_rates.keys() == set(PROTOCOL.opponents) and row.battles == 2
         assert (package / name / POLICY).read_bytes() == (path / POLICY).read_bytes(), "weights keep their hash"
-        assert checkpoint.provenance == met_in(BRIEF, ["self"])
+        assert checkpoint.provenance == provenance_of(BRIEF, ["self"])
     assert {path.name for path in package.iterdir()} == {shipped.TABLE, "one", "other"}
     rates = [policy.win_rate for policy in echelon.trained().values()]
     assert len(rates) == 2 and rates == sorted(rates, reverse=True)
@@ -73,7 +73,7 @@ def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
 
 
 def test_a_critic_in_half_the_bytes_leaves_the_actor_as_it_is(ship, package, tmp_path_factory):
-    path = checkpoint_of(tmp_path_factory.mktemp("runs"), 1, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
+    path = checkpoint_of(tmp_path_factory.mktemp("runs"), 1, env=BRIEF, provenance=provenance_of(BRIEF, ["self"]))
     ship.ship(ship.Args(str(path), "half", "small", "echelon-train", "abc", battles=2, device="cpu", half_critic=True))
     whole, half = (echelon.load_policy(name, "cpu").state_dict() for name in (path, "trained:half"))
     for name, values in half.items():
@@ -86,7 +86,7 @@ def test_a_critic_in_half_the_bytes_leaves_the_actor_as_it_is(ship, package, tmp
 def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_path_factory, monkeypatch, capsys):
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in ((1, "one"), (2, "other"), (3, "stranger")):
-        path = checkpoint_of(folder, seed, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
+        path = checkpoint_of(folder, seed, env=BRIEF, provenance=provenance_of(BRIEF, ["self"]))
         ship.ship(ship.Args(str(path), name, "draws straws", "echelon-train", "abc", battles=2, device="cpu"))
     monkeypatch.setattr(rate, "held_out", lambda name: name == "trained:stranger")
     args = rate.Args("tests/brief-v1", tmp_path_factory.mktemp("leagues") / "brief", seeds=2, arena=ArenaArgs("cpu"))
@@ -109,7 +109,7 @@ def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_pa
 
     monkeypatch.setattr(rate, "tournament", None)
     assert rate.rate(args) == ratings, "a tournament that has ended is not played again"
-    path = checkpoint_of(folder, 5, env=BRIEF, provenance=met_in(BRIEF, ["self"]))
+    path = checkpoint_of(folder, 5, env=BRIEF, provenance=provenance_of(BRIEF, ["self"]))
     ship.ship(ship.Args(str(path), "new", "draws straws", "echelon-train", "abc", battles=2, device="cpu"))
     assert rate.rate(args).keys() == {"trained:new", *ratings}
     with closing(Store(args.league)) as store:

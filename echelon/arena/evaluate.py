@@ -254,10 +254,10 @@ def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str
         opponents: what provenance calls each, by name.
     """
     return {
-        "maps": provenance.has_met_maps(config),
-        "battle": provenance.has_met_battle(config),
+        "maps": provenance.map_exposure(config),
+        "battle": provenance.battle_exposure(config),
         "opponents": {
-            name: "unknown" if entry is None else provenance.has_met_opponent(entry)
+            name: "unknown" if entry is None else provenance.opponent_exposure(entry)
             for name, entry in opponents.items()
         },
     }

@@ -21,7 +21,7 @@ from echelon.league.ratings import advantage, bradley_terry, cyclic_share
 from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
@@ -66,7 +66,7 @@ def battle_against(league: Path, entry: str) -> EnvConfig:
             return store.env
 
 
-def status_of(train: Callable[[], None], stop: Stop, folder: Path) -> int:
+def status_of(train: Callable[[], None], stop: SignalHandler, folder: Path) -> int:
     """Train; returns the exit status of a run that a signal ended after its first iteration, else 0."""
     try:
         train()

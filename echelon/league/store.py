@@ -38,7 +38,7 @@ from echelon.league.records import (
     recipe_versions,
     scripted_entry,
 )
-from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint, tell_rules
+from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint, warn_rules_version
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
@@ -272,7 +272,7 @@ class Store:
         difference = battle_difference(self.env.signature(), source.env.signature())
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
-        tell_rules(str(checkpoint), source.versions.rules)
+        warn_rules_version(str(checkpoint), source.versions.rules)
         return self.weights.add(source)
 
     def entries(self, *kinds: str) -> list[Entry]:

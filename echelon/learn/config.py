@@ -21,7 +21,7 @@ from echelon.runtime.limits import MANY, SHARE, Limits, check_settings
 BATTLES = Limits(2, 10**6, "battles")
 DECISIONS = Limits(1, 10**5, "decisions")
 OPEN = Limits(1e-6, 1e12)
-"""Greater than 0; a huge one switches off what it bounds."""
+"""Greater than 0; a very large value disables the limit."""
 FROM_ZERO = Limits(0, 1e12)
 FASTEST = 100
 """Highest learning rate."""
@@ -29,15 +29,15 @@ MECHS = Limits(1, 20, "mechs")
 
 
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
-"""Values of `TrainConfig.opponent` other than the name of a commander and a league."""
+"""Values of `TrainConfig.opponent` that are neither a commander nor a league."""
 Switch = Literal["auto", "off", "on"]
 SWITCH = {"auto": None, "off": False, "on": True}
-"""What a `Switch` is where it is no text."""
+"""The bool of each `Switch`; None for auto."""
 CPU_BATTLES = 256
-"""Battles on a CPU where `TrainConfig.num_envs` is 0: what `docs/SWEEP.md` judges `standard` by."""
+"""Default of `num_envs` on a CPU, as in the measurements of `standard` in `docs/SWEEP.md`."""
 LEAGUE = "league:"
-JUDGES = "others than the test population's (docs/PROTOCOL.md): those are to be judged by, unless --allow-test"
 """Prefix of `TrainConfig.opponent` for opponents from a league, followed by its folder."""
+JUDGES = "none from the test population (docs/PROTOCOL.md), which is for evaluation only, or --allow-test"
 
 
 @dataclass(frozen=True)
@@ -45,31 +45,37 @@ class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017) over sequences of decisions."""
 
     rollout_decisions: Annotated[int, DECISIONS] = 32
-    """Decisions collected per iteration, T."""
+    """Number of decisions collected per iteration, T."""
     chunk_decisions: Annotated[int, DECISIONS] = 16
-    """Length of a training sequence for truncated backpropagation through time, a divisor of T."""
+    """Length of a training sequence for truncated backpropagation through time; must divide T."""
     epochs: Annotated[int, Limits(1, 1000)] = 4
+    """Number of passes over each rollout."""
     minibatches: Annotated[int, Limits(1, 10**6)] = 8
+    """Number of minibatches per epoch."""
     accumulate: Annotated[int, Limits(0, 10**6)] = 0
-    """Gradient accumulation: number of parts a minibatch is computed in, for less memory. 0: one, and on a CPU as many
-    as its caches ask for (`update.CPU_PART`)."""
+    """Gradient accumulation: number of parts per minibatch; more parts use less memory. 0: one part on a GPU, and on a
+    CPU parts that fit into its caches (`update.CPU_PART`)."""
     checkpoint_gradients: bool = False
-    """Recompute the encoder in the backward pass (activation checkpointing): less memory, more time."""
+    """Recompute the encoder in the backward pass (activation checkpointing); uses less memory and more time."""
     learning_rate: Schedule = field(default_factory=lambda: Schedule(1e-3, 1e-4))
+    """Learning rate of Adam."""
     entropy_coef: Schedule = field(default_factory=lambda: Schedule(0.01, 0.003))
-    """Weight of the entropy bonus; the entropy is a mean over the columns of an action."""
+    """Weight of the entropy bonus; the entropy is averaged over the columns of the action."""
     clip: Annotated[float, OPEN] = 0.2
+    """Clipping range of the probability ratio around 1."""
     value_clip: Annotated[float, FROM_ZERO] = 0.0
-    """Value clipping: range around the values of the rollout, in normalised units; 0 for none."""
+    """Clipping range of values around the rollout's values, in normalised units; 0 disables value clipping."""
     target_kl: Annotated[float, FROM_ZERO] = 0.03
-    """Early stopping: no further epochs once the mean KL divergence of an epoch exceeds this; 0 for never."""
+    """Stop the epochs of an update when an epoch's mean KL divergence exceeds this; 0 disables early stopping."""
     gae_lambda: Annotated[float, SHARE] = 0.9
-    """Decay of the exponential average of advantages (Schulman et al. 2016). 0.97 wins 15 points less, see
+    """Lambda of generalised advantage estimation (Schulman et al. 2016). 0.97 lowers the win rate by 15 points, see
     `docs/SWEEP.md`."""
     value_coef: Annotated[float, FROM_ZERO] = 0.5
+    """Weight of the value loss."""
     max_grad_norm: Annotated[float, OPEN] = 0.5
+    """Maximum norm of the gradient."""
     advantages_by_class: bool = False
-    """Normalise advantages within each class of mechs instead of over all."""
+    """Normalise advantages within each class of mechs instead of over all mechs."""
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -90,49 +96,48 @@ class PPOConfig:
 class CurriculumConfig:
     """Curriculum of increasing difficulty.
 
-    Each tuple has one entry per stage, the last one for all later stages; an empty tuple leaves the setting of the run
-    unchanged. The next stage begins when the share of battles won against the stage's commander reaches `step_up`. A
-    stage of another `difficulty`, `team_size` or `enemies` makes a new environment, other settings apply from the next
-    battle on.
+    Each tuple has one entry per stage; the last entry holds for all later stages. An empty tuple keeps the run's
+    setting. The next stage starts when the win rate against the stage's commander reaches `step_up`. A new
+    `difficulty`, `team_size` or `enemies` creates a new environment; other settings apply from the next battle.
     """
 
     opponents: tuple[str, ...] = ("easy", "normal", "hard", "expert")
-    """Commanders for `--opponent curriculum`: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
+    """Commanders for `--opponent curriculum`: scripted tiers, checkpoint folders, league:FOLDER/NAME, or
     package.module:Commander."""
     weapon_use: Annotated[tuple[float, ...], SHARE] = (1.0,)
-    """Share of the decisions in which the scripted commander may fire; 1 where the commander is another."""
+    """Fraction of decisions in which the scripted commander may fire; must be 1 for other commanders."""
     difficulty: Annotated[tuple[float, ...], SHARE] = ()
     """Obstacle density of the maps, 0..1."""
     team_size: Annotated[tuple[int, ...], MECHS] = ()
-    """Number of mechs of either team, taken from the start of its roster."""
+    """Number of mechs per team, taken from the start of its roster."""
     enemies: Annotated[tuple[int, ...], MECHS] = ()
-    """Number of mechs of the opponent only, for a learner that plays one side."""
+    """Number of mechs of the opponent only; requires a learner that plays one side."""
     levels: Literal["uniform", "plr"] = "uniform"
-    """Maps, or positions of scenarios, that battles begin on. uniform: all alike. plr: prioritised level replay, more
-    often those on which the learner wins some battles and not others (`echelon.learn.levels`)."""
+    """How battles choose a map or an authored position. uniform: all equally often. plr: prioritised level replay,
+    which prefers maps on which the learner wins only some battles (`echelon.learn.levels`)."""
     levels_uniform: Annotated[float, SHARE] = 0.1
-    """Share of the battles that plr begins on any map, all alike."""
+    """With plr: fraction of the battles that choose uniformly."""
     levels_stale: Annotated[float, SHARE] = 0.1
-    """Share of the battles that plr begins on maps by how long no battle has ended there."""
+    """With plr: fraction of the battles that prefer maps on which no battle has ended for long."""
     step_up: Annotated[float, Limits(1e-6, 1)] = 0.5
-    """Win rate that ends a stage."""
+    """Win rate at which the next stage starts."""
     window: Annotated[int, MANY] = 200
-    """Battles of a stage before its win rate is compared; older ones are discounted."""
+    """Number of battles in a stage before its win rate is checked; older battles are discounted."""
     approach: Schedule = field(default_factory=Schedule)
-    """Factor on the weight of the reward's approach term."""
+    """Factor on the weight of the approach reward."""
     zone: Schedule = field(default_factory=Schedule)
-    """Factor on the weight of holding the zone."""
+    """Factor on the weight of the reward for holding the zone."""
     fight: Schedule = field(default_factory=Schedule)
-    """Factor on the weights of damage, kills, assists and deaths."""
+    """Factor on the weights of the rewards for damage, kills, assists and deaths."""
     terminal: Schedule = field(default_factory=Schedule)
-    """Factor on the weights of winning and losing."""
+    """Factor on the weights of the rewards for winning and losing."""
     team_mix: Schedule = field(default_factory=Schedule)
-    """Factor on `RewardConfig.team_mix_alpha`: 1 leaves it unchanged, with 0 every mech gets the team mean."""
+    """Factor on `RewardConfig.team_mix_alpha`: 1 keeps it; with 0 every mech receives the team mean."""
 
     def __post_init__(self) -> None:
         check_settings(self)
-        require(len(self.opponents) > 0, "CurriculumConfig.opponents", "commanders, one a stage", self.opponents)
-        require(len(self.weapon_use) > 0, "CurriculumConfig.weapon_use", "shares, one a stage", self.weapon_use)
+        require(len(self.opponents) > 0, "CurriculumConfig.opponents", "one commander per stage", self.opponents)
+        require(len(self.weapon_use) > 0, "CurriculumConfig.weapon_use", "one fraction per stage", self.weapon_use)
         require(self.team_mix.lowest >= 0, "CurriculumConfig.team_mix", ">= 0 throughout", self.team_mix)
         limit = f"<= 1 - levels_stale ({1 - self.levels_stale:g})"
         shares = self.levels_uniform + self.levels_stale
@@ -141,24 +146,23 @@ class CurriculumConfig:
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """Evaluation on held-out maps, against the same opponents throughout a run."""
+    """Evaluation on held-out maps against the same opponents throughout a run."""
 
     every: Annotated[int, Limits(0, MANY.high)] = 100
-    """Iterations between evaluations; 0 for one before and one after the run only."""
+    """Number of iterations between evaluations; 0: only before and after the run."""
     battles: Annotated[int, BATTLES._replace(unit="battles, an even number")] = 64
-    """Battles against each opponent of the panel, half on either side."""
+    """Number of battles against each opponent of the panel; half of them on each side."""
     final_battles: Annotated[int, BATTLES._replace(unit="battles, an even number")] = 200
-    """Battles against each opponent in the final evaluation."""
+    """Number of battles against each opponent in the final evaluation."""
     pieces: Annotated[int, Limits(0, MANY.high, "battles")] = 0
-    """Battles of each set piece after the run, which write `pieces.json` and a bar a skill into the report; 0 for
+    """Number of battles per set piece after the run; writes `pieces.json` and one bar per skill into the report. 0:
     none (`docs/SCENARIOS.md`)."""
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
-    """Commanders of the panel: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
-    package.module:Commander. The best policy so far is added to them."""
+    """Commanders of the panel: scripted tiers, checkpoint folders, league:FOLDER/NAME, or package.module:Commander. The
+    best policy so far is added."""
     compiled: Switch = "auto"
-    """Compile networks for evaluation too, and on a GPU simulation and scripted commanders. auto: on a GPU, where the
-    run is compiled and 1,024 battles or more are fought at once; fewer repeat captured operations, if `cuda_graphs`
-    captures those of the run."""
+    """Compile the networks for evaluation and, on a GPU, the simulation and the scripted commanders. auto: on a GPU, if
+    the run is compiled and at least 1,024 battles run in parallel. Fewer battles use CUDA graphs if the run does."""
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -178,106 +182,107 @@ class TrainConfig:
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)
     extra_rewards: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(name="extra-reward")] = ()
-    """Reward term of your own, a function of (before, after, ending, sim_model) as in `echelon.env.reward`:
-    package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run; repeatable. The
-    function's name is the term's. The module is imported, from the current folder too."""
+    """Custom reward term: package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes
+    linearly over the run. The function takes (before, after, ending, sim_model) as in `echelon.env.reward`, and its
+    name becomes the term's name. The module is imported, also from the current folder."""
     num_envs: Annotated[int, Limits(0, MOST_BATTLES, "battles, an even number")] = 0
-    """Number of parallel battles, per process if `torchrun` starts several. 0: what fits into the free memory of a GPU,
-    at most 1,024; 256 on a CPU."""
+    """Number of parallel battles, per process with `torchrun`. 0: on a GPU as many as fit into its free memory, at most
+    1,024; on a CPU 256."""
     total_agent_steps: Annotated[int, Limits(1, 10**18)] = 2_000_000_000
-    """Length of the run in decisions of single mechs; it stops at the first iteration that reaches this."""
+    """Length of the run in decisions of single mechs; the run ends with the first iteration that reaches it."""
     max_minutes: Annotated[float, Limits(0, 1e9)] = 0.0
-    """Limit of the run in minutes of collecting and learning, which schedules follow too; 0 for none."""
+    """Time limit in minutes of collecting and learning; schedules follow it too. 0: no limit."""
     opponent: str = CURRICULUM
-    """One commander: heuristic:TIER, trained:NAME or a checkpoint folder (that policy, frozen), or
-    package.module:Commander, a class of your own that is built with the battle's config. Or several: curriculum: the
-    commanders of `CurriculumConfig`; self: the current policy; past: earlier snapshots; league:FOLDER: policies of a
-    league, in `past_share` of the battles if that is > 0 and the curriculum's commanders in the rest."""
+    """Opponent: heuristic:TIER, trained:NAME, a checkpoint folder (frozen policy), or package.module:Commander, your
+    own class, built with the battle's config. Or several opponents: curriculum: the commanders of `CurriculumConfig`;
+    self: the current policy; past: earlier snapshots; league:FOLDER: policies of a league. If `past_share` > 0, a
+    league plays only that share of the battles, and the curriculum plays the rest."""
     self_share: Annotated[float, SHARE] = 0.0
-    """Share of the battles that are self-play, where the learner learns from both teams."""
+    """Fraction of the battles that are self-play; the learner learns from both teams."""
     past_share: Annotated[float, SHARE] = 0.0
-    """Share of the battles against frozen policies: earlier snapshots, or policies of the league."""
+    """Fraction of the battles against frozen policies: earlier snapshots or policies of the league."""
     past_blocks: Annotated[int, Limits(1, 4096)] = 8
-    """Blocks of these battles. With `past_slots` it makes the number of different frozen policies at a time."""
+    """Number of blocks of battles against frozen policies. Blocks times `past_slots` frozen policies play at a time."""
     past_slots: Annotated[int, Limits(2, 16)] = 2
-    """Frozen policies a block, at least 2; each costs a forward pass of all its battles. One of them may be waiting for
-    the end of its last battle, to be replaced by another."""
+    """Number of frozen policies per block, at least 2. Each costs a forward pass over all battles of the block. One of
+    them may be finishing its last battles before it is replaced."""
     past_every: Annotated[int, MANY] = 50
-    """Iterations between snapshots of the learner."""
+    """Number of iterations between snapshots of the learner."""
     past_kept: Annotated[int, Limits(1, 10**4, "snapshots")] = 16
-    """Number of snapshots in the pool; the oldest is dropped."""
+    """Number of snapshots in the opponent pool; the oldest is dropped."""
     league_every: Annotated[int, MANY] = 50
-    """Iterations between entries of the learner into its league as a candidate, to be rated and possibly promoted."""
+    """Number of iterations after which the learner enters its league as a candidate, to be rated and possibly
+    promoted."""
     league_seeds: Annotated[int, BATTLES._replace(low=1, unit="seeds")] = 2
-    """Seeds of a candidate's matches against each entry of the league; each is played from both sides."""
+    """Number of seeds of a candidate's matches against each league entry; each seed is played from both sides."""
     side: Literal["both", "blue", "red"] = "both"
-    """Team of the learner: blue in half of the battles and red in the rest, or always the same."""
+    """Team of the learner: both (blue in half of the battles, red in the others), blue, or red."""
     run_dir: str = "runs/{time}"
-    """Folder of checkpoints and metrics; {time} becomes the start time, followed by -2, -3, ... where the folder is
-    taken."""
+    """Folder of checkpoints and metrics. {time} becomes the start time; -2, -3, ... is appended if that folder
+    exists."""
     init: str = ""
-    """Trained policy with whose weights a new run begins: trained:NAME, a checkpoint or run folder, or
-    league:FOLDER/NAME, of the same network. Its optimiser, counters and curriculum are new."""
+    """Initial policy of a new run: trained:NAME, a checkpoint or run folder, or league:FOLDER/NAME, with the same
+    network. Optimiser, counters and curriculum start anew."""
     resume: str = ""
-    """Checkpoint folder to resume from, or latest: the newest of the run folder, or of the newest run; or auto: latest
-    where --run-dir has a run, else a new one, for jobs that are started again."""
+    """Checkpoint folder to resume from; or latest: the newest checkpoint of the run folder, or of the newest run; or
+    auto: latest if --run-dir contains a run, else a new run (for jobs that are restarted)."""
     seed: Annotated[int, Limits(0, 2**31 - 1)] = 0
     """Seed of weights, actions, minibatches and battles."""
     device: str = "auto"
     """auto (a GPU if there is one), cpu, cuda or cuda:N."""
     threads: Annotated[int, Limits(0, 1024)] = 0
-    """Threads of a CPU that share battles and minibatches; nothing but time depends on it. 0: as many as measure
-    fastest, those of torch at most."""
+    """Number of CPU threads for battles and minibatches; affects only the speed. 0: the number that measures fastest,
+    at most torch's."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Dtype of the matrix products; auto selects bf16 if the device has native support. Weights, distributions,
-    advantages and losses are fp32."""
+    """Dtype of matrix products; auto selects bf16 on devices with native support. Weights, distributions, advantages
+    and losses are fp32."""
     backend: Backend = "auto"
-    """How the simulation runs: loops on a CPU, graph (through torch.compile), or eager (operation by operation). auto:
-    what the environment variable ECHELON_BACKEND names, else loops on a CPU with numba and graph on a GPU."""
+    """How the simulation runs: loops (CPU only), graph (torch.compile) or eager (operation by operation). auto: the
+    environment variable ECHELON_BACKEND if set, else loops on a CPU with numba, and graph on a GPU."""
     compile_policy: Literal["auto", "off", "act", "all"] = "auto"
-    """What torch.compile makes one graph of: act, the network of a decision, and on a GPU the commanders; all, that and
-    the loss of a minibatch. auto: all on a GPU, for a model of Echelon's; else off."""
+    """Use of torch.compile. act: compile the network for decisions, and on a GPU the commanders; all: also the loss of
+    a minibatch. auto: all on a GPU for Echelon's models, else off."""
     cuda_graphs: Switch = "auto"
-    """Capture a decision, and a step of learning, as a CUDA graph and replay it. auto: on a GPU, for a model of
-    Echelon's and without reward terms of your own; on: with these too, which must then be functions of tensors. The
-    environment variable ECHELON_CUDA_GRAPHS=off means off, whatever is said here."""
+    """Capture decisions and learning steps as CUDA graphs. auto: on a GPU, for Echelon's models without custom reward
+    terms; on: also with custom terms, which must be pure tensor functions. ECHELON_CUDA_GRAPHS=off in the environment
+    overrides this setting."""
     deterministic: bool = False
-    """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
+    """Use deterministic algorithms: runs on the same machine are identical; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"
-    """Logger in addition to `metrics.csv`; csv for none."""
+    """Logger in addition to `metrics.csv`; csv: none."""
     checkpoint_every: Annotated[int, MANY] = 50
-    """Iterations between checkpoints."""
+    """Number of iterations between checkpoints."""
     keep_checkpoints: Annotated[int, MANY] = 5
-    """Number of latest checkpoints to keep; the best by evaluation is kept too."""
+    """Number of latest checkpoints to keep; the best one by evaluation is kept too."""
     allow_test: bool = False
-    """Train in split test, or against a commander of the test population, all the same; the weights say so ever after
+    """Allow training in split test or against the test population; the checkpoint's provenance records it
     (`docs/TRAINING.md`)."""
     renew_maps_every: Annotated[int, Limits(0, MANY.high)] = 0
-    """Iterations between replacements of `EnvConfig.map_spares` maps by new ones; 0 for never."""
+    """Number of iterations after which `EnvConfig.map_spares` maps are replaced by new ones; 0: never."""
     callbacks: tuple[str, ...] = ()
-    """Callbacks of your own, package.module:Callback each; see `echelon.learn.callbacks.base`."""
+    """Custom callbacks, each package.module:Callback; see `echelon.learn.callbacks.base`."""
     profile: str = ""
-    """Profile an early iteration: write its trace into this file and print the costliest parts."""
+    """Profile an early iteration: write the trace into this file and print the most expensive parts."""
     live: bool = False
-    """Serve a page of this machine on which the run's first battle can be watched, as it was played in the last
-    iteration; its address is printed. It changes nothing. Needs `pip install 'echelon-marl[play]'`."""
+    """Serve a web page on this machine that shows the run's first battle of the last iteration, and print its address.
+    The run itself does not change. Needs `pip install 'echelon-marl[play]'`."""
     live_port: Annotated[int, Limits(0, 65535)] = 0
-    """Of that page; 0: one that is free."""
+    """Port of the --live page; 0: any free port."""
     live_host: tuple[str, ...] = ()
-    """Of that page: an address to listen on in place of 127.0.0.1, such as 0.0.0.0 in a container, and names by which a
-    browser reaches it from elsewhere. Whoever reaches it and knows the token may watch."""
+    """Hosts of the --live page: an address to listen on instead of 127.0.0.1, such as 0.0.0.0 in a container, and names
+    by which browsers on other machines reach it. Anyone with access and the token can watch."""
     replay_battles: Annotated[int, Limits(0, BATTLES.high)] = 0
-    """Battles of the last evaluation to record into `evaluation.echelon` of the run folder, and one of each before it;
-    `report.html` shows it. Each takes seconds more on a CPU."""
+    """Number of battles of the final evaluation to record in `evaluation.echelon` of the run folder; earlier
+    evaluations record one. `report.html` shows them. Each recording takes some seconds on a CPU."""
 
     def __post_init__(self) -> None:
         check_settings(self)
         if self.num_envs == 0:
-            # What no usual number of battles fits is refused at once, and not when the device is known.
+            # Check the settings now, with the CPU's number of battles, instead of after the device is known.
             replace(self, num_envs=CPU_BATTLES)
             return
         may = self.env.split != "test" or self.allow_test
-        require(may, "--split", "train or validation: test is to be judged on, unless --allow-test", self.env.split)
+        require(may, "--split", "train or validation: test is for evaluation only, unless --allow-test", self.env.split)
         opponents = (self.opponent, *self.curriculum.opponents, *self.evaluation.tiers)
         held_out_names = [] if self.allow_test else [name for name in opponents if held_out(name)]
         require(not held_out_names, "opponents of a training", JUDGES, ", ".join(held_out_names))
@@ -287,7 +292,7 @@ class TrainConfig:
         parse_extra_rewards(self.extra_rewards)
         ppo = self.ppo
         sequences = self.num_envs * ppo.chunks
-        limit = f"<= {sequences} (one sequence a team of the learner and chunk)"
+        limit = f"<= {sequences} (number of learner teams times chunks)"
         chunks = ppo.minibatches * max(ppo.accumulate, 1)
         require(chunks <= sequences, "PPOConfig.minibatches * PPOConfig.accumulate", limit, chunks)
         spares = self.renew_maps_every == 0 or self.env.map_spares > 0
@@ -300,10 +305,10 @@ class TrainConfig:
         fewer = self.curriculum.enemies
         for name in ("difficulty", "team_size", "enemies") if self.env.positions else ():
             value = getattr(self.curriculum, name)
-            require(value == (), f"CurriculumConfig.{name}", "empty where a scenario says it", value)
-        require(not (fewer and both), "CurriculumConfig.enemies", "empty where the learner plays both sides", fewer)
+            require(value == (), f"CurriculumConfig.{name}", "empty, because the scenario defines it", value)
+        require(not (fewer and both), "CurriculumConfig.enemies", "empty if the learner plays both sides", fewer)
         judged = self.curriculum.levels == "uniform" or self.self_battles < self.num_envs
-        limit = "uniform where the learner meets itself alone, which wins half of its battles on any map"
+        limit = "uniform in pure self-play, because its win rate is one half on every map"
         require(judged, "CurriculumConfig.levels", limit, self.curriculum.levels)
         require(self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
         require(self.self_share + self.past_share <= 1, "TrainConfig.self_share", "<= 1 - past_share", self.self_share)
@@ -321,31 +326,31 @@ class TrainConfig:
 
     @property
     def past_battles(self) -> int:
-        """Number of battles against frozen policies: earlier snapshots, or those of a league."""
+        """Number of battles against frozen policies: earlier snapshots or policies of a league."""
         is_only = self.opponent == PAST or (self.league != "" and self.past_share == 0)
         return round(self.num_envs * (1.0 - self.self_share if is_only else self.past_share))
 
     @property
     def league(self) -> str:
-        """Folder of the opponents' league; empty without one."""
+        """Folder of the opponents' league; empty without a league."""
         return self.opponent.removeprefix(LEAGUE) if self.opponent.startswith(LEAGUE) else ""
 
     @property
     def scripted_battles(self) -> int:
-        """Number of battles against named commanders, such as the scripted ones."""
+        """Number of battles against named commanders, such as scripted ones."""
         return self.num_envs - self.self_battles - self.past_battles
 
     @property
     def steps_an_iteration(self) -> int:
-        """Decisions of the learner's mechs in an iteration of a definite `num_envs`, where it meets others alone."""
-        # With both, it commands either team in half of the battles, which are even in number.
+        """Number of the learner's mech decisions per iteration, given `num_envs` and no self-play."""
+        # With side "both" the learner commands each team in half of the battles; `num_envs` is even.
         blue, red = self.env.blue, self.env.red
         teams = {"both": (blue, red), "blue": (blue, blue), "red": (red, red)}[self.side]
         return self.num_envs // 2 * sum(map(len, teams)) * self.ppo.rollout_decisions
 
     @classmethod
     def quick(cls) -> TrainConfig:
-        """5v5, LSTM 64: trains within minutes on two CPU cores."""
+        """5v5, LSTM 64; trains within minutes on two CPU cores."""
         return cls(
             env=EnvConfig.small(),
             model=LSTMConfig(
@@ -365,7 +370,7 @@ class TrainConfig:
 
     @classmethod
     def quick_gru(cls) -> TrainConfig:
-        """`quick` with gated recurrent units in place of the LSTM, as many."""
+        """`quick` with a GRU of the same width instead of the LSTM."""
         config = cls.quick()
         return replace(config, model=model_with("gru", config.model))
 

@@ -1,4 +1,4 @@
-"""Curriculum: stages of increasing difficulty, and when to advance."""
+"""Curriculum: stages of increasing difficulty, and the rule for advancing."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ SCHEDULES = {
     "death": "fight",
     "terminal": "terminal",
 }
-"""The field of `CurriculumConfig` whose schedule the weight of each of the game's own reward terms follows."""
+"""Field of `CurriculumConfig` with the schedule for each built-in reward term."""
 CONSTANT = Schedule()
 FADE = 0.5
-"""Factor on the counts of older battles whenever a window is full."""
+"""Factor on the counts of older battles each time the window is full."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Settings of a stage; None for the run's own setting."""
+    """Settings of a stage; None keeps the run's setting."""
 
     number: int
     opponent: str
-    """Name of the commander it is fought against: `heuristic:TIER`, or another that the run resolves."""
+    """Name of the stage's commander: `heuristic:TIER`, or another name that the run resolves."""
     weapon_use: float
     difficulty: float | None
     team_size: int | None
     enemies: int | None
 
     def env(self, base: EnvConfig, side: str) -> EnvConfig:
-        """Env config of this stage, from that of the run."""
+        """Return the env config of this stage, derived from the run's config."""
         blue, red = base.blue, base.red
         if self.team_size is not None:
             blue, red = blue[: self.team_size], red[: self.team_size]
@@ -66,16 +66,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class CurriculumState(Settings):
-    """Progress in the curriculum, as saved in a checkpoint."""
+    """Progress in the curriculum, as stored in checkpoints."""
 
     stage: Annotated[int, FROM_ZERO] = 0
     battles: Annotated[float, FROM_ZERO] = 0.0
-    """Discounted number of battles of the stage."""
+    """Discounted number of battles in the stage."""
     won: Annotated[float, FROM_ZERO] = 0.0
 
 
 class Curriculum:
-    """The stages of a run and its progress through them."""
+    """The stages of a run and the progress through them."""
 
     def __init__(self, config: TrainConfig, state: CurriculumState | None = None) -> None:
         self.config: CurriculumConfig = config.curriculum
@@ -83,7 +83,7 @@ class Curriculum:
             **{term: getattr(config.curriculum, field) for term, field in SCHEDULES.items()},
             **{reward.name: reward.schedule for reward in parse_extra_rewards(config.extra_rewards)},
         }
-        """Factor on the weight of each reward term over the run; constant for a term that is not named."""
+        """Factor on the weight of each reward term over the run; 1 for terms not listed."""
         self.stages = stages_of(config)
         state = state or CurriculumState()
         limit = f"0..{len(self.stages) - 1}, a stage of the run's curriculum"
@@ -96,11 +96,11 @@ class Curriculum:
 
     @property
     def win_rate(self) -> float | None:
-        """Discounted win rate of the stage; None before its first battle."""
+        """Discounted win rate in the stage; None before its first battle."""
         return self.state.won / self.state.battles if self.state.battles > 0 else None
 
     def record(self, battles: float, won: float) -> bool:
-        """Count finished battles of this stage; returns whether the next stage begins."""
+        """Count finished battles of this stage; return whether the next stage starts."""
         state = dataclasses.replace(self.state, battles=self.state.battles + battles, won=self.state.won + won)
         is_full = state.battles >= self.config.window
         if is_full and state.stage + 1 < len(self.stages) and state.won >= self.config.step_up * state.battles:
@@ -112,12 +112,12 @@ class Curriculum:
         return False
 
     def reward_scale(self, progress: float, terms: Sequence[str]) -> list[float]:
-        """Factor on the weight of each of an environment's reward terms at `progress` of the run."""
+        """Return the factors on the weights of an environment's reward terms at `progress` (0..1) of the run."""
         return [self.schedules.get(term, CONSTANT).at(progress) for term in terms]
 
 
 def stages_of(config: TrainConfig) -> list[Stage]:
-    """List of stages from `CurriculumConfig`; what their opponents mean is for the run to resolve."""
+    """Return the stages of `CurriculumConfig`; the run resolves the opponents' names later."""
     curriculum, opponents = config.curriculum, [full_name(name) for name in config.curriculum.opponents]
     if config.opponent not in (CURRICULUM, SELF, PAST) and not config.league:
         opponents = [full_name(config.opponent)]
@@ -125,18 +125,18 @@ def stages_of(config: TrainConfig) -> list[Stage]:
     lists: list[Sequence[Any]] = [opponents, *(getattr(curriculum, name) for name in settings)]
     stages = [Stage(i, *(entry(values, i) for values in lists)) for i in range(max(map(len, lists)))]
     for stage in stages:
-        limit = f"1 in a stage against {stage.opponent}, which is no scripted commander"
+        limit = f"1 in a stage against {stage.opponent}, which is not a scripted commander"
         is_valid = is_scripted(stage.opponent) or stage.weapon_use == 1
         require(is_valid, "CurriculumConfig.weapon_use", limit, stage.weapon_use)
     return stages
 
 
 def opponents_named(config: TrainConfig) -> list[str]:
-    """Every commander that a run may meet in training or evaluation, each name once."""
+    """Return the unique names of all commanders that a run may use in training or evaluation."""
     names = [stage.opponent for stage in stages_of(config)]
     return list(dict.fromkeys([*names, *map(full_name, config.evaluation.tiers)]))
 
 
 def entry(values: Sequence[Any], stage: int) -> Any:
-    """Entry for a stage, the last one for all later stages; None for an empty list."""
+    """Return the entry of a stage, the last entry for later stages, or None for an empty list."""
     return values[min(stage, len(values) - 1)] if values else None

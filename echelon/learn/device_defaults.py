@@ -1,4 +1,4 @@
-"""What a run leaves open, resolved once: battles, precision and compilation follow the checkpoint or the device."""
+"""Resolve the `auto` settings of a run once, from the checkpoint or the device: battles, precision, compilation."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ from echelon.runtime.errors import ConfigError
 
 AUTO = "auto"
 GPU_BATTLES = 1024
-"""Battles on a GPU at the most where `TrainConfig.num_envs` is 0: with them an H200 does 1.4 million agent-steps/s, and
-more make fewer updates of as many (`docs/PERFORMANCE.md`)."""
+"""Maximum number of battles on a GPU if `TrainConfig.num_envs` is 0. An H200 then runs 1.4 million agent-steps/s; more
+battles would make each update larger and updates fewer (`docs/PERFORMANCE.md`)."""
 SPARE = 0.15
-"""Share of the free memory left to what the estimate does not count: CUDA's context, compilation, fragments."""
+"""Fraction of the free memory reserved for what the estimate omits: CUDA context, compilation, fragmentation."""
 OF_DEVICE = ("precision", "compile_policy", "cuda_graphs")
-"""Settings that a run which resumes takes over from a GPU to a GPU only: on a CPU they never outlive the flags."""
+"""Settings that a resumed run inherits only from GPU to GPU; on a CPU the flags decide."""
 GIB = 2**30
 
 
 def resolve_settings(
     config: TrainConfig, device: torch.device, start: Checkpoint | None = None, ranks: Ranks = ALONE
 ) -> TrainConfig:
-    """A config with definite `num_envs`, `precision`, `compile_policy`, `cuda_graphs` and `device`, else as it was.
+    """Return the config with definite `num_envs`, `precision`, `compile_policy`, `cuda_graphs` and `device`.
 
-    What the config leaves open (0 battles, `auto`) is that of the checkpoint from which it resumes, or else follows the
-    device: on a GPU as many battles as fit, everything compiled and captured; on a CPU `CPU_BATTLES`, and no network
-    compiled.
+    Open settings (0 battles, `auto`) come from the resumed checkpoint, or else from the device. On a GPU: as many
+    battles as fit, everything compiled and captured. On a CPU: `CPU_BATTLES`, and no compiled network.
     """
     if start is not None:
         config = replace(config, **stored_settings(config, device, start.claims["settings"]))
@@ -47,7 +46,7 @@ def resolve_settings(
     if config.precision == AUTO:
         reduced = resolve_precision(AUTO, device) == torch.bfloat16
         changes["precision"] = "bf16" if reduced else "fp32"
-    # A model of one's own need not fit into one graph.
+    # Custom models may not compile into one graph.
     can_be_graph = device.type == "cuda" and kind_of(config.model) in BUILT_IN
     if config.compile_policy == AUTO:
         changes["compile_policy"] = "all" if can_be_graph else "off"
@@ -60,16 +59,16 @@ def resolve_settings(
         return config
     if device.type == "cpu":
         return replace(config, num_envs=CPU_BATTLES)
-    # The GPU with the least free memory decides for all processes.
+    # The GPU with the least free memory limits all processes.
     free = int(-ranks.max(-float(free_memory(device))))
     return fitting_battles(config, free, lambda fewer: training_bytes(fewer, device))
 
 
 def stored_settings(config: TrainConfig, device: torch.device, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a checkpoint for what a config leaves open.
+    """Return the checkpoint's values for the open settings of a config.
 
     Args:
-        stored: `TrainConfig` as JSON; a setting that it lacks stays open.
+        stored: `TrainConfig` as JSON; settings missing there stay open.
     """
     wrote = str(stored.get("device", AUTO)).partition(":")[0]
     same_device = device.type == "cuda" and wrote in (AUTO, "cuda")
@@ -79,27 +78,27 @@ def stored_settings(config: TrainConfig, device: torch.device, stored: Mapping[s
 
 
 def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig], int]) -> TrainConfig:
-    """The config with the largest power of two of battles that memory holds and its shares allow.
+    """Return the config with the largest power of two of battles that fits into memory and into the config's shares.
 
     Args:
-        config: config of the run, resolved but for `num_envs`.
-        free: bytes that the run may have.
+        config: config of the run, resolved except for `num_envs`.
+        free: available memory, bytes.
     """
     candidates = []
     for power in range(GPU_BATTLES.bit_length() - 1, 0, -1):
-        # The config itself knows which numbers its shares and minibatches divide.
+        # The config validates that its shares and minibatches divide the number of battles.
         with contextlib.suppress(ConfigError):
             candidates.append(replace(config, num_envs=2**power))
     for candidate in candidates:
         if need(candidate) <= (1 - SPARE) * free:
             return candidate
     smallest = candidates[-1]
-    message = f"{smallest.num_envs:,} battles of {smallest.env.title} and what learns from them need about"
-    raise ConfigError(f"{message} {amount(need(smallest))}, {smallest.device} has {amount(free)} left: choose num_envs")
+    message = f"{smallest.num_envs:,} battles of {smallest.env.title} and their training need about"
+    raise ConfigError(f"{message} {amount(need(smallest))}, {smallest.device} has {amount(free)} free: set num_envs")
 
 
 def describe_settings(config: TrainConfig, device: torch.device) -> str:
-    """Battles, memory, precision and compilation of a run with resolved settings on a GPU, as one line."""
+    """Return one line with the battles, memory, precision and compilation of a run on a GPU."""
     need, total = (size / GIB for size in (training_bytes(config, device), total_memory(device)))
     compiles = can_compile(device)
     graphs = {"off": "networks not compiled", "act": "acting compiled", "all": "acting and learning compiled"}

@@ -1,4 +1,4 @@
-"""Reward terms of the user's own, named on the command line: which function, and what its weight is over the run."""
+"""Custom reward terms named on the command line: the function, and the weight over the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOTS = ".."
 
 @dataclass(frozen=True)
 class ExtraReward:
-    """A reward term of the user's own and its weight over the run; only `load_extra_rewards` imports the function."""
+    """A custom reward term and its weight over the run; only `load_extra_rewards` imports the function."""
 
     function: str
     """`package.module:function`."""
@@ -40,7 +40,7 @@ class ExtraReward:
 
     @property
     def weight(self) -> float:
-        """Weight in the environment: the larger of both, of which `schedule` pays a share."""
+        """Weight in the environment: the larger of the first and last weight, scaled by `schedule`."""
         return max(self.first, self.last, key=abs)
 
     @property
@@ -50,7 +50,7 @@ class ExtraReward:
 
 
 def parse_extra_reward(text: str) -> ExtraReward:
-    """Read the `FORM`; imports nothing."""
+    """Parse text of the `FORM` without importing anything."""
     function, equals, weights = text.partition("=")
     first, dots, last = weights.partition(DOTS)
     numbers = [as_number(number) for number in ((first, last) if dots else (first,))]
@@ -61,7 +61,7 @@ def parse_extra_reward(text: str) -> ExtraReward:
 
 
 def as_number(text: str) -> float | None:
-    """The finite number that a text tells; None for any other text."""
+    """Return the finite number in a text; None for any other text."""
     try:
         number = float(text)
     except ValueError:
@@ -72,13 +72,13 @@ def as_number(text: str) -> float | None:
 def parse_extra_rewards(texts: Sequence[str]) -> list[ExtraReward]:
     rewards = [parse_extra_reward(text) for text in texts]
     names = [reward.name for reward in rewards]
-    limit = "functions of different names, each of which names its term"
+    limit = "functions with unique names, because each names its term"
     require(len(set(names)) == len(names), "--extra-reward", limit, list(texts))
     return rewards
 
 
 def load_extra_rewards(texts: Sequence[str]) -> dict[str, RewardTerm]:
-    """The terms in the order of their names, for `EchelonEnv(extra_rewards=...)`. It imports: the texts come from the
+    """Import the reward terms, sorted by name, for `EchelonEnv(extra_rewards=...)`. The texts must come from the
     command line or a program, never from a file.
     """
     rewards = sorted(parse_extra_rewards(texts), key=lambda reward: reward.name)
@@ -88,7 +88,7 @@ def load_extra_rewards(texts: Sequence[str]) -> dict[str, RewardTerm]:
 
 
 def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, device: torch.device) -> None:
-    """Let each term judge the first decision of a battle: one that fails is refused before anything is written."""
+    """Call each term on the first decision of a battle, to reject broken terms before anything is written."""
     config = replace(config, map_pool=1, map_spares=0)
     maps = None
     for name, term in terms.items():
@@ -102,11 +102,11 @@ def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, devi
 def call_checked(
     name: str, function: RewardFunction, before: State, after: State, ending: Ending, sim_model: SimModel
 ) -> Tensor:
-    """What a reward term returns."""
+    """Call a reward term and check its result."""
     copies = before.clone(), after.clone()
     value = function(before, after, ending, sim_model)
     is_same = all(bool((copy == current).all()) for copy, current in zip(copies, (before, after), strict=True))
-    require(is_same, f"reward term {name}", "a function that writes into neither state", "one that changed a tensor")
+    require(is_same, f"reward term {name}", "a function that leaves both states unchanged", "one that changed a tensor")
     is_finite = not isinstance(value, Tensor) or bool(value.isfinite().all())
     require(is_finite, f"reward term {name}", "a function that returns finite numbers", "NaN or infinity")
     return value

@@ -1,4 +1,4 @@
-"""Memory that a run on a GPU will need, worked out on a CPU before any of it is allocated."""
+"""Estimate the GPU memory of a run on a CPU, before any of it is allocated."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.shared_modes import kept_generators
 
 COPIES_OF_WEIGHTS = 4
-"""The weights themselves, their gradient, and Adam's two moments."""
+"""Weights, their gradient, and Adam's two moments."""
 BACKWARD = 1.5
-"""What a backward pass takes at the most, in what the forward pass has kept for it: gradients come on top."""
+"""Maximum memory of a backward pass, including gradients, in units of what the forward pass saved for it."""
 LONGEST = 64
-"""Decisions of the sequence that is counted, at the most; one of a longer sequence takes no more."""
+"""Maximum number of decisions of the measured sequence; longer sequences need no more memory."""
 
 
 @dataclass(frozen=True)
 class LearningFootprint:
-    """Bytes of what a learner keeps, by what they grow with."""
+    """Bytes of a learner, by the quantity that they scale with."""
 
     policy: int
-    """A policy's weights."""
+    """Weights of a policy."""
     row: int
-    """A decision of a team in the rollout, with its advantages."""
+    """One decision of a team in the rollout, with its advantages."""
     memory: int
-    """What a team remembers at the start of a training sequence."""
+    """Recurrent memory of a team at the start of a training sequence."""
     activations: int
-    """What a forward pass keeps for the backward pass, a decision of a team."""
+    """Tensors saved for the backward pass, per decision of a team."""
 
 
 def footprint_of_learning(config: TrainConfig) -> LearningFootprint:
-    """The bytes of a learner with resolved precision, counted on a decision of one team."""
+    """Measure the bytes of a learner with resolved precision on a single team."""
     length = min(config.ppo.chunk_decisions, LONGEST)
     return _footprint_of(config.env, config.model, config.precision, length, _team_size(config))
 
@@ -56,7 +56,7 @@ def footprint_of_learning(config: TrainConfig) -> LearningFootprint:
 @functools.lru_cache(maxsize=16)
 def _footprint_of(env: EnvConfig, model: ModelConfig, precision: str, length: int, mechs: int) -> LearningFootprint:
     cpu = torch.device("cpu")
-    # Nothing that is drawn here changes what the run draws.
+    # Keep the run's random numbers unchanged.
     with kept_generators(cpu):
         policy = model.build(PolicySpecs(env.comm_dim))
     policy.network.compute = resolve_precision(precision, cpu)
@@ -68,13 +68,13 @@ def _footprint_of(env: EnvConfig, model: ModelConfig, precision: str, length: in
 
 
 def minibatch_of(policy: ActorCritic, env: EnvConfig, length: int, mechs: int) -> TensorDictBase:
-    """`[1, length]` a minibatch as `TeamCollector` and `NormalizedGAE` leave it, of one sequence in which every mech
-    perceives all that it can."""
+    """Return a minibatch `[1, length]` as produced by `TeamCollector` and `NormalizedGAE`: one sequence in which every
+    mech perceives as much as possible."""
     dtype = policy.network.compute
     blank = Specs(env, {"team": mechs}, policy.memory_spec(), 1, torch.device("cpu"), info=False).observation().zero()
 
     def each(leaf: Tensor) -> Tensor:
-        """Of every decision; what is true or false is true."""
+        """Repeat a leaf for every decision, with bools set to True."""
         cast = torch.ones_like(leaf) if leaf.dtype == torch.bool else leaf.to(dtype)
         return cast[:, None].repeat(1, length, *[1] * (leaf.dim() - 1))
 
@@ -99,10 +99,10 @@ def minibatch_of(policy: ActorCritic, env: EnvConfig, length: int, mechs: int) -
 
 
 def saved_bytes(policy: ActorCritic, minibatch: TensorDictBase) -> int:
-    """Bytes that the loss of a minibatch keeps for its backward pass, beside weights and the minibatch itself."""
+    """Return the bytes that the loss of a minibatch saves for its backward pass, without weights and the minibatch."""
     skipped = {leaf.untyped_storage().data_ptr() for leaf in (*policy.parameters(), *leaves(minibatch))}
     sizes: dict[int, int] = {}
-    alive: list[Tensor] = []  # so that no address is that of two
+    alive: list[Tensor] = []  # keeps tensors alive, so no address is reused
 
     def pack(tensor: Tensor) -> Tensor:
         address = tensor.untyped_storage().data_ptr()
@@ -113,13 +113,13 @@ def saved_bytes(policy: ActorCritic, minibatch: TensorDictBase) -> int:
 
     loss = RecurrentPPOLoss(policy.get_policy_operator(), policy.get_value_head())
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        losses = loss(minibatch)  # what it returns holds the graph
+        losses = loss(minibatch)  # holds the graph
     del losses
     return sum(sizes.values())
 
 
 def resident_bytes(config: TrainConfig, device: torch.device) -> int:
-    """Memory of what a run keeps between minibatches: battles and maps, one rollout, networks."""
+    """Return the bytes that a run keeps between minibatches: battles, maps, one rollout, networks."""
     footprint, ppo = footprint_of_learning(config), config.ppo
     rollout = _teams(config) * (ppo.rollout_decisions * footprint.row + ppo.chunks * footprint.memory)
     frozen = config.past_blocks * config.past_slots if config.past_battles > 0 else 0
@@ -128,11 +128,11 @@ def resident_bytes(config: TrainConfig, device: torch.device) -> int:
 
 
 def training_bytes(config: TrainConfig, device: torch.device) -> int:
-    """Memory of a run at the most; on CPUs small runs took half to seven tenths of it.
+    """Return the peak memory of a run in bytes; small runs on CPUs measured 0.5 to 0.7 of it.
 
-    That is `resident_bytes`, the battles of an evaluation, a minibatch with its backward pass, and a decision of all
-    teams: the larger of these two, and their sum with CUDA graphs, each of which keeps its memory in a pool of its own.
-    CUDA's context and what torch.compile takes while it compiles are left out.
+    The estimate sums `resident_bytes`, the battles of an evaluation, and the larger of two: a minibatch with its
+    backward pass, and a decision of all teams. With CUDA graphs both are added, because each graph has its own memory
+    pool. CUDA's context and the memory of torch.compile during compilation are excluded.
 
     Args:
         config, device: as in `resident_bytes`.
@@ -147,8 +147,8 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
 
 
 def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.device) -> None:
-    """Refuse a run that keeps more than the whole memory of the device, before any of it is allocated."""
-    # What a CPU keeps of a rollout was always told by the observations of both teams.
+    """Refuse a run that needs more than the device's total memory, before any of it is allocated."""
+    # On a CPU the observations of both teams already cover the rollout.
     decisions = config.ppo.rollout_decisions if device.type == "cpu" else 0
     require_memory(env, config.num_envs, device, rows=decisions)
     if device.type == "cpu":
@@ -161,7 +161,7 @@ def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.d
 
 @contextlib.contextmanager
 def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None]:
-    """Inside, running out of memory is a `ConfigError` of one line."""
+    """Convert running out of memory in the context to a `ConfigError` of one line."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -184,7 +184,7 @@ def _teams(config: TrainConfig) -> int:
 
 
 def _team_size(config: TrainConfig) -> int:
-    """Mechs of the larger team that the learner commands, to which the other is padded."""
+    """Return the number of mechs of the learner's larger team; the other is padded to it."""
     env = config.env
     sizes = {"blue": (len(env.blue),), "red": (len(env.red),), "both": (len(env.blue), len(env.red))}
     return max(sizes["both" if config.self_battles > 0 else config.side])

@@ -1,7 +1,7 @@
-"""What is to be learnt on each map: prioritised level replay (Jiang et al. 2021).
+"""Learnability of each map: prioritised level replay (Jiang et al. 2021).
 
-The score of a map is its learnability, p (1 - p) of the share p of battles that the learner wins there (Rutherford et
-al. 2024): nothing on a map on which it always or never wins, the most where it wins every other battle.
+The score of a map is p (1 - p) for the learner's win rate p there (Rutherford et al. 2024). It is 0 if the learner
+always or never wins, and largest at a win rate of one half.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from echelon.runtime.files import expect
 from echelon.runtime.tensor_files import StateDict
 
 WINDOW = 32
-"""Battles on a map after which older ones count less."""
+"""Number of battles on a map after which older ones are discounted."""
 FADE = 0.5
-"""Factor on the counts of a map whenever they are of so many battles."""
+"""Factor on the counts of a map each time they reach `WINDOW`."""
 
 
 class LevelScores:
-    """Battles that ended and were won on each of M maps, counted on the device and never read from it.
+    """Counts of finished and won battles on each of M maps, kept on the device and never copied to the host.
 
-    Battles of the learner against itself do not count: it wins half of them on any map.
+    Self-play battles do not count, because the learner wins half of them on any map.
 
     Args:
-        seeds: `[M]` int64 seeds of the maps, which tell a map from another one that took its place.
+        seeds: `[M]` int64 seeds of the maps; a changed seed marks a replaced map.
     """
 
     def __init__(self, seeds: Tensor, assignment: PolicyAssignment) -> None:
@@ -35,24 +35,24 @@ class LevelScores:
         empty = torch.zeros(2, len(seeds), dtype=torch.float32, device=seeds.device)
         self.tensors = {
             "ended": empty,  # [2, M] battles and wins since the last update
-            "kept": empty.clone(),  # [2, M] the same before, older ones discounted
-            "idle": empty[0].clone(),  # [M] updates since a battle ended there
+            "kept": empty.clone(),  # [2, M] earlier battles and wins, discounted
+            "idle": empty[0].clone(),  # [M] updates since a battle ended on the map
             "seeds": seeds.clone(),
         }
         rows = sum(size(battles) for battles in assignment.opponent_rows.values())
         self.judged = torch.zeros(rows, dtype=torch.float32, device=seeds.device)
-        """`[G]` 1 for teams of the learner that do not fight against itself, else 0."""
+        """`[G]` 1 for learner teams that do not play self-play, else 0."""
         for opponent, teams in assignment.opponent_rows.items():
             self.judged[teams] = float(opponent in assignment.policies)
 
     def count(self, map_id: Tensor, after: TensorDictBase) -> None:
-        """Count the battles that a decision ended, on the maps `map_id [B]`."""
+        """Count the battles that a decision ended; `map_id [B]` is the map of each battle."""
         ended = self.assignment.each_team(after.get("done")[:, 0]) * self.judged
         won, _ = self.assignment.won_and_lost(after.get("outcome").get("winner")[:, 0])
         self.tensors["ended"].index_add_(1, self.assignment.each_team(map_id), torch.stack([ended, ended * won]))
 
     def update(self, seeds: Tensor) -> None:
-        """Take what was counted into account, and forget maps whose seed `[M]` is another one now."""
+        """Add the counts since the last update to the scores, and reset maps whose seed in `seeds [M]` has changed."""
         ended, kept, idle = (self.tensors[name] for name in ("ended", "kept", "idle"))
         is_fresh = seeds != self.tensors["seeds"]
         is_full = kept[0] >= WINDOW
@@ -62,22 +62,23 @@ class LevelScores:
         self.tensors["seeds"].copy_(seeds)
 
     def clear(self) -> None:
-        """Forget all battles."""
+        """Reset all counts."""
         for name in ("ended", "kept", "idle"):
             self.tensors[name].zero_()
 
     def learnability(self) -> Tensor:
-        """`[M]` p (1 - p), with p the mean of its posterior under a uniform prior: 1 / 4 before the first battle."""
+        """`[M]` p (1 - p) with the posterior mean p under a uniform prior; 1 / 4 without battles."""
         battles, won = self.tensors["kept"]
         share = (won + 1) / (battles + 2)
         return share * (1 - share)
 
     def weights(self, active: Tensor, uniform: float, stale: float) -> Tensor:
-        """`[T]` share of the battles to begin on each of the maps `active [T]`.
+        """Return `[T]` the fraction of new battles for each of the maps `active [T]`.
 
         Args:
-            uniform: part of these shares that is alike on all maps.
-            stale: part that follows the updates since a battle ended on a map; alike on all while each was 0.
+            uniform: part of the fractions that is equal for all maps.
+            stale: part proportional to the updates since a battle ended on the map; equal for all maps if these are all
+                0.
         """
         even = torch.full_like(self.tensors["idle"][active], 1 / len(active))
         scores, idle = self.learnability()[active], self.tensors["idle"][active]

@@ -1,4 +1,4 @@
-"""Metrics of a run: one CSV row an iteration, and optional TorchRL loggers."""
+"""Metrics of a run: one CSV row per iteration, and optional TorchRL loggers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, append_whole, read_file, write_whole
 
 COLUMN_OF = {"loss_objective": "loss_policy", "loss_critic": "loss_value"}
-"""Columns that are called otherwise than the entry of the loss."""
+"""Columns whose name differs from the entry of the loss."""
 COLUMNS = (
     "iteration",
     "agent_steps",
@@ -59,29 +59,29 @@ COLUMNS = (
     *DIAGNOSTICS,
     *(COLUMN_OF.get(name, name) for name in LOSSES),
 )
-"""Columns of `metrics.csv`. Rates, returns and counts are means over the battles that ended, empty if none did;
-`return_TERM` is the undiscounted return of a reward term per mech, `return` the sum over all terms;
-`stage_win_rate` covers battles against the scripted commander since the stage began, older ones discounted.
-Other values of a row begin columns behind these: `win_rate_blue` and `win_rate_red` where the rosters differ, the
-`return_TERM` of the user's own terms."""
+"""Columns of `metrics.csv`. Rates, returns and counts are means over the battles that ended, empty if none ended.
+`return_TERM` is the undiscounted return of a reward term per mech, and `return` is the sum over all terms.
+`stage_win_rate` covers battles against the scripted commander since the stage began, with older ones discounted.
+Further values add columns at the end: `win_rate_blue` and `win_rate_red` if the rosters differ, and `return_TERM` of
+custom terms."""
 
 ITERATION = "iteration"
 LONGEST_TABLE = 256 << 20
-"""Bytes of a table that is read: some 250,000 iterations."""
+"""Maximum size of a table in bytes, about 250,000 iterations."""
 CLOCKS = ("iteration", "agent_steps")
-"""What the others are drawn over."""
+"""Columns for the x axis of plots."""
 MEASURED = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
-"""Wall-clock columns, the only ones in which two deterministic runs differ."""
+"""Wall-clock columns; only these differ between two deterministic runs."""
 
 
 class CsvTable:
-    """A CSV file that is appended to by rows; a resumed run continues an existing file, whose columns stay in place.
+    """A CSV file written row by row; a resumed run appends to the existing file and keeps the order of its columns.
 
-    A value under a new name begins a new column behind the others, empty in older rows. TorchRL's `CSVLogger` writes
-    one file per metric.
+    A value with a new name adds a column, which is empty in older rows. TorchRL's `CSVLogger` writes one file per
+    metric instead.
 
     Args:
-        columns: column names to begin with, with `iteration` among them.
+        columns: initial column names, including `iteration`.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
@@ -92,7 +92,7 @@ class CsvTable:
         self._rewrite(rows)
 
     def _rewrite(self, rows: Sequence[Mapping[str, str]]) -> None:
-        """Replace the file by the columns of now and these rows, atomically."""
+        """Replace the file atomically by one with the current columns and these rows."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self.columns, restval="")
         writer.writeheader()
@@ -100,10 +100,10 @@ class CsvTable:
         write_whole(self.path, encoded(text))
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Append a row with fsync, so that a checkpoint is never ahead of the table. A missing value is an empty cell.
+        """Append a row with fsync, so the table is never behind a checkpoint. A missing value is an empty cell.
 
         Raises:
-            FileError: the row cannot be written; then the file is as it was.
+            FileError: the row cannot be written; the file is then unchanged.
         """
         if added := [name for name in values if name not in self.columns]:
             self.columns += added
@@ -117,7 +117,7 @@ class MetricsLog:
     """Writes `metrics.csv` and optionally to TensorBoard or Weights & Biases through TorchRL's loggers.
 
     Args:
-        after_steps: agent steps of that iteration; TensorBoard hides what an earlier process told of later ones.
+        after_steps: agent steps at the start of this process; TensorBoard hides later points of an earlier process.
         logger: csv, tensorboard or wandb; the latter two are imported only if selected.
     """
 
@@ -133,7 +133,7 @@ class MetricsLog:
                 logger, str(folder), logger, **({"project": "echelon"} if logger == "wandb" else {})
             )
             if logger == "tensorboard":
-                # The file that is open begins without this mark; the next value opens another one, which bears it.
+                # The purge mark goes into the next event file, so close the current one.
                 self.board.experiment.close()
                 self.board.experiment.purge_step = after_steps + 1
 
@@ -142,7 +142,7 @@ class MetricsLog:
         return self.table.path
 
     def write(self, values: Mapping[str, float | None]) -> None:
-        """Append a row of `COLUMNS` and any others; None for an empty cell."""
+        """Append a row with `COLUMNS` and any other values; None for an empty cell."""
         for name, value in values.items():
             is_number = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
             require(is_number, f"metrics[{name!r}]", "a number or None (of a tensor: value.item())", value)
@@ -153,8 +153,8 @@ class MetricsLog:
                     self.board.log_scalar(name, value, step=int(values["agent_steps"] or 0))
 
     def write_evaluation(self, rows: Sequence[Mapping[str, Any]], agent_steps: int) -> None:
-        """Send rows of `evaluations.csv` to the logger, each number as `evaluation/RIVAL/COLUMN`; a logger of none has
-        them in that file."""
+        """Send the numbers in rows of `evaluations.csv` to the logger as `evaluation/RIVAL/COLUMN`; csv alone needs
+        nothing more."""
         if self.board is None:
             return
         for row in rows:
@@ -163,7 +163,7 @@ class MetricsLog:
                     self.board.log_scalar(f"evaluation/{row['rival']}/{name}", value, step=agent_steps)
 
     def write_image(self, name: str, picture: np.ndarray, agent_steps: int) -> None:
-        """Send a picture `[H, W, 3]` uint8 to the logger, if there is one."""
+        """Send an image `[H, W, 3]` uint8 to the logger, if there is one."""
         if self.board is None:
             return
         writer = self.board.experiment
@@ -181,29 +181,29 @@ class MetricsLog:
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, without their empty cells; none if there is no such file. An incomplete last row, of
-    a writer that was killed, is dropped.
+    """Read the rows of a CSV file, without empty cells; an empty list if there is no file. An incomplete last row, left
+    by a killed writer, is dropped.
     """
     if not path.exists():
         return []
     try:
-        # A spreadsheet program marks its UTF-8 at the beginning.
+        # Spreadsheet programs write a byte order mark.
         text = read_file(path, LONGEST_TABLE).decode("utf-8-sig").rpartition("\n")[0]
         rows = list(csv.DictReader(io.StringIO(text)))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: expected a table, got what is none: {error}") from None
+        raise FileError(f"{path}: expected a CSV table, got another file: {error}") from None
     head = text.partition("\n")[0]
     if "," not in head and (delimiters := [mark for mark in (";", "\t") if mark in head]):
-        saved = f"{delimiters[0]!r}, as a spreadsheet program saves it: save it with commas and points, or move it away"
+        saved = f"{delimiters[0]!r}, as spreadsheet programs write: save it with commas and decimal points"
         raise FileError(f"{path}: expected commas between the columns, got {saved}")
     for number, row in enumerate(rows, 1):
         if None in row:
-            raise FileError(f"{path}: row {number} must have a cell a column at most, got {len(row[None])} more")
+            raise FileError(f"{path}: row {number} must have at most one cell per column, got {len(row[None])} more")
     return [{k: v for k, v in row.items() if v not in ("", None)} for row in rows]
 
 
 def number_in(path: Path, row: Mapping[str, str], name: str) -> float:
-    """A number of a row of the table at `path`."""
+    """Return a number from a row of the table at `path`."""
     text = row.get(name, "")
     try:
         return float(text)
@@ -212,7 +212,7 @@ def number_in(path: Path, row: Mapping[str, str], name: str) -> float:
 
 
 def encoded(text: io.StringIO) -> bytes:
-    """UTF-8; a path of a commander need not be that, and its other bytes are written as Python shows them."""
+    """Encode as UTF-8; bytes of a commander's path that are not UTF-8 are escaped as in Python."""
     return text.getvalue().encode(errors="backslashreplace")
 
 
@@ -225,14 +225,14 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def all_reduce_sums(sums: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
-    """Sum each tensor over all processes, in one all-reduce."""
+    """Sum each tensor over all processes in one all-reduce."""
     sizes = [value.numel() for value in sums.values()]
     parts = ranks.sum(torch.cat([value.flatten() for value in sums.values()])).split(sizes)
     return {name: part.view_as(sums[name]) for name, part in zip(sums, parts, strict=True)}
 
 
 def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
-    """Copy tensors to the host in one transfer, flattened to lists of floats."""
+    """Copy tensors to the host in one transfer; return flat lists of floats."""
     numbers = iter(torch.cat([value.detach().float().flatten() for value in values.values()]).cpu().tolist())
     return {name: list(islice(numbers, value.numel())) for name, value in values.items()}
 
@@ -240,10 +240,10 @@ def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
 def summarise(
     report: Mapping[str, list[float]], terms: Sequence[str], stat_names: Sequence[str], past: str
 ) -> dict[str, float | None]:
-    """Columns of `metrics.csv`, with sums over battles divided by their number; None where no battle ended.
+    """Compute the columns of `metrics.csv`: sums over battles divided by the number of battles; None without any.
 
     Args:
-        report: what `read` returned.
+        report: the result of `read`.
     """
     value = {name: numbers[0] for name, numbers in report.items()}
     stats = dict(zip(stat_names, report["stats"], strict=True))

@@ -11,15 +11,15 @@ from echelon.runtime.limits import ANY, Settings
 
 @dataclass(frozen=True)
 class Schedule(Settings):
-    """A number that changes from `first` to `last` over a run."""
+    """A value that changes from `first` to `last` over a run."""
 
     first: Annotated[float, ANY] = 1.0
     last: Annotated[float, ANY] = 1.0
     shape: Literal["constant", "linear", "cosine"] = "linear"
-    """constant stays at `first`; cosine anneals from `first` to `last` (Loshchilov & Hutter 2017)."""
+    """constant: stays at `first`; cosine: cosine annealing from `first` to `last` (Loshchilov & Hutter 2017)."""
 
     def at(self, progress: float) -> float:
-        """Value at `progress`, which is clamped to 0..1."""
+        """Return the value at `progress`, which is clamped to 0..1."""
         done = min(max(progress, 0.0), 1.0)
         share = {"constant": 0.0, "linear": done, "cosine": (1 - math.cos(math.pi * done)) / 2}[self.shape]
         return self.first + (self.last - self.first) * share

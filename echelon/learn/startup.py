@@ -1,6 +1,6 @@
-"""What a run starts with: checked arguments, a tiny battle that calls the user's own code, and the initial weights.
+"""Start of a run: checked arguments, a smoke test of the user's code in a tiny battle, and the initial weights.
 
-The tiny battle runs before a folder is made, so that an error in the user's code leaves nothing behind.
+The tiny battle runs before the run folder is created, so errors in the user's code leave nothing behind.
 """
 
 from __future__ import annotations
@@ -40,31 +40,32 @@ from echelon.runtime.imports import in_one_line
 from echelon.runtime.limits import check_function, check_text
 
 BATTLES, DECISIONS = 2, 2
-"""Size of the rollout that a model or a commander plays."""
+"""Number of battles and decisions in the smoke test."""
 
 
 def check_arguments(
     folder: Any, start: Any, opponent_pool: Any, ranks: Any, opponent_of: Any, callbacks: Any, init: Any
 ) -> tuple[Path, list[Any]]:
-    """The run folder and the callbacks of a `Trainer`, whose other arguments are of their types."""
+    """Check the types of a `Trainer`'s arguments; return the run folder and the callbacks."""
     require(isinstance(folder, str | os.PathLike), "folder", "the path of a run folder", folder)
     check_text("folder", os.fspath(folder))
     for name, value in (("start", start), ("init", init)):
-        require(value is None or isinstance(value, Checkpoint), name, "what open_checkpoint returns, or None", value)
+        require(value is None or isinstance(value, Checkpoint), name, "a result of open_checkpoint, or None", value)
     is_pool = opponent_pool is None or hasattr(opponent_pool, "weights_of")
     require(is_pool, "opponent_pool", "an OpponentPool or None", opponent_pool)
-    require(isinstance(ranks, Ranks), "ranks", "the Ranks of init_ranks", ranks)
+    require(isinstance(ranks, Ranks), "ranks", "the result of init_ranks", ranks)
     check_function("opponent_of", opponent_of, "name, env, device")
     require(isinstance(callbacks, Iterable), "callbacks", "a list of Callback instances", callbacks)
     return Path(folder), list(callbacks)
 
 
-def check_run(
+def smoke_test_components(
     config: TrainConfig, terms: Mapping[str, RewardTerm], device: torch.device, opponent_of: OpponentOf = scripted
 ) -> None:
-    """Let reward terms, a model and commanders that are not Echelon's own play two decisions, and the model learn from
-    them, with each size of team that the curriculum has. Torch's generator is afterwards what it was. A TorchRL that
-    training cannot use is refused first.
+    """Run a smoke test of custom reward terms, models and commanders for each team size of the curriculum.
+
+    They play two decisions, and a model also learns from them. Torch's generator is restored afterwards. An unsupported
+    TorchRL version is refused first.
     """
     check_torchrl()
     stages = stages_of(config)
@@ -84,9 +85,9 @@ def check_run(
 
 
 def play(config: TrainConfig, env: EnvConfig, device: torch.device, opponent: TeamPolicy | None) -> None:
-    """Collect a rollout of a new policy against an opponent; against itself, for None, it also learns from that."""
+    """Collect a rollout of a new policy against an opponent. If the opponent is None, use self-play and also learn."""
     policy = config.model.build(PolicySpecs(env.comm_dim))
-    require(isinstance(policy, ActorCritic), "what its config builds", "an ActorCritic", policy)
+    require(isinstance(policy, ActorCritic), "the result of the model's build", "an ActorCritic", policy)
     seats = PolicyAssignment(policy.to(device), [OpponentGroup("opponent", opponent, BATTLES)], config.side)
     tiny = replace(env, map_pool=1, map_spares=0)
     battles = EchelonEnv(tiny, BATTLES, device=device, seed=0, memory=seats.memory, backend="eager")
@@ -99,34 +100,33 @@ def play(config: TrainConfig, env: EnvConfig, device: torch.device, opponent: Te
         PPO(policy, settings).update(batch, collector.memory)
 
 
-def begin(
+def initial_policy(
     config: TrainConfig,
     extra_rewards: Mapping[str, float],
     device: torch.device,
     start: Checkpoint | None,
     init: Checkpoint | None,
 ) -> tuple[ActorCritic, ValueNorm, Provenance]:
-    """Make what a run begins with; its optimiser has no state yet.
+    """Return the initial policy, value normaliser and provenance of a run.
 
-    The normaliser of a trained policy comes with its weights, whose critic predicts in its units, and so does what they
-    were trained against.
+    A trained policy brings its normaliser, because its critic predicts in the normaliser's units, and its provenance.
 
     Args:
-        extra_rewards: weight of each reward term of the user's own, by name.
-        start: the checkpoint that it resumes, which counts before `init`.
+        extra_rewards: weight of each custom reward term, keyed by name.
+        start: checkpoint to resume from; takes precedence over `init`.
         init: the trained policy of `TrainConfig.init`.
 
     Raises:
-        ConfigError: a checkpoint is of another network, or `start` of other rules or another environment.
+        ConfigError: a checkpoint has another network, or `start` has other rules or another environment.
     """
-    # Draws as many random numbers whatever the run begins with.
+    # Build first, so that every start draws the same number of random numbers.
     policy = config.model.build(PolicySpecs(config.env.comm_dim))
     source = init if start is None else start
     if source is None:
-        require(config.init == "", "init", f"the checkpoint of {config.init}, which TrainConfig.init names", None)
+        require(config.init == "", "init", f"the checkpoint of {config.init}, the value of TrainConfig.init", None)
         return policy.to(device), ValueNorm().to(device), NOTHING
     if start is None:
-        # Its battles may be others.
+        # The battles may differ from those in training.
         require_same("--init", "comm_dim", config.env.comm_dim, source.claims["comm_dim"])
         require_same("--init", "model", model_to_json(config.model), model_to_json(source.model))
     else:
@@ -138,19 +138,19 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
     """Check that a checkpoint has the rules, the env and the network of a run.
 
     Args:
-        extra_rewards: weight of each reward term of the user's own, by name.
+        extra_rewards: weight of each custom reward term, keyed by name.
     """
     current, stored = current_versions().rules, start.versions.rules
     if current != stored:
-        hint = "play it as it is (arena.py play), or train a new run"
-        raise ConfigError(f"--resume: rules_version must be {current} to go on with a run, got {stored}: {hint}")
+        hint = "evaluate it unchanged (arena.py play), or train a new run"
+        raise ConfigError(f"--resume: rules_version must be {current} to continue a run, got {stored}: {hint}")
     require_same("--resume", "env", config.env.signature(extra_rewards), start.env.signature(start.extra_rewards))
     require_same("--resume", "model", model_to_json(config.model), model_to_json(start.model))
 
 
 def require_same(flag: str, name: str, ours: Any, theirs: Any) -> None:
-    """Refuse a checkpoint, which a flag names, where JSON values of the run and of it differ."""
+    """Refuse the checkpoint of a flag if its JSON values differ from the run's."""
     difference = first_difference(ours, theirs, name)
     if difference:
         hint = " (--extra-reward module:function=WEIGHT)" if f"{name}.reward.{EXTRA}" in difference else ""
-        raise ConfigError(f"{flag}: {difference}, in the checkpoint: choose the flags it was trained with{hint}")
+        raise ConfigError(f"{flag}: {difference}, in the checkpoint: use the flags of its training{hint}")

@@ -1,4 +1,4 @@
-"""The command line of `train.py`: a preset and a kind of model give the defaults, and every setting is a flag."""
+"""Command line of `train.py`: a preset and a kind of model set the defaults, and every setting is a flag."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from echelon.scenarios.scene import config_of_words
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
-    """Parse the command line: a preset and a kind of model, or the run that is resumed, whose values are overridden by
-    flags."""
+    """Parse the command line: flags override a preset and a kind of model, or the settings of the resumed run."""
     presets, rest = pop_flag(arguments, "--preset")
     models, rest = pop_flag(rest, "--model")
     catalogs, rest = pop_flag(rest, "--catalog")
@@ -45,7 +44,7 @@ def read_config(arguments: list[str]) -> TrainConfig:
     default = TRAIN_PRESETS[preset]()
     kind = models[-1] if models else kind_of(default.model)
     if ":" in kind:
-        # Named by the user, so that a checkpoint of this run may name it too.
+        # The user named this module, so a checkpoint of this run may name it too.
         allow_module(kind.partition(":")[0])
     default = replace(default, model=model_with(kind, default.model))
     require(not (scenarios and catalogs), "--scenario", "given without --catalog", " ".join(scenarios))
@@ -60,17 +59,17 @@ def read_config(arguments: list[str]) -> TrainConfig:
     if scenarios:
         default = replace(default, env=config_of_words(scenarios))
     description = (
-        f"Train a policy. --preset NAME, one of {names}, sets the defaults below; now {preset}. --model NAME, one of "
-        f"{', '.join(BUILT_IN)} or package.module:Config, is the kind of the network; now {kind}. --catalog "
-        f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable "
-        f"with :WEIGHT behind each, lets battles begin as it says, in its world and by its rules. With --resume the "
-        f"defaults are the settings of the run that is resumed. {ALLOW_MODULE}"
+        f"Train a policy. --preset NAME, one of {names}, sets the defaults below; currently {preset}. --model NAME, "
+        f"one of {', '.join(BUILT_IN)} or package.module:Config, selects the network; currently {kind}. --catalog "
+        f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable, "
+        f"starts battles from that scenario, with its world and rules; append :WEIGHT to weight several scenarios. "
+        f"With --resume the settings of the resumed run are the defaults. {ALLOW_MODULE}"
     )
     return resolve_resume(parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description)))
 
 
 def resumed_checkpoint(words: Sequence[str], default: TrainConfig) -> Checkpoint | None:
-    """The checkpoint that the flags resume, or None for a new run."""
+    """Return the checkpoint to resume from, or None for a new run."""
     named: dict[str, Any] = {
         name: pop_flag(words, f"--{name.replace('_', '-')}")[0][-1:] for name in ("run_dir", "resume")
     }
@@ -82,21 +81,20 @@ def resumed_checkpoint(words: Sequence[str], default: TrainConfig) -> Checkpoint
 
 
 def check_preset(preset: str, default: TrainConfig, start: Checkpoint, words: Sequence[str]) -> None:
-    """Refuse a preset of other battles or another network than those of the run that is resumed, unless flags change
-    the preset's."""
+    """Refuse a preset whose battles or network differ from the resumed run, unless flags change the preset's values."""
     ours, theirs = (
         f"{len(env.blue)}v{len(env.red)} on {env.world.size_x}x{env.world.size_y}x{env.world.size_z}, {kind_of(model)}"
         for env, model in ((default.env, default.model), (start.env, start.model))
     )
     is_same = ours == theirs or any(word.startswith(("--env", "--model")) for word in words)
-    require(is_same, "--preset", f"left out, or that of the run which is resumed ({theirs})", f"{preset} ({ours})")
+    require(is_same, "--preset", f"left out, or the preset of the resumed run ({theirs})", f"{preset} ({ours})")
 
 
 def resumed_defaults(start: Checkpoint, default: TrainConfig) -> TrainConfig:
-    """The settings of a run that is resumed, which flags change.
+    """Return the settings of a resumed run as defaults for the flags.
 
-    `default` has those that a checkpoint does not decide: of this process and its device, and names of code, which no
-    file imports (unless `--allow-module` lets it).
+    `default` keeps settings that a checkpoint does not decide: those of this process and device, and names of code,
+    which no file may import (unless `--allow-module` permits it).
     """
     if not start.claims["settings"]:
         return replace(default, env=start.env, model=start.model)
@@ -113,14 +111,14 @@ def resumed_defaults(start: Checkpoint, default: TrainConfig) -> TrainConfig:
 
 
 def is_code(name: str) -> bool:
-    """Whether a setting names code of a module that files may not import."""
+    """Return whether a setting names code in a module that files may not import."""
     return is_imported(name.partition("=")[0]) and name.partition(":")[0] not in allowed_modules()
 
 
 def resolve_config(
     wanted: TrainConfig, device: torch.device, start: Checkpoint | None, ranks: Ranks, console: Console
 ) -> TrainConfig:
-    """The config with all settings resolved for the device; says what was chosen on a GPU."""
+    """Resolve all settings for the device; on a GPU, print the choices."""
     config = resolve_settings(wanted, device, start, ranks)
     if device.type == "cuda":
         console.print(describe_settings(config, device))
@@ -128,17 +126,17 @@ def resolve_config(
 
 
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:
-    """Command line that resumes the run in `folder` that was started with the command `words`; that of every node, if
-    there are several."""
+    """Return the command line that resumes the run in `folder`, which was started with the command `words`; with
+    several nodes, that of every node."""
     _, flags = pop_flag(pop_flag(words[1:], "--resume")[1], "--run-dir")
     program = program_words(words[0]) if ranks.is_alone else [*launcher_words(os.environ), words[0]]
     return shlex.join([*program, *flags, "--run-dir", str(folder), "--resume", "latest"])
 
 
 def launcher_words(variables: Mapping[str, str]) -> list[str]:
-    """`torchrun` with the nodes, processes and rendezvous that it told this process by environment variables.
+    """Return `torchrun` with the nodes, processes and rendezvous that it passed to this process in the environment.
 
-    It does not tell the port of a rendezvous, whose default stands without one.
+    The environment does not contain the rendezvous port; without a port torchrun uses its default.
     """
     nodes, processes = variables.get("GROUP_WORLD_SIZE", "1"), variables.get("LOCAL_WORLD_SIZE", "1")
     if nodes == "1":
@@ -151,8 +149,8 @@ def launcher_words(variables: Mapping[str, str]) -> list[str]:
 
 
 def interrupted_status(interrupt: Interrupted, run: TrainingRun, command: str, console: Console) -> int:
-    """Save a run that a signal stopped and print the command that resumes it; returns the exit status."""
+    """Save a run that a signal stopped and print the command that resumes it; return the exit status."""
     name, path = signal.Signals(interrupt.number).name, run.save()
-    console.print(f"{name}: stopped after iteration {run.counters.iterations}, saved as {path}; go on with")
+    console.print(f"{name}: stopped after iteration {run.counters.iterations}, saved as {path}; resume with")
     console.print(command, markup=False, highlight=False)
     return EXIT_BASE + interrupt.number

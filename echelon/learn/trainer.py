@@ -1,4 +1,4 @@
-"""Training loop: collect, estimate advantages, update, report; between iterations, callbacks."""
+"""Training loop: collect, estimate advantages, update, report, and call callbacks between iterations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
-from echelon.learn.startup import begin, check_arguments, check_run
+from echelon.learn.startup import check_arguments, initial_policy, smoke_test_components
 from echelon.rules.config_json import as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
@@ -53,31 +53,30 @@ BATTLES = "battles"
 BATTLE_PARTS = (BATTLES, SCRIPTED, FROZEN)
 """Components whose state belongs to the running battles."""
 COMPONENTS = (*BATTLE_PARTS, PAST, "ppo")
-"""All components with a state in a checkpoint; the other states there are those of callbacks."""
+"""All components with state in a checkpoint; other states there belong to callbacks."""
 RANK_SEEDS = 1 << 52
-"""Offset between the seeds of two consecutive ranks."""
+"""Offset between the seeds of consecutive ranks."""
 
 
 class Trainer(TrainingRun):
     """Trains one policy in a run folder.
 
     Args:
-        config: config of the run; what it leaves open is resolved for the device, see `resolve_settings`.
-        folder: path of where checkpoints and metrics go; a run there in which nothing was learnt is replaced.
-        start: checkpoint to resume from exactly. Where the battles differ (number, maps, opponents), new ones are
-            started, and `resume_note` says so.
+        config: config of the run; open settings are resolved for the device, see `resolve_settings`.
+        folder: folder of checkpoints and metrics; a run there that learnt nothing is replaced.
+        start: checkpoint to resume from exactly. If the battles differ (number, maps, opponents), new battles start and
+            `resume_note` explains the difference.
         opponent_pool: opponents for battles against frozen policies; by default snapshots of the learner.
         ranks: data-parallel processes, each with `TrainConfig.num_envs` battles.
-        opponent_of: builds the commanders that the config names; by default it knows the scripted ones alone, and
-            `echelon.arena.resolve.policy_of` knows all.
-        callbacks: what happens between iterations, beside those that every run has, `usual_callbacks`; an instance of a
-            subclass of one of these replaces it.
-        init: checkpoint of the trained policy with whose weights a new run begins, that of `TrainConfig.init`.
+        opponent_of: builds the commanders named in the config; the default supports only scripted ones, and
+            `echelon.arena.resolve.policy_of` supports all.
+        callbacks: callbacks in addition to `usual_callbacks`; a subclass instance replaces its base class there.
+        init: checkpoint of the initial policy of a new run, that of `TrainConfig.init`.
 
     Raises:
-        ConfigError: an argument is of another type, `start` has another env or network, `init` another network, the
-            folder holds a run that does not end there, a name means no commander, one of a callback is taken, or
-            TorchRL is too old to train.
+        ConfigError: an argument has a wrong type, `start` has another env or network, `init` another network, the
+            folder contains a run that does not end at `start`, a commander's name is unknown, a callback's name is
+            taken, or TorchRL is too old to train.
     """
 
     def __init__(
@@ -101,17 +100,17 @@ class Trainer(TrainingRun):
         self.device = ranks.place(resolve_device(config.device))
         self.config = config = resolve_settings(config, self.device, start, ranks)
         self._is_computing = False
-        """Whether the process is set up as a training needs it, see `_process`."""
+        """Whether the process is set up for training, see `_process`."""
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
         self.extra_weights = {name: term.weight for name, term in self.extra_rewards.items()}
-        check_run(config, self.extra_rewards, self.device, opponent_of)
+        smoke_test_components(config, self.extra_rewards, self.device, opponent_of)
         self.opponent_of = opponent_of
         self.callbacks = CallbackList([*callbacks, *usual_callbacks(config, callbacks)], COMPONENTS)
         with self._process():
             self._set_up(start, init, opponent_pool)
 
     def _set_up(self, start: Checkpoint | None, init: Checkpoint | None, pool: OpponentPool | None) -> None:
-        """Make all that the run consists of; arguments as of the class."""
+        """Create all components of the run; arguments as in the class."""
         config = self.config
         torch.manual_seed(config.seed)
         self._make_learner(start, init)
@@ -126,25 +125,25 @@ class Trainer(TrainingRun):
         self.best = None
         self.resume_note = ""
         self.changed = {}
-        self.spoilt: dict[str, None] = {}
-        """Reward terms that have paid NaN or infinity."""
+        self.nonfinite: dict[str, None] = {}
+        """Names of reward terms that were NaN or infinite."""
         self.changes = []
         self._enter_stage()
         if start is not None:
             self._resume(start)
-        # The first process alone has saved the states of callbacks.
+        # Only the first process has saved states of callbacks.
         self.callbacks.setup(self, {} if start is None else start.parts(0))
 
     def _make_learner(self, start: Checkpoint | None, init: Checkpoint | None) -> None:
-        """Make policy, normaliser, optimiser, counters and curriculum, anew or as a checkpoint has them."""
+        """Create policy, normaliser, optimiser, counters and curriculum, new or from a checkpoint."""
         self.resumed_from = start.path if start is not None else None
         config = self.config
         self.counters = Counters() if start is None else start.counters
-        self.policy, self.norm, self.met = begin(config, self.extra_weights, self.device, start, init)
-        """`met`: what the weights were trained against so far, see `echelon.learn.checkpoint.provenance`."""
+        self.policy, self.norm, self.provenance = initial_policy(config, self.extra_weights, self.device, start, init)
+        """`provenance`: training history of the weights, see `echelon.learn.checkpoint.provenance`."""
         source = init if start is None else start
         self.ancestors = () if source is None else source.lineage
-        """sha256 of the weights of its earlier checkpoints and of what the run began from, oldest first."""
+        """sha256 of the weights of earlier checkpoints and of the initial policy, oldest first."""
         self.curriculum = Curriculum(config) if start is None else Curriculum(config, start.curriculum)
         configure_policy(self.policy, config.precision, config.compile_policy, self.device)
         captured, compiled = config.cuda_graphs == "on", config.compile_policy == "all"
@@ -186,7 +185,7 @@ class Trainer(TrainingRun):
         )
 
     def _rehearse(self) -> bool:
-        """See that the environment plays on this device as it should; returns whether a rollout can be captured."""
+        """Check that the environment runs correctly on this device; return whether a rollout can be captured."""
         rehearsed = rehearsal.rehearse(self.env, self.config.cuda_graphs == "on")
         self.rehearsal_note = rehearsed.line
         self.log_plain(rehearsed.line)
@@ -196,12 +195,12 @@ class Trainer(TrainingRun):
         """Train until the run has ended.
 
         Args:
-            iterations: end after so many, with a checkpoint, if the run has not ended before.
+            iterations: stop after this number of iterations, with a checkpoint, unless the run ends before.
 
         Raises:
             FileError: another process trains in the folder.
             Interrupted: a signal ended the run, see `echelon.learn.callbacks.signals`. A checkpoint is saved.
-            NotFinite: losses or gradients are not finite.
+            NotFinite: loss or gradients are not finite.
         """
         with locked(self.folder) if self.ranks.is_first else contextlib.nullcontext(), self._process():
             self._train(iterations)
@@ -213,7 +212,7 @@ class Trainer(TrainingRun):
             # From here on a killed run can be resumed.
             self.save()
             self.callbacks.on_run_start(self)
-            # The evaluation before training may have played in the dense form, which is too slow to train in.
+            # The first evaluation may have used the dense form while loops compiled; it is too slow for training.
             self.env.engine.wait_for_loops()
             while not self.ended:
                 self.callbacks.on_iteration_start(self)
@@ -225,17 +224,22 @@ class Trainer(TrainingRun):
             self.callbacks.close()
 
     def iterate(self) -> Metrics:
-        """One iteration: T decisions of all battles, then the update. Only the report syncs with the device.
+        """Run one iteration: T decisions of all battles, then the update. Only the report syncs with the device.
 
-        Returns a row of `metrics.COLUMNS`, which `train` writes; raises `NotFinite` after `PATIENCE` consecutive
-        non-finite steps. Every iteration has its own seed, so that a resumed run draws the same random numbers.
+        Every iteration has its own seed, so a resumed run draws the same random numbers.
+
+        Returns:
+            A row of `metrics.COLUMNS`, which `train` writes.
+
+        Raises:
+            NotFinite: the loss or gradients were not finite in `PATIENCE` consecutive steps.
         """
         with self._process():
             return self._iterate()
 
     @contextlib.contextmanager
     def _process(self) -> Iterator[None]:
-        """Context manager with `training_process`, entered once however deep methods call each other."""
+        """Enter `training_process` as a context, once even for nested calls."""
         if self._is_computing:
             yield
             return
@@ -248,7 +252,7 @@ class Trainer(TrainingRun):
 
     def _iterate(self) -> Metrics:
         torch.manual_seed(self.config.seed * 1_000_003 + self.counters.iterations + self.ranks.rank * RANK_SEEDS)
-        self.met = self.met.union(self.opponents.met())
+        self.provenance = self.provenance.union(self.opponents.provenance())
         scheduled = self._anneal()
         watch = self.collector.watch
         watch.start()
@@ -257,17 +261,21 @@ class Trainer(TrainingRun):
             self.advantage(batch)
             learnt = self.ppo.update(batch, memory)
         watch.lap("learn")
-        ended = all_reduce_sums({**self.collector.episode_stats, "spoilt": self.collector.spoilt_terms()}, self.ranks)
+        ended = all_reduce_sums(
+            {**self.collector.episode_stats, "nonfinite": self.collector.nonfinite_terms()}, self.ranks
+        )
         dead = self.ranks.mean(1 - mean_of_existing(batch.get("mask").float(), batch.get(EXISTS, None)))
         diagnostics = {**learnt, **ended, **self.advantage.diagnostics, "dead_share": dead, "longest": self.ppo.longest}
         report = read({**diagnostics, **self.opponents.readers(self.collector.current)})
         times = watch.read()
-        self.spoilt |= {term: None for term, n in zip(self.env.reward_terms, report["spoilt"], strict=True) if n > 0}
+        self.nonfinite |= {
+            term: None for term, n in zip(self.env.reward_terms, report["nonfinite"], strict=True) if n > 0
+        }
         if report["longest"][0] >= PATIENCE:
             written = self.folder, self.counters.iterations, self.policy, batch, memory
-            stop_with_dump(*written, self.ranks.rank, tuple(self.spoilt))
+            stop_with_dump(*written, self.ranks.rank, tuple(self.nonfinite))
 
-        # A coarse clock may not have moved.
+        # A coarse clock may not have advanced.
         seconds = max(self.ranks.max(sum(times.values())), 1e-9)
         steps = self.collector.frames_per_batch * self.ranks.size
         previous = self.counters
@@ -280,7 +288,7 @@ class Trainer(TrainingRun):
             "agent_steps": float(self.counters.agent_steps),
             "seconds": round(self.counters.seconds, 3),
             "agent_steps_per_s": round(steps / seconds, 1),
-            # Within a CUDA graph nobody knows.
+            # Inside a CUDA graph these times are unknown.
             **{f"{name}_s": round(times[name], 4) if name in times else None for name in ("env", "act", "learn")},
         }
         self._after_update(report)
@@ -297,7 +305,7 @@ class Trainer(TrainingRun):
         extra = {name: state for name, state in extra.items() if state.tensors or state.facts}
         run = RunState(settings, self._battles(), {**states, **extra}, self.extra_weights, self.changes)
         env, stage = self.config.env, self.curriculum.state
-        claims = self.counters, learner, stage, run, self.ranks, self.met, self.ancestors
+        claims = self.counters, learner, stage, run, self.ranks, self.provenance, self.ancestors
         save_checkpoint(path, self.policy, self.norm, env, *claims)
         self.ancestors = descent(self.ancestors, weight_hash(self.policy.state_dict()))
         if self.ranks.is_first:
@@ -311,16 +319,16 @@ class Trainer(TrainingRun):
         loaded = start.parts(self.ranks.rank)
         difference = first_difference(self._battles(), start.claims["battles"], "battles")
         if start.specs.columns != start.specs.today:
-            difference = "observations have columns here that they do not have there"
+            difference = "the observation has columns here that it does not have there"
         if difference:
-            self.resume_note = f"battles begin anew: {difference}, in the checkpoint"
+            self.resume_note = f"battles start anew: {difference}, in the checkpoint"
         for name, owner in self._parts().items():
             if name in loaded and not (difference and name in BATTLE_PARTS):
                 owner.load_state_dict(loaded[name])
-        self.opponents.set_opponent(self.curriculum.stage)  # whatever the checkpoint named
+        self.opponents.set_opponent(self.curriculum.stage)  # overrides the checkpoint's commander
 
     def _parts(self) -> dict[str, Stateful]:
-        """Components with state, beside weights, optimiser, normaliser and counters."""
+        """Return the components with state, except weights, optimiser, normaliser and counters."""
         return {
             BATTLES: EnvSnapshot(self.collector, self.levels),
             **self.opponents.parts(),
@@ -329,7 +337,7 @@ class Trainer(TrainingRun):
         }
 
     def _battles(self) -> dict[str, Any]:
-        """Description of the battles; running battles are resumed only where it is equal."""
+        """Describe the battles; running battles are resumed only if the description is equal."""
         return {
             "processes": self.ranks.size,
             "num_envs": self.config.num_envs,
@@ -340,13 +348,14 @@ class Trainer(TrainingRun):
         }
 
     def _battle_seeds(self) -> Tensor:
-        """`[B]` int64 seeds of new battles: K processes of B battles split those of a single process with K * B."""
+        """`[B]` int64 seeds of new battles: K processes of B battles split the seeds of one process with K * B
+        battles."""
         num_envs, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
         seed = self.config.seed + self.counters.iterations
         return noise.battle_seeds(seed, num_envs * self.ranks.size, self.device)[first : first + num_envs]
 
     def _anneal(self) -> dict[str, float | None]:
-        """Apply schedules and curriculum to this iteration; returns their values."""
+        """Apply schedules and curriculum to this iteration; return their values."""
         progress, stage = self.progress, self.curriculum.stage
         scale = self.curriculum.reward_scale(progress, self.env.reward_terms)
         self.collector.scale.copy_(torch.tensor(scale, dtype=torch.float32, device="cpu"))
@@ -361,8 +370,8 @@ class Trainer(TrainingRun):
         iterations, period = self.counters.iterations, self.config.renew_maps_every
         if iterations % self.config.past_every == 0:
             self.past.add(f"iteration {iterations}", self.policy)
-        if self.curriculum.record(*self.opponents.judged(report)):
-            # Running battles continue if the env config is the same.
+        if self.curriculum.record(*self.opponents.curriculum_results(report)):
+            # Keep the running battles if the env config is unchanged.
             if self.curriculum.stage.env(self.config.env, self.config.side) != self.env.config:
                 self._enter_stage()
             self.opponents.set_opponent(self.curriculum.stage)

@@ -94,7 +94,7 @@ def test_a_training_against_weights_of_the_test_population_takes_allow_test(tmp_
     check_opponents(config, torch.device("cpu"))
     apart = populations.Stranger("trained:apart", "test", ("opponent",), resolve(path).id)
     monkeypatch.setattr(populations, "strangers", lambda: {apart.name: apart})
-    with pytest.raises(ConfigError, match=r"others than the test population's .*unless --allow-test, got .*policy_1"):
+    with pytest.raises(ConfigError, match=r"none from the test population .*or --allow-test, got .*policy_1"):
         check_opponents(config, torch.device("cpu"))
     check_opponents(dataclasses.replace(config, allow_test=True), torch.device("cpu"))
 

@@ -21,7 +21,7 @@ from echelon.env.observation.layout import action_width
 from echelon.env.tasks.task import Protocol, Task, find_task
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters, open_checkpoint
-from echelon.learn.checkpoint.provenance import met_in
+from echelon.learn.checkpoint.provenance import provenance_of
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
@@ -147,7 +147,7 @@ def test_a_split_chooses_maps_and_seeds():
 
 def test_it_is_told_what_was_met_in_training(tmp_path):
     """By a checkpoint that tells, one that does not, a scripted commander and an object."""
-    provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
+    provenance = provenance_of(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
     rival = saved(tmp_path / "rival", 2)
     opponents = [*EASY, str(rival.path)]
     told, silent = saved(tmp_path / "told", 1, provenance=provenance), saved(tmp_path / "silent", 1)

@@ -116,7 +116,7 @@ class Fakes:
             blank = value.observation_spec.zero()
             value._empty = lambda: Fakes(self.mode, self.battles)(blank)
         if isinstance(value, PPO):
-            value.may_ask = value.is_shared = False
+            value.host_may_read = value.is_shared = False
         if isinstance(value, Stopwatch):
             value.is_cuda, value.last, value.laps = True, Event(), []
 

@@ -110,11 +110,11 @@ BAD = {
     "maps of seed -1": ("arena", ("maps", "--map-seed", "-1"), "DrawMaps.map_seed must be 0.."),
     "maps of seed 2^63": ("arena", ("maps", "--map-seed", str(2**63)), "DrawMaps.map_seed must be 0.."),
     "maps of no preset": ("arena", ("maps", "--env", "tiny"), "--env"),
-    "add nothing": ("arena", ("add", *LEAGUE), "one checkpoint at least"),
+    "add nothing": ("arena", ("add", *LEAGUE), "at least one checkpoint"),
     "add an empty name": ("arena", ("add", "", *LEAGUE), "an argument must be a value"),
     "add a folder without one": ("arena", ("add", "{tmp}", *LEAGUE), "checkpoint.json"),
     "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "nobody"), "nobody"),
-    "retire nothing": ("arena", ("retire", *LEAGUE), "the name of one entry at least"),
+    "retire nothing": ("arena", ("retire", *LEAGUE), "at least one entry's name"),
     "retire nobody": ("arena", ("retire", "nobody", *LEAGUE), "nobody"),
     "payoff of another kind": (
         "arena",

@@ -14,7 +14,7 @@ from echelon.league.commands import evaluate
 from echelon.league.league_arena import LeagueArena, match_seed, matches_of
 from echelon.league.matchmaking import MOST_SEEDS, one_against, period_seeds, round_robin
 from echelon.league.store import MAP_SEED
-from echelon.learn.checkpoint.provenance import met_in
+from echelon.learn.checkpoint.provenance import provenance_of
 
 CPU = torch.device("cpu")
 WIDER = dataclasses.replace(TINY, hidden=24)
@@ -99,7 +99,7 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
 def test_an_evaluation_in_a_league_tells_what_was_met(tmp_path):
     """By the names of entries, whatever they are called in a checkpoint; the league keeps what it tells."""
     store, ids = league(tmp_path)
-    provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy", ids[0]])
+    provenance = provenance_of(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy", ids[0]])
     path = checkpoint_of(tmp_path, 9, provenance=provenance)
     easy, hard, one, two = (store.find(name).name for name in ("easy", "hard", *ids[:2]))
     arena = LeagueArena(store, ArenaConfig(CPU, batch=5))

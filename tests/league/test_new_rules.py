@@ -70,7 +70,7 @@ def test_a_policy_of_earlier_rules_is_added_and_it_is_told(tmp_path, monkeypatch
     change_rules(monkeypatch)
     store = Store.create(tmp_path / "league", resolve(str(path)).env)
     assert store.add(path).kind == "candidate"
-    says = f"{path}: trained under rules {OURS}, plays under rules {NEXT}, which are new to it"
+    says = f"{path}: trained under rules {OURS}, but plays under rules {NEXT}, which may differ"
     assert [record.getMessage() for record in caplog.records] == [says]
 
 

@@ -1,4 +1,4 @@
-"""What tests of the learner share."""
+"""Fixtures for tests of the learner."""
 
 import pytest
 from tiny_runs import make_rollout
@@ -8,5 +8,5 @@ from echelon.learn.ppo.collector import TeamCollector
 
 @pytest.fixture
 def rollout() -> TeamCollector:
-    """Six short battles against the heuristic, 16 decisions an iteration in sequences of 8."""
+    """A rollout of six short battles against the heuristic: 16 decisions, in sequences of 8."""
     return make_rollout()

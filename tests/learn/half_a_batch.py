@@ -1,4 +1,4 @@
-"""One process of several that learn from a part of one rollout each; `test_ranks` starts them and does it whole."""
+"""One of several processes that each learn from a part of one rollout; `test_distributed` compares them with one."""
 
 import sys
 
@@ -18,7 +18,7 @@ HULL = torch.tensor([3, 2, 2, 1, 0])
 
 
 def learn_from(ranks: Ranks, **changes: object) -> dict[str, Tensor]:
-    """Weights, normaliser and report after one iteration on this rank's share of six teams' decisions."""
+    """Return weights, normaliser and report after one iteration on this rank's share of six teams' decisions."""
     rollout = make_rollout()
     batch, memory = rollout.collect(), rollout.memory
     share = batch.shape[0] // ranks.size
@@ -35,7 +35,7 @@ def learn_from(ranks: Ranks, **changes: object) -> dict[str, Tensor]:
 
 
 def spoilt(ranks: Ranks) -> dict[str, Tensor]:
-    """Whether weights changed, and steps skipped, where one rank alone has a number that is not finite."""
+    """Return whether weights changed, and the skipped steps, if one rank alone has a non-finite number."""
     rollout = make_rollout()
     batch, memory = rollout.collect(), rollout.memory
     NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm(), ranks=ranks)(batch)
@@ -49,7 +49,7 @@ def spoilt(ranks: Ranks) -> dict[str, Tensor]:
 
 
 def cut(data: TensorDictBase, teams: slice) -> TensorDictBase:
-    """The decisions of some teams, in memory of their own."""
+    """Copy the decisions of some teams."""
     return data[teams].clone()
 
 

@@ -1,6 +1,6 @@
-"""What a CUDA graph holds of a decision and of a step of learning is what they do, seen on a CPU.
+"""CUDA graphs of a decision and of a learning step equal the eager functions, tested on a CPU.
 
-A GPU's own capture is in `test_gpu.py`; here `torch.cuda.graph` and its streams are mocks, and a graph is the tape of
+`test_gpu.py` captures on a GPU. Here `torch.cuda.graph` and its streams are mocks, and a graph is the tape of
 `tests/graphs.py`.
 """
 
@@ -25,7 +25,7 @@ from echelon.runtime.tensor_files import StateDict
 
 CPU = torch.device("cpu")
 SHORT = PPOConfig(rollout_decisions=6, chunk_decisions=3, epochs=2, minibatches=3)
-# Of one substep a decision, five decisions a battle.
+# One substep per decision, five decisions per battle.
 RULES = RulesConfig(max_episode_s=0.25, decision_repeat=1)
 BATTLES = dataclasses.replace(short_battles(), map_pool=2, rules=RULES)
 UNEQUAL = dataclasses.replace(BATTLES, blue=("scout", "light", "heavy"), red=("scout", "medium"))
@@ -57,7 +57,7 @@ RUNS = {
 
 @pytest.fixture
 def trainer(tmp_path, monkeypatch):
-    """Makes a trainer that runs what a GPU would."""
+    """Return a function that makes a trainer with the GPU's code path."""
     dense_forms(monkeypatch)
 
     def make(name: str = "run", **changes) -> Trainer:
@@ -77,17 +77,17 @@ def trainer(tmp_path, monkeypatch):
 
 
 def decide(made: Trainer):
-    """What is captured of a rollout that has begun."""
+    """Run the captured part of a started rollout."""
     made.collector._begin_rollout()
     return torch.inference_mode()(made.collector._decide)
 
 
 USUAL = ("every opponent",)
-"""The one of `RUNS` that holds most of what the others do."""
+"""The entry of `RUNS` that covers most of the others."""
 
 
 def runs(*names: str) -> list:
-    """Parameters by name, `long` but for `USUAL`."""
+    """Return parameters by name, marked `long` except for `USUAL`."""
     return [name if name in USUAL else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
@@ -103,7 +103,7 @@ def test_a_decision_and_a_step_can_be_captured(trainer, name):
 @pytest.mark.long
 @pytest.mark.parametrize("tier", ["trivial", "easy", "normal", "hard", "expert"])
 def test_two_commanders_can_be_captured(trainer, tier):
-    """While battles against the commander before last, both decide."""
+    """While battles against the previous commander last, both commanders decide."""
     before = "easy" if tier != "easy" else "hard"
     made = trainer(cuda_graphs="on", opponent="curriculum", curriculum=CurriculumConfig(opponents=(before, tier)))
     made.opponents.named.set_opponent(f"heuristic:{tier}", 0.5)
@@ -112,7 +112,7 @@ def test_two_commanders_can_be_captured(trainer, tier):
     assert faults(decide(made)) == []
 
 
-def test_only_an_encoder_that_says_so_reads_a_view_in_reduced_precision(trainer):
+def test_only_declared_encoders_get_reduced_precision_views(trainer):
     made = trainer(cuda_graphs="on", opponent="self", precision="bf16")
     collector, seen = made.collector, []
     act = made.policy.act
@@ -120,15 +120,15 @@ def test_only_an_encoder_that_says_so_reads_a_view_in_reduced_precision(trainer)
     collector.collect()
     encoder = made.policy.network.encoder
     encoder.__class__ = type("Own", (type(encoder),), {})
-    first = seen[:6]  # of a rollout, behind which final views are evaluated
+    first = seen[:6]  # calls in the rollout, before final views are evaluated
     seen.clear()
     collector.collect()
     assert first == [torch.bfloat16] * 6 and seen[:6] == [torch.float32] * 6
 
 
 @pytest.mark.long
-def test_a_rebound_buffer_is_found(trainer):
-    """Each of these would leave the graph with memory that nobody reads, or with last decision's number."""
+def test_rebound_buffers_are_detected(trainer):
+    """Each of these changes would leave the graph with unused memory, or with the last decision's number."""
     made = trainer(cuda_graphs="on", opponent="self")
     made.iterate()
     collector, ppo, decision = made.collector, made.ppo, decide(made)
@@ -176,7 +176,7 @@ def test_a_rebound_buffer_is_found(trainer):
 
 
 def iterated(made: Trainer, times: int) -> tuple[list[dict], dict[str, torch.Tensor]]:
-    """Metrics of some iterations, and all tensors afterwards."""
+    """Return the metrics of some iterations, and all tensors afterwards."""
     rows = [made.iterate() for _ in range(times)]
     timed = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
     return [{k: v for k, v in row.items() if k not in timed} for row in rows], everything(made)
@@ -184,7 +184,7 @@ def iterated(made: Trainer, times: int) -> tuple[list[dict], dict[str, torch.Ten
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ("every opponent", "reduced precision", "unequal teams, central critic", "early stop"))
-def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
+def test_captured_training_equals_eager_training(trainer, monkeypatch, name):
     changes = RUNS[name]
     rows, tensors = iterated(trainer("called", **changes), 3)
     in_place = iterated(trainer("in place", cuda_graphs="on", **changes), 3)
@@ -198,7 +198,7 @@ def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
 
 
 @pytest.mark.long
-def test_a_change_of_opponents_is_captured_anew(trainer, monkeypatch):
+def test_changed_opponents_are_recaptured(trainer, monkeypatch):
     made = trainer("called", opponent="curriculum", curriculum=CurriculumConfig(opponents=("trivial", "easy")))
     counted = simulate(monkeypatch)
     graphed = trainer(
@@ -216,8 +216,8 @@ def test_a_change_of_opponents_is_captured_anew(trainer, monkeypatch):
 
 
 @pytest.mark.long
-def test_battles_put_elsewhere_are_captured_anew(trainer, monkeypatch):
-    """As a resume does, which restores battles into fresh tensors."""
+def test_moved_battles_are_recaptured(trainer, monkeypatch):
+    """A resume restores battles into new tensors."""
     made = trainer("called", opponent="self")
     counted = simulate(monkeypatch)
     graphed = trainer("graphed", opponent="self", cuda_graphs="on")
@@ -234,7 +234,7 @@ def test_battles_put_elsewhere_are_captured_anew(trainer, monkeypatch):
     assert [name for name, value in everything(made).items() if not torch.equal(value, same[name])] == []
 
 
-def test_a_policy_of_ones_own_and_a_recorder_are_not_captured(trainer, monkeypatch, caplog):
+def test_custom_policy_and_recorder_are_not_captured(trainer, monkeypatch, caplog):
     counted = simulate(monkeypatch)
     made = trainer(cuda_graphs="on")
     policies = made.opponents.assignment.policies
@@ -248,7 +248,7 @@ def test_a_policy_of_ones_own_and_a_recorder_are_not_captured(trainer, monkeypat
     assert len(said) == 2 and "graph_key" in said[0] and "observer" in said[1]
 
 
-def test_what_is_not_known_of_a_graph_is_left_empty(trainer):
+def test_times_inside_a_graph_are_empty(trainer):
     row = trainer(cuda_graphs="on", opponent="self").iterate()
     assert row["env_s"] is None and row["act_s"] is None and row["learn_s"] > 0
     assert row["seconds"] > row["learn_s"]
@@ -258,7 +258,7 @@ def counter() -> tuple[torch.Tensor, list[str]]:
     return torch.zeros(()), []
 
 
-def test_a_function_is_called_twice_then_captured_then_replayed(monkeypatch):
+def test_function_is_called_twice_then_captured_then_replayed(monkeypatch):
     total, calls = counter()
     counted = simulate(monkeypatch)
 
@@ -296,7 +296,7 @@ def raising(total: torch.Tensor) -> None:
     ("work", "cause"),
     [(reading, "operation not permitted when stream is capturing: aten::_local"), (raising, "no kernel for this)")],
 )
-def test_a_failed_capture_leaves_nothing_behind_and_its_cause_is_logged_once(monkeypatch, caplog, work, cause):
+def test_failed_capture_is_undone_and_logged_once(monkeypatch, caplog, work, cause):
     counted, total, other = simulate(monkeypatch), torch.zeros(()), torch.zeros(())
     before = CARD.stream
     beside = GraphedFunction(lambda: other.add_(1), CPU, "adding")
@@ -310,13 +310,13 @@ def test_a_failed_capture_leaves_nothing_behind_and_its_cause_is_logged_once(mon
     (record,) = caplog.records
     assert record.getMessage().startswith(f"{PREFIX}working runs without a CUDA graph: it cannot be captured ({cause}")
     assert graphed.pool is None
-    # What was captured before draws from another state than the generator has now.
+    # The generator's state has changed since the capture, so recapture.
     beside("key")
     assert counted.captures == 2
 
 
-def test_everything_is_warmed_up_on_one_stream(monkeypatch):
-    """Memory that was freed on one stream is not used again on another."""
+def test_warm_up_uses_one_stream(monkeypatch):
+    """Memory freed on one stream is not reused on another."""
     total, _ = counter()
     simulate(monkeypatch)
     Stream.made = 0
@@ -328,7 +328,7 @@ def test_everything_is_warmed_up_on_one_stream(monkeypatch):
     assert Stream.made == 1 and total == 18
 
 
-def test_an_interrupt_ends_a_capture_and_is_raised(monkeypatch):
+def test_interrupt_during_capture_is_raised(monkeypatch):
     simulate(monkeypatch)
 
     def interrupted() -> None:
@@ -343,8 +343,8 @@ def test_an_interrupt_ends_a_capture_and_is_raised(monkeypatch):
     assert CARD.stream is before and CARD.is_clean
 
 
-def test_a_graph_has_the_numbers_and_the_memory_of_its_capture(monkeypatch):
-    """What the mocks are for: a number or a buffer of Python's is frozen."""
+def test_graph_freezes_python_numbers_and_buffers(monkeypatch):
+    """Check the mocks: Python numbers and buffers are frozen at capture."""
     simulate(monkeypatch)
     place = {"total": torch.zeros(()), "step": 1.0}
 

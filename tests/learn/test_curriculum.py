@@ -1,4 +1,4 @@
-"""Stages, and when the next one begins."""
+"""Curriculum stages, and when the next one starts."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ def run(opponent: str = "curriculum", side: str = "both", **changes: object) -> 
     )
 
 
-def test_each_setting_is_a_schedule_over_stages_and_its_last_entry_stands():
+def test_last_entry_of_a_setting_holds_for_later_stages():
     config = run(
         opponents=("trivial", "easy"), weapon_use=(0.2, 0.6, 1.0), difficulty=(0.0, 0.5, 0.5, 1.0), team_size=(2, 5)
     )
@@ -35,24 +35,24 @@ def test_each_setting_is_a_schedule_over_stages_and_its_last_entry_stands():
     assert "heuristic:easy, weapon use 60%, difficulty 0.5, 5 a team" in str(stages[1])
 
 
-def test_enemies_may_be_fewer_for_a_learner_on_one_side():
+def test_enemies_require_a_learner_on_one_side():
     config = run(side="red", opponents=("easy",), enemies=(1, 3))
     battles = [s.env(config.env, "red") for s in stages_of(config)]
     assert [(len(b.blue), len(b.red)) for b in battles] == [(1, 5), (3, 5)]
-    with pytest.raises(ConfigError, match=r"enemies must be empty where the learner plays both sides, got \(1, 3\)"):
+    with pytest.raises(ConfigError, match=r"enemies must be empty if the learner plays both sides, got \(1, 3\)"):
         run(enemies=(1, 3))
 
 
-def test_the_next_stage_begins_when_enough_battles_are_won():
+def test_next_stage_starts_at_the_required_win_rate():
     curriculum = Curriculum(run(opponents=("trivial", "easy"), step_up=0.7, window=100))
     assert curriculum.win_rate is None
-    assert not curriculum.record(60, 60), "too few battles to tell"
+    assert not curriculum.record(60, 60), "too few battles"
     assert not curriculum.record(60, 0)
-    assert curriculum.win_rate == 0.5 and curriculum.state.battles == 60, "older battles fade"
+    assert curriculum.win_rate == 0.5 and curriculum.state.battles == 60, "older battles are discounted"
     assert not curriculum.record(30, 30)
     assert curriculum.record(60, 60) and curriculum.stage.opponent == "heuristic:easy"
     assert curriculum.win_rate is None
-    assert not curriculum.record(500, 500), "there is no stage beyond the last"
+    assert not curriculum.record(500, 500), "there is no stage after the last"
     assert curriculum.stage.number == 1
 
 
@@ -84,7 +84,7 @@ def test_weapon_use_is_for_scripted_commanders():
         stages_of(run(opponents=("trivial", "charger:Charger"), weapon_use=(0.5,)))
 
 
-def test_standing_is_plain_numbers_and_goes_on():
+def test_curriculum_state_is_restored():
     config = run(opponents=("trivial", "easy"), window=10)
     first = Curriculum(config)
     first.record(10, 10)
@@ -96,7 +96,7 @@ def test_standing_is_plain_numbers_and_goes_on():
         Curriculum(config, dataclasses.replace(kept, stage=7))
 
 
-def test_weights_of_the_reward_are_schedules_over_the_run():
+def test_reward_weights_follow_schedules_over_the_run():
     curriculum = Curriculum(run(approach=Schedule(1.0, 0.0), fight=Schedule(0.5, 1.0)))
     first, middle = (dict(zip(TERMS, curriculum.reward_scale(p, TERMS), strict=True)) for p in (0.0, 0.5))
     assert first == {"approach": 1, "zone": 1, "damage": 0.5, "kill": 0.5, "assist": 0.5, "death": 0.5, "terminal": 1}
@@ -108,8 +108,8 @@ def test_each_built_in_term_follows_a_schedule_of_the_curriculum_by_name():
     assert all(isinstance(getattr(CurriculumConfig(), name), Schedule) for name in SCHEDULES.values())
 
 
-def test_terms_of_ones_own_follow_none_of_them():
-    """Constant, or over the run what the command line says; a term that only a program names is constant."""
+def test_custom_terms_ignore_curriculum_schedules():
+    """Their weight is constant, or follows the command line; terms named only by a program are constant."""
     config = dataclasses.replace(
         run(fight=Schedule(0.5, 0.0), zone=Schedule(0.2, 0.0)), extra_rewards=("mine:up=0.1..0.4", "mine:flat=-3")
     )

@@ -1,4 +1,4 @@
-"""What a run leaves open, resolved for a device whose memory is made up."""
+"""Open settings, resolved for a device with fake memory."""
 
 import dataclasses
 import subprocess
@@ -35,21 +35,21 @@ GIB = 2**30
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU of 78 GiB, all free, that multiplies bf16."""
+    """A GPU with 78 GiB free memory and native bf16."""
     monkeypatch.setattr(device_defaults, "free_memory", lambda device: 78 * GIB)
     monkeypatch.setattr(device_defaults, "total_memory", lambda device: 78 * GIB)
     monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
 
 
-def test_on_a_cpu_the_defaults_are_what_they_were():
+def test_cpu_defaults_are_unchanged():
     for preset, battles in ((TrainConfig.quick, 128), (TrainConfig.standard, 256), (TrainConfig.large, 256)):
         config = resolve_settings(dataclasses.replace(preset(), precision="fp32"), CPU)
         assert (config.num_envs, config.compile_policy, config.device) == (battles, "off", "cpu")
-        assert resolve_settings(config, CPU) is config, "once"
+        assert resolve_settings(config, CPU) is config, "resolved settings are unchanged"
 
 
-def test_on_a_gpu_everything_is_compiled_in_bf16(gpu):
+def test_gpu_defaults_compile_everything_in_bf16(gpu):
     config = resolve_settings(TrainConfig.standard(), GPU)
     chosen = {"num_envs": 1024, "precision": "bf16", "compile_policy": "all", "cuda_graphs": "on", "device": "cuda:0"}
     assert config == dataclasses.replace(TrainConfig.standard(), **chosen)
@@ -57,13 +57,13 @@ def test_on_a_gpu_everything_is_compiled_in_bf16(gpu):
     assert said.startswith("cuda:0: 1,024 battles (") and " of 78.0 GiB), bf16, simulation compiled, acting and" in said
     assert said.endswith(", CUDA graphs")
     assert "graphs" not in describe_settings(dataclasses.replace(config, cuda_graphs="off"), GPU)
-    assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset's number is definite"
+    assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset sets the number"
 
 
-def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
+def test_custom_model_is_compiled_only_on_request(gpu):
     @dataclasses.dataclass(frozen=True)
     class Own(LSTMConfig):
-        """Not among Echelon's own kinds."""
+        """Not a built-in kind."""
 
     own = dataclasses.replace(TrainConfig.standard(), model=Own())
     assert resolve_settings(own, GPU).compile_policy == resolve_settings(own, GPU).cuda_graphs == "off"
@@ -71,7 +71,7 @@ def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
     assert resolve_settings(dataclasses.replace(own, compile_policy="all"), GPU).compile_policy == "all"
 
 
-def test_an_environment_variable_turns_graphs_off(gpu, monkeypatch):
+def test_environment_variable_disables_cuda_graphs(gpu, monkeypatch):
     monkeypatch.setenv("ECHELON_CUDA_GRAPHS", "off")
     for wanted in ("auto", "on", "off"):
         config = dataclasses.replace(TrainConfig.standard(), cuda_graphs=wanted)
@@ -82,14 +82,14 @@ def test_an_environment_variable_turns_graphs_off(gpu, monkeypatch):
         resolve_settings(TrainConfig.standard(), GPU)
 
 
-def test_what_the_user_sets_wins(gpu):
+def test_user_settings_override_defaults(gpu):
     own = {"num_envs": 64, "precision": "fp32", "compile_policy": "act", "cuda_graphs": "off", "device": "cuda"}
     config = dataclasses.replace(TrainConfig.standard(), **own)
     assert resolve_settings(config, GPU) is config
 
 
 @pytest.mark.parametrize(("free", "battles"), [(10**9, 1024), (10**8, 512), (5 * 10**5, 4)])
-def test_as_many_battles_as_fit_are_chosen(free, battles):
+def test_largest_fitting_number_of_battles_is_chosen(free, battles):
     config = dataclasses.replace(STANDARD, ppo=PPOConfig(minibatches=1))
     assert fitting_battles(config, free, lambda one: one.num_envs * 10**5).num_envs == battles
 
@@ -99,7 +99,7 @@ def test_shares_and_minibatches_divide_the_battles():
         return fitting_battles(dataclasses.replace(STANDARD, **changes), 10**6, lambda one: one.num_envs * 10**4)
 
     assert fit().num_envs == 64
-    # A quarter of 64 battles is one of each side for each of 8 blocks; for 32 blocks there are none.
+    # A quarter of 64 battles is one per side for each of 8 blocks; 32 blocks would have none.
     assert fit(past_share=0.25, past_blocks=8).num_envs == 64
     with pytest.raises(ConfigError, match=r"256 battles of standard.* need about 2.56 MB, cuda:0 has 1 MB left"):
         fit(past_share=0.25, past_blocks=32)
@@ -118,7 +118,7 @@ def test_the_gpu_with_the_least_memory_decides(gpu):
     assert alone.num_envs == 1024 and 64 <= together.num_envs <= 512
 
 
-def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
+def test_default_battles_fit_gpus_of_any_size(monkeypatch):
     from echelon.env import footprint as env_footprint
     from echelon.learn import footprint
 
@@ -135,12 +135,12 @@ def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
         require_training_memory(huge, huge.env, GPU)
 
 
-def test_captured_graphs_keep_their_memory_side_by_side():
+def test_captured_graphs_add_their_memory():
     captured, called = (dataclasses.replace(STANDARD, num_envs=8192, cuda_graphs=each) for each in ("on", "off"))
     each = footprint_of_learning(captured)
     acting = 8192 * (each.row + each.activations)
     assert training_bytes(captured, GPU) - training_bytes(called, GPU) == pytest.approx(acting, abs=1)
-    card = int(22.0 * GIB)  # what is free on one of 24 GB beside a desktop
+    card = int(22.0 * GIB)  # free memory of a 24 GB card that also drives a desktop
     four, eight = (training_bytes(dataclasses.replace(STANDARD, num_envs=each), GPU) for each in (4096, 8192))
     assert four <= (1 - device_defaults.SPARE) * card < eight
 
@@ -150,7 +150,7 @@ OUT_OF_MEMORY = (
 )
 
 
-def test_out_of_memory_is_one_line_that_names_what_to_lower(monkeypatch):
+def test_out_of_memory_message_names_settings_to_lower(monkeypatch):
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 77 * 10**9)
     config = dataclasses.replace(STANDARD, num_envs=8192, past_share=0.5)
     with pytest.raises(ConfigError) as told, memory_explained(config, GPU):
@@ -163,7 +163,7 @@ def test_out_of_memory_is_one_line_that_names_what_to_lower(monkeypatch):
     assert "\n" not in said
 
 
-def test_a_cpu_without_memory_says_so_too():
+def test_out_of_memory_on_cpu_raises_one_line():
     with (
         pytest.raises(ConfigError, match=r"^cpu: .*lower --num-envs \(4\), or raise"),
         memory_explained(tiny_run(), CPU),
@@ -173,7 +173,7 @@ def test_a_cpu_without_memory_says_so_too():
         raise RuntimeError("another")
 
 
-def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):
+def test_resumed_run_keeps_stored_settings_for_open_flags(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     stored = start.claims["settings"]
@@ -185,13 +185,13 @@ def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):
     assert resolve_settings(tiny_run(num_envs=8), CPU, start).num_envs == 8
 
 
-def test_a_run_that_moves_takes_its_battles_along_but_not_its_precision():
+def test_moved_run_keeps_battles_but_not_precision():
     stored = {"num_envs": 64, "precision": "bf16", "compile_policy": "all", "cuda_graphs": "off", "device": "cuda:1"}
     config = TrainConfig.standard()
     assert stored_settings(config, GPU, stored) == {k: v for k, v in stored.items() if k != "device"}
     assert stored_settings(config, CPU, stored) == {"num_envs": 64}
     assert stored_settings(STANDARD, GPU, stored) == {"num_envs": 64}
-    # Files of earlier versions do not say where they were written.
+    # Files of earlier versions do not contain the device.
     old = {"num_envs": 4096, "precision": "auto", "compile_policy": "off", "device": "auto"}
     assert stored_settings(config, GPU, old) == {"num_envs": 4096, "precision": "auto", "compile_policy": "off"}
     assert stored_settings(config, GPU, {}) == {} and stored_settings(config, CPU, {**old, "num_envs": 8}) == {
@@ -237,7 +237,7 @@ print((peak(many) - before) / training_bytes(many, torch.device("cpu")))
 
 @pytest.mark.long
 @pytest.mark.parametrize("opponent", ["heuristic:easy", "self"])
-def test_what_is_told_is_what_a_run_takes(opponent):
-    """Never more, and at least a third, of it the process held at the most: what else it had freed may serve again."""
+def test_memory_estimate_bounds_measured_memory(opponent):
+    """The measured memory is at most the estimate, and at least a third: memory freed earlier may be reused."""
     done = subprocess.run([sys.executable, "-c", PEAK, "fp32", opponent], capture_output=True, text=True, check=True)
     assert 1 / 3 < float(done.stdout.split()[-1]) < 1, done.stdout

@@ -1,4 +1,4 @@
-"""Several processes learn what one would learn from all of their battles."""
+"""Several processes learn the same as one process with all their battles."""
 
 import socket
 from pathlib import Path
@@ -15,7 +15,7 @@ from echelon.runtime.distributed import ALONE
 
 HERE = Path(__file__).parent
 TOLERANCE = 2e-6
-"""Largest difference of a weight after three steps of 1e-3: sums of floats in another order."""
+"""Largest difference of a weight after three steps of 1e-3, from another order of summation."""
 
 
 def free_port() -> int:
@@ -25,14 +25,14 @@ def free_port() -> int:
 
 
 def start(rank: int, size: int, port: int, *words: str) -> Program:
-    """A process as `torchrun` would start it."""
+    """Start a process as `torchrun` would."""
     told = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     return Program(*words, PYTHONPATH=str(HERE.parent), **{name: str(value) for name, value in told.items()})
 
 
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
-    """What two processes found, each from half of the teams."""
+    """Results of two processes, each with half of the teams."""
     folder, port = tmp_path_factory.mktemp("halves"), free_port()
     files = [folder / f"{rank}.safetensors" for rank in range(2)]
     processes = [start(rank, 2, port, str(HERE / "half_a_batch.py"), str(files[rank])) for rank in range(2)]
@@ -42,7 +42,7 @@ def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
     return [safetensors.torch.load(file.read_bytes()) for file in files]
 
 
-def test_two_processes_learn_what_one_learns_from_both_halves(halves):
+def test_two_processes_equal_one_with_both_halves(halves):
     whole = learn_from(ALONE)
     for name, value in whole.items():
         first, second = (half[f"three.{name}"] for half in halves)
@@ -53,23 +53,23 @@ def test_two_processes_learn_what_one_learns_from_both_halves(halves):
             torch.testing.assert_close(first, value, rtol=1e-4, atol=1e-5, msg=name)
     fresh = learn_from(ALONE, epochs=1)
     moved = max((whole[name] - fresh[name]).abs().max() for name in whole if name.startswith("weight"))
-    assert moved > 100 * TOLERANCE, "they learnt"
+    assert moved > 100 * TOLERANCE, "the weights changed"
 
 
-def test_they_stop_for_the_same_divergence(halves):
-    """Of three epochs the third is left out; the first begins where the rollout's policy is."""
+def test_processes_stop_early_at_the_same_epoch(halves):
+    """Of three epochs the third is skipped; the first starts at the rollout's policy."""
     assert [half["stopped.told.epochs"].item() for half in halves] == [2, 2]
 
 
-def test_what_is_not_finite_on_one_is_a_step_for_none(halves):
+def test_nonfinite_gradient_on_one_rank_skips_the_step_on_all(halves):
     for half in halves:
         assert not half["spoilt.changed"] and half["spoilt.skipped"] == 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", [2, 3])
-def test_machines_learn_what_one_process_learns_from_all_of_it(count, tmp_path):
-    """Each machine, with a network of its own, has a half or a third of the teams."""
+def test_machines_equal_one_process_with_all_teams(count, tmp_path):
+    """Each machine, with a separate network, has a half or a third of the teams."""
     with network(tmp_path, count) as nodes:
         launch = ["torchrun", "--nnodes", str(count), "--nproc-per-node", "1"]
         launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "first:29500"]

@@ -1,4 +1,4 @@
-"""Reward terms of the user's own in a run: named on the command line, scheduled, logged, resumed, and in no file."""
+"""Custom reward terms in a run: named on the command line, scheduled, logged, resumed, and never imported by files."""
 
 import dataclasses
 import sys
@@ -51,7 +51,7 @@ NUMBER = 3
 
 @pytest.fixture(autouse=True)
 def mine(tmp_path, monkeypatch):
-    """`mine.py` is a module of the user's own, which Python finds in these tests only."""
+    """A custom module `mine.py` that Python finds only in these tests."""
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "mine.py").write_text(MODULE)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "path")])
@@ -79,11 +79,11 @@ def trained(folder, **changes):
         ("mine:hot=0", "hot", 0.0, (1.0, 1.0)),
     ],
 )
-def test_a_text_names_a_function_and_its_weight_over_the_run(text, name, weight, schedule):
+def test_reward_flag_parses_function_and_weight_schedule(text, name, weight, schedule):
     reward = parse_extra_reward(text)
     assert (reward.name, reward.weight) == (name, weight)
     assert (reward.schedule.first, reward.schedule.last) == pytest.approx(schedule)
-    assert "mine" not in sys.modules, "reading imports nothing"
+    assert "mine" not in sys.modules, "parsing imports nothing"
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_a_text_names_a_function_and_its_weight_over_the_run(text, name, weight,
     ["mine:alive", "mine.alive=1", "mine:alive=", "mine:alive=much", "mine:alive=1..", "mine:alive=..1", "=1",
      "mine:alive=nan", "mine:alive=1..inf", "../mine:alive=1", "mine:alive=1..2..3"],
 )  # fmt: skip
-def test_another_form_is_refused_by_the_config(text):
+def test_invalid_reward_flag_raises(text):
     with pytest.raises(ConfigError, match=r"--extra-reward must be package.module:function=WEIGHT, or =FIRST\.\.LAST"):
         tiny_run(extra_rewards=(text,))
 
 
-def test_names_are_told_once_and_are_not_those_of_the_game():
-    with pytest.raises(ConfigError, match="--extra-reward must be functions of different names"):
+def test_reward_names_must_be_unique_and_not_built_in():
+    with pytest.raises(ConfigError, match="--extra-reward must be functions with unique names"):
         tiny_run(extra_rewards=("mine:hot=1", "yours:hot=2"))
     with pytest.raises(ConfigError, match=r"a name in extra_rewards must be an identifier other than .* got 'kill'"):
         load_extra_rewards(["mine:kill=1"])
@@ -107,12 +107,12 @@ def test_names_are_told_once_and_are_not_those_of_the_game():
         load_extra_rewards(["yours:hot=1"])
 
 
-def test_a_term_is_paid_scheduled_and_has_a_column_behind_the_others(tmp_path):
+def test_custom_term_is_added_scheduled_and_logged(tmp_path):
     changes = {"extra_rewards": ("mine:hot=0.1", "mine:alive=0.5..0"), "curriculum": CurriculumConfig()}
     trainer = trained(tmp_path / "run", **changes)
     assert trainer.env.reward_terms[-2:] == ("alive", "hot"), "in the order of their names"
     assert read_columns(tmp_path / "run" / "metrics.csv") == [*COLUMNS, "return_alive", "return_hot"]
-    # The last of three iterations begins with two thirds of the run done.
+    # The last of three iterations starts at two thirds of the run.
     assert trainer.collector.scale[-2:].tolist() == pytest.approx([1 / 3, 1.0])
     assert set(trainer.collector.scale[:-2].tolist()) == {1.0}
     paid = [row for row in rows_of(tmp_path / "run") if "return_alive" in row]
@@ -122,13 +122,13 @@ def test_a_term_is_paid_scheduled_and_has_a_column_behind_the_others(tmp_path):
         assert float(row["return"]) == pytest.approx(returns, abs=1e-6)
 
 
-def test_no_schedule_of_the_curriculum_moves_it(tmp_path):
+def test_curriculum_schedules_do_not_scale_custom_terms(tmp_path):
     faded = CurriculumConfig(fight=Schedule(0.0, 0.0), terminal=Schedule(0.0, 0.0))
     trainer = trained(tmp_path, extra_rewards=("mine:alive=1",), curriculum=faded)
     assert trainer.collector.scale.tolist() == [1, 1, 0, 0, 0, 0, 0, 1]
 
 
-def test_weight_0_is_no_term_bit_for_bit(tmp_path):
+def test_term_of_weight_0_changes_no_bit(tmp_path):
     without, nothing, something = (
         trained(tmp_path / name, extra_rewards=extra)
         for name, extra in (("without", ()), ("nothing", ("mine:hot=0",)), ("something", ("mine:hot=0.3",)))
@@ -141,7 +141,7 @@ def test_weight_0_is_no_term_bit_for_bit(tmp_path):
     assert not all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
 
 
-def test_a_run_goes_on_with_its_terms_bit_for_bit(tmp_path):
+def test_run_with_custom_terms_resumes_bit_for_bit(tmp_path):
     terms = ("mine:hot=0.1..0.3", "mine:alive=0.05")
     whole = trained(tmp_path / "whole", extra_rewards=terms, total_agent_steps=640)
     first = Trainer(tiny_run(extra_rewards=terms, total_agent_steps=640), tmp_path / "cut")
@@ -164,14 +164,14 @@ def test_a_run_goes_on_with_its_terms_bit_for_bit(tmp_path):
         (("mine:hot=0.1", "mine:alive=1"), r"env.reward.extra.alive is 1.0 here and None there, in the checkpoint"),
     ],
 )
-def test_a_run_goes_on_with_the_terms_it_was_trained_with_only(tmp_path, terms, says):
+def test_resume_with_other_terms_raises(tmp_path, terms, says):
     Trainer(tiny_run(extra_rewards=("mine:hot=0.1",)), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     with pytest.raises(ConfigError, match=f"--resume: {says}"):
         Trainer(tiny_run(extra_rewards=terms), tmp_path / "other", start)
 
 
-def test_a_checkpoint_names_its_terms_and_imports_none(tmp_path):
+def test_checkpoint_lists_terms_without_importing_them(tmp_path):
     Trainer(tiny_run(extra_rewards=("mine:hot=0.1",)), tmp_path / "run").save()
     path = newest_checkpoint(tmp_path / "run" / "checkpoints")
     del sys.modules["mine"]
@@ -179,18 +179,18 @@ def test_a_checkpoint_names_its_terms_and_imports_none(tmp_path):
     found = open_checkpoint(path)
     assert found.extra_rewards == found.claims["env"]["reward"]["extra"] == {"hot": 0.1}
     assert found.claims["settings"]["extra_rewards"] == ["mine:hot=0.1"]
-    assert found.env == tiny_run().env, "the battle is that of a run without them"
+    assert found.env == tiny_run().env, "the env config excludes custom terms"
     assert resolve(str(path)).policy(found.env, torch.device("cpu")) is not None
     assert "mine" not in sys.modules
 
 
-def test_a_function_of_the_wrong_shape_is_told(tmp_path):
+def test_term_with_wrong_shape_raises(tmp_path):
     with pytest.raises(ConfigError, match=r"extra_rewards\['flat'\] must be of shape \(1, 10\), got \(1,\)"):
         trained(tmp_path, extra_rewards=("mine:flat=1",))
 
 
-def test_the_battles_themselves_are_the_same(tmp_path):
-    """Terms change what is paid, not what happens: the first rollout of two runs ends with the same states."""
+def test_custom_terms_do_not_change_battles(tmp_path):
+    """Terms change rewards, not battles: the first rollouts of two runs end in the same states."""
     states = []
     for name, extra in (("without", ()), ("with", ("mine:hot=0.3",))):
         trainer = Trainer(dataclasses.replace(tiny_run(), extra_rewards=extra), tmp_path / name)
@@ -200,7 +200,7 @@ def test_the_battles_themselves_are_the_same(tmp_path):
     assert torch.equal(states[0].mechs.heat, states[1].mechs.heat)
 
 
-def test_a_term_that_fails_is_refused_before_anything_is_written(tmp_path):
+def test_failing_term_raises_before_run_folder_exists(tmp_path):
     (tmp_path / "path" / "mine.py").write_text(
         "def bad(before, after, ending, sim_model):\n    return sim_model.nothing\n"
     )
@@ -209,32 +209,32 @@ def test_a_term_that_fails_is_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_term_that_changes_the_battle_is_refused():
+def test_term_that_modifies_state_raises():
     def cooling(before, after, ending, sim_model):
         after.mechs.heat.zero_()
         after.mechs.hp.mul_(0.5)
         return after.mechs.heat
 
-    with pytest.raises(ConfigError, match="reward term cooling must be a function that writes into neither state"):
+    with pytest.raises(ConfigError, match="reward term cooling must be a function that leaves both states unchanged"):
         check_extra_rewards({"cooling": RewardTerm(cooling)}, EnvConfig.small(), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
-def test_a_term_that_pays_nan_is_named_where_the_run_stops(tmp_path, epochs):
-    """With one epoch, of two steps an iteration, the third skipped step is in the second iteration."""
+def test_nan_term_is_named_when_run_stops(tmp_path, epochs):
+    """With one epoch, of two steps per iteration, the third skipped step is in the second iteration."""
     ppo = dataclasses.replace(tiny_run().ppo, epochs=epochs)
     trainer = Trainer(tiny_run(extra_rewards=("mine:alive=0.1", "mine:late=0.1"), ppo=ppo), tmp_path)
-    with pytest.raises(NotFinite, match=r"steps running: see .*; reward term late paid NaN or infinity: expected fin"):
+    with pytest.raises(NotFinite, match=r"consecutive steps: see .*; reward term late was NaN or infinite: expected"):
         trainer.train()
     assert trainer.counters.iterations == 2 - epochs
 
 
-def test_a_term_that_is_infinite_at_once_is_refused_before_the_run(tmp_path):
+def test_infinite_term_raises_before_the_run(tmp_path):
     with pytest.raises(ConfigError, match="reward term endless must be a function that returns finite numbers, got"):
         Trainer(tiny_run(extra_rewards=("mine:endless=0.1",)), tmp_path)
 
 
-def test_a_warning_of_skipped_steps_names_the_term_that_is_not_finite():
+def test_skipped_steps_warning_names_nonfinite_term():
     row = {"skipped": 2.0, "return_hot": float("inf"), "return_kill": 1.0}
     said = _not_finite([{"skipped": 0.0, "return_hot": None}, row])
-    assert said.endswith("not finite: reward term hot paid NaN or infinity: expected finite numbers")
+    assert said.endswith("not finite: reward term hot was NaN or infinite: expected finite numbers")

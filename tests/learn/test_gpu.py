@@ -1,4 +1,4 @@
-"""What only a GPU can show."""
+"""Tests that need a GPU."""
 
 import contextlib
 import dataclasses
@@ -33,7 +33,7 @@ CONFIG = dataclasses.replace(short_battles(), map_pool=4)
 
 @contextlib.contextmanager
 def waiting_is_an_error():
-    """Inside, whatever makes the host wait for the device fails."""
+    """Raise an error inside the context if the host waits for the device."""
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -43,7 +43,7 @@ def waiting_is_an_error():
 
 
 def make_collector(*opponents: str) -> TeamCollector:
-    """Rollouts of 6 battles, or of 4 against each of several opponents: `heuristic`, `past`, `itself`."""
+    """Make rollouts of 6 battles, or of 4 against each of several opponents: `heuristic`, `past`, `itself`."""
     device, battles = torch.device("cuda"), 6 if len(opponents) == 1 else 4
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device)
     pool = SnapshotPool(1)
@@ -55,7 +55,7 @@ def make_collector(*opponents: str) -> TeamCollector:
 
 
 @pytest.mark.parametrize("opponents", [("heuristic",), ("heuristic", "itself", "past")])
-def test_a_rollout_never_waits_for_the_host(opponents):
+def test_rollout_never_syncs_with_host(opponents):
     rollout = make_collector(*opponents)
     rollout.collect()
     with waiting_is_an_error():
@@ -64,10 +64,10 @@ def test_a_rollout_never_waits_for_the_host(opponents):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_an_update_never_waits_for_the_host(compiled):
+def test_update_never_syncs_with_host(compiled):
     rollout = make_collector("heuristic")
     estimate = NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm().cuda())
-    # Any step goes farther than that, so that the second epoch is skipped.
+    # Any step exceeds this limit, so the second epoch is skipped.
     settings = PPOConfig(rollout_decisions=16, chunk_decisions=8, epochs=2, minibatches=2, target_kl=1e-9)
     ppo = PPO(rollout.policy, settings, compiled=compiled)
     batch = rollout.collect()
@@ -79,8 +79,9 @@ def test_an_update_never_waits_for_the_host(compiled):
     assert report["kl"].isfinite()
 
 
-def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
-    """Battles of 12 decisions end before the arena asks, every `DONE_CHECK_EVERY`, whether all have ended."""
+def test_match_decisions_never_sync_with_host(monkeypatch):
+    """Battles of 12 decisions end before the arena checks, every `DONE_CHECK_EVERY` decisions, whether all have
+    ended."""
     device = use_device(torch.device("cuda"))
     network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
     known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
@@ -90,7 +91,7 @@ def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
     with torch.inference_mode():
         batch = MatchBatch(arena, battles)
         batch.env.set_seed(batch.seeds)
-        # TorchRL checks a reset on the host; the decisions that follow are what repeats.
+        # TorchRL checks resets on the host; only the following decisions repeat.
         now = batch.env.reset()
         monkeypatch.setattr(batch.env, "reset", lambda: now)
         with waiting_is_an_error():
@@ -98,7 +99,7 @@ def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
         assert (outcome["winner"] >= 0).all()
 
 
-def test_a_captured_match_is_the_match():
+def test_captured_match_equals_eager_match():
     device = use_device(torch.device("cuda"))
     network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
     known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
@@ -112,7 +113,7 @@ def test_a_captured_match_is_the_match():
     assert called == captured
 
 
-def test_a_gpu_is_given_what_it_holds(tmp_path):
+def test_default_battles_fit_into_gpu_memory(tmp_path):
     device = use_device(torch.device("cuda"))
     config = resolve_settings(TrainConfig.standard(), device)
     assert config.num_envs >= 2 and config.compile_policy == "all" and config.cuda_graphs == "on"
@@ -126,8 +127,8 @@ OPPONENTS = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_e
 
 
 @pytest.mark.parametrize("compile_policy", ["off", "all"])
-def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
-    """Every opponent, five iterations: of each graph two calls, a capture, and replays."""
+def test_captured_run_equals_eager_run(tmp_path, compile_policy):
+    """Every opponent, five iterations: each graph is called twice, captured, and replayed."""
     runs = {}
     for name in ("off", "on"):
         settings = {"device": "cuda", "precision": "fp32", "compile_policy": compile_policy, "cuda_graphs": name}
@@ -143,7 +144,7 @@ def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])
-def test_a_run_goes_on_on_another_device(tmp_path, wrote, reads):
+def test_run_resumes_on_another_device(tmp_path, wrote, reads):
     run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32", backend="eager"), tmp_path))
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(device=reads, precision="fp32", backend="eager", total_agent_steps=640), tmp_path, start)

@@ -1,4 +1,4 @@
-"""Prioritised level replay: maps on which something is to be learnt are drawn more often."""
+"""Prioritised level replay: maps with high learnability are drawn more often."""
 
 import dataclasses
 
@@ -21,15 +21,15 @@ from echelon.runtime.files import FileError
 PLR = CurriculumConfig(levels="plr")
 
 
-class Nobody:
+class Memoryless:
     def memory_spec(self):
         return {}
 
 
 def scores_of(maps=3, itself=2):
-    """Six battles against somebody and two against itself, blue in the first three."""
-    groups = [OpponentGroup("somebody", Nobody(), 6), OpponentGroup("itself", None, itself)]
-    return LevelScores(torch.arange(maps), PolicyAssignment(Nobody(), groups))
+    """Six battles against an opponent and two in self-play, with the learner as blue in the first three."""
+    groups = [OpponentGroup("opponent", Memoryless(), 6), OpponentGroup("itself", None, itself)]
+    return LevelScores(torch.arange(maps), PolicyAssignment(Memoryless(), groups))
 
 
 def ended(winners):
@@ -40,20 +40,20 @@ def ended(winners):
 BLUE, RED, RUNNING, DRAW = int(Winner.BLUE), int(Winner.RED), int(Winner.RUNNING), int(Winner.DRAW)
 
 
-def test_wins_count_on_the_map_they_were_won_on():
+def test_wins_are_counted_per_map():
     scores = scores_of()
     maps = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0])
     scores.count(maps, ended([BLUE, RED, BLUE, RED, DRAW, RUNNING, BLUE, RED]))
-    assert scores.tensors["ended"].tolist() == [[2, 2, 1], [2, 0, 1]], "blue, then red; not what it fought itself"
+    assert scores.tensors["ended"].tolist() == [[2, 2, 1], [2, 0, 1]], "blue, then red; without self-play"
     scores.update(torch.tensor([0, 1, 7]))
-    assert scores.tensors["kept"].tolist() == [[2, 2, 0], [2, 0, 0]], "the third map is another one now"
+    assert scores.tensors["kept"].tolist() == [[2, 2, 0], [2, 0, 0]], "the third map was replaced"
     assert scores.tensors["ended"].sum() == 0 and scores.tensors["idle"].tolist() == [0, 0, 0]
     assert scores.learnability().tolist() == pytest.approx([3 / 16, 3 / 16, 1 / 4])
     scores.update(torch.tensor([0, 1, 7]))
     assert scores.tensors["idle"].tolist() == [1, 1, 1]
 
 
-def test_older_battles_count_less():
+def test_older_battles_are_discounted():
     scores = scores_of()
     scores.tensors["kept"].copy_(torch.tensor([[32.0, 31, 8], [32, 31, 8]]))
     scores.count(torch.zeros(8, dtype=torch.int64), ended([RED, RED, RED, BLUE, BLUE, BLUE, BLUE, BLUE]))
@@ -61,9 +61,9 @@ def test_older_battles_count_less():
     assert scores.tensors["kept"].tolist() == [[22, 31, 8], [16, 31, 8]]
 
 
-def test_shares_are_of_scores_of_waiting_and_of_all():
+def test_map_shares_combine_score_staleness_and_uniform():
     scores, active = scores_of(), torch.tensor([0, 1, 1])
-    assert scores.weights(active, 0.1, 0.1).tolist() == pytest.approx([1 / 3] * 3), "of three that nobody has played"
+    assert scores.weights(active, 0.1, 0.1).tolist() == pytest.approx([1 / 3] * 3), "three maps without battles"
     scores.tensors["idle"].copy_(torch.tensor([0.0, 2, 9]))
     assert scores.weights(active, 0.3, 0.6).tolist() == pytest.approx([0.4 / 3, 1.3 / 3, 1.3 / 3])
     assert scores.weights(active, 0.0, 1.0).tolist() == [0, 0.5, 0.5]
@@ -80,22 +80,22 @@ def shares(trainer):
 
 
 class Made(Callback):
-    """Makes up that the first map is always won, the second never, the third in half of the battles."""
+    """Fakes results: the first map is always won, the second never, the third in half of the battles."""
 
     def on_iteration_end(self, trainer, metrics):
         trainer.levels.tensors["ended"].copy_(torch.tensor([[8.0, 8, 8], [8, 0, 4]]))
 
 
-def test_the_map_that_is_won_half_the_time_is_drawn_most(tmp_path):
+def test_map_with_win_rate_one_half_is_drawn_most(tmp_path):
     trainer = Trainer(three_maps(), tmp_path, callbacks=[Made()])
     assert shares(trainer) == pytest.approx([1 / 3] * 3, abs=0.01)
     slots = trainer.env.map_pool.map_slots
     trainer.train(4)
     won, lost, half = shares(trainer)
     assert won == pytest.approx(lost, abs=0.01) and half > 3 * won and won > 0.06
-    assert trainer.env.map_pool.map_slots is slots, "where a captured graph reads them"
+    assert trainer.env.map_pool.map_slots is slots, "a captured graph reads this tensor"
     next(one for one in trainer.callbacks.all if one.name == "LevelReplay").on_stage(trainer)
-    assert shares(trainer) == pytest.approx([1 / 3] * 3, abs=0.01), "another commander"
+    assert shares(trainer) == pytest.approx([1 / 3] * 3, abs=0.01), "a new commander resets the scores"
 
 
 def test_battles_of_a_run_are_counted(tmp_path):
@@ -107,7 +107,7 @@ def test_battles_of_a_run_are_counted(tmp_path):
     assert sum(reports) > 0 and float(trainer.levels.tensors["ended"][0].sum()) == sum(reports)
 
 
-def test_the_default_counts_nothing_and_draws_all_alike(tmp_path):
+def test_uniform_levels_keep_no_scores(tmp_path):
     trainer = Trainer(three_maps(curriculum=CurriculumConfig()), tmp_path)
     trainer.train(2)
     pool = trainer.env.map_pool
@@ -118,7 +118,7 @@ def test_the_default_counts_nothing_and_draws_all_alike(tmp_path):
     assert "weighted" not in start.facts and not any(key.startswith("levels") for key in start.tensors)
 
 
-def test_four_iterations_are_two_and_two_bit_for_bit(tmp_path):
+def test_plr_run_resumes_bit_for_bit(tmp_path):
     env = dataclasses.replace(three_maps().env, map_spares=1)
     config = three_maps(env=env, renew_maps_every=1)
     whole = Trainer(config, tmp_path / "whole")
@@ -150,21 +150,21 @@ def test_four_iterations_are_two_and_two_bit_for_bit(tmp_path):
 
 
 class Third(Callback):
-    """The user's own curriculum."""
+    """A custom curriculum."""
 
     def on_run_start(self, trainer):
         trainer.env.map_pool.set_weights([0, 0, 1])
 
 
-def test_weights_of_ones_own_stay_in_a_checkpoint(tmp_path):
+def test_custom_map_weights_are_restored(tmp_path):
     config = three_maps(curriculum=CurriculumConfig())
     Trainer(config, tmp_path, callbacks=[Third()]).train(1)
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert shares(Trainer(config, tmp_path, start)) == [0, 0, 1]
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_invalid_level_settings_raise():
     with pytest.raises(ConfigError, match=r"CurriculumConfig.levels_uniform must be <= 1 - levels_stale \(0.5\)"):
         CurriculumConfig(levels="plr", levels_uniform=0.6, levels_stale=0.5)
-    with pytest.raises(ConfigError, match=r"CurriculumConfig.levels must be uniform where the learner meets itself"):
+    with pytest.raises(ConfigError, match=r"CurriculumConfig.levels must be uniform in pure self-play"):
         tiny_run(curriculum=PLR, opponent="self")

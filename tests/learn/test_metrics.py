@@ -1,4 +1,4 @@
-"""The table of a run: rows are appended, and new names begin columns behind the old ones."""
+"""The CSV table of a run: rows are appended, and new names add columns at the end."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ def lines(path):
     return path.read_text().splitlines()
 
 
-def test_a_new_name_begins_a_column_that_older_rows_leave_empty(tmp_path):
+def test_new_metric_adds_column_empty_in_older_rows(tmp_path):
     table = CsvTable(tmp_path / "t.csv", ("iteration", "x"))
     table.write({"iteration": 1, "x": 0.1})
     table.write({"iteration": 2, "x": 0.2, "mine": 5})
@@ -21,7 +21,7 @@ def test_a_new_name_begins_a_column_that_older_rows_leave_empty(tmp_path):
     assert lines(table.path) == ["iteration,x,mine,other", "1,0.1,,", "2,0.2,5,", "3,,6,7", "4,,,"]
 
 
-def test_a_resumed_run_leaves_the_columns_of_its_file_in_place(tmp_path):
+def test_resumed_run_keeps_column_order(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("iteration,old,x\n1,a,b\n2,c,d\n3,e,f\n")
     table = CsvTable(path, ("iteration", "x", "new"), after_iteration=2)
@@ -29,17 +29,17 @@ def test_a_resumed_run_leaves_the_columns_of_its_file_in_place(tmp_path):
     table.write({"iteration": 3, "x": "g", "new": "h"})
     assert lines(path)[-1] == "3,,g,h"
     CsvTable(path, ("iteration", "x"))
-    assert lines(path) == ["iteration,x"], "a run that begins anew has its own columns"
+    assert lines(path) == ["iteration,x"], "a new run has its own columns"
 
 
-def test_a_cell_that_needs_quotes_is_read_back(tmp_path):
+def test_quoted_cell_round_trips(tmp_path):
     table = CsvTable(tmp_path / "t.csv", ("iteration", "rival"))
     table.write({"iteration": 1, "rival": 'a, "b"'})
     table.write({"iteration": 2, "rival": "c", "more": 1})
     assert read_table(table.path)[0] == {"iteration": "1", "rival": 'a, "b"'}
 
 
-def test_the_metrics_keep_their_columns_and_take_further_ones(tmp_path):
+def test_metrics_log_keeps_and_extends_columns(tmp_path):
     log = MetricsLog(tmp_path)
     log.write({"iteration": 1.0, "agent_steps": 10.0, "return": None})
     log.write({"iteration": 2.0, "agent_steps": 20.0, "return": 0.5, "return_mine": 0.25})
@@ -48,10 +48,10 @@ def test_the_metrics_keep_their_columns_and_take_further_ones(tmp_path):
     assert read_metrics(log.path)[1] == {"iteration": 2, "agent_steps": 20, "return": 0.5, "return_mine": 0.25}
     resumed = MetricsLog(tmp_path, after_iteration=1)
     resumed.write({"iteration": 2.0, "agent_steps": 20.0})
-    assert read_columns(resumed.path) == [*COLUMNS, "return_mine"], "a column stays when its metric goes"
+    assert read_columns(resumed.path) == [*COLUMNS, "return_mine"], "a column stays without its metric"
 
 
-def test_a_logger_is_told_further_values_too(tmp_path):
+def test_logger_receives_additional_values(tmp_path):
     told = []
 
     class Board:
@@ -64,7 +64,7 @@ def test_a_logger_is_told_further_values_too(tmp_path):
     assert told == [("kl", 0.1, 10), ("mine", 3.0, 10)]
 
 
-def test_what_is_no_number_is_refused_before_it_reaches_the_file(tmp_path):
+def test_non_number_metric_raises_before_writing(tmp_path):
     log = MetricsLog(tmp_path)
     for wrong in ("much", True, torch.tensor(1.0)):
         with pytest.raises(ConfigError, match=r"metrics\['mine'\] must be a number or None"):
@@ -72,8 +72,8 @@ def test_what_is_no_number_is_refused_before_it_reaches_the_file(tmp_path):
     assert read_table(log.path) == []
 
 
-def test_tensorboard_shows_no_points_of_a_process_that_was_killed(tmp_path):
-    """A curve that a resumed run draws again is that of the resumed run."""
+def test_tensorboard_hides_points_of_killed_process(tmp_path):
+    """TensorBoard shows the resumed run's points instead of the killed process's."""
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -90,11 +90,11 @@ def test_tensorboard_shows_no_points_of_a_process_that_was_killed(tmp_path):
     assert [float(row["agent_steps"]) for row in read_table(tmp_path / "metrics.csv")] == [160, 320, 480, 640]
 
 
-def test_a_table_that_a_spreadsheet_program_saved(tmp_path):
-    """Its mark of UTF-8 is read over; other separators are told of as such."""
+def test_spreadsheet_csv_is_read_or_refused(tmp_path):
+    """Its byte order mark is skipped; other separators raise an error that names them."""
     path = tmp_path / "metrics.csv"
     path.write_bytes(b"\xef\xbb\xbfiteration,kl\r\n1,0.5\r\n")
     assert read_metrics(path) == [{"iteration": 1.0, "kl": 0.5}] and read_columns(path) == ["iteration", "kl"]
     path.write_bytes(b"\xef\xbb\xbfiteration;kl\r\n1;0,5\r\n")
-    with pytest.raises(FileError, match="expected commas between the columns, got ';', as a spreadsheet program"):
+    with pytest.raises(FileError, match="expected commas between the columns, got ';', as spreadsheet programs"):
         read_metrics(path)

@@ -1,5 +1,5 @@
-"""What a user brings is called once before a run has a folder, and what fails is told in one line. A run may begin with
-the weights of a trained policy."""
+"""The smoke test of custom components before a run folder exists, with errors of one line; and runs that start from the
+weights of a trained policy."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from echelon.runtime.errors import ConfigError
 
 
 class Faulty(Feedforward):
-    """A memory that fails in one of its parts."""
+    """A memory module that fails in one of its parts."""
 
     def __init__(self, width, hidden, fault):
         super().__init__(width, hidden)
@@ -72,15 +72,15 @@ def model(fault):
         ("unroll", r"got ValueError: the unroll is broken \(test_startup.py:\d+\)"),
     ],
 )
-def test_a_model_that_fails(tmp_path, fault, message):
+def test_failing_model_raises_one_line(tmp_path, fault, message):
     expected = f"model test_startup:FaultyConfig: expected a policy that plays and learns, .*{message}"
     with pytest.raises(ConfigError, match=expected) as error:
         Trainer(tiny_run(model=model(fault)), tmp_path / "run")
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()
 
 
-def test_a_model_that_fails_in_a_later_stage(tmp_path):
-    """Its teams have another size; the rows of the first are a multiple of five mechs."""
+def test_model_failing_in_later_stage_raises(tmp_path):
+    """The later stage has another team size; the first stage's rows are a multiple of five mechs."""
     stages = CurriculumConfig(team_size=(5, 1), opponents=("easy",))
     with pytest.raises(ConfigError, match="plays and learns, got ValueError: the unroll is broken"):
         Trainer(tiny_run(opponent="curriculum", curriculum=stages, model=model("one mech")), tmp_path / "run")
@@ -88,7 +88,7 @@ def test_a_model_that_fails_in_a_later_stage(tmp_path):
 
 
 @pytest.mark.parametrize("side", ["both", "blue"])
-def test_a_model_that_works_trains_and_no_generator_moves(tmp_path, side):
+def test_smoke_test_keeps_random_generators(tmp_path, side):
     before = torch.get_rng_state()
     trainer = Trainer(tiny_run(model=model("no"), side=side), tmp_path)
     trainer.train(1)
@@ -104,8 +104,8 @@ def narrow(team):
 
 
 @pytest.mark.parametrize(("commander", "message"), [(raising, "ValueError: no idea"), (narrow, "Error: ")])
-def test_a_commander_that_fails(tmp_path, commander, message):
-    """Whoever builds it; it may be that of a later stage."""
+def test_failing_commander_raises_one_line(tmp_path, commander, message):
+    """Any source of the commander; it may belong to a later stage."""
     stages = CurriculumConfig(opponents=("easy", "mine:Commander"))
     config = tiny_run(opponent="curriculum", curriculum=stages)
     with pytest.raises(
@@ -120,24 +120,24 @@ def test_a_commander_that_fails(tmp_path, commander, message):
     [
         ({"folder": None}, "folder must be the path of a run folder, got None"),
         ({"folder": "a\0b"}, "folder must be without NUL bytes"),
-        ({"start": "run"}, "start must be what open_checkpoint returns, or None, got 'run'"),
+        ({"start": "run"}, "start must be a result of open_checkpoint, or None, got 'run'"),
         ({"callbacks": Callback()}, "callbacks must be a list of Callback instances, got <"),
         ({"opponent_of": "easy"}, r"opponent_of must be a function of \(name, env, device\), got 'easy'"),
         (
             {"opponent_of": lambda *_: 3},
-            "what opponent_of builds of 'heuristic:normal' must be a policy of a team, got 3",
+            "opponent_of result for 'heuristic:normal' must be a policy of a team, got 3",
         ),
         ({"opponent_pool": "past"}, "opponent_pool must be an OpponentPool or None, got 'past'"),
-        ({"ranks": 2}, "ranks must be the Ranks of init_ranks, got 2"),
+        ({"ranks": 2}, "ranks must be the result of init_ranks, got 2"),
     ],
 )
-def test_arguments_of_another_type(tmp_path, argument, message):
+def test_wrong_argument_types_raise(tmp_path, argument, message):
     with pytest.raises(ConfigError, match=message):
         Trainer(**{"config": tiny_run(), "folder": tmp_path / "run"} | argument)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_may_be_named_by_a_text(tmp_path):
+def test_folder_can_be_a_string(tmp_path):
     Trainer(tiny_run(total_agent_steps=160), str(tmp_path / "run")).train()
     assert (tmp_path / "run" / "checkpoints" / "iteration_000001").is_dir()
 
@@ -147,7 +147,7 @@ class Failing(Callback):
         raise ValueError("no\nsuch server")
 
 
-def test_a_callback_that_fails(tmp_path):
+def test_failing_callback_setup_raises(tmp_path):
     message = r"callback Failing: expected setup\(trainer\) to succeed, got ValueError: no such server \(test_startup"
     with pytest.raises(ConfigError, match=message):
         Trainer(tiny_run(), tmp_path / "run", callbacks=[Failing()])
@@ -156,14 +156,14 @@ def test_a_callback_that_fails(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_folder_of_a_program_that_begins_no_run_is_removed(tmp_path):
+def test_folder_is_removed_if_no_run_starts(tmp_path):
     with pytest.raises(ConfigError), lock_run_folder(tmp_path / "run", resumes=False):
         raise ConfigError("a catalog that cannot stand")
     assert not (tmp_path / "run").exists()
     (tmp_path / "own").mkdir()
     with lock_run_folder(tmp_path / "own", resumes=False):
         pass
-    assert (tmp_path / "own").exists(), "made by somebody else"
+    assert (tmp_path / "own").exists(), "created by another program"
 
 
 CHILD = tiny_run(init="parent", total_agent_steps=10**6, seed=5)
@@ -181,7 +181,7 @@ def parent(tmp_path_factory):
     return newest(folder)
 
 
-def test_weights_and_their_normaliser_are_taken_and_nothing_else(tmp_path, parent):
+def test_init_copies_only_weights_and_normaliser(tmp_path, parent):
     child = Trainer(CHILD, tmp_path, init=parent)
     assert weight_hash(child.policy.state_dict()) == weight_hash(parent.policy().state_dict())
     assert child.policy.training and not child.ppo.optimizer.state
@@ -192,17 +192,17 @@ def test_weights_and_their_normaliser_are_taken_and_nothing_else(tmp_path, paren
 
 def test_provenance_is_inherited(tmp_path, parent):
     child = Trainer(CHILD, tmp_path, init=parent)
-    assert child.met == parent.provenance and child.met.opponents == ("heuristic:normal",)
+    assert child.provenance == parent.provenance and child.provenance.opponents == ("heuristic:normal",)
     child.train(1)
     assert newest(tmp_path).provenance == parent.provenance
 
 
-def test_checkpoints_name_the_weights_they_were_trained_from(tmp_path, parent):
+def test_checkpoints_list_their_ancestors(tmp_path, parent):
     digests = {path.name: open_checkpoint(path).claims["files"][POLICY] for path in parent.path.parent.iterdir()}
     assert [*parent.lineage] == [digests[name] for name in sorted(digests)], "iterations 0 and 2, oldest first"
     child = Trainer(CHILD, tmp_path, init=parent)
     child.train(1)
-    assert newest(tmp_path).ancestors == parent.lineage, "its own first checkpoint has the weights of its parent"
+    assert newest(tmp_path).ancestors == parent.lineage, "the first checkpoint has the parent's weights"
     resumed = Trainer(CHILD, tmp_path, newest(tmp_path), init=parent)
     assert resumed.ancestors == newest(tmp_path).lineage == child.ancestors
 
@@ -213,8 +213,9 @@ def test_newest_ancestors_are_kept():
     assert descent(many, "f" * 64) == (*many[1:], "f" * 64)
 
 
-def test_a_run_without_it_draws_what_it_always_drew(tmp_path, parent):
-    """As many random numbers too: battles and actions of the first iteration follow from the seed alone."""
+def test_run_without_init_draws_same_random_numbers(tmp_path, parent):
+    """Both draw the same number of random numbers, so battles and actions of the first iteration depend only on the
+    seed."""
     one, two = Trainer(tiny_run(seed=5), tmp_path / "one"), Trainer(CHILD, tmp_path / "two", init=parent)
     assert weight_hash(one.policy.state_dict()) != weight_hash(two.policy.state_dict())
     assert torch.equal(one.env.state.seed, two.env.state.seed)
@@ -228,25 +229,25 @@ def test_a_run_without_it_draws_what_it_always_drew(tmp_path, parent):
     ],
     ids=["model", "messages"],
 )
-def test_another_network_is_one_line(tmp_path, parent, changes, said):
-    with pytest.raises(ConfigError, match=f"^{said} checkpoint: choose the flags it was trained with$"):
+def test_init_with_other_network_raises(tmp_path, parent, changes, said):
+    with pytest.raises(ConfigError, match=f"^{said} checkpoint: use the flags of its training$"):
         Trainer(dataclasses.replace(CHILD, **changes), tmp_path, init=parent)
     assert not list(tmp_path.iterdir())
 
 
-def test_battles_and_rewards_may_be_others(tmp_path, parent):
+def test_init_allows_other_battles_and_rewards(tmp_path, parent):
     other = dataclasses.replace(CHILD.env, blue=("light",) * 3, reward=dataclasses.replace(CHILD.env.reward, kill=5.0))
-    assert Trainer(dataclasses.replace(CHILD, env=other), tmp_path, init=parent).met == parent.provenance
+    assert Trainer(dataclasses.replace(CHILD, env=other), tmp_path, init=parent).provenance == parent.provenance
 
 
-def test_a_resume_says_with_which_weights_it_began(tmp_path, parent):
+def test_resume_with_other_init_raises(tmp_path, parent):
     run = dataclasses.replace(CHILD, run_dir=str(tmp_path / "run"))
     Trainer(run, tmp_path / "run", init=parent).train(1)
     with opened_run(dataclasses.replace(run, resume="latest"), ALONE) as (folder, start):
         again = Trainer(run, folder, start)
     assert again.counters.iterations == 1 and again.ppo.optimizer.state
     for init, begun in (("", "parent"), ("other", "parent")):
-        limit = f"--init must be '{begun}', with which the run began that is resumed, got '{init}'"
+        limit = f"--init must be '{begun}', the initial policy of the resumed run, got '{init}'"
         with (
             pytest.raises(ConfigError, match=limit),
             opened_run(dataclasses.replace(run, init=init, resume="latest"), ALONE),
@@ -254,8 +255,8 @@ def test_a_resume_says_with_which_weights_it_began(tmp_path, parent):
             pass
 
 
-def test_a_script_hands_the_checkpoint_over(tmp_path):
-    with pytest.raises(ConfigError, match=r"^init must be the checkpoint of parent, which TrainConfig.init names, got"):
+def test_init_requires_the_checkpoint_object(tmp_path):
+    with pytest.raises(ConfigError, match=r"^init must be the checkpoint of parent, the value of TrainConfig.init"):
         Trainer(CHILD, tmp_path)
-    with pytest.raises(ConfigError, match=r"^init must be what open_checkpoint returns, or None, got 'parent'"):
+    with pytest.raises(ConfigError, match=r"^init must be a result of open_checkpoint, or None, got 'parent'"):
         Trainer(CHILD, tmp_path, init="parent")

@@ -1,4 +1,4 @@
-"""TorchRL's own parts and the learner's, exchanged one for the other."""
+"""TorchRL's parts and the learner's parts are interchangeable."""
 
 import dataclasses
 
@@ -55,7 +55,7 @@ def collect_by_torchrl(env: View, policy: ActorCritic, group: str | None, total:
 
 
 def key_of(group: str | None):
-    """Names of a group's entries."""
+    """Return a function that adds a group to keys."""
     return lambda name: name if group is None else (group, name)
 
 
@@ -103,7 +103,7 @@ def test_torchrls_collector_estimator_and_loss_train_our_policy(kind, view):
             estimator(batch)
         rows = batch.flatten(0, -2)  # [sequences, T]
         found = loss(rows)
-        # Whole sequences, with battles that end in them, replay what was stepped.
+        # Whole sequences that contain ends of battles reproduce the steps.
         assert abs(found["max_ratio"] - 1) < 1e-5 and abs(found["kl_approx"]) < 1e-6 and found["clip_fraction"] == 0
         with torch.no_grad(), set_recurrent_mode(True):
             again = policy.get_value_operator(group)(rows.copy())[key("state_value")]
@@ -123,7 +123,7 @@ def test_torchrls_estimator_values_each_state_from_its_own_memory(kind, view):
     batch = [collector.next() for _ in range(2)][1]
     with torch.no_grad():
         told = torchrls_estimator(policy, group)(batch.clone())
-        # One pass over whole sequences, as within a loss.
+        # One unroll over whole sequences, as inside a loss.
         with set_recurrent_mode(True):
             at_once = torchrls_estimator(policy, group, shifted=True, shifted_budget=4)(batch.clone())
         for t in range(STEPS):
@@ -135,14 +135,14 @@ def test_torchrls_estimator_values_each_state_from_its_own_memory(kind, view):
 
 
 @pytest.mark.parametrize("view", GROUPS)
-def test_a_central_critic_is_refused_where_enemies_are_not_shown(view):
+def test_central_critic_without_enemy_state_raises(view):
     group, policy = GROUPS[view], build(dataclasses.replace(TINY, critic="central"))
     key = key_of(group)
     batch = collect_by_torchrl(make_view(view, policy), policy, group).next()
     learnt = batch.clone()
     for name in ("advantage", "value_target"):
         learnt[key(name)] = torch.zeros_like(learnt[key("action")][..., :1])
-    refusal = r"^--model.critic must be local where [^\n]*, got 'central'$"
+    refusal = r"^--model.critic must be local if [^\n]*, got 'central'$"
     with pytest.raises(ConfigError, match=refusal):
         torchrls_estimator(policy, group)(batch)
     with pytest.raises(ConfigError, match=refusal):
@@ -153,7 +153,7 @@ def test_a_central_critic_is_refused_where_enemies_are_not_shown(view):
 
 
 def make_team_collector(policy: ActorCritic, normalizer: ValueNorm | None = None) -> TeamCollector:
-    """The battles of `make_view("versus", policy, side="blue")`."""
+    """Collect the battles of `make_view("versus", policy, side="blue")`."""
     opponents = [OpponentGroup("heuristic", Heuristic(BATTLE), 3)]
     assignment = PolicyAssignment(policy, opponents, side="blue")
     env = EchelonEnv(BATTLE, 3, "cpu", 1, memory=assignment.memory)
@@ -161,8 +161,8 @@ def make_team_collector(policy: ActorCritic, normalizer: ValueNorm | None = None
 
 
 @pytest.mark.parametrize("kind", usually(KINDS, "lstm"))
-def test_torchrls_collector_plays_the_battles_of_ours(kind, monkeypatch):
-    # A view's battles all begin at their beginning.
+def test_torchrl_collector_plays_same_battles_as_team_collector(kind, monkeypatch):
+    # All battles of a view start at time 0.
     monkeypatch.setattr(collectors, "stagger_episode_starts", lambda env: None)
     policy, normalizer = build(model_with(kind, TINY)), ValueNorm()
     normalizer.update(torch.randn(100) * 3 + 2)
@@ -175,7 +175,7 @@ def test_torchrls_collector_plays_the_battles_of_ours(kind, monkeypatch):
         batch, memory = as_team_batch(theirs.next(), policy, CHUNK, normalizer=normalizer)
         assert batch.names == expected.names and batch["next", "done"].any()
         assert set(expected.keys(True, True)) <= set(batch.keys(True, True))
-        # Neither asks for the value of a state after a battle that is decided.
+        # Neither estimator uses values after terminated battles.
         going = ~expected["next", "terminated"][:, :, None]
         for each in (batch, expected):
             each["next", "state_value"] = each["next", "state_value"] * going
@@ -205,10 +205,10 @@ def test_our_update_learns_from_torchrls_estimator(average):
     MultiAgentGAE(gamma=0.99, lmbda=0.95, value_network=None, average_gae=average)(batch)
     torch.testing.assert_close(batch["value_target"], expected["value_target"], atol=1e-5, rtol=1e-5)
     plain = expected["value_target"] - batch["state_value"]
-    if average:  # over all mechs of one place in their teams, the dead included
+    if average:  # over the mechs at one team position, including dead ones
         plain = (plain - plain.mean((0, 1))) / plain.std((0, 1))
     torch.testing.assert_close(batch["advantage"], plain, atol=1e-4, rtol=1e-4)
-    # Its targets are in real units, and so must the critic be.
+    # TorchRL's targets are in real units, so the critic must be too.
     ppo.objective.set_keys(value="state_value", value_target="value_target")
     assert "value_target" in ppo.objective.in_keys and "value_target_normalized" not in ppo.objective.in_keys
     before = weights_of(rollout.policy)

@@ -1,4 +1,4 @@
-"""A run as a whole: it goes on where it stopped, and says what it did."""
+"""A whole training run: logging, checkpoints, resume."""
 
 import dataclasses
 import json
@@ -33,17 +33,17 @@ from echelon.runtime.files import FileError
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory) -> Trainer:
-    """A run that has ended."""
+    """A finished run."""
     return run_to_the_end(Trainer(tiny_run(), tmp_path_factory.mktemp("run")))
 
 
 def end_of(trainer: Trainer) -> Checkpoint:
-    """Its newest checkpoint."""
+    """Return the newest checkpoint."""
     return open_checkpoint(newest_checkpoint(trainer.folder / "checkpoints"))
 
 
 def test_a_run_writes_metrics_and_checkpoints(done):
-    # 4 battles x 5 learner mechs x 8 decisions = 160 agent steps an iteration, so three iterations.
+    # 4 battles x 5 learner mechs x 8 decisions = 160 agent steps per iteration, so three iterations.
     rows = read_metrics(done.folder / "metrics.csv")
     assert [row["agent_steps"] for row in rows] == [160, 320, 480]
     assert set(rows[-1]) <= set(COLUMNS)
@@ -64,7 +64,7 @@ def test_maps_are_renewed_between_iterations(tmp_path):
         tiny_run(renew_maps_every=2)
 
 
-def test_resume_goes_on_with_weights_optimiser_counters_and_metrics(tmp_path, done):
+def test_resume_restores_weights_optimiser_counters_and_metrics(tmp_path, done):
     folder = tmp_path / "copy"
     shutil.copytree(done.folder, folder)
     second = Trainer(tiny_run(total_agent_steps=640), folder, end_of(done))
@@ -78,7 +78,7 @@ def test_resume_goes_on_with_weights_optimiser_counters_and_metrics(tmp_path, do
     assert [row["iteration"] for row in read_metrics(folder / "metrics.csv")] == [1, 2, 3, 4]
 
 
-def test_resuming_another_battle_is_refused_naming_the_field(tmp_path, done):
+def test_resume_with_other_battle_names_the_field(tmp_path, done):
     other = dataclasses.replace(tiny_run().env, radar_range_vox=9.0)
     with pytest.raises(ConfigError, match=r"env.radar_range_vox is 9.0 here and 14.0 there, in the checkpoint"):
         Trainer(tiny_run(env=other), tmp_path / "other", end_of(done))
@@ -90,7 +90,7 @@ def test_self_play_learns_from_both_teams(tmp_path: Path):
     assert trainer.counters.agent_steps == 2 * 160
 
 
-def test_names_of_devices_and_opponents_are_checked():
+def test_invalid_device_and_opponent_names_raise():
     with pytest.raises(ConfigError, match="device must be auto, cpu, cuda or cuda:N, got 'abacus'"):
         resolve_device("abacus")
     with pytest.raises(ConfigError, match="CUDA GPUs, got 'cuda:99'"):
@@ -101,7 +101,7 @@ def test_names_of_devices_and_opponents_are_checked():
         tiny_run(ppo=PPOConfig(minibatches=9))
 
 
-def test_shares_of_the_battles_are_whole():
+def test_battle_shares_must_be_whole_numbers():
     half = tiny_run(opponent="self", num_envs=8, past_share=0.5, past_blocks=2)
     assert (half.self_battles, half.past_battles, half.scripted_battles) == (4, 4, 0)
     with pytest.raises(ConfigError, match=r"past_share must be a share .* of 4 .* battles, got '2 battles'"):
@@ -110,7 +110,7 @@ def test_shares_of_the_battles_are_whole():
         tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
 
 
-def test_optimiser_tensors_are_checked(tmp_path, done):
+def test_invalid_optimiser_tensors_raise(tmp_path, done):
     tensors = end_of(done).tensors(LEARNER)
     tensors["optimizer.critic.value.bias.exp_avg"][0] = float("nan")
     trainer = Trainer(tiny_run(), tmp_path / "other")
@@ -124,7 +124,7 @@ def test_the_same_seed_trains_the_same_policy(tmp_path, done):
         assert torch.equal(a, b)
 
 
-def test_the_next_stage_acts_on_battles_that_begin(tmp_path):
+def test_next_stage_applies_to_new_battles(tmp_path):
     stages = CurriculumConfig(opponents=("trivial", "easy"), weapon_use=(0.5, 1.0), step_up=0.5, window=1)
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=160 * 6)
     trainer = Trainer(config, tmp_path)
@@ -134,12 +134,12 @@ def test_the_next_stage_acts_on_battles_that_begin(tmp_path):
     rows = read_metrics(tmp_path / "metrics.csv")
     assert rows[0]["stage"] == 1 and rows[-1]["stage"] == 2
     assert rows[0]["weapon_use"] == 0.5 and rows[-1]["weapon_use"] == 1.0
-    assert trainer.env is env and trainer.opponents.named is scripted_rivals, "the same battles went on"
+    assert trainer.env is env and trainer.opponents.named is scripted_rivals, "the battles continue"
     assert scripted_rivals.slots[scripted_rivals.newest] == "heuristic:easy"
     assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).curriculum.stage == 1
 
 
-def test_a_stage_of_other_battles_makes_them_anew_and_resume_knows_it(tmp_path):
+def test_stage_with_other_battles_recreates_env_also_after_resume(tmp_path):
     stages = CurriculumConfig(opponents=("easy",), team_size=(2, 5), difficulty=(0.0, 1.0), step_up=0.5, window=1)
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=300)
     trainer = Trainer(config, tmp_path)
@@ -148,20 +148,20 @@ def test_a_stage_of_other_battles_makes_them_anew_and_resume_knows_it(tmp_path):
     run_to_the_end(trainer)
     assert len(trainer.env.config.blue) == 5 and trainer.env.config.world.difficulty == 1
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    assert start.claims["env"]["blue"] == list(config.env.blue), "the run's own battle, whatever the stage"
+    assert start.claims["env"]["blue"] == list(config.env.blue), "the run's config, independent of the stage"
     assert len(Trainer(config, tmp_path / "other", start).env.config.blue) == 5
 
 
-def test_weights_of_the_reward_follow_their_schedules(tmp_path):
+def test_reward_weights_follow_their_schedules(tmp_path):
     schedules = CurriculumConfig(approach=Schedule(1.0, 0.0), team_mix=Schedule(2.0, 0.0))
     trainer = run_to_the_end(Trainer(tiny_run(curriculum=schedules), tmp_path))
-    # The last of three iterations begins with two thirds of the run done.
+    # The last of three iterations starts at two thirds of the run.
     assert abs(trainer.collector.scale[0].item() - 1 / 3) < 1e-6 and trainer.collector.scale[1] == 1
     mixes = [row["team_mix"] for row in read_metrics(tmp_path / "metrics.csv")]
     assert mixes[0] == 1.0 and abs(mixes[-1] - 1 / 3) < 1e-6
 
 
-def test_earlier_selves_are_met(tmp_path):
+def test_learner_plays_against_its_snapshots(tmp_path):
     config = tiny_run(opponent="past", past_blocks=2, past_every=1, past_kept=2, self_share=0.0, total_agent_steps=800)
     trainer = run_to_the_end(Trainer(config, tmp_path))
     assert list(trainer.past.shares) == ["iteration 4", "iteration 5"]
@@ -169,7 +169,7 @@ def test_earlier_selves_are_met(tmp_path):
     assert any("past_win_rate" in row for row in read_metrics(tmp_path / "metrics.csv"))
 
 
-def test_opponents_share_the_battles_and_may_come_from_a_pool_of_ones_own(tmp_path):
+def test_opponents_share_battles_and_pool_can_be_custom(tmp_path):
     class Strangers:
         shares: ClassVar = {"stranger": 1.0}
 
@@ -185,13 +185,13 @@ def test_opponents_share_the_battles_and_may_come_from_a_pool_of_ones_own(tmp_pa
     assert trainer.counters.agent_steps == (2 + 4 + 4) * 5 * 8
 
 
-def test_numbers_that_are_not_finite_stop_the_run_with_a_dump(tmp_path):
+def test_nonfinite_loss_stops_run_with_dump(tmp_path):
     trainer = Trainer(
         tiny_run(ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, epochs=2, minibatches=2)), tmp_path
     )
     before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}
     trainer.curriculum.reward_scale = lambda *_: [float("nan")] * 7
-    with pytest.raises(NotFinite, match=rf"in {PATIENCE} steps running: see .*not_finite_000000.json"):
+    with pytest.raises(NotFinite, match=rf"in {PATIENCE} consecutive steps: see .*not_finite_000000.json"):
         trainer.train(1)
     for name, value in trainer.policy.state_dict().items():
         assert torch.equal(value, before[name])
@@ -200,13 +200,13 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_dump(tmp_path):
     assert (tmp_path / "not_finite_000000.safetensors").exists()
 
 
-def test_a_run_may_end_by_the_clock(tmp_path):
+def test_run_ends_at_max_minutes(tmp_path):
     trainer = Trainer(tiny_run(total_agent_steps=10**9, max_minutes=1e-6), tmp_path)
     trainer.train(1)
     assert trainer.finished and trainer.progress == 1.0
 
 
-def test_deterministic_or_fastest_while_it_runs(tmp_path):
+def test_deterministic_setting_applies_during_training_only(tmp_path):
     class Notes(Callback):
         def on_iteration_end(self, trainer, metrics):
             seen.append((torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark))
@@ -219,14 +219,14 @@ def test_deterministic_or_fastest_while_it_runs(tmp_path):
         assert not torch.are_deterministic_algorithms_enabled() and torch.backends.cudnn.benchmark == before
 
 
-def test_tensorboard_is_told_when_asked(tmp_path):
+def test_tensorboard_logger_writes_events(tmp_path):
     pytest.importorskip("tensorboard")
     trainer = Trainer(tiny_run(logger="tensorboard"), tmp_path)
     trainer.train(1)
     assert list((tmp_path / "tensorboard").rglob("events*"))
 
 
-def test_wandb_is_imported_only_when_asked_for(tmp_path):
+def test_wandb_is_imported_only_when_selected(tmp_path):
     program = f"""
 import sys, pathlib
 from echelon.learn.metrics import MetricsLog
@@ -240,8 +240,8 @@ assert not {{"wandb", "tensorboard"}} & set(sys.modules)
 
 
 @pytest.mark.long
-def test_learning_to_walk_to_the_zone(tmp_path):
-    """Within some forty thousand agent steps, mechs that were paid for nearing the zone near it."""
+def test_policy_learns_to_approach_the_zone(tmp_path):
+    """Within about forty thousand agent steps, the approach reward moves mechs towards the zone."""
     env = short_battles()
     reward = dataclasses.replace(env.reward, approach=10.0, terminal=0.0, gamma=0.99)
     config = tiny_run(

@@ -1,4 +1,4 @@
-"""Six light mechs against three heavies: the learner plays both roles, and padding counts nowhere."""
+"""Six light mechs against three heavies: the learner plays both roles, and padding has no effect."""
 
 import dataclasses
 
@@ -26,9 +26,9 @@ from echelon.learn.trainer import Trainer
 SIX, THREE = ("light",) * 6, ("heavy",) * 3
 UNEQUAL = dataclasses.replace(short_battles(), map_pool=2, blue=SIX, red=THREE)
 MIXED = {"num_envs": 8, "self_share": 0.25, "past_share": 0.5, "past_blocks": 2, "past_every": 1}
-"""Two battles each against the heuristic and the learner itself, four against earlier selves."""
+"""Two battles each against the heuristic and in self-play, four against snapshots."""
 MECHS = 3 * 6 + 3 * 3 + 2 * 9
-"""Mechs that the learner commands in those: three times either team, and both teams twice."""
+"""Number of the learner's mechs: three times each team, and both teams twice."""
 
 
 def unequal_run(iterations: int = 1, **changes: object) -> TrainConfig:
@@ -36,20 +36,20 @@ def unequal_run(iterations: int = 1, **changes: object) -> TrainConfig:
 
 
 def poisoned(leaf: Tensor, mechs: int) -> Tensor:
-    """`pad_mechs` with NaN for zeros."""
+    """`pad_mechs` with NaN instead of zeros."""
     padded = pad_mechs(leaf, mechs)
     if padded is not leaf and leaf.is_floating_point():
         padded[:, leaf.shape[1] :] = torch.nan
     return padded
 
 
-def test_scripted_frozen_and_own_opponents_are_met_in_both_roles(tmp_path):
+def test_learner_plays_both_rosters_against_every_opponent_kind(tmp_path):
     trainer = run_to_the_end(Trainer(unequal_run(2), tmp_path))
     rows = read_metrics(tmp_path / "metrics.csv")
-    assert [row["agent_steps"] for row in rows] == [8 * MECHS, 16 * MECHS], "padding is no mech"
+    assert [row["agent_steps"] for row in rows] == [8 * MECHS, 16 * MECHS], "padding does not count"
     assert {"win_rate_blue", "win_rate_red"} <= set(read_columns(tmp_path / "metrics.csv"))
     exists, batch = trainer.collector.exists, trainer.collector.buffer
-    # By opponent: six lights, three heavies; both against itself; two battles of either role against the past.
+    # By opponent: six lights and three heavies; both in self-play; two battles per role against snapshots.
     assert exists.sum(1).tolist() == [6, 3, 6, 6, 3, 3, 6, 6, 3, 3]
     assert batch["mask"].shape == (8, 10, 6) and not (batch["mask"] & ~exists).any()
     assert torch.equal(batch[EXISTS], exists.expand(8, -1, -1))
@@ -57,7 +57,7 @@ def test_scripted_frozen_and_own_opponents_are_met_in_both_roles(tmp_path):
     assert any(not torch.equal(value, before[name]) for name, value in trainer.policy.state_dict().items())
 
 
-def test_it_goes_on_where_it_stopped(tmp_path):
+def test_run_with_unequal_teams_resumes_exactly(tmp_path):
     whole = run_to_the_end(Trainer(unequal_run(2), tmp_path / "whole"))
     Trainer(unequal_run(2), tmp_path / "parts").train(1)
     start = open_checkpoint(newest_checkpoint(tmp_path / "parts/checkpoints"))
@@ -74,10 +74,11 @@ def test_it_goes_on_where_it_stopped(tmp_path):
         {"ppo": PPOConfig(8, 4, 2, 2, accumulate=2, advantages_by_class=True)},
     ],
 )
-def test_padding_counts_nowhere(tmp_path, monkeypatch, changes):
-    """Metrics, normaliser, weights and moments are the same, to the last bit, whatever padded mechs see.
+def test_padding_does_not_change_any_result(tmp_path, monkeypatch, changes):
+    """Metrics, normaliser, weights and moments are bitwise equal for any values in padding.
 
-    In float32: oneDNN's bf16 products on AMX multiply what lies behind the last column, a part of the next row, by 0.
+    In float32, because oneDNN's bf16 products on AMX multiply values after the last column, a part of the next row, by
+    0.
     """
     runs = []
     for name, pad in (("zeros", pad_mechs), ("poison", poisoned)):
@@ -102,8 +103,8 @@ ROSTERS = {
 
 @pytest.mark.quick
 @pytest.mark.parametrize("rosters", ROSTERS.values(), ids=ROSTERS)
-def test_a_class_is_standardised_over_its_mechs_on_either_side(tmp_path, rosters):
-    """By hand: the class of mech m of a row is that of place m in the roster of the group that the row belongs to."""
+def test_class_advantages_are_standardised_over_both_sides(tmp_path, rosters):
+    """By hand: mech m of a row has the class at place m in the roster of the row's group."""
     env = dataclasses.replace(UNEQUAL, blue=rosters[0], red=rosters[1])
     trainer = Trainer(unequal_run(env=env, ppo=PPOConfig(8, 4, 2, 2, advantages_by_class=True)), tmp_path)
     batch = trainer.collector.collect()
@@ -128,8 +129,8 @@ def test_a_class_is_standardised_over_its_mechs_on_either_side(tmp_path, rosters
 
 
 @pytest.mark.quick
-def test_a_batch_says_the_same_with_and_without_padding(rollout):
-    """Two more mechs in every team, of NaN: the same advantages, normaliser, losses and gradients."""
+def test_padded_batch_gives_same_losses_and_gradients(rollout):
+    """Two more mechs of NaN per team: advantages, normaliser, losses and gradients are equal."""
     plain, memory = rollout.collect().clone(), rollout.memory.clone()
     plain["telemetry"].uniform_()
     teams, steps, mechs = plain["mask"].shape
@@ -165,7 +166,7 @@ def test_a_batch_says_the_same_with_and_without_padding(rollout):
 
 
 @pytest.mark.quick
-def test_a_central_critic_sees_no_padding(tmp_path):
+def test_central_critic_ignores_padding(tmp_path):
     config = unequal_run(model=model_with("lstm", dataclasses.replace(TINY, critic="central")))
     trainer = Trainer(config, tmp_path)
     batch = trainer.collector.collect()
@@ -178,7 +179,7 @@ def test_a_central_critic_sees_no_padding(tmp_path):
 
 
 @pytest.mark.quick
-def test_opponents_see_their_own_team_only(tmp_path):
+def test_opponents_observe_only_their_own_team(tmp_path):
     trainer = Trainer(unequal_run(), tmp_path)
     now = trainer.env.reset()
     for name, teams in (("heuristic", 1), ("past", 2)):
@@ -187,7 +188,7 @@ def test_opponents_see_their_own_team_only(tmp_path):
 
 
 @pytest.mark.quick
-def test_team_means_leave_padding_out():
+def test_team_mean_excludes_padding():
     value = torch.tensor([[[1.0], [2.0], [torch.nan]], [[1.0], [2.0], [6.0]]])
     exists = torch.tensor([[True, True, False], [True, True, True]])
     assert padding.team_mean(value, exists).flatten().tolist() == [1.5, 3.0]

@@ -1,4 +1,4 @@
-"""What tests of the programs share."""
+"""Fixtures for tests of the programs."""
 
 import sys
 
@@ -9,7 +9,7 @@ from echelon.pipelines import arena
 
 @pytest.fixture
 def ask(monkeypatch, capsys):
-    """Runs commands of `arena.py` in this process, which has read torch already; returns what they printed."""
+    """Run commands of `arena.py` in this process, which has already imported torch; return the printed text."""
 
     def answer(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["arena.py", *arguments])

@@ -1,6 +1,6 @@
-"""Kills every command of a league again and again, at any moment; `test_league` starts it.
+"""Kill every league command repeatedly at random moments; started by `test_league`.
 
-One import serves all: each attempt is a fork. Prints one JSON line: by command, how many attempts were killed.
+All attempts are forks, so imports run once. Prints one JSON line: number of killed attempts per command.
 """
 
 import json
@@ -25,7 +25,7 @@ from echelon.pipelines import arena
 from echelon.runtime.terminal import run
 
 GO_ON = ("tournament", "evolve")
-"""Commands that go on where they were killed; the others begin anew."""
+"""Commands that resume after a kill; the others start anew."""
 EVOLVE = (
     *(
         "--turns",
@@ -45,7 +45,7 @@ EVOLVE = (
 
 
 def attempt(log: Path, *words: str) -> int:
-    """A process that runs a command; returns its id."""
+    """Start a process that runs a command; return its id."""
     process = os.fork()
     if process == 0:
         os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 1)
@@ -63,12 +63,12 @@ def attempt(log: Path, *words: str) -> int:
 
 
 def status_of(process: int) -> int:
-    """Wait for a process; its exit code, or less than 0 for a signal."""
+    """Wait for a process; return its exit code, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def check(folder: Path) -> Store:
-    """A league that opens and holds, and lost no battle that was reported."""
+    """Check that a league opens, is valid, and contains every reported battle."""
     store = Store(folder)
     assert store.database.execute("PRAGMA integrity_check") == [("ok",)]
     assert not store.database.execute("PRAGMA foreign_key_check")
@@ -82,7 +82,7 @@ def check(folder: Path) -> Store:
 
 
 def is_made(folder: Path) -> bool:
-    """Whether a league is there; then all of it is."""
+    """Return whether a league exists and, if so, check that it is complete."""
     if not (folder / "league.sqlite").exists():
         return False
     assert len(check(folder).entries()) >= 5
@@ -90,7 +90,7 @@ def is_made(folder: Path) -> bool:
 
 
 def is_sent(file: Path, matches: int) -> bool:
-    """Whether the file of a league is there; then all of it is."""
+    """Return whether the league's file exists and, if so, check that it is complete."""
     if not file.exists():
         return False
     again = file.with_name("again")
@@ -112,7 +112,7 @@ def main(home: Path, kills: int) -> None:
     again = home / "again"
     shutil.copytree(made, again)
     assert status_of(attempt(log, "tournament", "--league", str(again), "--seeds", "1", "--batch", "8")) == 0
-    # Newcomers meet their like alone at first, so that the second tournament is a shorter one.
+    # New entries first play only similar ones, so the second tournament is shorter.
     fought, after_both, new = len(check(made).matches()), len(check(again).matches()), str(with_new[2])
     assert fought < after_both < 2 * fought, (fought, after_both)
 
@@ -160,12 +160,12 @@ def main(home: Path, kills: int) -> None:
             if not goes_on or is_done():
                 begin_anew()
             process = begin()
-            # One that goes on is killed several times on its way.
+            # Kill a resumable command several times on its way.
             time.sleep(chance.uniform(0, longest_s))
             os.kill(process, signal.SIGKILL)
             was_killed = status_of(process) == -signal.SIGKILL
             killed += was_killed
-            # Else it would hardly ever be killed where it has become faster.
+            # Otherwise a command that has become faster would hardly ever be killed.
             longest_s *= 1.0 if was_killed else 0.5
         if not goes_on:
             begin_anew()

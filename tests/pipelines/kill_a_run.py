@@ -1,8 +1,8 @@
-"""Trains one run to its end, and others that are killed and resumed again and again; `test_stopping` starts it.
+"""Train one run to its end, and others that are killed and resumed repeatedly; started by `test_stopping`.
 
 python tests/pipelines/kill_a_run.py FOLDER KILLS ITERATIONS
 
-As many runs of ITERATIONS as it takes for KILLS. One import serves all: each attempt is a fork. Prints one JSON line.
+Starts as many runs of ITERATIONS as KILLS needs. All attempts are forks, so imports run once. Prints one JSON line.
 """
 
 import json
@@ -27,11 +27,11 @@ RICH = [
     *("--evaluation.every", "3"),
 ]
 STEPS = 320
-"""Agent-steps of an iteration."""
+"""Agent-steps per iteration."""
 
 
 def attempt(folder: Path, iterations: int, *more: str) -> int:
-    """A process that trains; returns its id."""
+    """Start a training process; return its id."""
     process = os.fork()
     if process == 0:
         os.dup2(os.open(folder.with_suffix(".log"), os.O_CREAT | os.O_WRONLY | os.O_APPEND), 1)
@@ -64,7 +64,7 @@ def seconds_until(holds: Callable[[], bool]) -> float:
 
 
 def finish(process: int) -> None:
-    """Wait for a process, which must succeed."""
+    """Wait for a process that must succeed."""
     _, status = os.waitpid(process, 0)
     assert status == 0, status
 
@@ -97,7 +97,7 @@ def main(home: Path, kills: int, iterations: int) -> None:
                 ended = who != 0
                 time.sleep(0.01)
             if ended:
-                # Else a run of few iterations would hardly ever be killed.
+                # Otherwise a run of few iterations would hardly ever be killed.
                 span = min(span, time.monotonic() - began)
             else:
                 os.kill(process, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Programs started as a user starts them, and flags of a run that takes seconds."""
+"""Start programs as a user does, with flags for a run of seconds."""
 
 import subprocess
 from pathlib import Path
@@ -17,10 +17,10 @@ TINY = [
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """One of the pipelines, to its end."""
+    """Run one of the pipelines to its end."""
     return programs.run(str(ROOT / "pipelines" / program), *arguments, **environment)
 
 
 def without_clock(path: Path) -> list[dict[str, str]]:
-    """A table of a run but for what a clock told."""
+    """Read a table of a run without its wall-clock columns."""
     return [{name: value for name, value in row.items() if name not in MEASURED} for row in read_table(path)]

@@ -1,4 +1,4 @@
-"""The programs, as a user runs them."""
+"""The programs as a user runs them."""
 
 import importlib
 import io
@@ -34,7 +34,7 @@ def test_train_then_play_then_resume(tmp_path):
     assert f"report      {folder / 'report.html'}" in done.stdout and "mech-s" in done.stdout
     assert '"state":"finished"' in (folder / "report.html").read_text()
     assert len((folder / "metrics.csv").read_text().splitlines()) == 3
-    # Before and after, against a tier and the best policy.
+    # Evaluations before and after training, against a tier and the best policy.
     assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 2 * 2
 
     played = run("arena.py", "play", "--blue", str(best), "--red", "heuristic", "--battles", "4", "--json")
@@ -57,7 +57,7 @@ def test_train_then_play_then_resume(tmp_path):
     assert refused.stderr.count("\n") == 1
 
 
-def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
+def test_last_evaluation_can_name_best_policy(tmp_path, monkeypatch):
     config = train_flags.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
     said, panel = io.StringIO(), EvalCallback()
     console = Console(file=said, width=1000)
@@ -104,10 +104,13 @@ BAD = {
     "type": (["--num-envs", "many"], "error: Error parsing --num-envs: invalid literal for int()"),
     "flag": (["--nun-envs", "4"], "error: Unrecognized options: --nun-envs"),
     "run folder": (["--run-dir", "/proc/nowhere"], "error: --run-dir must be a writable folder, got '/proc/nowhere'"),
-    "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
+    "taken": (
+        ["--run-dir", "{tmp}"],
+        "error: --run-dir must be a folder without a run, or continue its run with --resume latest",
+    ),
     "opponent": (
-        ["--opponent", "nobody"],
-        "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, style:NAME, "
+        ["--opponent", "unknown"],
+        "error: unknown: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, style:NAME, "
         "trained:NAME, league:FOLDER/NAME, or package.module:Commander, found none; "
         "--opponent also takes curriculum, self, past and league:FOLDER",
     ),
@@ -117,8 +120,8 @@ BAD = {
         "error: godlike: expected a tier, heuristic[:tier], a checkpoint or run folder, ",
     ),
     "panel": (
-        ["--evaluation.tiers", "easy", "nobody.home:Commander"],
-        "error: nobody.home:Commander: no module nobody.home in ",
+        ["--evaluation.tiers", "easy", "missing.module:Commander"],
+        "error: missing.module:Commander: no module missing.module in ",
     ),
     "attribute": (
         ["--opponent", "json:Commander"],
@@ -130,7 +133,7 @@ BAD = {
     ),
     "weapon use": (
         ["--curriculum.opponents", "easy", "math:sqrt", "--curriculum.weapon-use", "0.5"],
-        "error: CurriculumConfig.weapon_use must be 1 in a stage against math:sqrt, which is no scripted commander",
+        "error: CurriculumConfig.weapon_use must be 1 in a stage against math:sqrt, which is not a scripted commander",
     ),
     "entry": (
         ["--opponent", "league:{tmp}/league/someone"],
@@ -138,11 +141,11 @@ BAD = {
     ),
     "device": (["--device", "abacus"], "error: device must be auto, cpu, cuda or cuda:N, got 'abacus'"),
     "term": (
-        ["--extra-reward", "nobody.home:pay=1", "--run-dir", "{tmp}/none"],
-        "error: nobody.home:pay: no module nobody.home in ",
+        ["--extra-reward", "missing.module:pay=1", "--run-dir", "{tmp}/none"],
+        "error: missing.module:pay: no module missing.module in ",
     ),
     "weight": (
-        ["--extra-reward", "nobody.home:pay"],
+        ["--extra-reward", "missing.module:pay"],
         "error: Error parsing TrainConfig: --extra-reward must be package.module:function=WEIGHT",
     ),
     "resume": (
@@ -154,7 +157,7 @@ BAD = {
 
 @pytest.fixture
 def refusal(monkeypatch):
-    """Runs a program in this process, which has read torch already; returns the line that it ends with."""
+    """Run a program in this process, which has already imported torch; return the last printed line."""
 
     def answer(program: str, *arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", [f"{program}.py", *arguments])
@@ -166,7 +169,7 @@ def refusal(monkeypatch):
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_gives_one_line_and_leaves_nothing(tmp_path, refusal, case):
+def test_invalid_input_prints_one_line_and_writes_nothing(tmp_path, refusal, case):
     (tmp_path / "checkpoints" / "iteration_000001").mkdir(parents=True)
     arguments, message = BAD[case]
     before = sorted(tmp_path.rglob("*"))
@@ -193,7 +196,7 @@ BAD_ARENA = {
 
 
 @pytest.mark.parametrize("case", BAD_ARENA)
-def test_a_match_that_could_not_be_recorded_is_not_fought(tmp_path, refusal, case):
+def test_unwritable_replay_stops_match_before_it_starts(tmp_path, refusal, case):
     arguments, message = BAD_ARENA[case]
     commanders = ("play", "--blue", "heuristic", "--red", "heuristic", "--battles", "1000000")
     said = refusal("arena", *commanders, *(a.format(tmp=tmp_path) for a in arguments))
@@ -201,7 +204,7 @@ def test_a_match_that_could_not_be_recorded_is_not_fought(tmp_path, refusal, cas
 
 
 @pytest.mark.long
-def test_without_a_compiler_it_trains_and_says_what_it_leaves_out(tmp_path):
+def test_training_without_compiler_logs_fallback(tmp_path):
     for number, (flags, said) in enumerate((((), False), (("--compile-policy", "act"), True))):
         folder = tmp_path / str(number)
         done = run(
@@ -213,8 +216,9 @@ def test_without_a_compiler_it_trains_and_says_what_it_leaves_out(tmp_path):
 
 
 @pytest.mark.long
-def test_a_reward_term_of_ones_own_is_trained_with_and_gone_on_with(tmp_path):
-    """The example's term, by its name on the command line; stopped after one iteration of two, the run is the same."""
+def test_custom_reward_term_trains_and_resumes(tmp_path):
+    """The example's term, named on the command line. A run stopped after one of two iterations gives the same
+    result."""
     term = ["--extra-reward", "tests.examples.cool_reward:stays_cool=0.1..0.02"]
     steps = ["--evaluation.every", "0", "--total-agent-steps", "320", "--checkpoint-every", "1"]
     for folder, flags in (
@@ -242,7 +246,7 @@ def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
     assert claims["env"]["world"]["biomes"] == ["craters"]
 
 
-def test_help_reads_well():
+def test_help_is_complete_and_formatted():
     assert "--preset NAME, one of quick, quick-gru, standard, large" in run("train.py", "--help").stdout
     said = " ".join(run("arena.py", "play", "--help").stdout.replace("│", "").split())
     names = "a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or "
@@ -250,7 +254,7 @@ def test_help_reads_well():
 
 
 @pytest.mark.parametrize("program", ["train.py", "arena.py", "torchrl_ppo.py", "../benchmarks/rollout.py"])
-def test_help_ends_on_a_terminal_of_one_column(program):
+def test_help_finishes_in_one_column_terminal(program):
     done = run(program, "--help", COLUMNS="1")
     assert done.returncode == 0, done.stderr
     boxes = [line for line in done.stdout.splitlines() if line.startswith(("│", "╭"))]
@@ -258,7 +262,7 @@ def test_help_ends_on_a_terminal_of_one_column(program):
 
 
 @pytest.mark.parametrize(("columns", "width"), [("1", 40), ("39", 40), ("40", 40), ("120", 120)])
-def test_a_narrow_terminal_counts_as_one_of_the_least_width(monkeypatch, columns, width):
+def test_narrow_terminal_uses_minimum_width(monkeypatch, columns, width):
     monkeypatch.setenv("COLUMNS", columns)
     widen_narrow_terminal()
     assert shutil.get_terminal_size().columns == width

@@ -1,4 +1,4 @@
-"""TorchRL's distributed collectors, by the programs of the page."""
+"""TorchRL's distributed collectors, with the programs of the documentation page."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ SETUP, RAY = blocks_of("MANY_MACHINES.md", "python")
 
 
 def run(folder, text: str) -> list[str]:
-    """Lines that a program prints of its batches."""
+    """Return the lines that a program prints about its batches."""
     program = folder / "collect.py"
     program.write_text(text)
     ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=ROOT, timeout=STUCK_S)
@@ -24,7 +24,7 @@ def run(folder, text: str) -> list[str]:
 def test_processes_of_one_machine(tmp_path):
     lines = run(tmp_path, SETUP)
     assert [line.rpartition(" ")[0] for line in lines] == ["(2, 4, 8)"] * 3
-    assert len({line.rpartition(" ")[2] for line in lines}) == 3, "battles go on"
+    assert len({line.rpartition(" ")[2] for line in lines}) == 3, "battles continue"
 
 
 def test_workers_of_a_cluster(tmp_path):

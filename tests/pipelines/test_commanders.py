@@ -1,4 +1,4 @@
-"""Runs against commanders of the user's own, named on the command line and nowhere else."""
+"""Runs against custom commanders that are named only on the command line."""
 
 import importlib
 import sys
@@ -54,7 +54,7 @@ class Mute(Pacer):
 
 @pytest.fixture
 def own(monkeypatch, tmp_path):
-    """Python's path holds `charger.py` and `of_my_own.py`; returns the folder of the latter."""
+    """Put `charger.py` and `of_my_own.py` on Python's path; return the folder of the latter."""
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "of_my_own.py").write_text(OWN)
@@ -66,20 +66,20 @@ def own(monkeypatch, tmp_path):
 
 
 def start(monkeypatch, *arguments: object) -> None:
-    """`train.py` in this process, to its end; pictures are not looked at."""
+    """Run `train.py` in this process to its end, without drawing pictures."""
     monkeypatch.setattr("echelon.reports.callback.Curves.draw", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["train.py", *TINY, "--checkpoint-every", "1", *map(str, arguments)])
     train.main()
 
 
 def files_of(folder: Path) -> dict[str, str]:
-    """Hashes of the newest checkpoint of a run, by file."""
+    """Return the hashes of a run's newest checkpoint, by file."""
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["charger:Charger", "of_my_own:Pacer"])
-def test_a_run_against_a_commander_goes_on_bit_for_bit(tmp_path, own, monkeypatch, name):
+def test_run_against_custom_commander_resumes_bit_for_bit(tmp_path, own, monkeypatch, name):
     flags = ("--opponent", name, "--evaluation.tiers", name, "--total-agent-steps", "640")
     whole, second = tmp_path / "whole", tmp_path / "second"
     start(monkeypatch, *flags, "--run-dir", whole)
@@ -96,7 +96,7 @@ def test_a_run_against_a_commander_goes_on_bit_for_bit(tmp_path, own, monkeypatc
 
 
 def drive(trainer: Trainer, iterations: int) -> Trainer:
-    """Train until so many iterations are done, where each but the first ends a stage."""
+    """Train for this number of iterations; each except the first ends a stage."""
     while trainer.counters.iterations < iterations:
         if trainer.counters.iterations > 0:
             trainer.curriculum.state = CurriculumState(trainer.curriculum.state.stage, battles=1000.0, won=1000.0)
@@ -106,8 +106,8 @@ def drive(trainer: Trainer, iterations: int) -> Trainer:
 
 
 @pytest.mark.long
-def test_a_curriculum_leads_from_a_tier_to_commanders_of_ones_own(tmp_path, own):
-    """And by way of a frozen policy; broken off within different stages."""
+def test_curriculum_mixes_tiers_and_custom_commanders(tmp_path, own):
+    """The curriculum also contains a frozen policy; the run is interrupted in different stages."""
     names = ("trivial", "charger:Charger", str(checkpoint_of(tmp_path, 1)), "of_my_own:Pacer")
     config = tiny_run(opponent="curriculum", curriculum=CurriculumConfig(opponents=names), total_agent_steps=160 * 8)
     unbroken = drive(Trainer(config, tmp_path / "unbroken", opponent_of=policy_of), 6)
@@ -125,17 +125,17 @@ def test_a_curriculum_leads_from_a_tier_to_commanders_of_ones_own(tmp_path, own)
         assert second.opponents.named.state_dict().facts == unbroken.opponents.named.state_dict().facts
 
 
-def test_other_commanders_than_before_begin_new_battles(tmp_path, own):
+def test_changed_commanders_start_new_battles(tmp_path, own):
     drive(Trainer(tiny_run(opponent="charger:Charger"), tmp_path, opponent_of=policy_of), 1)
     kept = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(opponent="of_my_own:Pacer"), tmp_path / "two", kept, opponent_of=policy_of)
     assert second.resume_note.startswith(
-        "battles begin anew: battles.commanders is ['of_my_own:Pacer'] here and ['charger:Charger'] there"
+        "battles start anew: battles.commanders is ['of_my_own:Pacer'] here and ['charger:Charger'] there"
     )
     second.train(1)
 
 
-def test_another_tier_is_met_by_the_next_battles(tmp_path):
+def test_changed_tier_applies_to_next_battles(tmp_path):
     drive(Trainer(tiny_run(opponent="heuristic:easy"), tmp_path), 1)
     kept = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(opponent="heuristic:hard"), tmp_path / "two", kept)
@@ -143,7 +143,7 @@ def test_another_tier_is_met_by_the_next_battles(tmp_path):
 
 
 @pytest.mark.long
-def test_a_run_meets_a_checkpoint_and_an_entry_of_a_league(tmp_path, monkeypatch):
+def test_run_plays_against_checkpoint_and_league_entry(tmp_path, monkeypatch):
     store = fresh(tmp_path)
     entry = store.add(checkpoint_of(tmp_path, 1))
     named = f"league:{store.folder}/{entry.name}"
@@ -162,7 +162,7 @@ def test_a_run_meets_a_checkpoint_and_an_entry_of_a_league(tmp_path, monkeypatch
     ],
 )
 @pytest.mark.parametrize("program", ["train", "arena"])
-def test_what_is_wrong_with_a_decision_is_one_line(tmp_path, own, monkeypatch, program, name, said):
+def test_invalid_commander_decision_prints_one_line(tmp_path, own, monkeypatch, program, name, said):
     arguments = {
         "train": [*TINY, "--opponent", name, "--run-dir", str(tmp_path / "run")],
         "arena": ["play", "--blue", name, "--red", "heuristic", "--env", "small"],
@@ -173,7 +173,7 @@ def test_what_is_wrong_with_a_decision_is_one_line(tmp_path, own, monkeypatch, p
     assert "\n" not in str(stop.value.code) and not (tmp_path / "run").exists()
 
 
-def test_nothing_that_was_written_imports_what_it_names(tmp_path, own, monkeypatch):
+def test_files_do_not_import_commanders_they_name(tmp_path, own, monkeypatch):
     folder, name = tmp_path / "run", "of_my_own:Pacer"
     flags = ("--run-dir", folder, "--opponent", name, "--evaluation.tiers", name, "--replay-battles", "2")
     start(monkeypatch, *flags, "--total-agent-steps", "160")

@@ -1,4 +1,4 @@
-"""The first look at a battle: `echelon demo`."""
+"""`echelon demo`."""
 
 import pytest
 
@@ -22,13 +22,13 @@ def test_a_demo_plays_one_battle_from_each_side_and_names_its_page(tmp_path, cap
     assert "heuristic:easy" in printed and printed.splitlines()[-1] == f"open {page} in a browser"
 
 
-def test_a_page_that_would_be_the_replay_is_refused_before_anything_is_played(tmp_path):
+def test_page_equal_to_replay_raises_before_playing(tmp_path):
     with pytest.raises(ConfigError, match="--out must be a page"):
         demo(tmp_path / "demo.echelon").run()
     assert not list(tmp_path.iterdir())
 
 
-def test_a_page_that_cannot_be_written_is_refused_before_anything_is_played(tmp_path, capsys):
+def test_unwritable_page_raises_before_playing(tmp_path, capsys):
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match="file"):
         demo(tmp_path / "file" / "demo.html").run()

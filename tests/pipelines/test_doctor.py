@@ -1,4 +1,4 @@
-"""`echelon doctor`: what a machine offers, also where nothing is right."""
+"""`echelon doctor` on working and broken machines."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def answers(capsys, monkeypatch):
-    """Runs it and returns its lines by their names."""
+    """Run the command and return its lines by name."""
     monkeypatch.setattr(fallback, "REASONS", [])
 
     def ask(**settings) -> dict[str, str]:
@@ -27,7 +27,7 @@ def answers(capsys, monkeypatch):
     return ask
 
 
-def test_a_machine_in_order(answers, monkeypatch):
+def test_doctor_on_working_machine(answers, monkeypatch):
     monkeypatch.setenv("ECHELON_BACKEND", "eager")
     told = answers()
     assert told["torch"].startswith(f"{torch.__version__}, CUDA ") and told["device"].startswith("cpu, ")
@@ -36,7 +36,7 @@ def test_a_machine_in_order(answers, monkeypatch):
     assert not [line for line in told.values() if line.startswith("fail")]
 
 
-def test_where_nothing_is_right_every_line_says_what(answers, monkeypatch):
+def test_doctor_on_broken_machine_names_every_cause(answers, monkeypatch):
     dense_forms(monkeypatch)
     monkeypatch.setattr(doctor, "HAS_LOOPS", False)
     monkeypatch.setattr(doctor, "PACKAGES", ("numba_that_is_not_here",))
@@ -52,7 +52,7 @@ def test_where_nothing_is_right_every_line_says_what(answers, monkeypatch):
     assert compiles(CPU).startswith("off: ")
 
 
-def test_compiling_and_capturing_are_tried(monkeypatch):
+def test_doctor_tries_compile_and_capture(monkeypatch):
     monkeypatch.setattr(doctor, "compiling_lacks", lambda device: [])
     monkeypatch.setattr(doctor, "fused", lambda function, device: function)
     assert compiles(CPU).startswith("works (")
@@ -68,8 +68,8 @@ def test_compiling_and_capturing_are_tried(monkeypatch):
     assert captures(CPU) == "off: ECHELON_CUDA_GRAPHS=off"
 
 
-def test_every_question_of_a_gpu_has_an_answer_without_one(monkeypatch):
-    """A driver that is gone in the middle of it included."""
+def test_doctor_answers_gpu_questions_without_gpu(monkeypatch):
+    """Includes a driver that fails during the command."""
     monkeypatch.setattr(doctor, "compiles", lambda device: "works")
     asked = {name: doctor.answer(ask) for name, ask in doctor.questions(torch.device("cuda", 0), False)}
     if torch.cuda.is_available():
@@ -78,7 +78,7 @@ def test_every_question_of_a_gpu_has_an_answer_without_one(monkeypatch):
     assert all(asked[name].startswith("fails: ") for name in ("device", "driver", "memory", "CUDA graphs"))
 
 
-def test_its_rehearsal_is_that_of_battles(answers, monkeypatch):
+def test_doctor_rehearsal_equals_battle_rehearsal(answers, monkeypatch):
     monkeypatch.setattr(doctor, "compiles", lambda device: "works")
     monkeypatch.setattr(doctor, "EchelonEnv", lambda config, battles, device, seed: (config.title, battles))
     line = dataclasses.make_dataclass("Line", ["line"])

@@ -1,4 +1,4 @@
-"""The commands that keep a league, as a user runs them, and as a power cut ends them."""
+"""League commands as a user runs them, and after a power cut."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ def run(*arguments: str, program: str = "arena.py") -> str:
     return done.stdout
 
 
-def test_a_league_from_beginning_to_end(tmp_path, ask):
+def test_league_commands_work_end_to_end(tmp_path, ask):
     path = str(tmp_path / "league")
     assert "5 entries, battles of small" in run("init", "--league", path)
     with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be made: File exists"):
@@ -75,13 +75,13 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
 
     rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))["opponents"]
     assert len(rows) == 6 and all(row["battles"] == 2 for row in rows.values())
-    assert len(store.matches()) == 42, "an evaluation is not kept"
+    assert len(store.matches()) == 42, "an evaluation is not recorded"
 
     ask("retire", "--league", path, one, "--reason", "too old")
     past = json.loads(ask("history", one, "--league", path, "--json"))
     assert len(past["ratings"]) == 1 and past["changes"][-1]["reason"] == "too old"
     with pytest.raises(ConfigError, match="an entry must be a name"):
-        ask("history", "nobody", "--league", path)
+        ask("history", "unknown", "--league", path)
 
     sent, copy = str(tmp_path / "sent" / "league.json"), str(tmp_path / "copy")
     ask("export", "--league", path, "--out", sent)
@@ -101,8 +101,8 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
         ask("list", "--league", str(tmp_path / "none"))
 
 
-def test_standings_tell_who_fights_unlike_whom(tmp_path, ask):
-    """Of styles that are kept: nobody fights."""
+def test_standings_print_style_distances(tmp_path, ask):
+    """Uses stored styles, so no battle is played."""
     store = Store.create(tmp_path, BRIEF)
     entries, names = store.entries(), MEASURES.keys() - {"share"}
     fingerprint, seeds = (
@@ -125,12 +125,12 @@ def test_standings_tell_who_fights_unlike_whom(tmp_path, ask):
 
 
 def told(log: Path) -> int:
-    """Batches in a log that may not be there yet."""
+    """Return the number of batches in a log that may not exist yet."""
     return log.read_text().count('"fought"') if log.exists() else 0
 
 
 @pytest.mark.long
-def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
+def test_killed_tournament_keeps_results_and_continues(tmp_path):
     store = Store.create(tmp_path, BRIEF)
     for seed in (1, 2):
         store.add(checkpoint_of(tmp_path, seed))
@@ -154,7 +154,7 @@ def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
 
 
 def test_two_tournaments_share_the_battles(tmp_path):
-    """Each is fought once, both end, and the period is closed once."""
+    """Each battle is played once, both tournaments end, and the period closes once."""
     Store.create(tmp_path, BRIEF)
     arguments = ("tournament", "--league", str(tmp_path), "--seeds", "1", "--batch", "3", "--json")
     both = [Program("pipelines/arena.py", *arguments) for _ in range(2)]
@@ -177,7 +177,7 @@ def test_every_command_may_be_killed_at_any_moment(tmp_path):
     assert len(killed) == 13 and set(killed.values()) == {2}
 
 
-def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path, ask, monkeypatch):
+def test_tournament_without_remaining_matches_closes_period(tmp_path, ask, monkeypatch):
     store, replay = Store.create(tmp_path / "league", BRIEF), tmp_path / "kept.echelon"
     arguments = ("tournament", "--league", str(store.folder), "--seeds", "1", "--json", "--replay", str(replay))
     with pytest.raises(ConfigError, match="--replay-battles must be >= 1, got 0"):
@@ -212,7 +212,7 @@ def test_training_enters_a_league(tmp_path):
     own = ("--opponent", f"league:{league}", "--league-every", "1", "--league-seeds", "1")
     said = run(*tiny, *own, "--total-agent-steps", "640", program="train.py")
     assert said.count("in the league ") == 2
-    # Nobody there could be met yet.
+    # No league opponent was available yet.
     assert said.count(f"{league}: no policy there has this architecture (--model): until one has, 8 of 8 battles") == 1
     entered = store.entries("candidate", "commander")
     assert len(entered) == 2 and entered[1].parent == entered[0].id and store.period == 3
@@ -220,14 +220,14 @@ def test_training_enters_a_league(tmp_path):
     said = run(*tiny, *own, "--total-agent-steps", "960", "--resume", "latest", program="train.py")
     assert "no policy there" not in said
     third = store.entries("candidate", "commander")[2:]
-    assert [entry.parent for entry in third] == [entered[1].id], "it knows its last entry"
-    assert store.period == 4, "what was rated before is not rated again"
+    assert [entry.parent for entry in third] == [entered[1].id], "the parent is its last entry"
+    assert store.period == 4, "earlier matches are not rated again"
     other = [*tiny, "--env.sight-range-vox", "30", *own]
     done = programs.run("pipelines/train.py", *other)
     assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr
 
 
-def test_evolve_refuses_what_the_league_decides(tmp_path, ask):
+def test_evolve_refuses_settings_fixed_by_the_league(tmp_path, ask):
     path = str(Store.create(tmp_path / "league", BRIEF).folder)
     with pytest.raises(ConfigError, match=r"--train\.max-minutes must be left alone: the league decides it, got 5\.0"):
         ask("evolve", "--league", path, "--train.max-minutes", "5")

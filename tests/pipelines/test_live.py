@@ -1,4 +1,4 @@
-"""Whoever watches a training sees what it plays and changes nothing of it."""
+"""The live page of a training run: it shows the battles and changes nothing."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def viewer(server, **settings):
 
 
 class Watched(Callback):
-    """Looks at a run from its first iteration on, and keeps what it is shown; `count` viewers."""
+    """View a run from its first iteration with `count` viewers, and store the frames."""
 
     def __init__(self, live: Live, count: int = 1) -> None:
         self.live, self.count, self.seen, self.places = live, count, [], []
@@ -58,7 +58,7 @@ class Watched(Callback):
 
 @pytest.fixture
 def patient(monkeypatch):
-    """Every rollout is shown, however soon it comes."""
+    """Show every rollout immediately."""
     monkeypatch.setattr("echelon.serve.live.LEAST_S", 0.0)
 
 
@@ -77,8 +77,8 @@ def run_of(name: str):
 
 
 @pytest.mark.parametrize("name", usually(RUNS, "orders"))
-def test_a_run_that_is_watched_is_the_run_that_is_not(tmp_path, patient, name):
-    """Metrics and every tensor of the learner, bit for bit."""
+def test_live_page_does_not_change_the_run(tmp_path, patient, name):
+    """Return metrics and every tensor of the learner, for a bitwise comparison."""
     config = run_of(name)
     alone = Trainer(config, tmp_path / "alone")
     alone.train()
@@ -107,15 +107,15 @@ def test_a_run_that_is_watched_is_the_run_that_is_not(tmp_path, patient, name):
     assert any(orders) == (name == "orders")
 
 
-def test_while_nobody_looks_nothing_is_read(tmp_path, patient, monkeypatch):
+def test_without_viewers_nothing_is_copied_to_host(tmp_path, patient, monkeypatch):
     monkeypatch.setattr(Film, "read", lambda self: pytest.fail("read"))
     live = Live()
     Trainer(tiny_run(), tmp_path, callbacks=[live]).train()
     assert live.server is None
 
 
-def test_a_new_stage_is_watched_too(tmp_path, patient):
-    """Of smaller teams: another environment, and another collector."""
+def test_live_page_follows_new_stage(tmp_path, patient):
+    """The stage has smaller teams, so environment and collector are new."""
     curriculum = CurriculumConfig(opponents=("trivial",), team_size=(2, 3), step_up=1e-6, window=1)
     live = Live()
     watched = Watched(live)
@@ -129,8 +129,8 @@ def test_a_new_stage_is_watched_too(tmp_path, patient):
 
 
 @pytest.mark.long
-def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
-    """With no read on the host, and what a graph keeps is what the function keeps."""
+def test_live_recording_can_be_captured(tmp_path, monkeypatch):
+    """Recording copies nothing to the host, and a graph records the same as the function."""
     dense_forms(monkeypatch)
     config = tiny_run(
         backend="eager",
@@ -161,7 +161,7 @@ def test_what_is_kept_can_be_captured(tmp_path, monkeypatch):
     assert counted.replays > 6
 
 
-def test_of_a_long_rollout_the_last_decisions_are_kept(monkeypatch, tmp_path):
+def test_long_rollout_keeps_last_decisions(monkeypatch, tmp_path):
     monkeypatch.setattr("echelon.command.frame_buffer.MOST_DECISIONS", 5)
     made = Trainer(tiny_run(), tmp_path)
     film, whole = Film(made.env.sim_model, made.env.state, 8), []
@@ -175,8 +175,8 @@ def rollout(number: int, size: int = 10) -> LiveRollout:
     return LiveRollout({"iteration": number, "words": "x" * size}, [], {0: MATERIAL})
 
 
-def test_viewers_disturb_nobody(monkeypatch):
-    """One that reads nothing, one that goes, one that writes, one too many."""
+def test_viewers_do_not_disturb_the_run(monkeypatch):
+    """One viewer that reads nothing, one that leaves, one that writes, and one too many."""
     with LiveServer("<!doctype html>") as server, ExitStack() as held:
         deaf = held.enter_context(socket.create_connection(server.hosts[0].split(":")))
         hello = f"GET /ws?token={server.token} HTTP/1.1\r\nHost: {server.hosts[0]}\r\nUpgrade: websocket\r\n"
@@ -184,7 +184,7 @@ def test_viewers_disturb_nobody(monkeypatch):
         deaf.sendall((hello + key).encode())
         while not server.viewers:
             time.sleep(0.01)
-        # Only the deaf one is slow, however busy the machine is.
+        # Only the viewer that reads nothing is slow, on any machine.
         monkeypatch.setattr("echelon.serve.live.SLOW_S", STUCK_S)
         with viewer(server):
             pass
@@ -201,7 +201,7 @@ def test_viewers_disturb_nobody(monkeypatch):
         server.show(rollout(2))
         assert [json.loads(each.recv(timeout=STUCK_S))["iteration"] for each in others] == [2] * len(others)
         late = None
-        while late is None:  # the deaf one is let go
+        while late is None:  # the viewer that reads nothing is disconnected
             try:
                 late = held.enter_context(viewer(server))
                 told = json.loads(late.recv(timeout=STUCK_S))
@@ -218,7 +218,7 @@ def test_viewers_disturb_nobody(monkeypatch):
             assert json.loads(again.recv(timeout=STUCK_S))["iteration"] == 3
 
 
-def test_a_stranger_watches_nothing():
+def test_viewer_without_token_is_refused():
     from websockets.exceptions import InvalidStatus
 
     with LiveServer("<!doctype html>") as server:
@@ -227,7 +227,7 @@ def test_a_stranger_watches_nothing():
                 connect(f"ws://{server.hosts[0]}/ws?token={token}", proxy=None, origin=origin, **PATIENT)
 
 
-def test_a_port_that_is_taken_is_one_line(tmp_path):
+def test_used_port_prints_one_line(tmp_path):
     with LiveServer("") as server:
         number = int(server.hosts[0].split(":")[1])
         with pytest.raises(ConfigError, match=f"--live-port {number}: Address already in use"):
@@ -236,7 +236,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_watched_run(tmp_path, number):
+def test_signal_ends_run_with_live_page(tmp_path, number):
     words = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000", "--run-dir", str(tmp_path), "--live"]
     process = Program(*words)
     with open(process._outputs[0].name) as said:

@@ -1,4 +1,4 @@
-"""Models that are not the default: built in by name, and of the user's own, from training to league and arena."""
+"""Models other than the default: built-in ones by name, and custom ones, from training to league and arena."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ SMALL += ["--model.hidden=16", "--total-agent-steps", "480", "--checkpoint-every
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A program started beside the user's own modules."""
+    """Start a program next to the user's modules."""
     return programs.run(str(ROOT / "pipelines" / program), *arguments, cwd=EXAMPLES)
 
 
@@ -31,7 +31,7 @@ def train(folder: Path, *arguments: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["gru", "mlp", "frame_stack:Config"])
-def test_a_model_is_named_on_the_command_line(tmp_path, kind):
+def test_model_flag_selects_network(tmp_path, kind):
     brief = ("--total-agent-steps", "160", "--env.rules.max-episode-s", "1")
     train(tmp_path / "run", "--model", kind, "--past-share", "0.5", "--past-blocks", "1", *brief)
     newest = newest_checkpoint(tmp_path / "run" / "checkpoints")
@@ -39,7 +39,7 @@ def test_a_model_is_named_on_the_command_line(tmp_path, kind):
 
 
 @pytest.mark.long
-def test_a_model_of_ones_own_trains_resumes_joins_a_league_and_fights(tmp_path):
+def test_custom_model_trains_resumes_joins_league_and_plays(tmp_path):
     model = ("--model", "gru:Config", "--model.layers", "2")
     train(tmp_path / "whole", *model)
     checkpoints = sorted((tmp_path / "whole" / "checkpoints").iterdir())
@@ -78,6 +78,6 @@ def test_a_model_of_ones_own_trains_resumes_joins_a_league_and_fights(tmp_path):
         (("--allow-module", "no such"), "--allow-module must be package.module, got 'no such'"),
     ],
 )
-def test_what_is_no_model_is_one_line(tmp_path, arguments, says):
+def test_invalid_model_prints_one_line(tmp_path, arguments, says):
     done = run("train.py", *TINY, "--run-dir", str(tmp_path / "run"), *arguments)
     assert done.returncode == 1 and says in done.stderr and len(done.stderr.splitlines()) == 1

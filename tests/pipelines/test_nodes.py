@@ -1,4 +1,4 @@
-"""Training on several machines, each with network, home, caches and working folder of its own, as the page tells."""
+"""Training on several machines with separate networks, homes, caches and working folders, as documented."""
 
 import signal
 import subprocess
@@ -33,7 +33,7 @@ def three(tmp_path):
 
 
 def words(run_dir: str, nodes: int = 2, *more: str) -> list[str]:
-    """The command of the page for each of several machines, with a tiny run and a process each."""
+    """Start the documented command on each machine, with a tiny run and one process each."""
     found = command("MANY_MACHINES.md", "--nnodes 2 --nproc-per-node 8 --max-restarts 3")
     changed = {"--nnodes": str(nodes), "--nproc-per-node": "1", "--run-dir": run_dir}
     (name,) = exported("MANY_MACHINES.md")
@@ -41,7 +41,7 @@ def words(run_dir: str, nodes: int = 2, *more: str) -> list[str]:
 
 
 def end(*processes: subprocess.Popen[str], status: int = 0) -> list[tuple[str, str]]:
-    """Outputs and errors of programs that end with this status."""
+    """Return outputs and errors of programs that end with this status."""
     found = [process.communicate(timeout=STUCK_S) for process in processes]
     for process, (said, errors) in zip(processes, found, strict=True):
         assert (process.returncode == 0) == (status == 0), (said, errors)
@@ -57,19 +57,19 @@ def iterations(folder: Path) -> int:
 
 
 def wait_for(folder: Path, count: int, *processes: subprocess.Popen[str]) -> None:
-    """Waits until a run has learnt for so many iterations."""
+    """Wait until a run has trained this number of iterations."""
     while iterations(folder) < count:
         assert all(process.poll() is None for process in processes), [each.communicate() for each in processes]
         time.sleep(0.02)
 
 
 def files_of(folder: Path) -> dict[str, str]:
-    """Hashes of all that the last checkpoint holds."""
+    """Return the hashes of all files in the last checkpoint."""
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
-def test_two_machines_learn_exactly_as_two_processes_of_one_whatever_dies(two, tmp_path):
-    """One comes late and is slow; a process of it is killed, then all of the machine, which is started again."""
+def test_two_machines_equal_two_processes_despite_kills(two, tmp_path):
+    """One machine starts late and is slow. A process of it is killed, then the whole machine, which is restarted."""
     first, second = two
     whole, broken = tmp_path / "whole", tmp_path / "shared" / "broken"
     local = with_flags(command("MANY_MACHINES.md", "--nproc-per-node 4 pipelines/train.py"), {"--nproc-per-node": "2"})
@@ -77,7 +77,7 @@ def test_two_machines_learn_exactly_as_two_processes_of_one_whatever_dies(two, t
 
     early = first.start(*words(str(broken)))
     time.sleep(3)
-    assert not first.trainers(), "nobody trains before all are there"
+    assert not first.trainers(), "training starts only when all machines are present"
     second.start(*words(str(broken)))
     wait_for(broken, 1, early)
     second.signal(signal.SIGSTOP, slow := second.trainers())
@@ -92,10 +92,10 @@ def test_two_machines_learn_exactly_as_two_processes_of_one_whatever_dies(two, t
     for table in ("metrics.csv", "evaluations.csv"):
         assert without_clock(broken / table) == without_clock(whole / table)
     assert files_of(broken) == files_of(whole) and run_file(1) in files_of(whole)
-    assert f"goes on from {broken}/checkpoints/" in said
+    assert f"resumes from {broken}/checkpoints/" in said
 
 
-def test_a_run_returns_on_other_machines_from_weights_and_optimiser(three, tmp_path):
+def test_run_resumes_on_other_number_of_machines(three, tmp_path):
     folder = tmp_path / "shared" / "run"
     more = ("--total-agent-steps", "640")
     end(*(node.start(*words(str(folder), 2, *more)) for node in three[:2]))
@@ -103,13 +103,13 @@ def test_a_run_returns_on_other_machines_from_weights_and_optimiser(three, tmp_p
     assert iterations(folder) == 2 and run_file(2) not in before
     more = ("--total-agent-steps", str(640 + 3 * 160 * 2))
     (said, _), *_ = end(*(node.start(*words(str(folder), 3, *more)) for node in three))
-    assert "battles begin anew: battles.processes is 3 here and 2 there" in said
+    assert "battles start anew: battles.processes is 3 here and 2 there" in said
     assert iterations(folder) == 4 and run_file(2) in files_of(folder)
     counters = open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["counters"]
     assert counters["agent_steps"] == 640 + 3 * 160 * 2
 
 
-def test_a_folder_that_is_not_shared_is_refused_by_name_on_every_rank(three):
+def test_unshared_folder_is_named_on_every_rank(three):
     once = with_flags(words("runs/own", 3), {"--max-restarts": "0"})
     processes = [node.start(*once) for node in three]
     found = end(*processes, status=1)
@@ -121,4 +121,4 @@ def test_a_folder_that_is_not_shared_is_refused_by_name_on_every_rank(three):
         assert sum(f"on {name} does not see it" in line for name in names) == 2 * bool(names)
     ranks = sorted(errors_of(errors)[0].partition(" of 3:")[0] for _, errors in found)
     assert ranks == [f"error: rank {rank}" for rank in range(3)]
-    assert not any(list((node.work / "runs").glob("*/*")) for node in three), "nothing is left"
+    assert not any(list((node.work / "runs").glob("*/*")) for node in three), "no files are left"

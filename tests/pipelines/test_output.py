@@ -1,4 +1,4 @@
-"""Programs whose output goes nowhere: a closed pipe, a full disk, a terminal that is gone, no stream at all."""
+"""Programs with broken output: a closed pipe, a full disk, a closed terminal, no stream."""
 
 import io
 import os
@@ -42,7 +42,7 @@ NOWHERE = {
 
 @pytest.mark.parametrize("kind", NOWHERE)
 @pytest.mark.parametrize("unbuffered", [False, True])
-def test_output_that_cannot_be_written_is_told_once_and_fails_nothing(monkeypatch, capfd, kind, unbuffered):
+def test_broken_output_is_reported_once_without_failure(monkeypatch, capfd, kind, unbuffered):
     stream = io.TextIOWrapper(io.FileIO(NOWHERE[kind](), "w"), write_through=unbuffered)
     with stream, monkeypatch.context() as here:
         here.setattr(sys, "stdout", stream)
@@ -57,8 +57,8 @@ def test_output_that_cannot_be_written_is_told_once_and_fails_nothing(monkeypatc
     assert line.startswith("output: ") and line.endswith(": going on without it; Ctrl-C stops and saves")
 
 
-def test_colours_that_are_asked_for_make_no_terminal_of_a_pipe(monkeypatch):
-    """As a notebook asks for them: of a bar it would show each frame."""
+def test_force_color_does_not_make_pipe_a_terminal(monkeypatch):
+    """Notebooks set these variables; a bar in a pipe would print each frame."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert not terminal(file=io.StringIO()).is_terminal
     master, slave = pty.openpty()
@@ -67,8 +67,8 @@ def test_colours_that_are_asked_for_make_no_terminal_of_a_pipe(monkeypatch):
     assert not terminal(file=screen).is_terminal, "a closed stream"
 
 
-def test_output_that_takes_no_more_for_now_is_waited_for():
-    """A shell that shares a terminal with another program may leave it so."""
+def test_blocked_output_is_waited_for():
+    """A shell that shares a terminal with another program may leave the output non-blocking."""
     ear, mouth = os.pipe()
     os.set_blocking(mouth, False)
     data, heard = bytes(1 << 20), []
@@ -86,8 +86,8 @@ def test_output_that_takes_no_more_for_now_is_waited_for():
 
 
 @pytest.mark.long
-def test_a_program_of_closed_streams_has_empty_ones():
-    """The next file that is opened must not become the standard output."""
+def test_closed_streams_are_replaced_by_empty_ones():
+    """The next opened file must not become standard output."""
     program = """
 import os, sys
 from echelon.runtime.terminal import run
@@ -101,14 +101,14 @@ run(main)
 
 
 def saved(folder: Path) -> int:
-    """Iterations in the newest checkpoint, which are those of the table."""
+    """Return the iterations of the newest checkpoint, which must equal the rows of the table."""
     done = open_checkpoint(newest_checkpoint(folder / "checkpoints")).counters.iterations
     assert len(read_table(folder / "metrics.csv")) == done
     return done
 
 
 @pytest.mark.long
-def test_a_run_whose_reader_has_gone_ends_as_it_would_have(tmp_path):
+def test_run_with_closed_pipe_finishes_normally(tmp_path):
     flags = ("--total-agent-steps", "320", "--run-dir", str(tmp_path / "run"))
     done = subprocess.run(
         [*TRAIN, *flags], stdout=closed_pipe(), stderr=subprocess.PIPE, text=True, timeout=STUCK_S, cwd=ROOT
@@ -119,11 +119,11 @@ def test_a_run_whose_reader_has_gone_ends_as_it_would_have(tmp_path):
 
 
 @pytest.mark.long
-def test_a_run_whose_terminal_is_closed_is_saved(tmp_path):
+def test_run_with_closed_terminal_is_saved(tmp_path):
     folder = tmp_path / "run"
     child, master = pty.fork()
     if child == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and with it all that it starts
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and child processes inherit that
         os.chdir(ROOT)
         os.execv(sys.executable, [*TRAIN, "--total-agent-steps", "100000000", "--run-dir", str(folder)])
     with open(master, "rb", buffering=0) as shown:
@@ -134,7 +134,7 @@ def test_a_run_whose_terminal_is_closed_is_saved(tmp_path):
     assert saved(folder) >= 2
 
 
-def test_letters_that_an_encoding_lacks_are_replaced(monkeypatch):
+def test_unencodable_characters_are_replaced(monkeypatch):
     buffer = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, "ascii"))
     replace_unknown_letters()

@@ -1,4 +1,4 @@
-"""Programs take a catalog of one's own, and what they write carries it."""
+"""Programs accept a custom catalog, and their files contain it."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from echelon.learn.checkpoint.format import open_checkpoint
 
 
 @pytest.mark.long
-def test_a_run_takes_a_catalog_and_its_checkpoints_carry_it(tmp_path):
+def test_run_with_catalog_stores_it_in_checkpoints(tmp_path):
     folder = tmp_path / "run"
     flags = (*TINY, "--run-dir", str(folder))
     done = run("train.py", *flags, "--catalog", str(RAILGUN), "--total-agent-steps", "160")

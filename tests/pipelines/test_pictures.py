@@ -1,4 +1,4 @@
-"""Commands that draw, and bars that tell how far a command is."""
+"""Commands that draw, and progress bars."""
 
 import io
 import subprocess
@@ -28,11 +28,11 @@ from echelon.world.pool import pool_seeds
 
 
 @pytest.mark.parametrize(("battles", "seconds", "said"), [(64, 8.0, "8.0 battles/s"), (2, 90.0, "45.0 s a battle")])
-def test_slow_battles_are_told_in_seconds_a_battle(battles, seconds, said):
+def test_slow_progress_is_printed_in_seconds_per_battle(battles, seconds, said):
     assert speed_of(battles, seconds) == said
 
 
-def test_a_bar_counts_whole_units_and_never_too_many():
+def test_progress_bar_counts_whole_units_up_to_total():
     progress = SimpleNamespace(
         add_task=lambda *_, **__: 0,
         update=lambda *_, **__: None,
@@ -49,14 +49,14 @@ def test_a_bar_counts_whole_units_and_never_too_many():
 
 @pytest.fixture
 def output(monkeypatch):
-    """What a command prints where the output is no terminal, with a clock that a test moves."""
+    """Return the printed progress without a terminal, with a clock controlled by the test."""
     text, clock = io.StringIO(), SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress_bar, "terminal", lambda quiet, stderr: Console(file=text, quiet=quiet))
     monkeypatch.setattr(progress_bar.time, "monotonic", lambda: clock.now)
     return text, clock
 
 
-def test_where_the_output_is_no_terminal_lines_tell_what_is_left(output):
+def test_without_terminal_progress_is_printed_as_lines(output):
     text, clock = output
     with bar(10, "battles") as shown:
         for done in range(1, 11):
@@ -75,11 +75,11 @@ def test_a_quiet_bar_prints_nothing(output):
     assert text.getvalue() == ""
 
 
-def test_items_pass_behind_a_bar(output):
+def test_tracked_items_pass_through_unchanged(output):
     assert list(tracked("abc", "maps", 3)) == ["a", "b", "c"]
 
 
-def test_a_file_that_is_read_moves_a_bar(output, tmp_path):
+def test_reading_a_file_advances_the_bar(output, tmp_path):
     text, clock = output
     path = tmp_path / "league.json"
     path.write_bytes(b"x" * 2_000_000)
@@ -106,14 +106,14 @@ def replay(tmp_path):
         ({"times": (1.0, 6.5)}, "--times must be 0..6 s, the length of battle 1, got 6.5"),
     ],
 )
-def test_a_time_outside_a_battle_is_one_line(replay, settings, message):
+def test_time_outside_battle_prints_one_line(replay, settings, message):
     _, made, _ = replay
     with pytest.raises(ConfigError) as error:
         shown_span(made, 1, settings.get("begin", 0.0), settings.get("end", 0.0), settings.get("times", ()))
     assert str(error.value) == message
 
 
-def test_a_picture_of_another_kind_is_refused(replay, tmp_path):
+def test_unsupported_picture_format_raises(replay, tmp_path):
     path, *_ = replay
     message = r"--strip must be the name of a picture that ends with \.pdf or \.svg or \.png, got '.*strip.jpeg'"
     with pytest.raises(ConfigError, match=message):
@@ -122,18 +122,18 @@ def test_a_picture_of_another_kind_is_refused(replay, tmp_path):
         Watch(path, size=0.1)
 
 
-def test_pictures_show_the_part_that_is_asked_for(replay, tmp_path):
+def test_pictures_show_the_requested_time_span(replay, tmp_path):
     _, made, grounds = replay
     strip, gif = tmp_path / "strip.svg", tmp_path / "part.gif"
     view_paper.save(strip_figure(made, 0, grounds[0], (), 3.0, (1.0, 3.0)), strip)
     draw_moving(made, 0, grounds[0], gif, 2.0, 3.0, (1.0, 3.0))
     with Image.open(gif) as picture:
-        assert picture.n_frames == 12, "two seconds at twice the speed, 12 frames/s"
+        assert picture.n_frames == 12, "two seconds at double speed, 12 frames/s"
         assert abs(picture.width - 3.0 * 72) < 20
     assert 'width="216pt"' in strip.read_text()
 
 
-def test_maps_are_drawn_with_the_names_of_their_parts(tmp_path, capsys):
+def test_drawn_maps_show_biome_names(tmp_path, capsys):
     DrawMaps(out=tmp_path / "maps.pdf", env="small", maps=1).run()
     assert (tmp_path / "maps.pdf").read_bytes().startswith(b"%PDF")
     env = EnvConfig.small()
@@ -152,7 +152,7 @@ def write_run(folder, values):
     return folder
 
 
-def test_runs_are_drawn_over_each_other(tmp_path, capsys, monkeypatch):
+def test_runs_are_plotted_in_one_picture(tmp_path, capsys, monkeypatch):
     runs = tuple(write_run(tmp_path / name, values) for name, values in (("a", [1, 2, 3]), ("b", [2, 3, 4])))
     out = tmp_path / "runs.svg"
     Plot(runs, out).run()
@@ -181,8 +181,8 @@ def test_runs_are_drawn_over_each_other(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", [["pipelines/train.py", "--help"], ["-m", "echelon", "describe"]])
-def test_a_reader_that_has_read_enough_is_no_error(command):
-    """`… | head -1`: the reader is gone before the first byte is written."""
+def test_closed_reader_is_not_an_error(command):
+    """`… | head -1`: the reader closes before the first byte is written."""
     with subprocess.Popen([sys.executable, *command], stdout=-1, stderr=-1, text=True, cwd=ROOT) as process:
         process.stdout.close()
         assert process.stderr.read() == ""

@@ -1,4 +1,4 @@
-"""Tables about one policy, the log of matches, and what is told of the policies that ship."""
+"""Tables about one policy, the match log, and the list of shipped policies."""
 
 import json
 
@@ -31,12 +31,12 @@ def brief_task(monkeypatch):
     return task.name
 
 
-def test_shares_of_opponents_are_those_that_training_draws(tmp_path, capsys):
+def test_printed_opponent_shares_match_training(tmp_path, capsys):
     store = fresh(tmp_path)
     me, weak, strong = (store.add(checkpoint_of(tmp_path, seed)) for seed in (1, 2, 3))
     store.record([fought(me.id, weak.id, n, 1) for n in range(9)] + [fought(me.id, strong.id, n, 2) for n in range(9)])
     rows = {row["name"]: row for row in opponent_rows(store, me.name)}
-    # hard, (1 - x)^2 of x = (points + 0.5) / (games + 1): 0.05, 0.95, and 0.5 against itself.
+    # hard, (1 - x)^2 with x = (points + 0.5) / (games + 1): 0.05, 0.95, and 0.5 against itself.
     total = 0.95**2 + 0.05**2 + 0.5**2
     assert rows[strong.name]["share"] == pytest.approx(0.95**2 / total, abs=5e-4)
     assert rows[weak.name]["share"] == pytest.approx(0.05**2 / total, abs=5e-4)

@@ -1,4 +1,4 @@
-"""Protocol 2 at the command line: judged, written, checked, kept in a table, shown on pages."""
+"""Protocol 2 at the command line: evaluate, write, verify, add to the leaderboard, show."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ TABLE = ("--table", "board.json", "--device", "cpu")
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Folder of a policy and of its result and report."""
+    """Folder of a policy with its result and report."""
     home = tmp_path_factory.mktemp("judged")
     fighter(home, 1)
     with pytest.MonkeyPatch.context() as patch:
@@ -37,7 +37,7 @@ def judged(tmp_path_factory):
 
 @pytest.fixture
 def home(judged, monkeypatch, tmp_path):
-    """The working folder, in which the policy and its result lie."""
+    """Working folder that contains the policy and its result."""
     play_one_piece(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return shutil.copytree(judged, tmp_path, dirs_exist_ok=True)
@@ -60,7 +60,7 @@ def test_a_result_is_written_and_shown(home):
     assert "<script" not in page
 
 
-def test_a_row_names_nothing_of_the_machine_that_made_it_and_is_of_that_result(home, ask):
+def test_leaderboard_row_contains_no_machine_paths(home, ask):
     told = json.loads((home / "result.json").read_text())
     told["runs"][0]["policy"] = "/home/me/runs/policy_1"
     told["command"] = "echelon-arena evaluate /home/me/runs/policy_1 --out=/tmp/result.json"
@@ -74,7 +74,7 @@ def test_a_row_names_nothing_of_the_machine_that_made_it_and_is_of_that_result(h
     assert [row["runs"][0][name] for name in ("id", "met")] == [found.record["runs"][0][name] for name in ("id", "met")]
 
 
-def test_paths_are_told_from_the_folder_that_the_runs_have_in_common():
+def test_paths_are_relative_to_common_folder():
     runs = [{"policy": f"/w/{name}/checkpoints/best", "id": name} for name in ("a", "b")]
     told = without_places({"runs": runs, "command": "x /w/a/checkpoints/best '/v/q.html' https://c/d runs/mine"})
     assert [run["policy"] for run in told["runs"]] == ["a/checkpoints/best", "b/checkpoints/best"]
@@ -83,12 +83,12 @@ def test_paths_are_told_from_the_folder_that_the_runs_have_in_common():
     assert without_places(kept) == kept
 
 
-def test_no_row_of_the_published_table_names_a_place():
+def test_published_leaderboard_contains_no_paths():
     for row in read_table(Path(__file__).parents[2] / "benchmarks" / "results" / "leaderboard.json"):
         assert {**row, **without_places(row)} == row
 
 
-def test_a_result_is_checked_kept_and_shown(home, ask, monkeypatch, capsys):
+def test_verified_result_is_added_and_shown(home, ask, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["echelon", "verify", "result.json", "--policy", "policy_1", "--device", "cpu"])
     commands.main("")
     assert f"true: {BATTLES} of {BATTLES} battles fought again ended the same, bit for bit" in capsys.readouterr().out
@@ -103,7 +103,7 @@ def test_a_result_is_checked_kept_and_shown(home, ask, monkeypatch, capsys):
     assert "&lt;first&gt;" in page and "<first>" not in page and "4 of 34 battles fought again" in page
 
 
-def test_what_is_no_figure_of_the_task_is_not_kept(home, ask, monkeypatch):
+def test_result_outside_task_protocol_is_refused(home, ask, monkeypatch):
     fighter(home, 2, Provenance(opponents=("style:turtle",)))
     told = ask("evaluate", "policy_2", *JUDGE, "--out", "two.json")
     assert "in training met: style:turtle: this is no figure of the task" in told
@@ -112,7 +112,7 @@ def test_what_is_no_figure_of_the_task_is_not_kept(home, ask, monkeypatch):
     assert not Path("board.json").exists()
 
 
-def test_a_lie_ends_with_one_line(home, monkeypatch):
+def test_wrong_result_prints_one_line(home, monkeypatch):
     told = json.loads(Path("result.json").read_text())
     told["scores"]["focal"]["value"] = 1.0
     Path("lie.json").write_text(json.dumps(told))
@@ -138,7 +138,7 @@ def test_bad_input_ends_with_one_line(home, monkeypatch, case):
     assert says in refused(monkeypatch, arena.main, *words)
 
 
-def test_the_picture_is_a_figure_of_a_paper(home):
+def test_strip_has_paper_size_and_fonts(home):
     save(strangers_figure(json.loads(Path("result.json").read_text())["scores"]), Path("picture.pdf"))
     assert Path("picture.pdf").read_bytes().startswith(b"%PDF")
     write_leaderboard_page([], Path("empty.html"))

@@ -1,4 +1,4 @@
-"""Programs that hand their work out to a Ray cluster of three machines, which die."""
+"""Programs that distribute work to a Ray cluster of three machines, some of which die."""
 
 import importlib
 import json
@@ -49,7 +49,7 @@ def tournament(league, *words: str) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def leagues(tmp_path_factory):
-    """A league that one process has played, and one that is to be played."""
+    """A league already played by one process, and one still to be played."""
     folder = tmp_path_factory.mktemp("leagues")
     store = Store.create(folder / "one", BRIEF)
     names = [store.add(checkpoint_of(folder, seed)).name for seed in (1, 2)]
@@ -60,7 +60,7 @@ def leagues(tmp_path_factory):
     return folder, names, said
 
 
-def test_an_evaluation_by_a_cluster_is_that_of_one_process(cluster, leagues):
+def test_cluster_evaluation_equals_single_process(cluster, leagues):
     folder, names, _ = leagues
     checkpoint = str(folder / "policy_1")
     for where in (
@@ -78,8 +78,8 @@ def test_an_evaluation_by_a_cluster_is_that_of_one_process(cluster, leagues):
         assert found[0] == found[1]
 
 
-def test_baselines_by_a_cluster_are_those_of_one_process(cluster, tmp_path):
-    """Each run a task; this process alone writes."""
+def test_cluster_baselines_equal_single_process(cluster, tmp_path):
+    """Each run is a task; only this process writes."""
     found = command("MANY_MACHINES.md", "benchmarks/baselines/run.py")
     changed = {"--ray": cluster.address}
     tiny = ["--num-envs", "4", "--agent-steps", "700", "--battles", "2"]
@@ -112,8 +112,8 @@ def test_a_sweep_by_a_cluster(cluster, tmp_path, monkeypatch):
     assert sorted(row["row"] for row in found) == sorted(rows) and "## mine: which" in page.read_text()
 
 
-def test_a_worker_and_a_machine_that_are_killed_amid_a_tournament_change_nothing(cluster, leagues, tmp_path):
-    """Nothing is lost, and nothing recorded twice. Last, because a machine is gone."""
+def test_killed_worker_and_machine_do_not_change_tournament(cluster, leagues, tmp_path):
+    """No battle is lost or recorded twice. This test is last, because it kills a machine."""
     folder, _, expected = leagues
     replay = tmp_path / "many.echelon"
     process = tournament(folder / "many", "--ray", cluster.address, "--replay", str(replay))
@@ -125,6 +125,6 @@ def test_a_worker_and_a_machine_that_are_killed_amid_a_tournament_change_nothing
     assert replay.read_bytes() == (folder / "one.echelon").read_bytes() and len(read(replay).battles) == 4
     attempts = cluster.tasks()
     failed = {task.name: task.error_type for task in attempts if task.state == "FAILED"}
-    assert failed == killed, "the dashboard names them"
+    assert failed == killed, "the dashboard lists them"
     again = {task.name for task in attempts if task.attempt_number == 1 and task.state == "FINISHED"}
     assert again == set(killed)

@@ -1,4 +1,4 @@
-"""A Ray cluster of three machines with networks of their own, by the page's commands; one loses power."""
+"""A Ray cluster of three machines with separate networks, by the documented commands; one loses power."""
 
 import json
 import shutil
@@ -25,11 +25,11 @@ PAGE = "MANY_MACHINES.md"
 
 @pytest.fixture
 def machines(tmp_path):
-    """Machines on which the page's `ray start` has run."""
+    """Machines on which the documented `ray start` has run."""
     short = Path("/tmp") / f"ech-{uuid.uuid4().hex[:8]}"
     with network(tmp_path, 3) as nodes:
         for node in nodes:
-            # Paths of its sockets have 107 letters at most.
+            # Socket paths have at most 107 characters.
             node.variables["RAY_TMPDIR"] = str(short / node.name)
             (short / node.name).mkdir(parents=True)
             part = "ray start --head" if node is nodes[0] else "ray start --address"
@@ -50,12 +50,12 @@ def output_of(process: subprocess.Popen[str]) -> str:
 
 
 def arena(node: Node, part: str, league: Path, *more: str) -> subprocess.Popen[str]:
-    """A command of the page, on a machine."""
+    """Run a documented command on a machine."""
     words = with_flags(command(PAGE, part), {"--league": str(league)})
     return node.start("python", "pipelines/arena.py", *words[1:], "--batch", "4", "--json", *more)
 
 
-def test_a_machine_loses_power_amid_a_tournament(machines, tmp_path):
+def test_tournament_survives_power_loss_of_a_machine(machines, tmp_path):
     first, _, third = machines
     store = Store.create(tmp_path / "league", BRIEF)
     checkpoint = checkpoint_of(tmp_path, 1)

@@ -1,4 +1,4 @@
-"""`--scenario` of the programs: battles from a position of one's own, and from those that ship."""
+"""`--scenario` of the programs: battles from custom and shipped positions."""
 
 import json
 
@@ -35,13 +35,13 @@ def duel(tmp_path):
     return path
 
 
-def test_commanders_fight_from_a_position(duel):
+def test_commanders_play_from_a_scenario(duel):
     words = ("arena.py", "play", *SCRIPTED, "--scenario", str(duel))
     played = run(*words, "--battles", "4", "--json")
     assert played.returncode == 0, played.stderr
     assert [one["decisions"] <= 20 for one in json.loads(played.stdout)["outcomes"]] == [True] * 4
     shown = run(*words, "--battles", "2")
-    assert "as blue" in shown.stdout, "told by side"
+    assert "as blue" in shown.stdout, "results are per side"
     for more, said in (
         (("--env", "small"), "--scenario must be given without --env"),
         (("--red-roster", "light"), "--scenario must be given without --catalog and rosters"),
@@ -58,8 +58,8 @@ def test_commanders_fight_from_a_position(duel):
 
 
 @pytest.mark.long
-def test_a_policy_learns_from_a_position_and_plays_there(duel, tmp_path):
-    """Trained, resumed, evaluated, played, recorded, watched; what differs is refused by name."""
+def test_policy_trains_and_plays_in_a_scenario(duel, tmp_path):
+    """Train, resume, evaluate, play, record and watch; mismatches are refused by name."""
     folder, replay, tiny = tmp_path / "run", tmp_path / "duel.echelon", TINY[: TINY.index("--env.map-pool")]
     words = ("train.py", *tiny, *TINY[TINY.index("--ppo.rollout-decisions") :], "--run-dir", str(folder))
     words = (*words, "--opponent", "heuristic:easy")
@@ -86,7 +86,7 @@ def test_a_policy_learns_from_a_position_and_plays_there(duel, tmp_path):
 
 @pytest.fixture
 def brief(tmp_path):
-    """The positions that ship for 5v5 are of one shape; these are two, and short."""
+    """The shipped 5v5 positions have equal shapes; these are two short ones."""
     paths = []
     for name in ("gate-5v5", "last-stand-5v5"):
         values = echelon.find_scenario(name).as_json()
@@ -95,7 +95,7 @@ def brief(tmp_path):
     return [word for path in paths for word in ("--scenario", str(path))]
 
 
-def test_evaluations_datasets_and_leagues_take_scenarios_too(ask, brief, tmp_path):
+def test_scenarios_work_in_evaluations_datasets_and_leagues(ask, brief, tmp_path):
     found = json.loads(
         ask("evaluate", "heuristic:easy", *brief, "--opponents", "heuristic:easy", "--seeds", "1", "--json")
     )
@@ -109,7 +109,7 @@ def test_evaluations_datasets_and_leagues_take_scenarios_too(ask, brief, tmp_pat
     assert "as blue" in ask("tournament", "--league", league, "--seeds", "1")
 
 
-def test_a_name_stands_where_a_file_does(ask, brief):
+def test_scenario_name_works_instead_of_file(ask, brief):
     played = json.loads(ask("play", *SCRIPTED, *brief, "--battles", "2", "--json"))
     assert len(played["outcomes"]) == 2
     for words in (("play", *SCRIPTED), ("evaluate", "heuristic"), ("init", "--league", "x")):
@@ -121,11 +121,11 @@ def test_a_name_stands_where_a_file_does(ask, brief):
         read_config(["--preset", "quick", "--catalog", "x.json", "--scenario", "gate-5v5"])
     config = read_config(["--preset", "quick", "--scenario", "gate-5v5", "--env.reward.kill", "2"])
     assert config.env.positions == echelon.find_scenario("gate-5v5").config.positions and config.env.reward.kill == 2
-    with pytest.raises(ConfigError, match=r"CurriculumConfig.team_size must be empty where a scenario says it"):
+    with pytest.raises(ConfigError, match=r"CurriculumConfig.team_size must be empty, because the scenario defines it"):
         read_config(["--preset", "quick", "--scenario", "gate-5v5", "--curriculum.team-size", "3"])
 
 
-def test_scenarios_have_weights_on_the_command_line(ask):
+def test_scenario_flag_accepts_weights(ask):
     config = read_config(["--preset", "quick", "--scenario", "gate-5v5:2", "--scenario=last-stand-5v5"]).env
     assert [position.weight for position in config.positions] == [2, 1]
     assert config == echelon.scene_config(["gate-5v5", "last-stand-5v5"], [2, 1])
@@ -155,7 +155,7 @@ def test_a_scenario_is_described_and_drawn(duel, tmp_path, capsys):
         DrawMaps(scenario=(str(duel),), maps=3).run()
 
 
-def test_what_a_commander_can_do_is_told_skill_by_skill():
+def test_pieces_command_prints_skills():
     words = ("arena.py", "pieces", "line", "--only", "jump_wall", "--seeds", "2")
     told = json.loads(run(*words, "--json").stdout)
     assert told["set"] == "pieces-v1" and told["pieces"]["jump_wall"]["wins"] == 2

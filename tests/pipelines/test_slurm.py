@@ -1,4 +1,4 @@
-"""The page's script for Slurm, by a `slurmctld` and two `slurmd`, each on a machine of its own."""
+"""The documented Slurm script on a `slurmctld` and two `slurmd`, each on a separate machine."""
 
 import shutil
 import subprocess
@@ -44,7 +44,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Two machines with Slurm on them; the first controls."""
+    """Two machines with Slurm; the first is the controller."""
     settings, key = tmp_path / "slurm.conf", tmp_path / "munge.key"
     settings.write_text(SETTINGS.format(folder=tmp_path))
     key.write_bytes(bytes(range(128)))
@@ -84,7 +84,7 @@ def say(node, *words: str) -> str:
 
 
 def script(folder: Path) -> str:
-    """That of the page, of tiny size."""
+    """The documented script, with a tiny run."""
     (text,) = [block for block in blocks_of("MANY_MACHINES.md", "sh") if block.startswith("#!/bin/bash")]
     tiny = " ".join([*TINY, "--checkpoint-every", "1", "--total-agent-steps", str(2 * 160 * ITERATIONS)])
     for ours, theirs in (
@@ -100,7 +100,7 @@ def script(folder: Path) -> str:
 
 
 def submit(node, folder: Path) -> str:
-    """The number of the job."""
+    """Return the job's number."""
     (folder / "train.sbatch").write_text(script(folder))
     words = ["sbatch", "--parsable", "--job-name=mine", f"--output={folder}/%j.log", str(folder / "train.sbatch")]
     return say(node, *words).strip()
@@ -110,7 +110,7 @@ def is_over(node, job: str) -> bool:
     return say(node, "squeue", "--noheader", f"--jobs={job}").strip() == ""
 
 
-def test_a_job_that_is_told_to_end_goes_on_when_it_is_submitted_again(cluster, tmp_path):
+def test_requeued_slurm_job_resumes(cluster, tmp_path):
     shared = tmp_path / "shared"
     (shared / "runs").mkdir(parents=True)
     job, table = submit(cluster, shared), shared / "runs" / "mine" / "metrics.csv"

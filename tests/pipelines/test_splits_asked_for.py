@@ -1,4 +1,4 @@
-"""`--split` of training, evaluation and matches, and what an evaluation tells of it."""
+"""`--split` in training, evaluation and matches, and the provenance printed by an evaluation."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from echelon.arena.batch_arena import BatchArena
 from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
-from echelon.learn.checkpoint.provenance import met_in
+from echelon.learn.checkpoint.provenance import provenance_of
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.train_flags import read_config
 from echelon.pipelines.arena_args import ArenaArgs
@@ -28,7 +28,7 @@ TASK = Task("tests/splits-v1", "four decisions", BRIEF, *current_versions(), pro
 HERE = ArenaArgs(device="cpu", batch=4)
 
 
-def test_training_takes_a_split_and_test_only_when_it_is_allowed():
+def test_training_in_split_test_needs_allow_test():
     assert read_config(["--preset", "quick"]).env.split is None
     assert read_config(["--preset", "quick", "--split", "validation"]).env.split == "validation"
     with pytest.raises(ConfigError, match=r"--split must be train or validation: .*unless --allow-test, got 'test'"):
@@ -37,9 +37,9 @@ def test_training_takes_a_split_and_test_only_when_it_is_allowed():
     assert allowed.env.split == "test" and allowed.allow_test
 
 
-def test_an_evaluation_says_what_was_met(tmp_path, capsys, monkeypatch):
+def test_evaluation_prints_provenance(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {TASK.name: TASK})
-    provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
+    provenance = provenance_of(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
     path = tmp_path / "policy"
     save_checkpoint(path, policy_of(1), ValueNorm(), BRIEF, Counters(), {}, provenance=provenance)
     Evaluate(str(path), TASK.name, split="test", arena=HERE).run()

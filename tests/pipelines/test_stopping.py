@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed, and gone on with."""
+"""Runs that are stopped, killed and resumed."""
 
 import json
 import shlex
@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 
 @pytest.mark.long
 @pytest.mark.parametrize(("kills", "iterations"), [(30, 3), (100, 24)])
-def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, kills, iterations):
-    """At random moments, those before the first checkpoint and of the first evaluation included."""
+def test_repeatedly_killed_run_equals_unbroken_run(tmp_path, kills, iterations):
+    """Kills at random moments, also before the first checkpoint and during the first evaluation."""
     command = [sys.executable, str(HERE / "kill_a_run.py"), str(tmp_path), str(kills), str(iterations)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
     logs = "".join(path.read_text()[-2000:] for path in tmp_path.glob("*.log"))
@@ -49,14 +49,14 @@ def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, ki
 
 
 def wait_for_rows(folder: Path, count: int, process: Program) -> None:
-    """Until a run has done so many iterations."""
+    """Wait until a run has done this number of iterations."""
     while len(read_table(folder / "metrics.csv")) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
 
 
 @pytest.mark.long
-def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
+def test_signal_saves_and_prints_resume_command(tmp_path):
     folder = tmp_path / "run"
     train = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000"]
     process = Program(*train, "--run-dir", str(folder))
@@ -64,7 +64,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     said, errors = process.communicate()
     assert process.returncode == 128 + signal.SIGINT, errors
-    assert errors == "SIGINT: stopping and saving; once more ends at once\n"
+    assert errors == "SIGINT: stopping and saving; repeat to end at once\n"
     assert "SIGINT: stopped after iteration" in said
     assert '"state":"stopped"' in (folder / "report.html").read_text() and (folder / "metrics.pdf").exists()
     done = len(read_table(folder / "metrics.csv"))
@@ -75,11 +75,11 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     words[words.index("100000000")] = str(160 * (done + 2))
     again = Program(*words[1:])
     said, errors = again.communicate()
-    assert again.returncode == 0 and f"goes on from {saved}" in said, errors
+    assert again.returncode == 0 and f"resumes from {saved}" in said, errors
     assert [float(row["iteration"]) for row in read_table(folder / "metrics.csv")] == list(range(1, done + 3))
 
 
-def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
+def test_second_process_in_folder_names_the_first(tmp_path):
     folder = tmp_path / "run"
     train = ["pipelines/train.py", *TINY, "--run-dir", str(folder)]
     first = Program(*train, "--total-agent-steps", "100000000")
@@ -97,11 +97,11 @@ def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_second_signal_leaves_at_once(tmp_path):
+def test_second_signal_ends_process_at_once(tmp_path):
     program = """
 import os, signal, time
-from echelon.learn.callbacks.signals import Stop
-with Stop() as stop:
+from echelon.learn.callbacks.signals import SignalHandler
+with SignalHandler() as stop:
     os.kill(os.getpid(), signal.SIGINT)
     assert stop.signal == signal.SIGINT
     stop.run_interruptible(lambda: print("work that may be done again was begun"))

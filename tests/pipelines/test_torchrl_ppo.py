@@ -1,4 +1,4 @@
-"""The plain route: PPO on Echelon with nothing but TorchRL's public parts."""
+"""`torchrl_ppo.py`: PPO on Echelon with only TorchRL's public parts."""
 
 import ast
 import dataclasses
@@ -19,12 +19,12 @@ TINY = Args(battles=2, steps=8, iterations=2, epochs=2, minibatches=2, device="c
 
 
 def victory(outcome):
-    """The same, but that every battle is won."""
+    """Mark every battle as won."""
     return outcome.set("won", torch.ones_like(outcome["won"]))
 
 
 def trained(args):
-    """Networks before and after, and what each iteration measured."""
+    """Networks before and after training, and the metrics of each iteration."""
     torch.manual_seed(0)
     env = torchrl_ppo.make_env(args)
     networks = torchrl_ppo.make_networks(env)
@@ -45,8 +45,8 @@ def test_every_parameter_learns(monkeypatch):
         assert 0 <= measured["won"] <= 1
 
 
-def test_the_actions_of_the_dead_teach_nothing(monkeypatch):
-    """Advantages are normalised over the living, and 0 for the dead."""
+def test_dead_mechs_do_not_affect_policy_loss(monkeypatch):
+    """Advantages are normalised over living mechs, and 0 for dead ones."""
     learnt = []
 
     class Deadly(torchrl_ppo.GAE):
@@ -70,7 +70,7 @@ def test_the_actions_of_the_dead_teach_nothing(monkeypatch):
 
 
 def test_each_battle_of_an_evaluation_counts_once(monkeypatch):
-    """However many an environment begins: here a battle takes one decision, and an evaluation as many as four."""
+    """Count only each environment's first battle: here a battle takes one decision, and an evaluation up to four."""
     monkeypatch.setattr(torchrl_ppo, "BATTLE", short_battles(1))
     monkeypatch.setattr(View, "max_steps", 4)
     actor, _ = torchrl_ppo.make_networks(torchrl_ppo.make_env(TINY))
@@ -88,13 +88,13 @@ def test_main_prints_and_saves(monkeypatch, tmp_path, capsys):
     assert "of 2 battles" in lines[-1] and path.stat().st_size > 100_000
 
 
-def test_nothing_trains_in_test(monkeypatch):
+def test_training_in_split_test_raises(monkeypatch):
     monkeypatch.setattr(torchrl_ppo, "BATTLE", dataclasses.replace(short_battles(4), split="test"))
     with pytest.raises(AssertionError, match=r"^BATTLE.split must be train or validation"):
         torchrl_ppo.main(TINY)
 
 
-def test_it_is_a_page_of_public_parts():
+def test_example_uses_only_public_names():
     source = PROGRAM.read_text()
     assert len(source.splitlines()) <= 120
     tree = ast.parse(source)

@@ -1,4 +1,4 @@
-"""Several processes, as `torchrun` starts them."""
+"""Several processes, as started by `torchrun`."""
 
 import os
 import signal
@@ -21,14 +21,14 @@ FLAGS += ["--total-agent-steps", str(2 * 160 * ITERATIONS)]
 
 
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:
-    """Two processes that train into a folder."""
+    """Start two processes that train into a folder."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*launch, "pipelines/train.py", *FLAGS, "--run-dir", str(folder), *more]
     return subprocess.Popen(command, stdout=-1, stderr=-1, text=True, cwd=ROOT)
 
 
 def process_of(rank: int, launcher: int) -> int:
-    """The id of one of the processes that a launcher started."""
+    """Return the id of one of a launcher's processes."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
@@ -51,15 +51,15 @@ def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.long
-def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactly(tmp_path):
+def test_killed_rank_ends_run_in_one_line_and_run_resumes(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     said, errors = (done := start(whole)).communicate(timeout=STUCK_S)
     assert done.returncode == 0, errors
     assert "4 battles of 5 against 5 in each of 2 processes" in said
-    assert iterations(whole) == list(range(1, ITERATIONS + 1)), "one process writes"
+    assert iterations(whole) == list(range(1, ITERATIONS + 1)), "only one process writes"
     claims = open_checkpoint(newest_checkpoint(whole / "checkpoints")).claims
     assert claims["processes"] == 2 and claims["counters"]["agent_steps"] == 2 * 160 * ITERATIONS
-    assert claims["files"][run_file(0)] != claims["files"][run_file(1)], "each has battles of its own"
+    assert claims["files"][run_file(0)] != claims["files"][run_file(1)], "each process has its own battles"
 
     process = start(broken)
     wait_for(broken, 2, process)
@@ -68,7 +68,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
     assert process.returncode != 0
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert lines == ["error: rank 0 of 2: rank 1 is gone, so the run ends here; go on with --resume latest"], errors
-    assert "Signal 9 (SIGKILL)" in errors, "the launcher tells what became of rank 1"
+    assert "Signal 9 (SIGKILL)" in errors, "the launcher reports how rank 1 ended"
 
     said, errors = (done := start(broken, "--resume", "latest")).communicate(timeout=STUCK_S)
     assert done.returncode == 0, errors
@@ -79,7 +79,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
 
 
 @pytest.mark.long
-def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp_path):
+def test_signal_and_error_on_one_rank_reach_both(tmp_path):
     process = start(tmp_path / "run")
     wait_for(tmp_path / "run", 2, process)
     os.kill(process_of(1, process.pid), signal.SIGTERM)

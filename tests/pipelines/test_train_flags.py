@@ -1,4 +1,4 @@
-"""What `train.py` makes of its flags and of the device."""
+"""Flags of `train.py` and their resolution for the device."""
 
 import dataclasses
 import importlib.util
@@ -14,7 +14,7 @@ import torchrl.objectives.value
 from tiny_runs import tiny_run
 
 from echelon.learn import device_defaults
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
@@ -41,8 +41,8 @@ GPU = torch.device("cuda:0")
         ("{tmp}/.venv/bin", "python3", "echelon-train"),
     ],
 )
-def test_a_command_that_is_told_names_this_program(tmp_path, monkeypatch, found, python, script):
-    """Whatever else has its name on the search path."""
+def test_printed_command_names_this_program(tmp_path, monkeypatch, found, python, script):
+    """Another program of the same name may be on the search path."""
     own = tmp_path / ".venv/bin"
     monkeypatch.setattr(sys, "executable", str(own / "python3"))
     monkeypatch.setattr(shutil, "which", lambda name: None if found is None else f"{found.format(tmp=tmp_path)}/{name}")
@@ -54,14 +54,14 @@ def test_a_command_that_is_told_names_this_program(tmp_path, monkeypatch, found,
     assert program_words("pipelines/train.py")[0].endswith(f"{own}/python3"[1:])
 
 
-def test_a_preset_says_which_model_it_has_unless_a_flag_does():
+def test_preset_sets_model_unless_flag_does():
     recurrent = read_config(["--preset", "quick-gru"])
     assert recurrent == read_config(["--preset", "quick", "--model", "gru"])
     assert kind_of(recurrent.model) == "gru" and recurrent.model.hidden == TrainConfig.quick().model.hidden
     assert kind_of(read_config(["--preset", "quick-gru", "--model", "lstm"]).model) == "lstm"
 
 
-def test_one_line_says_what_a_gpu_was_given(monkeypatch):
+def test_gpu_settings_are_printed_in_one_line(monkeypatch):
     for name in ("free_memory", "total_memory"):
         monkeypatch.setattr(device_defaults, name, lambda device: 16 * 2**30)
     monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
@@ -79,13 +79,13 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
     assert said.getvalue().splitlines()[1].endswith(" fp32, simulation compiled, networks not compiled, CUDA graphs")
 
 
-def test_on_a_cpu_nothing_more_is_said(monkeypatch):
+def test_cpu_prints_no_gpu_settings(monkeypatch):
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "large"]), torch.device("cpu"), None, ALONE, terminal(file=said))
     assert (config.num_envs, config.compile_policy, said.getvalue()) == (256, "off", "")
 
 
-def test_a_run_of_many_processes_is_resumed_as_it_was_started(monkeypatch):
+def test_resume_command_repeats_torchrun_launch(monkeypatch):
     words = ["pipelines/train.py", "--resume", "latest", "--run-dir", "runs/old", "--seed", "3"]
     rest = " pipelines/train.py --seed 3 --run-dir runs/new --resume latest"
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
@@ -99,7 +99,7 @@ def test_a_run_of_many_processes_is_resumed_as_it_was_started(monkeypatch):
 
 
 def saved_run(folder: Path, **changes: object) -> TrainConfig:
-    """A tiny run of seed 3, saved before its first iteration; returns its config."""
+    """Save a tiny run of seed 3 before its first iteration; return its config."""
     rate = dataclasses.replace(tiny_run().ppo, learning_rate=Schedule(5e-4, 1e-4))
     trainer = Trainer(tiny_run(**{"seed": 3, "ppo": rate, "past_kept": 5, **changes}), folder)
     trainer.save()
@@ -118,7 +118,7 @@ def test_resume_without_flags_keeps_every_setting_of_the_run(tmp_path):
     assert changed == dataclasses.replace(kept, seed=4, ppo=dataclasses.replace(kept.ppo, learning_rate=rate))
 
 
-def test_resume_takes_no_name_of_code_from_the_checkpoint(tmp_path):
+def test_resume_ignores_code_names_in_checkpoint(tmp_path):
     saved_run(tmp_path)
     path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
     claims = json.loads(path.read_text())
@@ -134,9 +134,9 @@ def test_resume_takes_no_name_of_code_from_the_checkpoint(tmp_path):
     assert given.opponent == code
 
 
-def test_resume_refuses_a_preset_of_other_battles(tmp_path):
+def test_resume_with_preset_of_other_battles_raises(tmp_path):
     saved_run(tmp_path)
-    said = r"--preset must be left out, or that of the run which is resumed \(5v5 on .*, lstm\), got 'large \(10v10 on"
+    said = r"--preset must be left out, or the preset of the resumed run \(5v5 on .*, lstm\), got 'large \(10v10 on"
     with pytest.raises(ConfigError, match=said):
         read_config(["--preset", "large", "--run-dir", str(tmp_path), "--resume=latest"])
     with pytest.raises(ConfigError, match=r"--preset must be left out.*got 'quick-gru \(5v5 on .*, gru\)'"):
@@ -144,7 +144,7 @@ def test_resume_refuses_a_preset_of_other_battles(tmp_path):
     assert read_config(["--preset", "quick", "--run-dir", str(tmp_path), "--resume=latest"]).env == tiny_run().env
 
 
-def test_a_stored_setting_of_another_echelon_is_refused_by_name(tmp_path):
+def test_unknown_stored_setting_is_named(tmp_path):
     saved_run(tmp_path)
     path = newest_checkpoint(tmp_path / "checkpoints") / CLAIMS
     claims = json.loads(path.read_text())
@@ -155,20 +155,20 @@ def test_a_stored_setting_of_another_echelon_is_refused_by_name(tmp_path):
     assert open_checkpoint(path.parent).claims["settings"]["weather"] == 1
 
 
-def test_an_older_torchrl_runs_all_but_training(monkeypatch, tmp_path):
-    """The module is imported by programs that train nothing; TorchRL below 0.14 has no `MultiAgentGAE`."""
+def test_older_torchrl_supports_all_but_training(monkeypatch, tmp_path):
+    """Programs that do not train import this module too; TorchRL below 0.14 has no `MultiAgentGAE`."""
     monkeypatch.delattr(torchrl.objectives.value, "MultiAgentGAE")
     spec = importlib.util.spec_from_file_location("with_older_torchrl", advantage.__file__)
     older = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(older)
     assert not older.CAN_TRAIN and advantage.CAN_TRAIN
-    assert advantage.check_torchrl() == "TorchRL has what it needs"
+    assert advantage.check_torchrl() == "TorchRL is recent enough for training"
     monkeypatch.setattr(advantage, "CAN_TRAIN", False)
     monkeypatch.setattr(advantage, "version_of", lambda package: "0.11.1")
     said = r"^training needs TorchRL 0\.14 or later, got 0\.11\.1: pip install 'torchrl>=0\.14,<0\.15'$"
     for train in (
         lambda: Trainer(tiny_run(), tmp_path / "run"),
-        lambda: program.train(tiny_run(run_dir=str(tmp_path / "run")), ALONE, Stop()),
+        lambda: program.train(tiny_run(run_dir=str(tmp_path / "run")), ALONE, SignalHandler()),
         lambda: advantage.NormalizedGAE(gamma=0.9, lmbda=0.9),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -1,4 +1,4 @@
-"""Six light mechs against three heavies, as a user names them: trained, evaluated, matched and rated."""
+"""Six light mechs against three heavies on the command line: train, evaluate, play and rate."""
 
 import json
 
@@ -16,10 +16,10 @@ FLAGS = ("--blue-roster", *ROSTERS[0], "--red-roster", *ROSTERS[1])
 
 
 @pytest.mark.long
-def test_they_train_fight_and_are_rated(tmp_path, ask):
+def test_unequal_teams_train_play_and_are_rated(tmp_path, ask):
     folder, league = tmp_path / "run", str(tmp_path / "league")
     rosters = ("--env.blue", *ROSTERS[0], "--env.red", *ROSTERS[1])
-    # 3 battles' worth of six and of three mechs in 8 decisions: one iteration is 144 agent steps.
+    # Learner teams of six and of three mechs, 8 decisions: one iteration has 144 agent steps.
     done = run("train.py", *TINY, *rosters, "--run-dir", str(folder), "--total-agent-steps", "200")
     assert done.returncode == 0, done.stderr
     assert [float(row["agent_steps"]) for row in read_table(folder / "metrics.csv")] == [144, 288]
@@ -45,7 +45,7 @@ def test_they_train_fight_and_are_rated(tmp_path, ask):
     assert own["as blue"] + own["as red"] == 2 * own["points"]
 
 
-def test_a_hull_that_is_none_is_one_line(ask, tmp_path):
+def test_unknown_hull_prints_one_line(ask, tmp_path):
     with pytest.raises(ConfigError, match=r"EnvConfig.red must be chosen from .*, got 'tank'"):
         ask("play", "--blue", "heuristic:easy", "--red", "heuristic:hard", "--red-roster", "tank")
     with pytest.raises(ConfigError, match=r"EnvConfig.blue must be 1..20 hull names"):

@@ -302,7 +302,7 @@ def test_a_policy_for_messages_of_another_width_is_refused_by_comm_dim():
     for width in (other.comm_dim, 0):
         config = dataclasses.replace(TINY, comm_dim=width)
         env = echelon.mechs(config, observation="structured", memory=policy.memory_spec(), device="cpu")
-        words = f"^comm_dim: expected {TINY.comm_dim}, that of the policy, got battles of {width}$"
+        words = f"^comm_dim: expected {TINY.comm_dim}, that of the policy, got {width} in the battles$"
         with pytest.raises(ConfigError, match=words):
             policy.get_policy_operator()(env.reset())
 

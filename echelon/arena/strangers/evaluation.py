@@ -234,11 +234,11 @@ def told_of(arena: ProtocolArena, run: int) -> dict[str, Any]:
 def met_by(run: Contender, arena: ProtocolArena) -> dict[str, Any]:
     """Whether a run has met the maps, the teams, and each opponent or partner: `met`, `not met` or `unknown`."""
     configs = [arena.task.battle(arena.split, number) for number in range(len(arena.rosters))]
-    teams = [run.provenance.has_met_battle(config) for config in configs]
+    teams = [run.provenance.battle_exposure(config) for config in configs]
     names = dict.fromkeys(name for case in arena.cases for name in (case.opponent, case.partner) if name)
-    met_strangers = {name: run.provenance.has_met_anywhere(resolve(name).id) for name in names}
+    met_strangers = {name: run.provenance.commander_exposure(resolve(name).id) for name in names}
     return {
-        "maps": run.provenance.has_met_maps(configs[0]),
+        "maps": run.provenance.map_exposure(configs[0]),
         "teams": next((verdict for verdict in ("met", "unknown") if verdict in teams), "not met"),
         # A stranger knows itself.
         "strangers": {

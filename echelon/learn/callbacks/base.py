@@ -1,4 +1,4 @@
-"""Callbacks: what happens in a run between its iterations."""
+"""Callbacks: user code that runs between the iterations of a training run."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Metrics = dict[str, float | None]
 FIRST, LOGGERS, CHECKPOINTS = range(3)
 """Values of `Callback.order`."""
 logger = logging.getLogger(__name__)
-ELSEWHERE = "another process of the run ended with an error, see its message"
+ELSEWHERE = "another process of this run failed; see the error message of that process"
 
 
 class Interrupted(Exception):
-    """Raised by a signal."""
+    """Raised after a signal stopped the run."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -44,75 +44,75 @@ class Interrupted(Exception):
 
 
 class Callback:
-    """Base class, every method of which does nothing. Pass instances to `Trainer(callbacks=[...])`.
+    """Base class of callbacks; every method does nothing by default. Pass instances to `Trainer(callbacks=[...])`.
 
-    All processes of a run call their own instance; only the first one (`trainer.ranks.is_first`) may write files. What
-    `state_dict` returns is stored in checkpoints, under `name`, and restored by a run that resumes. To end a run, call
-    `trainer.stop()`.
+    Each process of a run calls its own instance. Only the first process (`trainer.ranks.is_first`) may write files.
+    Checkpoints store the result of `state_dict` under `name`, and a resumed run restores it. Call `trainer.stop()` to
+    end the run.
     """
 
     order: ClassVar[int] = FIRST
-    """When `on_iteration_end` is called: `FIRST` in the order of the list, then `LOGGERS`, which write the row, then
-    `CHECKPOINTS`."""
+    """Position of this callback in `on_iteration_end`: first `FIRST`, in the order of the list; then `LOGGERS`, which
+    write the row of metrics; then `CHECKPOINTS`."""
 
     @property
     def name(self) -> str:
-        """Name of its state in a checkpoint: an identifier, unique in a run and not of a component of the trainer."""
+        """Key of the callback's state in a checkpoint: an identifier, unique in the run and not a trainer component."""
         return type(self).__name__
 
     def setup(self, trainer: TrainingRun) -> None:
-        """Called once, by the constructor of the trainer, before its own state is restored."""
+        """Called once by the trainer's constructor, before the callback's state is restored."""
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Before the first iteration, after the first checkpoint was written."""
+        """Called before the first iteration, after the first checkpoint was written."""
 
     def on_iteration_start(self, trainer: TrainingRun) -> None:
-        """Before an iteration."""
+        """Called before each iteration."""
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """After an iteration. What is added to `metrics` reaches `metrics.csv`: a new name begins a new column."""
+        """Called after each iteration. Entries added to `metrics` go to `metrics.csv`; a new name adds a column."""
 
     def on_stage(self, trainer: TrainingRun) -> None:
-        """After the curriculum entered the stage `trainer.curriculum.stage`, behind `on_iteration_end`."""
+        """Called after `on_iteration_end` when the curriculum has entered a new stage, `trainer.curriculum.stage`."""
 
     def on_evaluation(self, trainer: TrainingRun, scores: Sequence[Any]) -> None:
-        """After an evaluation, on the first process only; see `echelon.arena.evaluator.Score`."""
+        """Called after an evaluation, on the first process only; see `echelon.arena.evaluator.Score`."""
 
     def on_replay(self, trainer: TrainingRun, replay: Replay) -> None:
-        """After battles of an evaluation were recorded, on the first process only, before its `on_evaluation`."""
+        """Called when battles of an evaluation were recorded, on the first process only, before `on_evaluation`."""
 
     def on_checkpoint(self, trainer: TrainingRun, path: Path) -> None:
-        """After a new checkpoint was written, on every process; its state is that of before."""
+        """Called on every process after a new checkpoint was written. State changed here is not in that checkpoint."""
 
     def on_run_end(self, trainer: TrainingRun) -> None:
-        """After the last iteration, unless an error or a signal ended the run."""
+        """Called after the last iteration, unless an error or a signal ended the run."""
 
     def close(self) -> None:
-        """After the run, whatever ended it."""
+        """Called when the run ends, also after an error or a signal."""
 
     def state_dict(self) -> StateDict:
-        """What a checkpoint is to store; nothing by default."""
+        """Return the state to store in checkpoints; empty by default."""
         return StateDict()
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore the result of `state_dict`."""
 
 
 @dataclass
 class Requests:
-    """What the callbacks of this process ask of the run; `CallbackList` shares it with all processes."""
+    """Requests of this process's callbacks to the run; `CallbackList` shares them with all processes."""
 
     stop: bool = False
-    """Whether to end it after this iteration."""
+    """Whether to end the run after this iteration."""
     checkpoint: bool = False
     """Whether to write a checkpoint of this iteration."""
 
 
 class CallbackList:
-    """Calls all callbacks of a run, and lets its processes agree on errors, signals and requests.
+    """Calls all callbacks of a run and synchronises errors, signals and requests between its processes.
 
     Args:
-        callbacks: the callbacks, in the order of their calls where `Callback.order` is equal.
+        callbacks: the callbacks; those with equal `Callback.order` are called in this order.
     """
 
     def __init__(self, callbacks: Sequence[Callback], taken: Sequence[str] = ()) -> None:
@@ -120,14 +120,14 @@ class CallbackList:
             require(isinstance(callback, Callback), "callbacks", "instances of subclasses of Callback", callback)
         self.all = sorted(callbacks, key=lambda callback: callback.order)
         names = [callback.name for callback in self.all]
-        require(len(set(names)) == len(names), "callbacks", "of different names (see Callback.name)", names)
+        require(len(set(names)) == len(names), "callbacks", "unique names (see Callback.name)", names)
         for name in names:
             require(name.isidentifier() and name not in taken, "Callback.name", f"an identifier not in {taken}", name)
 
     def setup(self, trainer: TrainingRun, states: Mapping[str, StateDict]) -> None:
-        """Set each callback up and restore its state, if there is one by its name; the first error closes all."""
+        """Set up each callback and restore its stored state, if any. The first error closes all callbacks."""
 
-        def begin(callback: Callback) -> None:
+        def set_up(callback: Callback) -> None:
             is_own = type(callback).__module__.partition(".")[0] != "echelon"
             line = in_one_line(
                 f"callback {callback.name}: expected setup(trainer) to succeed", (ConfigError, FileError)
@@ -139,22 +139,22 @@ class CallbackList:
 
         error = None
         for callback in self.all:
-            # Behind the first error none is set up, which might write into the folder.
-            error = error or self._attempt([callback], begin)
+            # After an error, skip the setup of later callbacks, because it might write into the folder.
+            error = error or self._attempt([callback], set_up)
         if trainer.ranks.max(float(error is not None)) > 0:
             self.close()
             raise error or ConfigError(ELSEWHERE)
 
     def on_run_start(self, trainer: TrainingRun) -> None:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_run_start(trainer)))
-        # This iteration has a checkpoint.
+        # This iteration already has a checkpoint.
         trainer.requests.checkpoint = False
 
     def on_iteration_start(self, trainer: TrainingRun) -> None:
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_iteration_start(trainer)))
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics, is_new_stage: bool) -> None:
-        """`Callback.on_iteration_end` and, in a new stage, `Callback.on_stage`; then those that write checkpoints."""
+        """Call `on_iteration_end` and, in a new stage, `on_stage`; then the callbacks that write checkpoints."""
         early = [callback for callback in self.all if callback.order < CHECKPOINTS]
         error = self._attempt(early, lambda callback: callback.on_iteration_end(trainer, metrics))
         if is_new_stage:
@@ -182,14 +182,14 @@ class CallbackList:
             self._agree(trainer, self._attempt([callback], lambda callback: callback.on_run_end(trainer)))
 
     def close(self) -> None:
-        """See `Callback`; each is closed, whatever becomes of the others."""
+        """Close every callback, even if another one fails; raise the first error."""
         error = self._attempt(self.all, lambda callback: callback.close())
         if error is not None:
             raise error
 
     @staticmethod
     def _attempt(callbacks: Sequence[Callback], call: Callable[[Callback], None]) -> Exception | SystemExit | None:
-        """Call every callback, whatever becomes of the others; returns the first error."""
+        """Call every callback, even if another one fails; return the first error."""
         first: Exception | SystemExit | None = None
         for callback in callbacks:
             try:
@@ -200,13 +200,13 @@ class CallbackList:
 
     @staticmethod
     def _agree(trainer: TrainingRun, error: Exception | SystemExit | None) -> None:
-        """Share errors and requests between all processes, in one all-reduce; either may end the run, saved."""
+        """Share errors and requests between all processes in one all-reduce. Both can end the run after a save."""
         requests = trainer.requests
         maxima = trainer.ranks.maxima([error is not None, trainer.pending_signal(), requests.stop, requests.checkpoint])
         failed, signal, stop, checkpoint = (int(value) for value in maxima)
         trainer.requests, trainer.stopped = Requests(bool(stop), bool(checkpoint)), bool(stop)
         if failed:
-            # The error itself may be that of a full disk, or of `on_checkpoint`.
+            # Saving can fail for the same reason, such as a full disk or an error in `on_checkpoint`.
             with contextlib.suppress(Exception):
                 trainer.save()
             raise error or ConfigError(ELSEWHERE)
@@ -216,11 +216,11 @@ class CallbackList:
 
 
 class TrainingRun:
-    """A run as its callbacks see it; `echelon.learn.trainer.Trainer` is one."""
+    """Interface of a run for its callbacks, implemented by `echelon.learn.trainer.Trainer`."""
 
     config: TrainConfig
     folder: Path
-    """Where checkpoints and metrics go."""
+    """Folder of checkpoints and metrics."""
     device: torch.device
     ranks: Ranks
     counters: Counters
@@ -231,73 +231,73 @@ class TrainingRun:
     opponents: StageOpponents
     curriculum: Curriculum
     levels: LevelScores | None = None
-    """What is to be learnt on each map; None where maps are drawn uniformly."""
+    """Learnability of each map; None if maps are drawn uniformly."""
     callbacks: CallbackList
     requests: Requests
     stopped: bool
-    """Whether the processes have agreed to end the run, because a callback of one asked for it."""
+    """Whether the run ends because a callback of any process called `stop`; equal on all processes."""
     last: int | None
-    """Iteration after which `train` ends; None for no limit but that of the config."""
+    """Iteration after which `train` ends; None if only the config limits the run."""
     pending_signal: Callable[[], int]
-    """Number of the signal that this process was sent, 0 for none; a callback may replace it."""
+    """Return the number of the signal that this process received, 0 for none; a callback may replace this function."""
     run_interruptible: Callable[[Callable[[], None]], None]
-    """Runs work that may be repeated later and that a signal may abort; a callback may replace it."""
+    """Run work that a signal may abort and that may be repeated later; a callback may replace this function."""
     best: int | None
     """Iteration of the best checkpoint, which is never pruned."""
     resumed_from: Path | None
-    """Checkpoint that the run goes on from."""
+    """Checkpoint that the run resumed from; None for a new run."""
     resume_note: str
-    """One line about what differs from the checkpoint's battles; empty where these go on."""
+    """One line on how the battles differ from the checkpoint's; empty if the running battles are resumed."""
     rehearsal_note: str = ""
-    """One line about what a rehearsal on a GPU found; empty elsewhere."""
+    """One line with the result of the rehearsal on a GPU; empty on other devices."""
     changed: dict[str, tuple[Any, Any]]
-    """Each setting that differs from the checkpoint's, by dotted name: the value there and the one here."""
+    """Settings that differ from the checkpoint, by dotted name: the checkpoint's value and the current value."""
     changes: list[dict[str, Any]]
-    """Settings that this resume or an earlier one has changed, see `Checkpoint.changes`."""
+    """Settings that this or an earlier resume changed, see `Checkpoint.changes`."""
 
     def save(self) -> Path:
-        """Write a checkpoint, unless this iteration has one, and prune earlier ones; returns its path."""
+        """Write a checkpoint, unless this iteration has one, and prune earlier ones; return the checkpoint's path."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """End the run after this iteration, with a checkpoint; for callbacks of any process, at any time."""
+        """End the run after this iteration, with a checkpoint. Callbacks of any process may call this at any time."""
         self.requests.stop = True
 
     def log(self, message: str) -> None:
-        """Log one line about this moment of the run, on the first process; a `ProgressBar` prints it."""
+        """Log one line prefixed with the agent steps so far, on the first process; a `ProgressBar` prints the line."""
         self.log_plain(f"{self.counters.agent_steps:>12,} steps, {message}")
 
     def log_plain(self, message: str) -> None:
-        """`log` without the moment."""
+        """Log one line without the agent steps, on the first process."""
         if self.ranks.is_first:
             logger.info("%s", message)
 
     @property
     def progress(self) -> float:
-        """Completed share of the run, 0..1: the larger of that by agent steps and by time."""
+        """Completed fraction of the run, 0..1: the larger of the fractions by agent steps and by time."""
         by_steps = self.counters.agent_steps / self.config.total_agent_steps
         limit_s = 60 * self.config.max_minutes
         return min(1.0, max(by_steps, self.counters.seconds / limit_s if limit_s > 0 else 0.0))
 
     @property
     def finished(self) -> bool:
-        """Whether the limit of agent steps or of time is reached."""
+        """Whether the run reached its limit of agent steps or of time."""
         return self.progress >= 1.0
 
     @property
     def ended(self) -> bool:
-        """Whether the run ends here: finished, stopped, or after as many iterations as `train` was told; the same on
-        all processes."""
+        """Whether the run ends here: it is finished or stopped, or `train` has done its `iterations`. Equal on all
+        processes."""
         return self.finished or self.stopped or self.counters.iterations == self.last
 
 
 def load_callbacks(names: Sequence[str]) -> list[Callback]:
-    """Build the callbacks `package.module:Callback`, which are called without arguments."""
+    """Build callbacks named `package.module:Callback` by calling them without arguments."""
     return [build(name) for name in names]
 
 
 def build(name: str) -> Callback:
-    """The callback of one name; an error of the user's own code is told in one line."""
+    """Build the callback of one name; an error in the user's code becomes one line."""
     kind = import_object(name)
     with in_one_line(f"--callbacks {name} must be callable without arguments"):
         callback = kind()

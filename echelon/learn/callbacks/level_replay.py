@@ -1,4 +1,4 @@
-"""Draws maps by their learnability."""
+"""Draws maps by their learnability (prioritised level replay)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from echelon.runtime.noise import Stream
 
 
 class LevelReplay(Callback):
-    """Lets battles draw maps by `echelon.learn.levels.LevelScores`. Runs with `--curriculum.levels plr` have one.
+    """Draws the maps of new battles by `echelon.learn.levels.LevelScores`; used with `--curriculum.levels plr`.
 
-    It reads nothing from the device. Each process of a run scores its own battles, and its checkpoint has the scores.
+    The callback never copies data from the device. Each process scores its own battles, and checkpoints store the
+    scores.
     """
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """Take the battles of this iteration into account."""
+        """Update the scores with the battles of this iteration."""
         if trainer.levels is not None:
             trainer.levels.update(trainer.env.sim_model.maps.seed)
             self._weigh(trainer)
 
     def on_stage(self, trainer: TrainingRun) -> None:
-        """Begin anew: what was won against another commander says little of this one."""
+        """Clear the scores: results against the previous commander say little about the new one."""
         if trainer.levels is not None:
             trainer.levels.clear()
             self._weigh(trainer)

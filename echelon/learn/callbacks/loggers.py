@@ -1,4 +1,4 @@
-"""Writes what is measured in a run: metrics of every iteration, checkpoints, a profile."""
+"""Callbacks that write metrics, checkpoints and a profile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from echelon.runtime.profiling import profiled
 
 
 class MetricsLogger(Callback):
-    """Writes `metrics.csv`, which a resumed run continues, and sends it and evaluations to `TrainConfig.logger`."""
+    """Writes `metrics.csv`, appending in a resumed run, and sends metrics and evaluations to `TrainConfig.logger`."""
 
     order = LOGGERS
 
@@ -43,7 +43,7 @@ class MetricsLogger(Callback):
 
 
 class Checkpoints(Callback):
-    """A checkpoint every `TrainConfig.checkpoint_every` iterations, at the end, and where a callback asks for one."""
+    """Writes a checkpoint every `TrainConfig.checkpoint_every` iterations, at the end, and on a callback's request."""
 
     order = CHECKPOINTS
 
@@ -54,20 +54,20 @@ class Checkpoints(Callback):
 
 
 PROFILED = 3
-"""Which iteration of the process is profiled, counted from 1; the first ones include compilation."""
+"""Number of the profiled iteration of this process, from 1; the iterations before it include compilation."""
 
 
 class Profiler(Callback):
-    """Writes the trace of iteration `PROFILED` into a file and prints its costliest parts, on the first process.
+    """Writes a trace of iteration `PROFILED` to a file and prints the most expensive parts, on the first process.
 
-    It stands before the callbacks whose work after an iteration is not to be in the trace.
+    Put this callback first in the list: the trace then excludes the work of later callbacks after the iteration.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.running = contextlib.ExitStack()
         self.begun = 0
-        """Iterations that this process has begun."""
+        """Number of iterations that this process has started."""
 
     def setup(self, trainer: TrainingRun) -> None:
         if trainer.ranks.is_first:
@@ -83,15 +83,15 @@ class Profiler(Callback):
 
     def on_run_end(self, trainer: TrainingRun) -> None:
         if self.begun < PROFILED:
-            trainer.log_plain(f"no profile in {self.path}: this was no run of {PROFILED} iterations")
+            trainer.log_plain(f"no profile in {self.path}: the run ended before iteration {PROFILED}")
 
     def close(self) -> None:
         self.running.close()
 
 
 def usual_callbacks(config: TrainConfig, callbacks: Sequence[Callback]) -> list[Callback]:
-    """`MetricsLogger`, `Checkpoints` and `ThreadChoice`, with `--curriculum.levels plr` also `LevelReplay`: those of
-    which there is no instance among one's `callbacks`."""
+    """Return `MetricsLogger`, `Checkpoints`, `ThreadChoice` and, with `--curriculum.levels plr`, `LevelReplay`, but no
+    class of which `callbacks` already contains an instance."""
     defaults: list[Callback] = [MetricsLogger(), Checkpoints(), ThreadChoice()]
     defaults += [LevelReplay()] if config.curriculum.levels == "plr" else []
     return [default for default in defaults if not any(isinstance(callback, type(default)) for callback in callbacks)]

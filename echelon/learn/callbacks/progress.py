@@ -1,4 +1,4 @@
-"""Shows a run on a terminal."""
+"""Shows the progress of a run on a terminal."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COLUMNS = (
     *(TimeElapsedColumn(), TimeRemainingColumn()),
 )
 PRINTED_EVERY = 10
-"""Iterations between two lines where the output is no terminal."""
+"""Number of iterations between two printed lines if the output is not a terminal."""
 
 
 class ConsoleHandler(logging.Handler):
-    """Prints the messages of a run behind its progress bar."""
+    """Prints the log messages of a run above its progress bar."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.INFO)
@@ -33,7 +33,7 @@ class ConsoleHandler(logging.Handler):
 
 
 class ProgressBar(Callback):
-    """A progress bar with speed and wins, and above it what the run and its callbacks log, on the first process."""
+    """Shows a progress bar with speed and win rate, and prints log messages above the bar, on the first process."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()
@@ -49,21 +49,21 @@ class ProgressBar(Callback):
         self.logger.setLevel(logging.INFO)
         self.console.print(describe_run(trainer), highlight=False)
         if trainer.resumed_from is not None:
-            self.console.print(f"goes on from {one_line(str(trainer.resumed_from))}", highlight=False)
+            self.console.print(f"resumes from {one_line(str(trainer.resumed_from))}", highlight=False)
             if trainer.finished:
-                self.console.print("the run is finished: --total-agent-steps or --max-minutes make it longer")
+                self.console.print("the run is finished: continue with a higher --total-agent-steps or --max-minutes")
         elif trainer.config.init:
-            self.console.print(f"begins with the weights of {one_line(trainer.config.init)}", highlight=False)
+            self.console.print(f"starts with the weights of {one_line(trainer.config.init)}", highlight=False)
         if trainer.rehearsal_note:
             self.console.print(trainer.rehearsal_note, highlight=False)
         if trainer.resume_note:
             self.console.print(one_line(trainer.resume_note), highlight=False)
         for name, (before, now) in trainer.changed.items():
-            line = f"{name}: {quoted(now)} from here on, {quoted(before)} in the checkpoint"
+            line = f"{name}: {quoted(now)} from now on, {quoted(before)} in the checkpoint"
             self.console.print(one_line(line), markup=False, highlight=False)
 
     def on_run_start(self, trainer: TrainingRun) -> None:
-        """Show the bar, again after an earlier run of the same trainer."""
+        """Show the bar; a trainer may run more than once."""
         self.logger.addHandler(self.handler)
         self.console.print(stage_of(trainer), highlight=False)
         if not trainer.ended:
@@ -72,7 +72,7 @@ class ProgressBar(Callback):
             self.bar.start()
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """Move the bar on; where the output is no terminal, print a line now and then."""
+        """Update the bar; if the output is not a terminal, print a line every `PRINTED_EVERY` iterations."""
         text = describe_iteration(metrics)
         if self.task is not None:
             self.bar.update(self.task, completed=trainer.progress, description=text)
@@ -90,11 +90,11 @@ class ProgressBar(Callback):
         self.logger.removeHandler(self.handler)
 
 
-class Each(Callback):
+class OnIteration(Callback):
     """Calls a function after every iteration.
 
     Args:
-        call: called without arguments.
+        call: the function, called without arguments.
     """
 
     def __init__(self, call: Callable[[], object]) -> None:
@@ -105,7 +105,7 @@ class Each(Callback):
 
 
 def describe_run(trainer: TrainingRun) -> str:
-    """Sizes, device, precision and opponent of a run, as one line."""
+    """Return one line with the sizes, device, precision and opponent of a run."""
     config, ranks = trainer.config, trainer.ranks
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
     sizes += "" if ranks.is_alone else f" in each of {ranks.size} processes"
@@ -114,7 +114,7 @@ def describe_run(trainer: TrainingRun) -> str:
 
 
 def describe_iteration(metrics: Mapping[str, float | None]) -> str:
-    """Speed, wins, entropy and KL of an iteration, as one line."""
+    """Return one line with the speed, win rate, return, entropy and KL divergence of an iteration."""
     text = f"{metrics['agent_steps_per_s']:,.0f} agent-steps/s"
     if metrics["win_rate"] is not None:
         text += f", wins {metrics['win_rate']:.0%}, return {rounded(metrics['return'] or 0.0, 2):.2f}"
@@ -122,7 +122,7 @@ def describe_iteration(metrics: Mapping[str, float | None]) -> str:
 
 
 def stage_of(trainer: TrainingRun) -> str:
-    """The stage of the curriculum in words; in self-play and leagues the opponent is not that of the stage."""
+    """Describe the curriculum stage; in self-play and leagues, name the run's opponent instead of the stage's."""
     config, stage = trainer.config, trainer.curriculum.stage
     is_met = config.opponent not in (SELF, PAST) and not config.league
     return str(stage if is_met else dataclasses.replace(stage, opponent=config.opponent))

@@ -16,33 +16,33 @@ from torch.distributed import is_torchelastic_launched
 from echelon.learn.callbacks.base import Callback, Interrupted, Metrics, TrainingRun
 from echelon.runtime.errors import require
 
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
-"""Signals of which the second one ends the process at once, but for a process of torchrun: that passes on what a batch
-system or a terminal sends to all processes already, and itself kills those that do not end in time."""
-WARNING = (signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals of a closed terminal, of a limit of processor time and of batch systems, which may come many times over: the
-shell passes a hang-up on that the terminal sent already, and the system repeats SIGXCPU every second."""
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+"""Signals that stop the run; a second one ends the process at once. Under torchrun a second signal is ignored, because
+torchrun forwards signals that all processes already got, and kills processes that do not end in time."""
+REPEATED_SIGNALS = (signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals of a closed terminal, a CPU time limit and batch systems. They may arrive many times: a shell repeats the
+terminal's SIGHUP, and the kernel repeats SIGXCPU every second."""
 EXIT_BASE = 128
-"""Exit code of a process ended by a signal, minus the signal number."""
+"""Exit code of a process that a signal ended, minus the signal number."""
 
 
-class Stop(Callback):
-    """Handles `ASKING` and `WARNING`: a run that has this callback ends after the iteration, saved, with `Interrupted`.
+class SignalHandler(Callback):
+    """Handles `STOP_SIGNALS` and `REPEATED_SIGNALS`: after the iteration the run is saved and raises `Interrupted`.
 
-    SIGINT and SIGTERM are always handled, the others where they would end the process: not SIGHUP under `nohup`, nor
-    what has a handler already.
+    SIGINT and SIGTERM are always handled. The other signals are handled only if they would end the process: not SIGHUP
+    under `nohup`, and no signal that already has a handler.
 
-    As a context manager it handles them from its beginning to its end; else from the construction of the trainer to the
-    end of `Trainer.train`.
+    Used as a context manager, the class handles signals inside the block. Otherwise it handles them from the
+    construction of the trainer to the end of `Trainer.train`.
     """
 
     def __init__(self) -> None:
         self._is_entered_by_run = False
         self.signal = 0
-        """Number of the received signal; 0 if there was none."""
+        """Number of the received signal; 0 for none."""
         self._interruptible = False
         self._is_first = True
-        self._is_asked = False
+        self._stop_requested = False
         self._previous_handlers: dict[signal.Signals, object] = {}
 
     def setup(self, trainer: TrainingRun) -> None:
@@ -54,16 +54,16 @@ class Stop(Callback):
         trainer.run_interruptible = self.run_interruptible
 
     def close(self) -> None:
-        """Restore the handlers of before, if `setup` has replaced them."""
+        """Restore the previous signal handlers, if `setup` replaced them."""
         if self._is_entered_by_run:
             self._is_entered_by_run = False
             self.__exit__()
 
-    def __enter__(self) -> Stop:
+    def __enter__(self) -> SignalHandler:
         is_main = threading.current_thread() is threading.main_thread()
-        limit = "entered in the main thread, where alone Python handles signals; elsewhere train without it"
-        require(is_main, "Stop", limit, threading.current_thread().name)
-        for signum in (*ASKING, *WARNING):
+        limit = "entered in the main thread, the only one in which Python handles signals; elsewhere train without it"
+        require(is_main, "SignalHandler", limit, threading.current_thread().name)
+        for signum in (*STOP_SIGNALS, *REPEATED_SIGNALS):
             if signum in (signal.SIGINT, signal.SIGTERM) or signal.getsignal(signum) is signal.SIG_DFL:
                 self._previous_handlers[signum] = signal.signal(signum, self._handle)
         return self
@@ -74,14 +74,14 @@ class Stop(Callback):
         self._previous_handlers = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if number in ASKING and self._is_asked and not is_torchelastic_launched():
-            # No clean-up on the second signal; saved files are complete at any time.
+        if number in STOP_SIGNALS and self._stop_requested and not is_torchelastic_launched():
+            # No clean-up on the second signal: saved files are complete at any time.
             os._exit(EXIT_BASE + number)
-        self._is_asked |= number in ASKING
+        self._stop_requested |= number in STOP_SIGNALS
         self.signal = self.signal or number
         if self._is_first and number in (signal.SIGINT, signal.SIGQUIT):
-            # For who pressed Ctrl-C or Ctrl-\. Not through a stream, which may be in the middle of a write.
-            more = "" if is_torchelastic_launched() else "; once more ends at once"
+            # Feedback for the user who pressed Ctrl-C or Ctrl-\. Write to the descriptor: a stream may be in mid-write.
+            more = "" if is_torchelastic_launched() else "; repeat to end at once"
             with contextlib.suppress(OSError):
                 os.write(2, f"{signal.Signals(number).name}: stopping and saving{more}\n".encode())
         if self._interruptible:
@@ -89,7 +89,7 @@ class Stop(Callback):
             raise Interrupted(number)
 
     def run_interruptible(self, work: Callable[[], None]) -> None:
-        """Run work that may be repeated later: a signal aborts it, and an earlier one skips it."""
+        """Run repeatable work; a signal aborts it, and an earlier signal skips it."""
         self._interruptible = True
         try:
             if not self.signal:
@@ -100,8 +100,8 @@ class Stop(Callback):
             self._interruptible = False
 
 
-class TimedStop(Stop):
-    """Also ends a run after the first iteration that ends this many minutes or more after construction; 0: never."""
+class TimedStop(SignalHandler):
+    """Also ends a run after the first iteration that ends at least `minutes` after construction; 0: never."""
 
     def __init__(self, minutes: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The usual signs of a run that does not learn, logged in words, with what to try."""
+"""Warns about common signs that a run does not learn, and suggests settings to change."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from echelon.learn.callbacks.base import Callback, Metrics, TrainingRun
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.metrics import read_metrics
-from echelon.learn.ppo.nonfinite_dump import spoilt_by
+from echelon.learn.ppo.nonfinite_dump import terms_message
 
 Rows = Sequence[Mapping[str, float | None]]
 RECENT = 20
-"""Iterations that a sign is looked for in; fewer tell nothing."""
+"""Number of recent iterations that are checked; with fewer there is no warning."""
 RANDOM_SHARE = 0.98
-"""Share of its first entropy above which an action is as random as before training. A policy that wins may fire as
-randomly as at first while it moves and turns with more certainty, so all kinds of action must be above it."""
+"""Fraction of the initial entropy above which actions count as random. All kinds of action must exceed it: a winning
+policy may still fire as randomly as an untrained one, while its movement is more certain."""
 POOR_VALUES = 0.1
-"""Explained variance below which the critic tells the policy nothing."""
+"""Explained variance below which the critic is of no use to the policy."""
 FEW_EPOCHS = 0.5
-"""Share of the epochs of an update below which the limit of the KL divergence ends it too early."""
+"""Fraction of the epochs below which the KL limit ends updates too early."""
 SETTLED = 0.25
-"""Share of a run before which random actions and poor values are usual."""
+"""Fraction of a run before which random actions and poor values are normal."""
 LATE = 0.75
-"""Share of a run after which the first stage of a curriculum should be left. Of the runs in
-`benchmarks/results/sweep.jsonl` that won at last, the slowest won half of its battles after 0.69."""
+"""Fraction of a run after which the first curriculum stage should be completed. Of the successful runs in
+`benchmarks/results/sweep.jsonl`, the slowest won half of its battles after 0.69 of the run."""
 
 
 def warning_signs(rows: Rows, config: TrainConfig, progress: float) -> dict[str, str]:
-    """What in the last iterations looks as if the run did not learn: a line each, by a short name.
+    """Return warnings about the last iterations, one line each, by a short name.
 
     Args:
         rows: rows of `metrics.csv`: the first one, and at least the last `RECENT`.
-        progress: share of the run that is done, 0..1.
+        progress: completed fraction of the run, 0..1.
     """
     recent = rows[-RECENT:]
     if len(recent) < RECENT:
@@ -48,7 +48,7 @@ def warning_signs(rows: Rows, config: TrainConfig, progress: float) -> dict[str,
 
 
 def _mean(rows: Rows, name: str) -> float:
-    """Mean of the numbers of a column; NaN where there is none."""
+    """Return the mean of the finite numbers in a column; NaN if there are none."""
     values = [value for row in rows if (value := row.get(name)) is not None and math.isfinite(value)]
     return sum(values) / len(values) if values else math.nan
 
@@ -61,7 +61,7 @@ def _random_actions(first: Mapping[str, float | None], recent: Rows) -> str:
             continue
         if entropy <= RANDOM_SHARE * initial:
             return ""
-        kinds.append(f"{kind} {entropy:.2f}, at first {initial:.2f}")
+        kinds.append(f"{kind} {entropy:.2f}, initially {initial:.2f}")
     if not kinds:
         return ""
     return (
@@ -96,8 +96,8 @@ def _not_finite(recent: Rows) -> str:
         return ""
     columns = [name for row in recent for name, value in row.items() if value is not None and not math.isfinite(value)]
     terms = [name.removeprefix("return_") for name in dict.fromkeys(columns) if name.startswith("return_")]
-    hint = spoilt_by(terms) if terms else "try a lower --ppo.learning-rate.first or --precision fp32"
-    return f"{skipped:.0f} steps were skipped, whose losses or gradients were not finite: {hint}"
+    hint = terms_message(terms) if terms else "try a lower --ppo.learning-rate.first or --precision fp32"
+    return f"{skipped:.0f} steps were skipped because the loss or gradients were not finite: {hint}"
 
 
 def _first_stage(recent: Rows, config: TrainConfig) -> str:
@@ -105,13 +105,13 @@ def _first_stage(recent: Rows, config: TrainConfig) -> str:
     if len(stages_of(config)) == 1 or stage != 1 or rate is None or rate >= threshold:
         return ""
     return (
-        f"the first stage is not left ({rate:.0%} of its battles won, {threshold:.0%} asked): try a larger "
-        "--total-agent-steps, a lower --curriculum.step-up or an easier first one of --curriculum.opponents"
+        f"still in the first stage ({rate:.0%} of its battles won, {threshold:.0%} required): try a larger "
+        "--total-agent-steps, a lower --curriculum.step-up or an easier first entry of --curriculum.opponents"
     )
 
 
 class WarningSigns(Callback):
-    """Logs each of `echelon.learn.callbacks.warning_signs` once, when it is first seen."""
+    """Logs each warning of `warning_signs` once, when it first appears."""
 
     def __init__(self) -> None:
         self.first: Metrics = {}

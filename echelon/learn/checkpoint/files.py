@@ -1,4 +1,4 @@
-"""Writes checkpoints atomically, finds those of a run, and deletes those that are kept no longer."""
+"""Write checkpoints atomically, find those of a run, check them, and delete old ones."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ def save_checkpoint(
 
     Args:
         path: the folder to create; it must not exist yet.
-        learner: named tensors to resume from, see `optimizer_tensors`.
-        curriculum: state of the curriculum; by default that of a new run.
-        run: state to resume from exactly; None for a policy that is only played.
+        learner: optimiser state as named tensors, see `optimizer_tensors`.
+        curriculum: state of the curriculum; by default the state of a new run.
+        run: state to resume the run exactly; None for a policy that is only played.
         ranks: the processes of the run; rank 0 writes the common files.
-        provenance: what the weights were trained against; that of all processes is written.
-        ancestors: sha256 of the weights that these were trained from, oldest first.
+        provenance: training history of the weights; the union over all processes is written.
+        ancestors: sha256 of the weights that these weights were trained from, oldest first.
 
     Raises:
-        FileError: a file cannot be written; then there is no folder.
+        FileError: a file cannot be written; then no folder is created.
     """
     temporary = path.parent / f".{path.name}.draft"
     with new_folder(path, temporary) if ranks.is_first else contextlib.nullcontext():
@@ -82,9 +82,9 @@ def save_checkpoint(
             for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
                 hashes[name] = write_hashed(temporary / name, weight_bytes(tensors))
             claims = {
-                **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
+                **policy_metadata(policy, norm, env, {} if run is None else run.extra_rewards),
                 **{"counters": as_json(counters), "curriculum": as_json(curriculum or CurriculumState())},
-                **claims_of_run(run, ranks),
+                **run_metadata(run, ranks),
                 "files": hashes,
                 **{PROVENANCE: merged.as_json(), ANCESTORS: list(ancestors)},
                 SAVED_AT: round(time.time(), 3),
@@ -94,14 +94,14 @@ def save_checkpoint(
 
 
 def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]:
-    """Write this process's resume state; returns the sha256 of every process's file by name."""
+    """Write this process's resume state; return the sha256 of every process's file, keyed by name."""
     sha256 = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
     digests = ranks.gather(torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8, device="cpu"))
     return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(digests)}
 
 
-def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
-    """Entries of `checkpoint.json` that describe the run that it can be resumed in, empty for none."""
+def run_metadata(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
+    """Return the entries of `checkpoint.json` that describe a resumable run; empty without one."""
     if run is None:
         return {"settings": {}, "battles": {}, "processes": 0}
     changes = {CHANGES: list(run.changes)} if run.changes else {}
@@ -109,16 +109,16 @@ def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
 
 
 def gather_provenance(provenance: Provenance, ranks: Ranks) -> Provenance:
-    """What any of the processes has met."""
+    """Return the union of the provenance of all processes."""
     for text in ranks.gather_texts(json.dumps(provenance.as_json())):
         provenance = provenance.union(provenance_from_json({PROVENANCE: json.loads(text)}, CLAIMS))
     return provenance
 
 
-def claims_of_policy(
+def policy_metadata(
     policy: ActorCritic, norm: ValueNorm, env: EnvConfig, extra_rewards: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Entries of `checkpoint.json` that describe a policy and the env it was trained in."""
+    """Return the entries of `checkpoint.json` that describe a policy and its training environment."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -135,25 +135,25 @@ def claims_of_policy(
 
 
 def write_hashed(path: Path, data: bytes) -> str:
-    """Write a file with fsync; returns its sha256."""
+    """Write a file with fsync; return its sha256."""
     write_through(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """Checkpoints in `folder`, unread and sorted by name; those being written or deleted have hidden names."""
+    """List the checkpoints in `folder`, sorted by name, without reading them. Unfinished ones have hidden names."""
     return sorted(entry.parent for entry in folder.glob(f"[!.]*/{CLAIMS}"))
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """The checkpoint that a path means: itself, or the newest one of a run folder."""
+    """Return `path` if it is a checkpoint, else the newest checkpoint of that run folder."""
     path = Path(path)
     is_run = (path / "checkpoints").is_dir() and not (path / CLAIMS).exists()
     return newest_checkpoint(path / "checkpoints") if is_run else path
 
 
 def newest_checkpoint(folder: Path) -> Path:
-    """Checkpoint in `folder` with the most iterations."""
+    """Return the checkpoint in `folder` with the most iterations."""
     checkpoints = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
     if not checkpoints:
         raise FileError(f"{folder}: expected a checkpoint, found none")
@@ -161,15 +161,15 @@ def newest_checkpoint(folder: Path) -> Path:
 
 
 def checkpoint_path(folder: Path, iteration: int) -> Path:
-    """Path of the checkpoint of an iteration in the run folder."""
+    """Return the path of an iteration's checkpoint in the run folder."""
     return folder / "checkpoints" / f"iteration_{iteration:06d}"
 
 
 def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
-    """Delete all checkpoints of the run folder but the `last` newest and that of iteration `best`.
+    """Delete all checkpoints of the run folder except the `last` newest and that of iteration `best`.
 
-    A checkpoint is renamed before it is deleted, so that one under its proper name is always complete. Unfinished
-    drafts of killed processes are deleted too.
+    A checkpoint is renamed before it is deleted, so every checkpoint with a regular name is complete. Drafts of killed
+    processes are deleted too.
     """
     root = folder / "checkpoints"
     keep = set() if best is None else {checkpoint_path(folder, best)}
@@ -186,29 +186,29 @@ def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result for one file of a checkpoint."""
+    """Result of checking one file of a checkpoint."""
 
     name: str
     bytes: int = 0
     tensors: int = 0
     numbers: int = 0
-    """Elements in all of its tensors."""
+    """Number of elements in all tensors."""
     problem: str = ""
-    """Why it is invalid, in one line; empty if it is valid."""
+    """Reason why the file is invalid, in one line; empty if it is valid."""
 
 
 @dataclass(frozen=True)
 class CheckpointReport:
-    """Result for a whole checkpoint."""
+    """Result of checking a whole checkpoint."""
 
     path: str
     claims: dict[str, Any] = field(default_factory=dict)
-    """Contents of `checkpoint.json`; empty if that is invalid."""
+    """Contents of `checkpoint.json`; empty if the file is invalid."""
     files: list[FileReport] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
-    """Versions of the rules and of the map maker that it was trained under, whether or not the file names them."""
+    """Versions of the rules and the map generator used in training, with defaults where the file has none."""
     provenance: dict[str, list[str]] = field(default_factory=dict)
-    """What it was trained against, whether or not the file tells."""
+    """Training history of the weights, with defaults where the file has none."""
 
     @property
     def is_valid(self) -> bool:
@@ -216,7 +216,7 @@ class CheckpointReport:
 
 
 def inspect_checkpoint(path: Path) -> CheckpointReport:
-    """Read every file of a checkpoint, or of the newest one of a run folder, and verify hashes, headers and that all
+    """Read every file of a checkpoint, or of the newest one of a run folder. Verify hashes, headers and that all
     numbers are finite."""
     try:
         path = find_checkpoint(path)
@@ -253,16 +253,16 @@ def format_report(report: CheckpointReport) -> list[str]:
             f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
             f"layout      {claims['layout_hash']}",
             *provenance_lines(report.provenance),
-            f"goes on     {f'with its battles, processes: {processes}' if processes else 'without its battles'}",
+            f"resumable   {f'running battles, processes: {processes}' if processes else 'without running battles'}",
         ]
     for file in report.files:
         size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
-        lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values hold'}")
-    return [*lines, "it holds" if report.is_valid else "it does not hold"]
+        lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values are valid'}")
+    return [*lines, "valid" if report.is_valid else "INVALID"]
 
 
 def provenance_lines(provenance: dict[str, list[str]]) -> list[str]:
-    """What weights were trained against, a line for each kind; kinds of which not all is known say so."""
+    """Format the training history as one line per kind, with a note on kinds that are incomplete."""
     unknown = provenance["unknown"]
     entries = {kind: provenance[kind] + ["unknown"] * (kind in unknown) for kind in provenance if kind != "unknown"}
-    return [f"met         {kind} {', '.join(names) or 'none'}" for kind, names in entries.items()]
+    return [f"history     {kind} {', '.join(names) or 'none'}" for kind, names in entries.items()]

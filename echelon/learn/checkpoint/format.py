@@ -1,10 +1,10 @@
 """Checkpoint format: weights as safetensors, everything else as JSON, verified before anything is built.
 
-A checkpoint is a folder: `checkpoint.json` (metadata, called claims until verified, with the sha256 of every other
-file), `policy.safetensors`, `learner.safetensors` (the optimiser) and, for a run that can be resumed,
-`run_R.safetensors` of each process R with its battles and other exact state. A league or match reads only the policy.
-A checkpoint is written to a temporary folder and renamed, so a folder that exists is complete. Loading never executes
-anything: no pickle, no code.
+A checkpoint is a folder. `checkpoint.json` holds metadata, called claims until verified, and the sha256 of every other
+file. `policy.safetensors` holds the policy, `learner.safetensors` the optimiser. In a resumable run,
+`run_R.safetensors` holds the battles and other exact state of process R. Leagues and matches read only the policy.
+A checkpoint is written to a temporary folder and then renamed, so an existing folder is complete. Loading never
+executes anything: no pickle, no code.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from echelon.runtime.tensor_files import StateDict, check_tensors, read_tensors,
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
 SAVED_AT = "saved_at"
-"""Entry of `checkpoint.json` with the time it was written, s of Unix; files of other programs may lack it."""
+"""Key in `checkpoint.json`: time of writing, Unix seconds. Files of other programs may lack it."""
 CHANGES = "changes"
-"""Entry of `checkpoint.json` with the settings that a resume has changed; absent where none was."""
+"""Key in `checkpoint.json`: settings changed by a resume; absent if there were none."""
 MOST_CHANGES = 10_000
 ANCESTORS = "ancestors"
-"""Entry of `checkpoint.json` with the sha256 of the weights that these were trained from: of the earlier checkpoints of
-the run and of what it began from, oldest first. Files of Echelon 1.0 lack it."""
+"""Key in `checkpoint.json`: sha256 of the weights that these were trained from, oldest first: earlier checkpoints of
+the run and its initial policy. Files of Echelon 1.0 lack it."""
 MOST_ANCESTORS = 256
-"""The newest are kept."""
+"""Number of ancestors kept, the newest ones."""
 MAX_PROCESSES = 1024
 MOST_VALUE = 1e30
-"""Largest number of a value normaliser, whose buffers are float32."""
+"""Largest value in a value normaliser, whose buffers are float32."""
 COUNT, VALUE = integer(0, MOST_BATTLES), number(-MOST_VALUE, MOST_VALUE)
 JSON_VALUE = Rule("a JSON value", lambda value: True)
 CHECK = record(
@@ -80,7 +80,7 @@ CHECK = record(
     },
     is_open=True,
 )
-"""Required fields of `checkpoint.json`, beside those of `check_schema`."""
+"""Required fields of `checkpoint.json`, in addition to those of `check_schema`."""
 logger = logging.getLogger(__name__)
 
 
@@ -95,33 +95,33 @@ class Counters(Settings):
 
 @dataclass(frozen=True)
 class RunState:
-    """State to resume a run exactly, beside weights and optimiser."""
+    """State to resume a run exactly, in addition to weights and optimiser."""
 
     settings: Mapping[str, Any]
     """`TrainConfig` without `env` and `model`, as JSON."""
     battles: Mapping[str, Any]
-    """Description of its battles, as JSON: running battles are resumed only where it is unchanged."""
+    """Description of the battles, as JSON; running battles are resumed only if it is unchanged."""
     parts: Mapping[str, StateDict] = field(default_factory=dict)
-    """State of the components of this process, by name."""
+    """State of the components of this process, keyed by name."""
     extra_rewards: Mapping[str, float] = field(default_factory=dict)
-    """Weight of each reward term of the user's own, by name."""
+    """Weight of each custom reward term, keyed by name."""
     changes: Sequence[Mapping[str, Any]] = ()
-    """Settings that a resume has changed, as `Checkpoint.changes`."""
+    """Settings changed by a resume, as in `Checkpoint.changes`."""
 
 
 def run_file(rank: int) -> str:
-    """Name of the file with the resume state of process `rank`."""
+    """Return the name of the file with the resume state of process `rank`."""
     return f"run_{rank}.safetensors"
 
 
 def memory_shapes(policy: ActorCritic) -> dict[str, list[int]]:
-    """Shapes of the recurrent state of one mech, as JSON."""
+    """Return the shapes of one mech's recurrent state, as JSON."""
     return {name: list(leaf.shape) for name, leaf in policy.memory_spec().items()}
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose `checkpoint.json` was verified. Tensors are read on demand."""
+    """A checkpoint with a verified `checkpoint.json`. Tensors are read on demand."""
 
     path: Path
     claims: dict[str, Any]
@@ -137,23 +137,23 @@ class Checkpoint:
 
     @property
     def versions(self) -> Versions:
-        """Versions of the rules and of the map maker that it was trained under."""
+        """Versions of the rules and the map generator used in training."""
         with as_file_error(CLAIMS):
             return stored_versions(self.claims["env"], "env")
 
     @property
     def env(self) -> EnvConfig:
-        """Config of the env it was trained in, under the rules of today."""
+        """Config of the training environment, under the current rules."""
         with as_file_error(CLAIMS):
             return env_under_current_rules(self.claims["env"])
 
     @property
     def extra_rewards(self) -> dict[str, float]:
-        """Weight of each reward term of the user's own, by name; their functions are in no file."""
+        """Weight of each custom reward term, keyed by name. No file contains the functions."""
         reward = self.claims["env"].get("reward", {})
         extra = reward.get(EXTRA, {}) if isinstance(reward, dict) else {}
         is_valid = isinstance(extra, dict) and all(type(weight) in (int, float) for weight in extra.values())
-        expect(is_valid, f"{CLAIMS}: env.reward.{EXTRA}", "numbers by name", extra)
+        expect(is_valid, f"{CLAIMS}: env.reward.{EXTRA}", "numbers keyed by name", extra)
         return dict(extra)
 
     @property
@@ -163,30 +163,30 @@ class Checkpoint:
 
     @functools.cached_property
     def specs(self) -> PolicySpecs:
-        """What the policy reads and writes: the columns that it was trained with."""
+        """Inputs and outputs of the policy: the columns used in training."""
         comm_dim, written_by = self.claims["comm_dim"], str(self.claims.get("written_by"))
         columns = stored_layout(f"{CLAIMS}: layout", self.claims["layout"], comm_dim, written_by)
         return PolicySpecs(comm_dim, columns)
 
     @property
     def provenance(self) -> Provenance:
-        """What its weights were trained against."""
+        """Training history of the weights."""
         return provenance_from_json(self.claims, CLAIMS)
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """Settings that a resume of its run has changed, oldest first: the first iteration `since` which the new value
-        holds, the dotted name of the `setting`, and its value `before`."""
+        """Settings changed by resumes of the run, oldest first. Each entry has the first iteration with the new value
+        (`since`), the dotted name (`setting`) and the old value (`before`)."""
         return list(self.claims.get(CHANGES, []))
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """sha256 of the weights that its own were trained from, oldest first; empty if the file names none."""
+        """sha256 of the weights that these were trained from, oldest first; empty if the file lists none."""
         return tuple(self.claims.get(ANCESTORS, ()))
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Its `ancestors` and itself: the ancestors of weights that are trained from it."""
+        """`ancestors` and this checkpoint: the ancestors of weights trained from it."""
         return descent(self.ancestors, str(self.claims["files"][POLICY]))
 
     @property
@@ -194,19 +194,20 @@ class Checkpoint:
         return claimed(CurriculumState, self.claims, "curriculum")
 
     def policy_for(self, name: str, env: EnvConfig, device: torch.device) -> ActorCritic:
-        """Build the policy for battles of `env`, in evaluation mode. One trained under earlier rules is logged."""
+        """Build the policy for battles of `env`, in evaluation mode. Log a warning if it was trained under old
+        rules."""
         width = self.claims["comm_dim"]
         expect(width == env.comm_dim, f"{name}: comm_dim", f"{env.comm_dim} for this battle", width)
-        tell_rules(name, self.versions.rules)
+        warn_rules_version(name, self.versions.rules)
         return self.policy(device)
 
     def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
         """Build the policy from the checkpoint alone, in evaluation mode."""
-        shell = self.shell()
-        memory = memory_shapes(shell)
+        meta_model = self.meta_model()
+        memory = memory_shapes(meta_model)
         expect(self.claims["memory"] == memory, f"{CLAIMS}: memory", f"{memory}", self.claims["memory"])
-        expected, stored = shell.state_dict(), self.tensors(POLICY)
-        # Policies that ship may keep their critics in half the bytes.
+        expected, stored = meta_model.state_dict(), self.tensors(POLICY)
+        # Shipped policies may store their critic in half precision.
         tensors = {
             name: values.float() if name.startswith("critic.") and values.dtype == torch.bfloat16 else values
             for name, values in stored.items()
@@ -216,7 +217,7 @@ class Checkpoint:
         except FileError as error:
             if self.specs == PolicySpecs(self.specs.comm_dim):
                 raise
-            # The widths that it asks for follow from the layout.
+            # The expected widths follow from the layout.
             widths = ", ".join(f"{self.specs.columns.width(name)} of {name}" for name in SELECTABLE)
             writer = quoted(self.claims.get("written_by"))
             raise FileError(f"{error}; {CLAIMS} lists columns: {widths}; written by Echelon {writer}") from None
@@ -224,13 +225,13 @@ class Checkpoint:
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
 
-    def shell(self) -> ActorCritic:
-        """The policy without numbers: untrusted input must fit its shapes before what it asks for is allocated."""
+    def meta_model(self) -> ActorCritic:
+        """Build the policy on the meta device: stored tensors are checked against its shapes before any allocation."""
         with without_numbers():
             return self.model.build(self.specs)
 
     def most_bytes(self, name: str) -> int:
-        """How long a file of it may be, by what its claims say that it holds."""
+        """Return the maximum size of a file in bytes, computed from the metadata."""
         weights = self.weight_bytes
         if name == POLICY:
             return MAX_HEADER_BYTES + weights
@@ -240,14 +241,15 @@ class Checkpoint:
 
     @functools.cached_property
     def weight_bytes(self) -> int:
-        """Bytes of its weights; for a model that may not be built here, those of their file."""
+        """Bytes of the weights; if the model may not be built here, bytes of their file."""
         if is_available(self.claims["model"]):
-            return sum(value.nbytes for value in self.shell().state_dict().values())
+            return sum(value.nbytes for value in self.meta_model().state_dict().values())
         with open_file(self.path / POLICY, MAX_FILE_BYTES) as file:
             return os.fstat(file.fileno()).st_size
 
     def parts(self, rank: int) -> dict[str, StateDict]:
-        """Resume state of process `rank`, or of rank 0 if there were fewer processes. Empty if none was saved."""
+        """Read the resume state of process `rank`, or of rank 0 if there were fewer processes. Empty if none was
+        saved."""
         processes = self.claims["processes"]
         if processes == 0:
             return {}
@@ -261,26 +263,26 @@ class Checkpoint:
         return norm
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """Read one safetensors file and verify header and hash."""
+        """Read one safetensors file; verify header and hash."""
         return read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name))[0]
 
 
 def descent(ancestors: tuple[str, ...], digest: str) -> tuple[str, ...]:
-    """Ancestors of what is trained from the weights with this sha256, which have these ancestors."""
+    """Return the ancestors of weights trained from weights with the hash `digest` and these `ancestors`."""
     return (*(ancestor for ancestor in ancestors if ancestor != digest), digest)[-MOST_ANCESTORS:]
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
-    """Read and verify `checkpoint.json`; builds nothing."""
+    """Read and verify `checkpoint.json` without building anything."""
     check_text("a checkpoint", str(path))
     path = Path(path)
     if not os.path.lexists(path / CLAIMS):
-        raise FileError(f"{path}: expected a checkpoint folder holding {CLAIMS}, found none")
+        raise FileError(f"{path}: expected a checkpoint folder with {CLAIMS}, found none")
     claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
     check_schema(CLAIMS, claims, SCHEMA, VERSION)
     checkpoint = Checkpoint(path, {"env": None, **claims})
-    _ = checkpoint.versions  # Refused first: what another version of Echelon wrote may differ in all that follows.
-    CHECK(CLAIMS, claims)  # Before anything is allocated from it.
+    _ = checkpoint.versions  # Check this first: files of other Echelon versions may differ in every other field.
+    CHECK(CLAIMS, claims)  # Validate before allocating from these values.
     require_files(claims["files"], claims["processes"])
     _ = checkpoint.provenance
     columns = checkpoint.specs.columns
@@ -289,15 +291,15 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 
 
 @functools.cache
-def tell_rules(name: str, rules: int) -> None:
-    """Log, once, that what was trained under earlier rules plays under those of today."""
+def warn_rules_version(name: str, rules: int) -> None:
+    """Log once that a policy trained under earlier rules plays under the current ones."""
     current = current_versions().rules
     if rules != current:
-        logger.warning("%s: trained under rules %d, plays under rules %d, which are new to it", name, rules, current)
+        logger.warning("%s: trained under rules %d, but plays under rules %d, which may differ", name, rules, current)
 
 
 def require_files(files: dict[str, Any], processes: int) -> None:
-    """Check that `files` has exactly the files of a checkpoint, each with a sha256; rules out path traversal."""
+    """Check that `files` lists exactly the files of a checkpoint, each with a sha256. This prevents path traversal."""
     expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
     for name in sorted(files.keys() ^ expected):
         raise FileError(f"{CLAIMS}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
@@ -312,20 +314,20 @@ def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
 
 
 MAX_RUN_BYTES = 16 << 30
-"""Of any file."""
+"""Maximum size of any file of resume state, bytes."""
 ADAM = 3
-"""Weights, and their first and second moments, in weights."""
+"""Size of weights with Adam's two moments, in units of the weights."""
 OTHERS_BYTES = 32 << 20
-"""Of what callbacks keep, and of the users' own components."""
+"""Maximum size of the state of callbacks and custom components, bytes."""
 POLICIES_A_BLOCK = 64
-"""Frozen policies that a block of battles may keep at hand."""
+"""Maximum number of frozen policies stored per block of battles."""
 MECH_BYTES, MECH_PAIR_BYTES, COLUMN_BYTES = 16 << 10, 64, 64
-"""Of a mech's state and observations, of what is kept of each pair of mechs, and of a column of voxels that broke: each
-about four times as much as is written."""
+"""Maximum bytes per mech for state and observations, per pair of mechs, and per column of destroyed voxels. Each is
+about four times the bytes actually written."""
 
 
 def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
-    """Bytes of the resume state of one process: its battles, the policies that it meets, and what callbacks keep."""
+    """Return the maximum bytes of one process's resume state: battles, frozen opponents, and callback state."""
     memory = sum(map(math.prod, claims["memory"].values()))
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
     terrain = COLUMN_BYTES * env.world.size_x * env.world.size_y

@@ -1,4 +1,4 @@
-"""Names of trained policies: `trained:NAME` and the paths of checkpoint and run folders, as commanders.
+"""Commander names of trained policies: `trained:NAME` and paths of checkpoint and run folders.
 
 Importing this module registers them in `echelon.agents.names`.
 """
@@ -13,23 +13,23 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.checkpoint.shipped import shipped_checkpoint
 
 TRAINED = "trained"
-"""Prefix of the policies that ship with the package."""
+"""Prefix of policies shipped with the package."""
 SHOWN = 5
-"""Checkpoints that are told where the named one is not there."""
+"""Maximum number of checkpoints listed if the named one does not exist."""
 
 
 def shipped(name: str) -> Commander:
-    """The commander `trained:NAME`."""
+    """Return the commander `trained:NAME`."""
     return Commander(name, shipped_checkpoint(name.partition(":")[2]))
 
 
 def saved(path: str) -> Commander:
-    """The commander of a checkpoint or run folder."""
+    """Return the commander of a checkpoint or run folder."""
     return Commander(path, open_checkpoint(find_checkpoint(path)))
 
 
 def available_checkpoints(name: str) -> str:
-    """The checkpoints in the folder where `name` is not, as an ending of a sentence."""
+    """List the checkpoints next to the missing path `name`, as the end of an error message."""
     folder = Path(name).parent
     checkpoints = [path.name for path in checkpoints_in(folder)] if "/" in name and name.isprintable() else []
     return f"; {folder} has {', '.join(checkpoints[-SHOWN:])}" if checkpoints else ""

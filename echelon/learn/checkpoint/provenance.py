@@ -1,4 +1,4 @@
-"""Provenance: what weights were trained against, as a set that a checkpoint carries and its children inherit."""
+"""Provenance: the training history of weights, stored in checkpoints and inherited by policies trained from them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from echelon.runtime.files import FileError
 from echelon.runtime.json_checks import SHA256, Check, listed, matching, one_of, record, text
 
 PROVENANCE = "provenance"
-"""Entry of `checkpoint.json`; a file that lacks it tells nothing."""
+"""Key in `checkpoint.json`; without it the history is unknown."""
 SELF = "self"
-"""The learner itself, as it was at the time, or an earlier snapshot of its run."""
+"""Entry for the learner itself or an earlier snapshot of its run."""
 MOST = 256
-"""Entries of a kind."""
+"""Maximum number of entries per kind."""
 NAME = text(255)
 ENTRIES: dict[str, Check] = {
     "battles": matching("[0-9a-f]{16}", "16 hexadecimal digits of a battle's signature"),
@@ -30,30 +30,30 @@ ENTRIES: dict[str, Check] = {
     "rules": matching("[1-9][0-9]{0,8}", "a version of the rules"),
     "splits": matching("train|validation|test|none:[0-9]{1,19}", "a split, or none: and a map seed"),
 }
-"""What an entry of each kind looks like."""
-Verdict = Literal["met", "not met", "unknown"]
+"""Form of the entries of each kind."""
+Exposure = Literal["met", "not met", "unknown"]
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What weights were trained against, and what they were begun from; sorted words, of each kind at most `MOST`."""
+    """Training history of weights and of their initial policy: sorted strings, at most `MOST` per kind."""
 
     battles: tuple[str, ...] = ()
-    """`battle_hashes` of each."""
+    """`battle_hashes` of the training battles."""
     opponents: tuple[str, ...] = ()
-    """sha256 of weights, names of other commanders, `SELF`."""
+    """Opponents: sha256 of weights, names of other commanders, or `SELF`."""
     partners: tuple[str, ...] = ()
-    """The same, of who commanded mechs of the learner's own team."""
+    """Commanders of other mechs in the learner's team, in the same form."""
     rules: tuple[str, ...] = ()
     """Versions of the rules."""
     splits: tuple[str, ...] = ()
-    """Splits, and `none:SEED` for maps of a map seed without one."""
+    """Splits, or `none:SEED` for maps of map seed SEED without a split."""
     unknown: tuple[str, ...] = ()
-    """Kinds of which not everything is listed: an ancestor told nothing, or there was more than `MOST`."""
+    """Incomplete kinds: an ancestor had no history, or there were more than `MOST` entries."""
 
     def union(self, other: Provenance) -> Provenance:
-        """Of both. Where they are more than `MOST`, what is here stays, what is left out is the last of the other by
-        name, and the kind is unknown from then on."""
+        """Merge two histories. If a kind exceeds `MOST` entries, keep those of `self`, drop the last of `other` by
+        name, and mark the kind as unknown."""
         if other == self:
             return self
         entries_by_kind, unknown = {}, {*self.unknown, *other.unknown}
@@ -65,51 +65,52 @@ class Provenance:
                 unknown.add(kind)
         return Provenance(**entries_by_kind, unknown=tuple(sorted(unknown)))
 
-    def has_met(self, kind: str, entry: str) -> Verdict:
-        """Whether an entry of a kind was met."""
+    def exposure(self, kind: str, entry: str) -> Exposure:
+        """Return whether an entry of a kind was used in training."""
         if entry in getattr(self, kind):
             return "met"
         return "unknown" if kind in self.unknown else "not met"
 
-    def has_met_battle(self, config: EnvConfig) -> Verdict:
-        """Whether a config's battle was met; of several positions, any of them."""
-        verdicts = {self.has_met("battles", entry) for entry in battle_hashes(config)}
-        return "met" if "met" in verdicts else verdicts.pop()
+    def battle_exposure(self, config: EnvConfig) -> Exposure:
+        """Return whether a config's battle, or any of its positions, was used in training."""
+        exposures = {self.exposure("battles", entry) for entry in battle_hashes(config)}
+        return "met" if "met" in exposures else exposures.pop()
 
-    def has_met_opponent(self, entry: str) -> Verdict:
-        """Whether a commander was met. Weights may be those of an earlier `SELF`, which nobody has hashed."""
-        return self._has_met_commander("opponents", entry)
+    def opponent_exposure(self, entry: str) -> Exposure:
+        """Return whether training included this opponent. Weights may equal an unhashed earlier `SELF`."""
+        return self._exposure_of_kind("opponents", entry)
 
-    def has_met_anywhere(self, entry: str) -> Verdict:
-        """Whether a commander was met, as an opponent or as a partner."""
-        verdicts = [self._has_met_commander(kind, entry) for kind in ("opponents", "partners")]
-        return next((one for one in ("met", "unknown") if one in verdicts), "not met")  # type: ignore[return-value]
+    def commander_exposure(self, entry: str) -> Exposure:
+        """Return whether training included this commander as an opponent or as a partner."""
+        exposures = [self._exposure_of_kind(kind, entry) for kind in ("opponents", "partners")]
+        return next((one for one in ("met", "unknown") if one in exposures), "not met")  # type: ignore[return-value]
 
-    def _has_met_commander(self, kind: str, entry: str) -> Verdict:
-        verdict = self.has_met(kind, entry)
+    def _exposure_of_kind(self, kind: str, entry: str) -> Exposure:
+        exposure = self.exposure(kind, entry)
         may_be_own = SELF in getattr(self, kind) and SHA256.holds(entry)
-        return "unknown" if verdict == "not met" and may_be_own else verdict
+        return "unknown" if exposure == "not met" and may_be_own else exposure
 
-    def has_met_maps(self, config: EnvConfig) -> Verdict:
-        """Whether maps and battles of a config's split were met: without a split on either side none is excluded.
+    def map_exposure(self, config: EnvConfig) -> Exposure:
+        """Return whether training used the maps of a config's split. Without a split on either side, no map is
+        excluded.
 
-        The map of a position is met with its battle.
+        The map of an authored position counts as used if its battle was used.
         """
         if config.positions:
-            return self.has_met_battle(config)
-        verdict = self.has_met("splits", split_of(config))
+            return self.battle_exposure(config)
+        exposure = self.exposure("splits", split_of(config))
         has_none = config.split is None or any(split.startswith("none") for split in self.splits)
-        return "unknown" if verdict == "not met" and self.splits and has_none else verdict
+        return "unknown" if exposure == "not met" and self.splits and has_none else exposure
 
     def as_json(self) -> dict[str, list[str]]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {name: list(getattr(self, name)) for name in (*ENTRIES, "unknown")}
 
 
 NOTHING = Provenance()
-"""Of weights that have learnt nothing yet."""
+"""History of untrained weights."""
 UNKNOWN = Provenance(unknown=tuple(ENTRIES))
-"""Of weights of which nobody told."""
+"""History of weights without any information."""
 CHECK = record(
     {kind: listed(entry, 0, MOST) for kind, entry in ENTRIES.items()}
     | {"unknown": listed(one_of(ENTRIES), 0, len(ENTRIES))}
@@ -117,10 +118,10 @@ CHECK = record(
 
 
 def provenance_from_json(claims: Mapping[str, Any], name: str) -> Provenance:
-    """The provenance in a stranger's `checkpoint.json`, the file `name`; unknown where it tells none.
+    """Read the provenance from an untrusted `checkpoint.json`, the file `name`; unknown if there is none.
 
     Raises:
-        FileError: an entry is of another form, twice, or out of order.
+        FileError: an entry is invalid, duplicate or not in order.
     """
     if PROVENANCE not in claims:
         return UNKNOWN
@@ -128,12 +129,12 @@ def provenance_from_json(claims: Mapping[str, Any], name: str) -> Provenance:
     CHECK(f"{name}: {PROVENANCE}", values)
     for kind, entries in values.items():
         if entries != sorted(set(entries)):
-            raise FileError(f"{name}: {PROVENANCE}.{kind} must be sorted, each entry once")
+            raise FileError(f"{name}: {PROVENANCE}.{kind} must be sorted, without duplicates")
     return Provenance(**{kind: tuple(entries) for kind, entries in values.items()})
 
 
-def met_in(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
-    """What a learner meets that commands a whole team in battles of a config against some opponents."""
+def provenance_of(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
+    """Return the provenance of a learner that commands a whole team in battles of a config against some opponents."""
     splits = () if config.positions and config.split is None else (split_of(config),)
     provenance = Provenance(battles=battle_hashes(config), partners=(SELF,), splits=splits)
     rules = str(config.signature()[RULES])
@@ -141,19 +142,19 @@ def met_in(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
 
 
 def split_of(config: EnvConfig) -> str:
-    """The entry of a config's split."""
+    """Return the provenance entry of a config's split."""
     return config.split or f"none:{config.map_seed}"
 
 
 def battle_hashes(config: EnvConfig) -> tuple[str, ...]:
-    """`battle_hash` of each position alone that battles begin in, sorted; without positions that of the config."""
+    """Return the sorted `battle_hash` of each position that battles start from, or of the config without positions."""
     alone = [replace(config, positions=(replace(position, weight=1),)) for position in config.positions]
     return tuple(sorted({battle_hash(battle_config) for battle_config in alone or [config]}))
 
 
 def battle_hash(config: EnvConfig) -> str:
-    """The beginning of the sha256 of a config's signature, without what makes no other battle: how it is paid, and the
-    number of maps."""
+    """Return the first digits of the sha256 of a config's signature, without the fields that do not change the battle:
+    rewards and the number of maps."""
     settings = {
         name: value for name, value in config.signature().items() if name not in ("reward", "map_pool", "map_spares")
     }
@@ -161,15 +162,16 @@ def battle_hash(config: EnvConfig) -> str:
 
 
 def name_entry(name: str) -> str:
-    """The entry of a commander without weights: its name, or the sha256 of one that no file may hold."""
+    """Return the entry of a commander without weights: its name, or the sha256 of a name that no file may contain."""
     return name if NAME.holds(name) else hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
-    """Weights as they stand in a checkpoint's file."""
+    """Serialise weights as in a checkpoint's file."""
     return safetensors.torch.save({key: value.detach().contiguous().cpu() for key, value in weights.items()})
 
 
 def weight_hash(weights: Mapping[str, Tensor]) -> str:
-    """sha256 of weights: that of their file in any checkpoint, and the id of their entry in a league."""
+    """Return the sha256 of weights: equal to that of their file in any checkpoint, and to their entry id in a
+    league."""
     return hashlib.sha256(weight_bytes(weights)).hexdigest()

@@ -1,4 +1,4 @@
-"""What a run resumes from: whether it may, the optimiser's state, and the running battles of a collector."""
+"""Resume a run: check its settings, restore the optimiser, and restore the running battles of a collector."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leave
 from echelon.world.splits import seed_range
 
 OF_PROCESS = ("run_dir", "resume", "device", "threads", "profile", "live", "live_port")
-"""Settings of one process and its machine, which are no part of a run."""
+"""Settings of one process and machine, which are not part of the run."""
 
 
 def stored_config(start: Checkpoint) -> TrainConfig:
-    """The config of the run that wrote a checkpoint; a default for each setting that the checkpoint lacks."""
+    """Return the config of the run that wrote a checkpoint; missing settings get their default."""
     hints = hints_of(TrainConfig)
     with as_file_error(CLAIMS):
         values = completed(TrainConfig, start.claims["settings"])
@@ -43,8 +43,8 @@ def stored_config(start: Checkpoint) -> TrainConfig:
 
 
 def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[Any, Any]]:
-    """Each setting in which a run differs from the checkpoint it resumes, by dotted name: its JSON value there and
-    here. Empty, where the checkpoint is of no run."""
+    """Return the settings that differ from the resumed checkpoint, by dotted name: JSON values there and here. Empty if
+    the checkpoint does not belong to a run."""
     if not start.claims["settings"]:
         return {}
     ignored = ("env", "model", *OF_PROCESS)
@@ -56,8 +56,8 @@ def changed_settings(config: TrainConfig, start: Checkpoint) -> dict[str, tuple[
 
 
 def find_changes(config: TrainConfig, start: Checkpoint) -> tuple[dict[str, tuple[Any, Any]], list[dict[str, Any]]]:
-    """`changed_settings`, and the changes of the whole run as in `Checkpoint.changes`: those of the checkpoint and,
-    unless nothing was learnt before, those of this resume."""
+    """Return `changed_settings`, and all changes of the run as in `Checkpoint.changes`: the stored ones and, if
+    anything was learnt before this resume, the new ones."""
     changed, since = changed_settings(config, start), start.counters.iterations + 1
     known = {change["setting"] for change in start.changes if change["since"] == since}
     new = {name: before for name, (before, _) in changed.items() if since > 1 and name not in known}
@@ -66,7 +66,7 @@ def find_changes(config: TrainConfig, start: Checkpoint) -> tuple[dict[str, tupl
 
 
 def optimizer_tensors(policy: ActorCritic, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's state as named tensors, `optimizer.<parameter>.<entry>`."""
+    """Return the optimiser's state as named tensors, `optimizer.<parameter>.<entry>`."""
     return {
         f"optimizer.{name}.{entry}": value
         for name, parameter in policy.named_parameters()
@@ -75,9 +75,9 @@ def optimizer_tensors(policy: ActorCritic, optimizer: torch.optim.Optimizer) -> 
 
 
 def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Restore the state saved by `optimizer_tensors`, on each parameter's device.
+    """Restore the state saved by `optimizer_tensors` on each parameter's device.
 
-    No tensors are a valid state: an optimiser has none before its first step.
+    An empty dict is valid: an optimiser has no state before its first step.
     """
     if not tensors:
         return
@@ -89,7 +89,7 @@ def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, ten
     check_tensors(LEARNER, tensors, expected)
     for name, parameter in policy.named_parameters():
         prefix = f"optimizer.{name}."
-        # Fused Adam keeps its step counter beside the parameter, wherever the checkpoint was written.
+        # Fused Adam needs its step counter on the parameter's device, independent of the checkpoint's device.
         optimizer.state[parameter] = {
             entry: tensors[f"{prefix}{entry}"].to(parameter.device) for entry in ("step", "exp_avg", "exp_avg_sq")
         }
@@ -99,17 +99,17 @@ GROUND, LEVELS = "terrain", "levels"
 
 
 class EnvSnapshot:
-    """Snapshot of the running battles: env state, observations, recurrent state, returns so far, seeds of the next
+    """Snapshot of the running battles: state, observations, recurrent memory, returns so far, seeds of the next
     battles, and the map pool.
 
-    Terrain is stored as a sparse difference from its map, which takes a tenth of the space or less.
+    Terrain is stored as a sparse difference from its map, at most a tenth of the full size.
     """
 
     def __init__(self, collector: TeamCollector, levels: LevelScores | None = None) -> None:
         self.collector, self.levels = collector, levels
 
     def state_dict(self) -> StateDict:
-        """Current state, valid until the next rollout; to be called between rollouts."""
+        """Return the current state, valid until the next rollout; call this between rollouts."""
         env, map_pool = self.collector.env, self.collector.env.map_pool
         tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         tensors |= {f"now.{key}": value for key, value in current_step(self.collector).items()}
@@ -127,7 +127,7 @@ class EnvSnapshot:
         return StateDict(tensors, facts)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the battles in the environment of the collector, which must have the same config."""
+        """Restore the battles in the collector's environment, which must have the same config."""
         collector, env = self.collector, self.collector.env
         maps = env.sim_model.maps
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
@@ -151,10 +151,10 @@ class EnvSnapshot:
             )
             env.next_seed = tensors["next_seed"]
             collector.earned.copy_(tensors["earned"])
-            collector.go_on_from({tuple(key.split(".")): tensors[f"now.{key}"] for key in current_step(collector)})
+            collector.resume_from({tuple(key.split(".")): tensors[f"now.{key}"] for key in current_step(collector)})
 
     def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
-        """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""
+        """Restore the map pool, and the map scores if both this run and the checkpoint use them."""
         map_pool, levels = self.collector.env.map_pool, self.levels
         active = stored.row("drawn", of_type(int), len(map_pool.active))
         spares = stored.row("spares", of_type(int), len(map_pool.spares))
@@ -164,7 +164,7 @@ class EnvSnapshot:
             raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {active}, {spares}")
         renewals = stored.fact("renewals", integer(0, MAX_TICK))
         oldest = stored.fact("oldest", integer(0, len(active) - 1))
-        # Weights that scores made are gone with the scores.
+        # Weights computed from scores are dropped together with the scores.
         is_weighted = "weighted" in stored.facts and (levels is not None or not scored)
         weighted = stored.row("weighted", of_type(int), len(map_pool.map_slots)) if is_weighted else None
         if not set(weighted or active) <= set(active):
@@ -175,13 +175,14 @@ class EnvSnapshot:
 
 
 def parts_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The tensors `PART.NAME`, by `NAME`."""
+    """Return the tensors named `PART.NAME`, keyed by `NAME`."""
     split_keys = {key.partition("."): value for key, value in tensors.items()}
     return {name: value for (owner, _, name), value in split_keys.items() if owner == part}
 
 
 def current_step(collector: TeamCollector) -> dict[str, Tensor]:
-    """Inputs of the next decision, by dotted name: without action, reward terms and outcome of the previous one."""
+    """Return the inputs of the next decision, keyed by dotted name, without the previous action, rewards and
+    outcome."""
     flat = collector.current.flatten_keys(".")
     return {
         key: value
@@ -191,10 +192,10 @@ def current_step(collector: TeamCollector) -> dict[str, Tensor]:
 
 
 def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
-    """Sparse difference of the terrain from its maps.
+    """Compute the sparse difference of the terrain from its maps.
 
-    For each field of `Terrain`, `FIELD.index [K]` int64 into the flattened field, and `FIELD.value [K]`, the exclusive
-    or of the two values there.
+    For each field of `Terrain`: `FIELD.index [K]` int64 into the flattened field, and `FIELD.value [K]`, the XOR of the
+    two values.
     """
     result: dict[str, Tensor] = {}
     original = untouched(state.map_id, maps)
@@ -206,7 +207,7 @@ def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
 
 
 def apply_terrain_diff(ground: Terrain, entries: dict[str, Tensor], name: str) -> Terrain:
-    """Apply the result of `terrain_diff` to `ground` in place, and return it."""
+    """Apply the result of `terrain_diff` to `ground` in place and return it."""
     expected = {f"{field}.{suffix}" for field in ground.keys() for suffix in ("index", "value")}
     expect(entries.keys() == expected, f"{name}: terrain", f"of {sorted(expected)}", sorted(entries))
     for field, value in ground.items():
@@ -221,7 +222,7 @@ def apply_terrain_diff(ground: Terrain, entries: dict[str, Tensor], name: str) -
 
 
 def check_indices(stored: StateDict, env: EchelonEnv) -> None:
-    """Check the range of all integer tensors used as indices: compiled loops do no bounds checks."""
+    """Check the range of all integer tensors used as indices, because compiled loops do no bounds checks."""
     mechs, maps = env.config.num_mechs, env.sim_model.maps.shape[0]
     lowest, highest = seed_range(env.config.split)
     seeds = (lowest, min(highest, 2**32 - 1))

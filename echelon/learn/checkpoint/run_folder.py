@@ -1,4 +1,4 @@
-"""The folder of a run: chosen, locked, and searched for the checkpoint to resume from."""
+"""Choose, create and lock the folder of a run, and find the checkpoint to resume from."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import MAX_HEADER_BYTES, FileError, file_lock, parse_json, read_file, writing_to
 
 LOCK = ".lock"
-"""Lock file of a run folder, held while a process trains there."""
+"""Name of the lock file of a run folder, locked while a process trains there."""
 _locked: set[Path] = set()
-"""The lock files that this process holds."""
+"""Lock files held by this process."""
 
 
 def choose_folder(config: TrainConfig) -> Path:
-    """The run folder: the one given, or the one of the resumed run, or a new one."""
+    """Return the run folder: the given one, that of the resumed run, or a new one."""
     is_named = "{time}" not in config.run_dir
     if config.resume not in ("", "latest") and not is_named:
         return Path(config.resume).absolute().parent.parent
@@ -38,11 +38,11 @@ def choose_folder(config: TrainConfig) -> Path:
 
 
 def last_saved_at(folder: Path) -> float:
-    """When a run wrote its last checkpoint, s of Unix, as the checkpoint says: files that were copied are younger, and
-    so is a folder into which a note was written."""
+    """Return the time at which a run wrote its last checkpoint, Unix seconds, as stored in the checkpoint. File times
+    would be wrong for copied or edited folders."""
     times = [0.0]
     for path in checkpoints_in(folder / "checkpoints"):
-        # Whether the checkpoint can be resumed from is asked when one is chosen.
+        # An invalid checkpoint is reported only when it is chosen.
         with contextlib.suppress(FileError, OSError):
             claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
             saved_at = claims.get(SAVED_AT) if isinstance(claims, dict) else None
@@ -51,8 +51,8 @@ def last_saved_at(folder: Path) -> float:
 
 
 def resolve_resume(config: TrainConfig) -> TrainConfig:
-    """A run that is to go on where there is something to go on from, in a folder that is named: `auto` becomes `latest`
-    or, where nothing was learnt yet, a new run."""
+    """Resolve `--resume auto` in the named run folder: `latest` if the folder has a run in which anything was learnt,
+    else a new run."""
     if config.resume != "auto":
         return config
     require("{time}" not in config.run_dir, "--resume auto", "given with a --run-dir", config.run_dir)
@@ -64,7 +64,7 @@ def has_run(folder: Path) -> bool:
 
 
 def is_unlearnt(folder: Path) -> bool:
-    """Whether all that a run left is the checkpoint before its first iteration, as one does that fails at once."""
+    """Return whether the run has only its initial checkpoint, as after an error in the first iteration."""
     names, first = [path.name for path in (folder / "checkpoints").glob("[!.]*")], checkpoint_path(folder, 0)
     if names != [first.name]:
         return False
@@ -72,34 +72,34 @@ def is_unlearnt(folder: Path) -> bool:
         saved = open_checkpoint(first)
     except FileError:
         return False
-    # A policy that somebody wrote there belongs to no run of processes.
+    # A policy saved there by another program does not belong to a run.
     return saved.counters.iterations == 0 and saved.claims["processes"] > 0 and not read_table(folder / "metrics.csv")
 
 
 def clear_unlearnt(folder: Path) -> None:
-    """Delete the checkpoint of a run in which nothing was learnt, so that a new run may begin in its folder."""
+    """Delete the initial checkpoint of a run that learnt nothing, so a new run can start in its folder."""
     if is_unlearnt(folder):
         with file_lock(folder / LOCK):
-            # By now another process may have learnt something.
+            # Check again under the lock: another process may have trained meanwhile.
             if is_unlearnt(folder):
                 prune_checkpoints(folder, 0, best=None)
 
 
 def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
-    """Refuse a folder with a run that does not end at `start`: checkpoints would find others of their name."""
+    """Refuse a folder with a run that does not end at `start`, because checkpoint names would collide."""
     if not has_run(folder):
         return
-    require(start is not None, name, "one without a run (or resume it, by `start`)", str(folder))
+    require(start is not None, name, "a folder without a run (or pass `start` to resume it)", str(folder))
     if start is not None:
         last, done = open_checkpoint(newest_checkpoint(folder / "checkpoints")), start.counters.iterations
         is_end = last.counters.iterations < done or last.claims["files"] == start.claims["files"]
-        limit = f"a folder without later checkpoints than that of iteration {done} which is resumed from"
+        limit = f"a folder without checkpoints after iteration {done}, from which the run resumes"
         require(is_end, name, limit, str(last.path))
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Context manager that holds the lock of a run folder, unless this process does already."""
+    """Hold the lock of a run folder in a context, unless this process already holds it."""
     path = (folder / LOCK).absolute()
     if path in _locked:
         yield
@@ -115,8 +115,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def make_new_folder(folder: Path) -> Path:
-    """Make the folder of a new run that the user has not named. Where another process has made it, the first free one
-    of NAME-2, NAME-3, ... is made."""
+    """Create the folder of a new run with a default name, or NAME-2, NAME-3, ... if another process created that
+    folder."""
     with needs_writable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         for number in itertools.count(1):
@@ -129,7 +129,7 @@ def make_new_folder(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def needs_writable(folder: Path) -> Iterator[None]:
-    """Context manager that turns an error of the system into one line about the run folder."""
+    """Convert an OS error in the context to a one-line error about the run folder."""
     try:
         yield
     except OSError as error:
@@ -138,10 +138,10 @@ def needs_writable(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_run_folder(folder: Path, resumes: bool, is_made: bool = False) -> Iterator[None]:
-    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it.
+    """Create and lock the run folder in a context; remove a new folder that stays empty.
 
     Args:
-        is_made: whether this process has just made the folder.
+        is_made: whether this process has just created the folder.
     """
     is_new = is_made or not folder.exists()
     with needs_writable(folder):
@@ -153,7 +153,7 @@ def lock_run_folder(folder: Path, resumes: bool, is_made: bool = False) -> Itera
         if not resumes:
             clear_unlearnt(folder)
         with locked(folder):
-            limit = "a folder without a run, or go on with --resume latest"
+            limit = "a folder without a run, or continue its run with --resume latest"
             require(resumes or not has_run(folder), "--run-dir", limit, str(folder))
             yield
     finally:
@@ -164,19 +164,19 @@ def lock_run_folder(folder: Path, resumes: bool, is_made: bool = False) -> Itera
 
 @contextlib.contextmanager
 def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkpoint | None]]:
-    """The locked folder of a run and the checkpoint that it resumes from, on every process."""
+    """Yield the locked folder of a run and the checkpoint to resume from, on every process."""
     is_unnamed = not config.resume and "{time}" in config.run_dir
     own = make_new_folder(choose_folder(config)) if is_unnamed and ranks.is_first else choose_folder(config)
     folder = Path(ranks.broadcast_text(str(own)))
     requested = ranks.gather_texts(config.resume)
-    limit = "the same on all processes: does each see the run folder?"
+    limit = "the same on all processes: do all of them see the run folder?"
     require(len(set(requested)) == 1, "--resume", limit, requested)
     if config.resume == "latest":
         # Fail before the folder is created.
         newest_checkpoint(folder / "checkpoints")
     resumes = bool(config.resume)
     with lock_run_folder(folder, resumes, is_unnamed) if ranks.is_first else contextlib.nullcontext():
-        # No process reads before the folder is locked, and none writes before all have read.
+        # Read only after the folder is locked, and write only after all processes have read.
         ranks.check_shared("--run-dir", folder)
         start = find_start(config, folder)
         ranks.barrier()
@@ -184,13 +184,13 @@ def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkp
 
 
 def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
-    """The checkpoint to resume from, or None for a new run."""
+    """Return the checkpoint to resume from, or None for a new run."""
     if not config.resume:
         return None
     latest = config.resume == "latest"
     start = open_checkpoint(newest_checkpoint(folder / "checkpoints") if latest else config.resume)
     initial = start.claims["settings"].get("init", "")
-    require(config.init == initial, "--init", f"{initial!r:.80}, with which the run began that is resumed", config.init)
+    require(config.init == initial, "--init", f"{initial!r:.80}, the initial policy of the resumed run", config.init)
     if not latest:
         check_folder("--run-dir", folder, start)
     return start

@@ -1,4 +1,4 @@
-"""Policies that ship with the package, by name: a table of them, and a checkpoint each without a learner's state."""
+"""Policies shipped with the package: a table by name, and one checkpoint each, without optimiser state."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from echelon.runtime.files import MAX_JSON_BYTES, expect, parse_json, read_file
 FOLDER = Path(__file__).parents[2] / "trained"
 TABLE = "trained.json"
 MOST_BYTES = 8 << 20
-"""Of all files of the folder."""
+"""Maximum size of all files of the folder, bytes."""
 
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """A policy that ships with Echelon: `trained:NAME` means it wherever a commander is named."""
+    """A policy shipped with Echelon; `trained:NAME` is its commander name."""
 
     name: str
     """Lower-case letters, digits and hyphens."""
     about: str
-    """What it is, in a line."""
+    """Description in one line."""
     task: str
-    """Full name of the task in whose battles it was trained, and by which it was judged."""
+    """Full name of the task used for training and evaluation."""
     agent_steps: int
-    """Decisions of single mechs that it learnt from."""
+    """Number of training decisions of single mechs."""
     command: str
-    """How it was trained."""
+    """Training command."""
     commit: str
-    """The commit of Echelon that trained it."""
+    """Commit of Echelon that trained the policy."""
     rules_version: int
-    """Version of the rules that it was trained under."""
+    """Version of the rules in training."""
     sha256: str
-    """Of its weights."""
+    """sha256 of the weights."""
     battles: int
-    """How many it was judged by against each opponent."""
+    """Number of evaluation battles per opponent."""
     win_rates: Mapping[str, float]
-    """Share of them that it won, by opponent."""
+    """Win rate in these battles, keyed by opponent."""
     rating: float | None = None
-    """Bradley-Terry strength in a tournament of the policies that ship for the same battles and the scripted tiers,
-    1500 on the average (`benchmarks/rate.py`); None for the population that protocol 2 judges by."""
+    """Bradley-Terry strength in a tournament of the shipped policies of the same task and the scripted tiers; the mean
+    is 1500 (`benchmarks/rate.py`). None for the population that protocol 2 evaluates against."""
 
     @property
     def win_rate(self) -> float:
@@ -51,21 +51,21 @@ class TrainedPolicy:
 
 
 def trained() -> dict[str, TrainedPolicy]:
-    """Policies that ship with Echelon by name, those of a task together: the best rated first, then those without a
-    rating by `win_rate`.
+    """Return the policies shipped with Echelon, keyed by name and grouped by task. Within a task, rated policies come
+    first, best first, then unrated ones by `win_rate`.
 
-    What they were trained against is in their checkpoints, as of any trained policy.
+    Their checkpoints contain their provenance, as for any trained policy.
     """
     rows = parse_json(TABLE, read_file(FOLDER / TABLE, MAX_JSON_BYTES))
     return {row["name"]: TrainedPolicy(**row) for row in rows}
 
 
 def shipped_checkpoint(name: str) -> Checkpoint:
-    """The checkpoint of a policy of `trained`.
+    """Open the checkpoint of a policy of `trained`.
 
     Raises:
-        ConfigError: there is none of that name.
-        FileError: its files are not those that the table names.
+        ConfigError: there is no policy of that name.
+        FileError: the files differ from the table.
     """
     policies = trained()
     require(name in policies, "a trained policy", f"one of {', '.join(policies)}", name)

@@ -1,4 +1,4 @@
-"""float32 functions that a CPU computes for several numbers at once, and bfloat16 in loops of numba, which lacks it."""
+"""float32 functions for loops that a CPU vectorises, and bfloat16 conversions, which numba lacks."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from echelon.runtime.loop_cache import compile_and_keep
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 FARTHEST = np.float32(43.0)
-"""Largest argument of `exponential`: the product of two results is finite."""
+"""Largest argument of `exponential`, chosen so that the product of two results is finite."""
 TO_WHOLE = np.float32(1.5 * 2.0**23)
-"""Added and subtracted again, it leaves a float32 rounded to a whole number."""
+"""Adding and subtracting this constant rounds a float32 to a whole number."""
 PER_LN_2, LN_2_HIGH, LN_2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
 EXPONENTIAL = tuple(
     np.float32(c) for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1)
 )
-"""Coefficients of (e^r - 1 - r - r^2 / 2) / r^3 in powers of r, the highest first (Cephes, `expf`)."""
-# Neighbours are computed together, a product and a sum in one: losses and gradients differ by processor anyway.
+"""Coefficients of (e^r - 1 - r - r^2 / 2) / r^3 in powers of r, highest power first (Cephes, `expf`)."""
+# `contract` permits vector code and fused multiply-add; losses and gradients differ by processor anyway.
 _OPTIONS: dict[str, Any] = {**jit.OPTIONS, "fastmath": {"contract"}}
 
 
 def compiled(loop: Any) -> Any:
-    """Decorator that compiles a loop of learning. Without numba it returns the loop, which is never called."""
+    """Compile a loop of learning (decorator). Without numba, return the loop unchanged; it is then never called."""
     return compile_and_keep(loop, nogil=True, **_OPTIONS) if jit.HAS_LOOPS else loop
 
 
 def uses_loops(*values: Tensor) -> bool:
-    """Whether loops compute these: float32 or bfloat16 of a CPU, neither traced nor batched by `torch.vmap`."""
+    """Return whether loops compute these tensors: float32 or bfloat16 on a CPU, neither traced nor under
+    `torch.vmap`."""
     if not jit.HAS_LOOPS or torch.compiler.is_compiling():
         return False
     return all(
@@ -43,32 +44,32 @@ def uses_loops(*values: Tensor) -> bool:
 
 
 def product_dtype(values: Tensor) -> torch.dtype:
-    """Dtype of products of matrices with `values`: that of autocast, or their own."""
+    """Return the dtype of matrix products with `values`: autocast's dtype, or that of `values`."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else values.dtype
 
 
 def array(values: Tensor) -> np.ndarray:
-    """The memory of a contiguous tensor, of bfloat16 as int16."""
+    """Return the memory of a contiguous tensor as an array; bfloat16 becomes int16."""
     values = values.detach()
     return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()
 
 
 @jit.device_function
 def widened(value: Any, is_half: bool) -> Any:
-    """float32 of an element of `array`; `is_half` where it is bfloat16."""
+    """Convert an element of `array` to float32; `is_half` marks bfloat16."""
     return np.int32(np.int32(value) << np.int32(16)).view(np.float32) if is_half else np.float32(value)
 
 
 @jit.device_function
 def halved(value: Any) -> Any:
-    """The bits of a float32 as bfloat16, rounded to nearest, ties to even."""
+    """Convert a float32 to the bits of a bfloat16, rounded to nearest, ties to even."""
     bits = np.float32(value).view(np.int32)
     return np.int16((bits + np.int32(0x7FFF) + ((bits >> np.int32(16)) & np.int32(1))) >> np.int32(16))
 
 
 @jit.device_function
 def polynomial(coefficients: Any, x: Any) -> Any:
-    """A polynomial of x by Horner's rule, from its `coefficients`, the highest power first; all float32."""
+    """Evaluate a polynomial in x by Horner's rule; `coefficients` start with the highest power; all float32."""
     total = coefficients[0]
     for i in range(1, len(coefficients)):
         total = total * x + coefficients[i]
@@ -77,7 +78,7 @@ def polynomial(coefficients: Any, x: Any) -> Any:
 
 @jit.device_function
 def exponential(x: Any) -> Any:
-    """e^x of a float32, with a relative error of 2e-7 at most; of x beyond `FARTHEST` that of `FARTHEST`."""
+    """Compute e^x of a float32 with a relative error of at most 2e-7; x is clamped to +-`FARTHEST`."""
     clamped = min(max(x, -FARTHEST), FARTHEST)
     power = (clamped * PER_LN_2 + TO_WHOLE) - TO_WHOLE
     # NaN stays NaN.
@@ -93,17 +94,17 @@ LOGARITHM = tuple(
         *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
     )
 )
-"""Coefficients of (log(1 + r) - r + r^2 / 2) / r^3 in powers of r, the highest first (Cephes, `logf`)."""
+"""Coefficients of (log(1 + r) - r + r^2 / 2) / r^3 in powers of r, highest power first (Cephes, `logf`)."""
 SQRT_HALF_BITS = np.int32(0x3F3504F3)
-"""The bits of the square root of a half, as float32."""
+"""Bits of sqrt(1/2) as float32."""
 
 
 @jit.device_function
 def logarithm(x: Any) -> Any:
-    """log(x) of a float32 above 1e-37, with an error of 2e-7 at most, relative where the result is beyond 1."""
+    """Compute log(x) of a float32 above 1e-37. The error is at most 2e-7, relative if |log(x)| > 1."""
     bits = np.float32(x).view(np.int32)
     power = (bits - SQRT_HALF_BITS) >> np.int32(23)
-    # NaN and infinity become NaN.
+    # Infinity becomes NaN, and NaN stays NaN.
     r = (np.int32(bits - (power << np.int32(23))).view(np.float32) - ONE) + (x - x)
     p = polynomial(LOGARITHM, r)
     square, n = r * r, np.float32(power)

@@ -1,6 +1,6 @@
-"""A 3x3 convolution of stride 2 with ReLU on a CPU: maps of one channel, whose gradient is not asked for.
+"""3x3 convolution of stride 2 with ReLU on a CPU, for maps of one channel that need no gradient.
 
-The dense form makes it a product with a matrix that is mostly zeros, which takes thirteen times the arithmetic."""
+The dense form multiplies with a matrix of mostly zeros, which takes thirteen times the arithmetic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def convolve(grid: Any, kernel: Any, bias: Any, out: Any) -> None:
                 g0, g1, g2 = grid[row, y, x], grid[row, y, x + 1], grid[row, y, x + 2]
                 g3, g4, g5 = grid[row, y + 1, x], grid[row, y + 1, x + 1], grid[row, y + 1, x + 2]
                 g6, g7, g8 = grid[row, y + 2, x], grid[row, y + 2, x + 1], grid[row, y + 2, x + 2]
-                # All in one expression, so that nothing in between is stored.
+                # A single expression, so intermediate results are not stored.
                 for c in range(out.shape[2]):
                     upper = bias[c] + g0 * kernel[0, c] + g1 * kernel[1, c] + g2 * kernel[2, c] + g3 * kernel[3, c]
                     lower = g4 * kernel[4, c] + g5 * kernel[5, c] + g6 * kernel[6, c] + g7 * kernel[7, c]
@@ -39,7 +39,7 @@ def convolve(grid: Any, kernel: Any, bias: Any, out: Any) -> None:
 def convolve_back(grid: Any, out: Any, grad: Any, slope: Any, to_kernel: Any, to_bias: Any) -> None:
     """Add the gradients of `convolve` to `to_kernel [9, channels]` and `to_bias [channels]`.
 
-    `grad` has the shape of its result `out`; `slope [channels]` is scratch memory.
+    `grad` has the shape of the result `out`; `slope [channels]` is scratch memory.
     """
     side = (grid.shape[1] - 1) // 2
     for row in range(len(grid)):
@@ -72,7 +72,7 @@ class Convolution(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
-        """Gradient by kernel and bias."""
+        """Return the gradients with respect to kernel and bias."""
         grid, out = ctx.saved_tensors
         channels = out.shape[-1]
         to_kernel, to_bias = out.new_zeros(9, channels), out.new_zeros(channels)

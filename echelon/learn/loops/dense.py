@@ -1,4 +1,4 @@
-"""A linear layer with ReLU on a CPU: bias and ReLU in one pass, forward and backward, beside the products."""
+"""Linear layer with ReLU on a CPU: bias and ReLU in one pass, forward and backward, beside the matrix products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from echelon.learn.loops.arithmetic import ZERO, array, compiled, halved, produc
 
 @compiled
 def rectify(x: Any, bias: Any, is_half: bool) -> None:
-    """Write ReLU(x + bias) in place of `x [R, W]`; `bias [W]`."""
+    """Write ReLU(x + bias) to `x [R, W]` in place; `bias [W]`."""
     for row in range(x.shape[0]):
         for w in range(x.shape[1]):
             value = max(widened(x[row, w], is_half) + bias[w], ZERO)
@@ -24,8 +24,8 @@ def rectify(x: Any, bias: Any, is_half: bool) -> None:
 
 @compiled
 def rectify_back(grad: Any, out: Any, is_half: bool, to: Any, to_bias: Any) -> None:
-    """Write the gradient of `rectify` by x to `to [R, W]` and add that by bias to `to_bias [W]`, from `grad` by its
-    result `out`."""
+    """Compute the gradients of `rectify` from `grad`, the gradient with respect to its result `out`. Write the one for
+    x to `to [R, W]` and add the one for bias to `to_bias [W]`."""
     for row in range(out.shape[0]):
         for w in range(out.shape[1]):
             to[row, w] = grad[row, w] if out[row, w] > 0 else 0
@@ -48,7 +48,7 @@ class DenseReLU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Gradient by all three."""
+        """Return the gradients with respect to all three inputs."""
         x, weight, out = ctx.saved_tensors
         gated, to_bias = torch.empty_like(out), torch.zeros(out.shape[1], dtype=torch.float32, device="cpu")
         read = array(grad.to(out.dtype).contiguous()), array(out)

@@ -1,6 +1,6 @@
-"""The distribution of an action on a CPU: log-probability and entropies with their derivatives, each in one loop.
+"""Action distribution on a CPU: log-probability and entropies with their derivatives, one loop each.
 
-The dense form, `echelon.learn.models.distribution`, takes some eighty operations and defines the results.
+`echelon.learn.models.distribution` defines the results; this dense form takes about eighty operations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from echelon.learn.loops.arithmetic import ONE, TWO, ZERO, array, compiled, expo
 from echelon.runtime import jit
 
 TILE = 416
-"""Numbers whose entropies are computed at a time, so that they stay in the caches."""
+"""Number of elements per tile, so that the entropies of a tile fit into the caches."""
 HALF, SQRT_HALF = np.float32(0.5), np.float32(math.sqrt(0.5))
 LOG_SQRT_2_PI, PER_SQRT_2_PI = np.float32(math.log(2 * math.pi) / 2), np.float32(1 / math.sqrt(2 * math.pi))
 ENTROPY_OF_ONE, LOG_4 = np.float32(0.5 + math.log(2 * math.pi) / 2), np.float32(2 * math.log(2))
@@ -28,17 +28,17 @@ ERFC = tuple(
         *(-0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223),
     )
 )
-"""Coefficients of log(erfc(a) / t) + a^2 in powers of t = 1 / (1 + a / 2), the highest first (Press et al. 1992,
+"""Coefficients of log(erfc(a) / t) + a^2 in powers of t = 1 / (1 + a / 2), highest power first (Press et al. 1992,
 "Numerical Recipes", `erfcc`): relative error of erfc 1.2e-7."""
 
 
 @jit.device_function
 def log_tails(x: Any) -> Any:
-    """log Φ(x), log Φ(-x) and φ(x) / Φ(x) of a float32, with the standard normal distribution Φ and its density φ."""
+    """Compute log Φ(x), log Φ(-x) and φ(x) / Φ(x) of a float32 for the standard normal CDF Φ and density φ."""
     a = abs(x) * SQRT_HALF
     t = ONE / (ONE + HALF * a)
     p = polynomial(ERFC, t)
-    # Of the tail beyond |x| the logarithm is kept, so that nothing is lost however small the tail is.
+    # Use the logarithm of the tail beyond |x|, which is exact even for very small tails.
     log_tail = logarithm(HALF * t) + p - a * a
     rest = ONE - exponential(log_tail)
     log_rest = logarithm(rest)
@@ -52,15 +52,16 @@ def log_tails(x: Any) -> Any:
 def log_prob_all(
     loc: Any, scale: Any, value: Any, first: int, after: int, emitter: int, edge: Any, least: Any, terms: Any, to: Any
 ) -> None:
-    """Write the log-probability of each row of `value [N, D]` to `to[0] [N]` and its derivatives by loc and scale.
+    """Write the log-probability of each row of `value [N, D]` and its derivatives with respect to loc and scale.
 
     Args:
-        loc, scale: `[N, D]` of the normal distribution of u.
-        first, after: the columns of triggers, of which the game reads u <= 0 or u > 0.
-        emitter: the trigger that has a third reading, u > `edge`.
-        least: the least probability of the reading in between whose logarithm is taken.
+        loc, scale: `[N, D]` parameters of the normal distribution of u.
+        first, after: range of the trigger columns, which the game reads as u <= 0 or u > 0.
+        emitter: the trigger with a third reading, u > `edge`.
+        edge: lower bound of u for the third reading.
+        least: lower clamp of the middle reading's probability before its logarithm.
         terms: `[D]` scratch memory.
-        to: `[N]`, `[N, D]`, `[N, D]`.
+        to: outputs log-probability `[N]` and derivatives `[N, D]`, `[N, D]`.
     """
     total, by_loc, by_scale = to
     for n in range(len(total)):
@@ -107,14 +108,14 @@ def log_prob_all(
 def entropies_all(
     loc: Any, scale: Any, first: int, after: int, nodes: Any, weights: Any, decayed: Any, to: Any
 ) -> None:
-    """Write the entropies of the columns to `to[0] [N, D]`, and their derivatives by loc and scale behind.
+    """Write the entropy of each column and its derivatives with respect to loc and scale.
 
     Args:
-        loc, scale: `[N, D]` of the normal distribution of u.
-        first, after: the columns of triggers, whose entropy is that of held or released.
-        nodes, weights: of the quadrature, those above 0; those below are the same.
-        decayed: `[2, K]` scratch memory, for K numbers at a time.
-        to: three of `[N, D]`.
+        loc, scale: `[N, D]` parameters of the normal distribution of u.
+        first, after: range of the trigger columns; their entropy is that of held or released.
+        nodes, weights: positive half of the quadrature; the negative half is symmetric.
+        decayed: `[2, K]` scratch memory for K elements at a time.
+        to: outputs entropy and derivatives, `[N, D]` each.
     """
     entropy, by_loc, by_scale = to[0].reshape(-1), to[1].reshape(-1), to[2].reshape(-1)
     locs, scales, e_up, e_down = loc.reshape(-1), scale.reshape(-1), decayed[0], decayed[1]
@@ -122,7 +123,7 @@ def entropies_all(
         m, s = locs[start : start + len(e_up)], scales[start : start + len(e_up)]
         out, to_loc = entropy[start : start + len(e_up)], by_loc[start : start + len(e_up)]
         to_scale = by_scale[start : start + len(e_up)]
-        # One array a loop: LLVM computes several numbers at once only there.
+        # Each loop writes one array, because LLVM vectorises only such loops.
         for i in range(len(m)):
             out[i] = ENTROPY_OF_ONE + LOG_4 + logarithm(s[i])
         for i in range(len(m)):
@@ -161,41 +162,41 @@ def entropies_all(
 
 
 class TriggerColumns(NamedTuple):
-    """What the game reads of the columns of triggers."""
+    """Trigger columns and how the game reads them."""
 
     first: int
-    """The first column of a trigger."""
+    """First trigger column."""
     after: int
-    """The first column behind them."""
+    """First column after the triggers."""
     emitter: int
     """The trigger with a third reading."""
     edge: float
-    """u above which the third one is read."""
+    """Lower bound of u for the third reading."""
     least: float
-    """Least probability whose logarithm is taken."""
+    """Lower clamp of probabilities before the logarithm."""
 
 
 def rows_of(values: Sequence[Tensor]) -> tuple[list[int], list[Tensor]]:
-    """The dimensions of the first of `values [..., D]` as they lie in memory, the last one left out, and all of them as
-    contiguous `[N, D]` in that order: without a copy where they lie alike."""
+    """Return the memory order of the batch dimensions of `values[0]`, and all `values [..., D]` as contiguous `[N, D]`
+    in that order. Tensors with equal layout are not copied."""
     strides = values[0].stride()[:-1]
     order = sorted(range(len(strides)), key=lambda dim: -strides[dim])
     return order, [leaf.detach().permute(*order, -1).reshape(-1, leaf.shape[-1]).contiguous() for leaf in values]
 
 
 def shaped(rows: Tensor, order: Sequence[int], shape: Sequence[int]) -> Tensor:
-    """`rows [N, ...]` as `[*shape, ...]`; `order` and its rows as of `rows_of`."""
+    """Return `rows [N, ...]` as `[*shape, ...]`; `order` and the rows come from `rows_of`."""
     whole = rows.view((*(shape[dim] for dim in order), *rows.shape[1:]))
     back = sorted(range(len(order)), key=lambda dim: order[dim])
     return whole.permute((*back, *range(len(order), whole.dim())))
 
 
 class LogProb(torch.autograd.Function):
-    """`ActionDistribution.log_prob` of float32 on a CPU."""
+    """`ActionDistribution.log_prob` for float32 on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, loc: Tensor, scale: Tensor, value: Tensor, triggers: TriggerColumns) -> Tensor:
-        """`[...]` from `[..., D]` each."""
+        """Return `[...]` log-probabilities; every input is `[..., D]`."""
         order, rows = rows_of((loc, scale, value))
         total, by_loc, by_scale = rows[0].new_empty(len(rows[0])), torch.empty_like(rows[0]), torch.empty_like(rows[0])
         edge, least = np.float32(triggers.edge), np.float32(triggers.least)
@@ -206,17 +207,18 @@ class LogProb(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Gradient by loc and scale."""
+        """Return the gradients with respect to loc and scale."""
         by_loc, by_scale = ctx.saved_tensors
         return by_loc * grad[..., None], by_scale * grad[..., None], None, None
 
 
 class Entropies(torch.autograd.Function):
-    """`ActionDistribution.entropies` of float32 on a CPU."""
+    """`ActionDistribution.entropies` for float32 on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, loc: Tensor, scale: Tensor, triggers: TriggerColumns, quadrature: np.ndarray) -> Tensor:
-        """`[..., D]` from `[..., D]` each, and nodes and weights `[K, 2]`, see `entropies_all`."""
+        """Return `[..., D]` entropies from loc and scale `[..., D]` and the quadrature `[K, 2]`, see
+        `entropies_all`."""
         order, rows = rows_of((loc, scale))
         found = [torch.empty_like(rows[0]) for _ in range(3)]
         nodes, weights = quadrature.T.copy()
@@ -228,6 +230,6 @@ class Entropies(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Gradient by loc and scale."""
+        """Return the gradients with respect to loc and scale."""
         by_loc, by_scale = ctx.saved_tensors
         return by_loc * grad, by_scale * grad, None, None

@@ -1,7 +1,7 @@
-"""An LSTM over a sequence and its gradient: of each step a matrix product, and one loop over the units. Both loops
-compute the activations from what enters the gates, which takes less time than fetching them from memory.
+"""LSTM over a sequence and its gradient: each step is one matrix product and one loop over the units.
 
-Input and state lie side by side, so that one product makes the gates of both, and another the gradients.
+Both loops recompute the activations from the gate inputs, which is faster than reading them from memory. Input and
+state are adjacent in memory, so one product computes the gates of both, and another one their gradients.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _advance(t: int, gates: Any, bias: Any, keep: Any, is_half: bool, entered: A
             h = (ONE - to_tanh) / (to_o * (ONE + to_tanh))
             out[t, row, j] = h
             before_c[t + 1, row, j] = c * mask
-        # Not in the same loop: LLVM could not tell that what one writes the others do not.
+        # A separate loop: LLVM could not prove that the arrays do not overlap.
         for j in range(width):
             if is_half:
                 entered[t + 1, row, first + j] = halved(out[t, row, j] * mask)
@@ -93,13 +93,13 @@ class LSTMSequence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, *state: Tensor) -> Tensor:
-        """`[T, R, hidden]` outputs h of every step.
+        """Return `[T, R, hidden]`, the output h of every step.
 
         Args:
             features: `[T, R, F]` float32 or bfloat16, the dtype of the products.
-            weight: `[4 * hidden, F + hidden]`, of the input and of the state.
+            weight: `[4 * hidden, F + hidden]`, for the input and the state.
             bias: `[4 * hidden]`.
-            state: h and c `[R, hidden]` before the first step, and `keep [T, R, 1]`, 0 where a battle begins and the
+            state: h and c `[R, hidden]` before the first step, and `keep [T, R, 1]`: 0 where a battle starts and the
                 state is reset, else 1.
         """
         h, c, keep = state
@@ -122,7 +122,7 @@ class LSTMSequence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Backpropagation through time; no gradient for the initial state and `keep`."""
+        """Backpropagate through time; the initial state and `keep` get no gradient."""
         weight, keep, entered, gates, before_c = ctx.saved_tensors
         width, is_half = before_c.shape[2], gates.dtype == torch.bfloat16
         to_entered, to_gates, to_c = torch.empty_like(entered), torch.empty_like(gates), torch.zeros_like(before_c[0])

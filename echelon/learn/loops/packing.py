@@ -1,7 +1,7 @@
 """`encoder.MaskedPool` on packed sets for the CPU: padding rows are removed and numba loops run over the valid rows.
 
-Two thirds of a contact table are padding, and a CPU gains by leaving them out of every product; a GPU would have to
-sync with the host to learn how many rows are valid. Both return the same results; tests compare them.
+Two thirds of a contact table are padding, so a CPU is faster without it. A GPU would need a host sync to count the
+valid rows. Both forms return the same results; tests compare them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from echelon.learn.loops.arithmetic import ONE, ZERO, array, compiled, halved, w
 
 @compiled
 def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
-    """Write flat indices of the True entries of `mask [R, C]` to the front of `index [R * C]`, and the end of each set
-    among them to `ends [R]`."""
+    """Write the flat indices of the True entries of `mask [R, C]` to the start of `index [R * C]`, and the end of each
+    set in that list to `ends [R]`."""
     count = 0
     for row in range(mask.shape[0]):
         for column in range(mask.shape[1]):
@@ -32,8 +32,8 @@ def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
 def pool_all(x: Any, is_half: bool, ends: Any, maxima: Any, out: Any, largest: Any) -> None:
     """Write mean and maximum of ReLU(x) over each set to `out [R, 2 * W]`.
 
-    `largest [R, W]` receives the row of each maximum, -1 where no entry is above 0. `x [F, W]` holds the members of all
-    sets one after the other, and behind the last `ends` rows that belong to none. `maxima [W]` is scratch memory.
+    `x [F, W]` holds the members of all sets in order, then padding rows after the last of `ends`. `largest [R, W]`
+    receives the row of each maximum, or -1 if no entry is above 0. `maxima [W]` is scratch memory.
     """
     width = x.shape[1]
     start = 0
@@ -41,7 +41,7 @@ def pool_all(x: Any, is_half: bool, ends: Any, maxima: Any, out: Any, largest: A
         for w in range(width):
             out[row, w], maxima[w], largest[row, w] = ZERO, ZERO, -1
         for member in range(start, ends[row]):
-            # One loop a sum: LLVM computes several columns at once only where a loop writes one array of each type.
+            # One loop per array type written, because LLVM vectorises only such loops.
             for w in range(width):
                 out[row, w] += max(widened(x[member, w], is_half), ZERO)
             for w in range(width):
@@ -58,7 +58,7 @@ def pool_all(x: Any, is_half: bool, ends: Any, maxima: Any, out: Any, largest: A
 
 @compiled
 def unpool_all(grad: Any, x: Any, is_half: bool, ends: Any, largest: Any, out: Any) -> None:
-    """Backward pass of `pool_all`, from `grad [R, 2 * W]` into `out [F, W]`."""
+    """Backward pass of `pool_all`: compute `out [F, W]` from `grad [R, 2 * W]`."""
     width = x.shape[1]
     start = 0
     for row in range(len(ends)):
@@ -78,19 +78,19 @@ def unpool_all(grad: Any, x: Any, is_half: bool, ends: Any, largest: Any, out: A
 
 
 def padded_count(count: int, limit: int) -> int:
-    """`count` rounded up by at most an eighth, to one of eight numbers between two powers of two; at most `limit`.
+    """Round `count` up by at most an eighth, to one of eight values per power of two; at most `limit`.
 
-    oneDNN generates code for every shape that it meets. With as many rows as happened to be valid that took a third of
-    a learning step (64 against 42 ms for 2,560 decisions of a mech).
+    oneDNN generates code for every new shape. With unrounded row counts this took a third of a learning step (64
+    against 42 ms for 2,560 decisions of a mech).
     """
     step = max(2 ** (count.bit_length() - 4), 1)
     return min(-(-count // step) * step, limit)
 
 
 def valid_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """`[F]` int64 flat indices of the True entries of `mask [R, C]`, and `[R]` int64 end of each set among them.
+    """Return `[F]` int64 flat indices of the True entries of `mask [R, C]`, and `[R]` int64 end of each set among them.
 
-    The first of the entries is repeated until there are `padded_count`.
+    The first index is repeated to fill up to `padded_count` entries.
     """
     ends = torch.empty(mask.shape[0], dtype=torch.int64, device="cpu")
     index = torch.empty(mask.numel(), dtype=torch.int64, device="cpu")
@@ -102,11 +102,11 @@ def valid_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class PackedPool(torch.autograd.Function):
-    """`MaskedPool` of packed members."""
+    """`MaskedPool` on packed members."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ends: Tensor) -> Tensor:
-        """`[R, 2 * W]` float32 from `x [F, W]` float32 or bfloat16, and `ends [R]`."""
+        """Return `[R, 2 * W]` float32 from `x [F, W]` float32 or bfloat16, and `ends [R]`."""
         out = x.new_empty((len(ends), 2 * x.shape[1]), dtype=torch.float32)
         largest = torch.empty((len(ends), x.shape[1]), dtype=torch.int32, device="cpu")
         maxima = np.empty(x.shape[1], np.float32)
@@ -116,7 +116,7 @@ class PackedPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """Gradient of the mean to every entry above 0, of the maximum to the largest entry."""
+        """Route the mean's gradient to all entries above 0, and the maximum's to the largest entry."""
         x, ends, largest = ctx.saved_tensors
         out, arrays = torch.empty_like(x), [array(values) for values in (ends, largest)]
         unpool_all(array(grad.contiguous()), array(x), x.dtype == torch.bfloat16, *arrays, array(out))

@@ -1,6 +1,6 @@
-"""The policy of a mech: encoder, memory, actor head, value head. All mechs of a team share its weights.
+"""The policy of a mech: encoder, memory, actor head, value head. All mechs of a team share the weights.
 
-Below it, its parts as TorchRL calls them.
+The TorchRL operators for these parts follow at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from echelon.agents.team_policy import entry
 from echelon.learn.loops.arithmetic import uses_loops
 from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.encoder import BattlePooling, Encoder, new_layer, orthogonal
-from echelon.learn.models.keys import IS_INIT, WAYS, Layout, TeamKeys
+from echelon.learn.models.keys import INPUT_HINT, IS_INIT, Layout, TeamKeys
 from echelon.learn.models.memory import Memory, MemoryState, as_float32
 from echelon.learn.models.policy_layout import ColumnReader
 from echelon.learn.models.precision import autocast, resolve_precision
@@ -35,16 +35,16 @@ from echelon.runtime.errors import require
 
 
 class PolicyOutput(NamedTuple):
-    """What an `ActorNetwork` makes of one decision."""
+    """Output of an `ActorNetwork` for one decision."""
 
     loc: Tensor
     """`[..., A, D]` mean of the pre-tanh actions."""
     scale: Tensor
     """`[..., A, D]` standard deviation of the pre-tanh actions."""
     embed: Tensor
-    """`[..., A, hidden]` embedding, which the critic reads."""
+    """`[..., A, hidden]` embedding, the input of the critic."""
     memory: MemoryState
-    """What the mechs remember next, `[..., A, *shape]` each."""
+    """Next recurrent memory, `[..., A, *shape]` each."""
 
 
 class ActorNetwork(nn.Module):
@@ -53,7 +53,7 @@ class ActorNetwork(nn.Module):
     def __init__(self, encoder: nn.Module, memory: Memory, head: nn.Module, specs: PolicySpecs) -> None:
         super().__init__()
         self.streams: tuple[str, ...] = getattr(encoder, "streams", None) or specs.columns.observed_streams
-        """Names of the streams that it reads, in the order of the encoder's arguments."""
+        """Names of the input streams, in the order of the encoder's arguments."""
         self.columns = ColumnReader(specs.columns, specs.today, self.streams, new_layer()["device"])
         self.encoder = encoder
         self.memory = memory
@@ -61,15 +61,16 @@ class ActorNetwork(nn.Module):
         self.compute = torch.float32
         """Dtype of matrix products, see `echelon.learn.models.precision`; memory and heads stay float32."""
         self.recomputes_encoder = False
-        """Whether the backward pass computes the encoder again instead of keeping it (activation checkpointing)."""
+        """Whether the backward pass recomputes the encoder instead of storing its activations (activation
+        checkpointing)."""
 
     def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, memory: MemoryState) -> PolicyOutput:
-        """One decision.
+        """Compute one decision.
 
         Args:
             streams: `[..., A, *]` each, in the order of `streams`, with the columns of this version.
             telemetry: `[..., 16, 16]` top-down map of each battle.
-            memory: what the mechs remember, `[..., A, *shape]` each.
+            memory: recurrent memory of the mechs, `[..., A, *shape]` each.
         """
         streams = self.columns(*streams)
         with autocast(self.compute, telemetry.device):
@@ -79,10 +80,10 @@ class ActorNetwork(nn.Module):
         return PolicyOutput(loc, scale, embed, as_float32(memory))
 
     def unroll(self, streams: tuple[Tensor, ...], telemetry: Tensor, memory: MemoryState, keep: Tensor) -> Tensor:
-        """`[T, S, A, hidden]` embeddings of whole sequences: streams `[T, S, A, *]`, `telemetry [T, S, 16, 16]`.
+        """Return `[T, S, A, hidden]` embeddings of sequences; streams `[T, S, A, *]`, `telemetry [T, S, 16, 16]`.
 
         Args:
-            memory: what the mechs remember before the first decision, `[S, A, *shape]` each.
+            memory: recurrent memory before the first decision, `[S, A, *shape]` each.
             keep: `[T, S]` 0 at the first decision of a battle, where the memory is reset, else 1.
         """
         streams = self.columns(*streams)
@@ -99,32 +100,33 @@ class ActorNetwork(nn.Module):
 
 @dataclass(frozen=True)
 class ModelConfig(ModelSizes):
-    """Architecture of a policy; a subclass adds its own settings and says how the policy is built.
+    """Architecture of a policy; a subclass adds its own settings and builds the policy.
 
-    A subclass must be a frozen dataclass of plain values (numbers, strings, bools, tuples of these), because a
-    checkpoint stores it as JSON.
+    A subclass must be a frozen dataclass of plain values (numbers, strings, bools, tuples of these), because
+    checkpoints store it as JSON.
     """
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
-        """The policy with random weights."""
+        """Build the policy with random weights."""
         raise NotImplementedError(f"{type(self).__name__}.build must return an ActorCritic")
 
 
 class ActorCritic(TensorDictModuleBase):
-    """A team policy (see `echelon.views.group_policy`), the same weights for every mech: encoder, memory, heads.
+    """Policy of a team (see `echelon.views.group_policy`): encoder, memory and heads, with shared weights for all
+    mechs.
 
     Reads `("observation", stream)`, `telemetry` and `("memory", name)`; writes `action` in [-1, 1], `pre_tanh`,
-    `pre_tanh_log_prob`, `embed` and `("next", "memory", name)`. It samples its actions with the standard normal numbers
-    `noise [B, A, D]` where the input has them, else from torch's generator unless called within
-    `set_exploration_type(ExplorationType.DETERMINISTIC)`.
+    `pre_tanh_log_prob`, `embed` and `("next", "memory", name)`. Actions are sampled with the standard normal numbers
+    `noise [B, A, D]` if the input contains them, else with torch's generator. Inside
+    `set_exploration_type(ExplorationType.DETERMINISTIC)` the mean is used.
 
-    TorchRL's collectors and losses take `get_policy_operator` and `get_value_operator`; see `Operator`.
+    TorchRL's collectors and losses use `get_policy_operator` and `get_value_operator`; see `Operator`.
 
     Args:
-        model: its settings, from which a checkpoint builds it again.
-        specs: what it reads and writes.
+        model: settings, from which a checkpoint rebuilds the policy.
+        specs: columns of the input and the action.
         encoder: maps the streams and the telemetry map to features `[..., A, F]`.
-        memory: what connects the decisions.
+        memory: recurrent part between decisions.
         head: maps embeddings to `loc` and `scale`; by default an `ActorHead`.
         critic: maps embeddings to values; by default a `Critic`.
     """
@@ -146,47 +148,47 @@ class ActorCritic(TensorDictModuleBase):
         self.network = ActorNetwork(encoder, memory, head or ActorHead(model, specs.action_width), specs)
         self.critic = critic or Critic(model, specs)
         self.act: Callable[..., PolicyOutput] = self.network.forward
-        """Forward pass for one decision; the trainer may replace it with a compiled one."""
+        """Forward pass for one decision; the trainer may replace it by a compiled one."""
         self.keys = TeamKeys(list(memory.spec().keys()), self.network.streams)
         self.in_keys, self.out_keys = self.keys.read, [self.keys.action, *self.keys.next_memory.values()]
 
     def graph_key(self) -> Hashable | None:
-        """Its class and the mode of exploration: it decides by its weights, which are changed in place."""
+        """Key of a CUDA graph: class and exploration mode. Weights are not part of it, because they change in place."""
         return type(self), exploration_type()
 
     @property
     def architecture(self) -> Hashable | None:
-        """What networks have in common that decide together, see `echelon.agents.stacked`; None for a subclass, which
+        """Key that is equal for networks that can be stacked, see `echelon.agents.stacked`; None for a subclass, which
         may override `forward`."""
         return (self.model, self.specs) if type(self) is ActorCritic else None
 
     def frozen_network(self, device: torch.device) -> ActorNetwork:
-        """A network of the same architecture and other weights, in evaluation mode, without gradients."""
+        """Return a network of the same architecture with its own weights, in evaluation mode, without gradients."""
         return self.model.build(self.specs).to(device).requires_grad_(False).eval().network
 
     @staticmethod
     def actions(loc: Tensor, scale: Tensor, normals: Tensor) -> Tensor:
-        """`[..., D]` the actions that standard normal numbers draw."""
+        """`[..., D]` actions sampled with standard normal numbers."""
         return (loc + scale * normals).tanh()
 
     @property
     def comm_dim(self) -> int:
-        """Numbers in a message, as in `EnvConfig.comm_dim`."""
+        """Length of a message, as in `EnvConfig.comm_dim`."""
         return self.specs.comm_dim
 
     def memory_spec(self) -> Composite:
-        """What one mech remembers."""
+        """Spec of one mech's recurrent memory."""
         return self.network.memory.spec()
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for every mech of a team, batch `[..., A]` with any batch dimensions before A."""
+        """Decide for every mech of a team; batch `[..., A]` with any batch dimensions before A."""
         return self.decide(team, self.keys)
 
     def decide(self, team: TensorDictBase, keys: TeamKeys) -> TensorDictBase:
-        """`forward` with keys of one's own, for one mech axis behind the batch or none."""
+        """`forward` with custom keys; the mech axis follows the batch or is absent."""
         layout = keys.layout(team, is_sequence=False)
         streams, telemetry, memory = keys.inputs(team, layout)
-        # The precision of matrix products is `ActorNetwork.compute`, whatever autocast the caller is in.
+        # `ActorNetwork.compute` sets the precision of matrix products, so disable the caller's autocast.
         with torch.autocast(telemetry.device.type, enabled=False):
             output = self.act(streams, telemetry, memory)
         distribution = ActionDistribution(layout.outward(output.loc), layout.outward(output.scale))
@@ -199,29 +201,29 @@ class ActorCritic(TensorDictModuleBase):
         return team
 
     def get_policy_operator(self, group: str | None = None) -> PolicyOperator:
-        """The whole policy, with `get_dist`.
+        """Return an operator of the whole policy, with `get_dist`.
 
         Args:
-            group: the group of a `echelon.versus` view, whose entries it reads and writes; None for entries at the
-                root, as in `echelon.mechs`.
+            group: the group of an `echelon.versus` view whose entries are used; None for entries at the root, as in
+                `echelon.mechs`.
         """
         return PolicyOperator(self, self.keys.of_group(group))
 
     def get_value_operator(self, group: str | None = None, normalizer: ValueNorm | None = None) -> ValueOperator:
-        """The whole critic, encoder and memory included.
+        """Return an operator of the whole critic, including encoder and memory.
 
         Args:
             group: as in `get_policy_operator`.
-            normalizer: converts its predictions to real units; None where they are in real units.
+            normalizer: converts predictions to real units; None if they are in real units.
         """
         return ValueOperator(self, self.keys.of_group(group), normalizer)
 
     def get_policy_head(self, group: str | None = None) -> PolicyHead:
-        """The actor head alone, which reads `embed`."""
+        """Return an operator of the actor head alone, which reads `embed`."""
         return PolicyHead(self, self.keys.of_group(group))
 
     def get_value_head(self, group: str | None = None, normalizer: ValueNorm | None = None) -> ValueHead:
-        """The value head alone, which reads the `embed` that the policy operator wrote."""
+        """Return an operator of the value head alone, which reads the `embed` written by the policy operator."""
         return ValueHead(self, self.keys.of_group(group), normalizer)
 
     def num_parameters(self) -> int:
@@ -230,7 +232,7 @@ class ActorCritic(TensorDictModuleBase):
 
 
 def sample(distribution: ActionDistribution, noise: Tensor | None) -> Tensor:
-    """`[..., D]` pre-tanh actions, drawn with the standard normal `noise` where there is one."""
+    """`[..., D]` pre-tanh actions, sampled with the standard normal `noise` if given."""
     if noise is not None:
         return (distribution.base_dist.loc + distribution.base_dist.scale * noise).detach()
     if exploration_type() == ExplorationType.DETERMINISTIC:
@@ -240,11 +242,11 @@ def sample(distribution: ActionDistribution, noise: Tensor | None) -> Tensor:
 
 LOG_STD_RANGE = (-3.0, 0.5)
 ACTION_GAIN = 0.01
-"""Gain of the actor's last layer: initial actions are almost independent of the observation."""
+"""Gain of the actor's last layer; small, so that initial actions hardly depend on the observation."""
 
 
 class FixedStd(nn.Module):
-    """State-independent log standard deviation, one learnable parameter per action column."""
+    """State-independent log standard deviation: one learnable parameter per action column."""
 
     def __init__(self, width: int, initial_std: float) -> None:
         super().__init__()
@@ -256,7 +258,7 @@ class FixedStd(nn.Module):
 
 
 class ActorHead(nn.Module):
-    """Mean and standard deviation of the pre-tanh actions; in evaluation mode the latter is scaled."""
+    """Mean and standard deviation of the pre-tanh actions; evaluation mode scales the standard deviation."""
 
     def __init__(self, model: ModelSizes, width: int) -> None:
         super().__init__()
@@ -272,7 +274,7 @@ class ActorHead(nn.Module):
     def forward(self, embed: Tensor) -> tuple[Tensor, Tensor]:
         """`loc` and `scale` `[..., D]` from `embed [..., hidden]`."""
         if isinstance(self.log_std, nn.Linear) and uses_loops(embed, self.loc.weight):
-            # A CPU makes one product of both.
+            # On a CPU one matrix product for both heads is faster.
             weight = torch.cat((self.loc.weight, self.log_std.weight))
             loc, log_std = F.linear(embed, weight, torch.cat((self.loc.bias, self.log_std.bias))).chunk(2, -1)
         else:
@@ -282,10 +284,10 @@ class ActorHead(nn.Module):
 
 
 class Critic(nn.Module):
-    """Value head, in normalised units (see `ValueNorm`); a central critic also reads the state of every mech.
+    """Value head, in normalised units (see `ValueNorm`); a central critic also reads the state of all mechs.
 
     Args:
-        specs: the columns of the ego streams that a central critic reads; by default those of this version.
+        specs: columns of the ego streams for a central critic; by default those of this version.
     """
 
     def __init__(self, model: ModelSizes, specs: PolicySpecs | None = None) -> None:
@@ -299,7 +301,7 @@ class Critic(nn.Module):
         self.value = orthogonal(nn.Linear(model.hidden, 1, **new_layer()), gain=1.0)
 
     def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None, compute: torch.dtype = torch.float32) -> Tensor:
-        """`[..., A]` values.
+        """Return `[..., A]` values.
 
         Args:
             embed: `[..., A, hidden]`.
@@ -309,7 +311,7 @@ class Critic(nn.Module):
         """
         if self.gathering is not None:
             assert enemy is not None
-            # Of both concatenated, the product with what is the same for all of a battle would be made once per mech.
+            # Multiply the two inputs separately: the battle's part is equal for all its mechs and is computed once.
             of_embed, of_battle = self.mix.weight.split((embed.shape[-1], self.mix.in_features - embed.shape[-1]), 1)
             with autocast(compute, embed.device):
                 own, enemy = (self.columns(ego)[0].to(compute) for ego in (own, enemy))
@@ -320,14 +322,14 @@ class Critic(nn.Module):
 
 
 def configure_policy(policy: ActorCritic, precision: str, compiled: str, device: torch.device) -> None:
-    """Set the precision of a policy's matrix products, and compile the pass of one decision.
+    """Set the precision of a policy's matrix products, and compile its forward pass for one decision.
 
-    Both learn and act through `policy.network`: its `compute` is the dtype of autocast; memory, heads, distributions
-    and losses stay float32. With `all`, `PPO` compiles its loss, and with that the pass of whole sequences.
+    Learning and acting both use `policy.network`. Its `compute` is the dtype of autocast; memory, heads, distributions
+    and losses stay float32. With `all`, `PPO` compiles its loss, including the forward pass over sequences.
 
     Args:
         precision, compiled: values of `TrainConfig.precision` and `TrainConfig.compile_policy`.
-        device: where it runs; `auto` is bfloat16 where that has instructions for it.
+        device: device of the policy; `auto` selects bfloat16 if the device has native support.
     """
     network = policy.network
     network.compute = resolve_precision(precision, device)
@@ -336,20 +338,20 @@ def configure_policy(policy: ActorCritic, precision: str, compiled: str, device:
 
 
 class Operator(TensorDictModuleBase):
-    """A part of an `ActorCritic` as TorchRL's collectors, value estimators and losses call it.
+    """A part of an `ActorCritic` in the form of TorchRL's collectors, value estimators and losses.
 
-    Within `set_recurrent_mode(True)`, which TorchRL's losses enter, the last batch dimension is time and whole
-    sequences are played through from the memory of their first step; else each call is one decision. The policy
-    operator writes the `embed` that the heads read, so that a loss with a value head computes encoder and memory once.
+    Inside `set_recurrent_mode(True)`, which TorchRL's losses enter, the last batch dimension is time, and whole
+    sequences are unrolled from the memory of their first step. Outside it, each call is one decision. The policy
+    operator writes the `embed` that the heads read, so a loss with a value head computes encoder and memory once.
 
-    TorchRL's `GAE` is called before the loss and outside recurrent mode: it then values each next state from its own
-    memory. Within recurrent mode, where a loss estimates advantages that its batch lacks, only `shifted=True` is exact,
-    with a `shifted_budget` above the number of truncations in a row of the batch: `shifted=False` marks next states as
-    first states of a battle, whose memory is zero here.
+    Call TorchRL's `GAE` before the loss and outside recurrent mode: it then evaluates each next state from its own
+    memory. A loss that estimates missing advantages in recurrent mode is exact only with `shifted=True` and a
+    `shifted_budget` above the number of truncations in a row of the batch. `shifted=False` marks next states as first
+    states of a battle, whose memory is zero here.
 
     Args:
         policy: the policy.
-        keys: its entries.
+        keys: the entries that it reads and writes.
     """
 
     def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
@@ -358,23 +360,23 @@ class Operator(TensorDictModuleBase):
         self.keys = keys
 
     def layout(self, data: TensorDictBase) -> Layout:
-        """How the entries lie in `data`."""
+        """Return the layout of the entries in `data`."""
         return self.keys.layout(data, is_sequence=bool(recurrent_mode()))
 
     def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
-        """Embeddings as the heads read them: those in `data`."""
-        hint = "A policy or value operator writes it; call that before its heads"
+        """Read the embeddings in `data`."""
+        hint = "Call a policy or value operator before its heads; it writes this entry"
         return layout.inward(entry(data, self.keys.embed, hint))
 
 
 class WholeOperator(Operator):
-    """An operator that computes the embeddings, by encoder and memory, and writes them."""
+    """An operator that computes the embeddings with encoder and memory, and writes them."""
 
     def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
-        """As in `Operator`; of one decision the next memory is written too."""
+        """Compute the embeddings; for one decision also write the next memory."""
         network, inputs = self.policy.network, self.keys.inputs(data, layout)
         if layout.is_sequence:
-            keep = (~layout.time_first(entry(data, IS_INIT, WAYS))[..., 0]).float()
+            keep = (~layout.time_first(entry(data, IS_INIT, INPUT_HINT))[..., 0]).float()
             embed = network.unroll(*inputs, keep)
         else:
             output = network(*inputs)
@@ -408,8 +410,8 @@ class PolicyHead(Operator):
 class PolicyOperator(WholeOperator, PolicyHead):
     """The whole actor: from observations and memory to actions.
 
-    It writes `action`, `pre_tanh`, `pre_tanh_log_prob`, `embed` and the next memory. A loss takes `pre_tanh` as its
-    action, because a ratio of densities needs no more and keeps its digits where tanh saturates:
+    Writes `action`, `pre_tanh`, `pre_tanh_log_prob`, `embed` and the next memory. Losses use `pre_tanh` as their
+    action, because a ratio of densities needs no more and stays precise where tanh saturates:
     `ClipPPOLoss(policy.get_policy_operator(), policy.get_value_operator())` with `set_keys(action="pre_tanh",
     sample_log_prob="pre_tanh_log_prob")`.
     """
@@ -421,7 +423,7 @@ class PolicyOperator(WholeOperator, PolicyHead):
         self.out_keys = [*outputs, *keys.next_memory.values()]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Decide; in recurrent mode only embeddings and the parameters of the distributions are written."""
+        """Decide; in recurrent mode write only embeddings and distribution parameters."""
         return super().forward(tensordict) if recurrent_mode() else self.policy.decide(tensordict, self.keys)
 
 
@@ -442,9 +444,9 @@ class ValueHead(Operator):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the values."""
         keys, layout, enemy = self.keys, self.layout(tensordict), None
-        embed, ego = self.embed(tensordict, layout), layout.inward(entry(tensordict, keys.ego, WAYS))
+        embed, ego = self.embed(tensordict, layout), layout.inward(entry(tensordict, keys.ego, INPUT_HINT))
         if self.is_central:
-            limit = "local where every mech is a row of the batch, or where the enemies' state is not shown"
+            limit = "local if every mech is a row of the batch, or if the enemies' state is not in the data"
             has_enemy = layout.mech_axis != "none" and keys.enemy in tensordict.keys(include_nested=True)
             require(has_enemy, "--model.critic", limit, "central")
             enemy = layout.inward(tensordict.get(keys.enemy))

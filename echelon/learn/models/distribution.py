@@ -16,33 +16,32 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import ECCM_TRIGGER
 
 TRIGGERS = slice(int(Act.PRIMARY), int(Act.SPECIAL) + 1)
-"""Columns of an action that the game reads as on above 0, else off: the triggers and the vent."""
+"""Action columns that the game reads as on above 0, else off: the triggers and the vent."""
 EMITTER = int(Act.SECONDARY) - int(Act.PRIMARY)
-"""The one of `TRIGGERS` that has a third reading, for hulls with emitters: above `ECCM_TRIGGER`."""
+"""The trigger with a third reading, above `ECCM_TRIGGER`, for hulls with emitters."""
 EMITTER_EDGE = math.atanh(ECCM_TRIGGER)
 SMALLEST = 1e-30
-"""Least probability whose logarithm is taken."""
+"""Lower clamp of probabilities before the logarithm."""
 READINGS = loops.TriggerColumns(TRIGGERS.start, TRIGGERS.stop, int(Act.SECONDARY), EMITTER_EDGE, SMALLEST)
 _NODES, _RAW_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _QUADRATURE = list(zip(_NODES.tolist(), (_RAW_WEIGHTS / math.sqrt(2 * math.pi)).tolist(), strict=True))
 """Gauss-Hermite nodes and weights of the standard normal distribution."""
 QUADRATURE = np.array([pair for pair in _QUADRATURE if pair[0] > 0], np.float32)
-"""`[4, 2]` those of `_QUADRATURE` with nodes above 0; those below have the same weights."""
+"""`[4, 2]` positive nodes of `_QUADRATURE` with their weights; the negative half is symmetric."""
 
 
 def uses_float32_loops(*values: Tensor) -> bool:
-    """Whether loops compute these, as in `uses_loops`, and all are float32."""
+    """Return whether loops compute these tensors, as in `uses_loops`, and all are float32."""
     return uses_loops(*values) and all(value.dtype == torch.float32 for value in values)
 
 
 class SquashedNormal(Independent):
-    """The distribution of a = tanh(u) for u ~ Normal(loc, scale), described by u itself.
+    """Distribution of a = tanh(u) for u ~ Normal(loc, scale), parametrised by u.
 
-    TorchRL's `TanhNormal` computes the density of a stored action by inverting the tanh, which fails where it
-    saturates. Here samples are u, so nothing is inverted, and `log_prob` is the density of u itself: the ratio of two
-    densities is the same for u and tanh(u), and computed from u it keeps its precision where the action saturates,
-    because there the log slopes of tanh sum to hundreds. `entropy` is that of tanh(u).
-
+    TorchRL's `TanhNormal` computes the density of a stored action by inverting tanh, which fails where tanh saturates.
+    Here samples are u, so nothing is inverted. `log_prob` is the density of u: ratios of densities are equal for u and
+    tanh(u), but in u they stay precise where tanh saturates, because the log slopes of tanh sum to hundreds there.
+    `entropy` is that of tanh(u).
     Args:
         loc, scale: `[..., D]`.
     """
@@ -52,11 +51,11 @@ class SquashedNormal(Independent):
 
     @property
     def deterministic_sample(self) -> Tensor:
-        """`[..., D]` the mean of u."""
+        """`[..., D]` mean of u."""
         return self.base_dist.loc
 
     def log_probs(self, value: Tensor) -> Tensor:
-        """`[..., D]` log density of u for each dimension."""
+        """`[..., D]` log density of u per dimension."""
         return self.base_dist.log_prob(value)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -64,10 +63,10 @@ class SquashedNormal(Independent):
         return self.log_probs(value).sum(-1)
 
     def entropies(self) -> Tensor:
-        """`[..., D]` entropy of tanh(u) for each dimension.
+        """`[..., D]` entropy of tanh(u) per dimension.
 
-        H[tanh u] = H[u] + E[log(1 - tanh²u)], the expectation by Gauss-Hermite quadrature. Error below 0.001 for a
-        standard deviation up to 1, and 0.012 at 1.65.
+        H[tanh u] = H[u] + E[log(1 - tanh²u)], with the expectation by Gauss-Hermite quadrature. The error is below
+        0.001 for standard deviations up to 1, and 0.012 at 1.65.
         """
         normal = self.base_dist
         return normal.entropy() + ExpectedSlope.apply(normal.loc, normal.scale)[0]
@@ -78,17 +77,17 @@ class SquashedNormal(Independent):
 
 
 class ActionDistribution(SquashedNormal):
-    """The distribution of a mech's action, `D` columns as in `echelon.rules.actions.Act`.
+    """Distribution of a mech's action; its `D` columns are listed in `echelon.rules.actions.Act`.
 
-    Of a trigger the game reads no more than whether it is held, so its `log_probs` are those of what is read: of
-    u <= 0 or u > 0, and of the column of emitters of u beyond `EMITTER_EDGE` too. How far beyond a border u was
-    decides nothing; with its density in the ratio it would be noise in every policy gradient, of the same mean
-    (Eisenach et al. 2019, "Marginal Policy Gradients"; Fujita & Maeda 2018, "Clipped Action Policy Gradient").
-    Entropies of triggers are those of held or not, at most log 2. All other columns are those of `SquashedNormal`.
+    The game reads a trigger only as held or released, so `log_probs` of triggers are the log-probabilities of these
+    readings: u <= 0, u > 0 and, for emitters, u > `EMITTER_EDGE`. The distance of u from a threshold has no effect; its
+    density would add only noise to the policy gradient, without changing its mean (Eisenach et al. 2019, "Marginal
+    Policy Gradients"; Fujita & Maeda 2018, "Clipped Action Policy Gradient"). The entropy of a trigger is that of held
+    or released, at most log 2. All other columns are as in `SquashedNormal`.
     """
 
     def log_probs(self, value: Tensor) -> Tensor:
-        """`[..., D]` log density of u, of triggers the log-probability of what the game reads of u."""
+        """`[..., D]` log density of u; for triggers the log-probability of the game's reading."""
         density = self.base_dist.log_prob(value)
         triggers = self._trigger_log_probs(value[..., TRIGGERS])
         return torch.cat((density[..., : TRIGGERS.start], triggers, density[..., TRIGGERS.stop :]), -1)
@@ -101,7 +100,7 @@ class ActionDistribution(SquashedNormal):
         return super().log_prob(value)
 
     def _trigger_log_probs(self, value: Tensor) -> Tensor:
-        """`[..., 5]` log-probabilities of what the game reads of the columns `TRIGGERS`."""
+        """`[..., 5]` log-probabilities of the game's readings of the columns `TRIGGERS`."""
         loc, scale = self.base_dist.loc[..., TRIGGERS], self.base_dist.scale[..., TRIGGERS]
         is_held = value > 0
         log_prob = torch.special.log_ndtr(torch.where(is_held, loc, -loc) / scale)
@@ -114,7 +113,7 @@ class ActionDistribution(SquashedNormal):
         return torch.cat(parts, -1)
 
     def entropies(self) -> Tensor:
-        """`[..., D]` entropy of tanh(u) for each column, of triggers that of held or not."""
+        """`[..., D]` entropy of tanh(u) per column; for triggers the entropy of held or released."""
         if uses_float32_loops(self.base_dist.loc, self.base_dist.scale):
             return loops.Entropies.apply(self.base_dist.loc, self.base_dist.scale, READINGS, QUADRATURE)
         squashed = super().entropies()
@@ -127,13 +126,13 @@ class ActionDistribution(SquashedNormal):
 class ExpectedSlope(torch.autograd.Function):
     """E[log(1 - tanh²u)] for u = loc + scale * z, z ~ Normal(0, 1), by Gauss-Hermite quadrature.
 
-    Its derivatives by loc and scale, E[-2 tanh u] and E[-2 z tanh u], are computed from the same nodes. Autograd would
-    save the terms of every node: on a CPU that took longer than the LSTM.
+    Its derivatives with respect to loc and scale, E[-2 tanh u] and E[-2 z tanh u], use the same nodes. Autograd would
+    save the terms of every node, which took longer than the LSTM on a CPU.
     """
 
     @staticmethod
     def forward(loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`[..., D]` each: the expectation, and its derivatives by loc and scale, saved for the backward pass."""
+        """`[..., D]` each: the expectation, and its derivatives with respect to loc and scale for the backward pass."""
         expected, by_loc, by_scale = (torch.zeros_like(loc) for _ in range(3))
         for node, weight in _QUADRATURE:
             u = torch.add(loc, scale, alpha=node)
@@ -155,6 +154,6 @@ class ExpectedSlope(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Gradient with respect to loc and scale."""
+        """Return the gradients with respect to loc and scale."""
         by_loc, by_scale = ctx.saved_tensors
         return grad * by_loc, grad * by_scale

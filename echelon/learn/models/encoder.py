@@ -1,4 +1,4 @@
-"""Observation encoders: sets of contacts, squad mates and messages, small grids, the mech's own state."""
+"""Observation encoders: sets of contacts, squad mates and messages, small grids, and the mech's own state."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from echelon.learn.models.specs import ModelSizes, PolicySpecs
 from echelon.runtime.errors import ConfigError
 
 STEEP = 1e30
-"""Slope of 1 - STEEP * (largest - x), which clamped to >= 0 is 1 at the largest entry of a set and 0 elsewhere."""
+"""Slope of 1 - STEEP * (largest - x); clamped to >= 0 this is 1 at the largest entry of a set and 0 elsewhere."""
 
 
 _new_on: ContextVar[str] = ContextVar("device of new layers", default="cpu")
 
 
 def new_layer() -> dict[str, Any]:
-    """How the tensors of a network are made, whatever torch's defaults are: float32, on the CPU, from where its owner
-    moves it to a device; within `without_numbers` on the device `meta`."""
+    """Return dtype and device for new tensors of a network, independent of torch's defaults: float32 on the CPU, or on
+    the device `meta` inside `without_numbers`. The owner moves the network to its device."""
     return {"dtype": torch.float32, "device": _new_on.get()}
 
 
 @contextmanager
 def without_numbers() -> Iterator[None]:
-    """Context manager in which networks are made that have shapes only, and take no memory."""
+    """Create networks on the meta device in a context: they have shapes only, and use no memory."""
     token = _new_on.set("meta")
     try:
         with torch.device("meta"):
@@ -46,30 +46,31 @@ def without_numbers() -> Iterator[None]:
 
 
 def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
-    """Orthogonal weights, zero bias."""
+    """Initialise with orthogonal weights and zero bias."""
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
 
 
 def rectified(layer: Any, x: Tensor) -> Tensor:
-    """`[R, W]` ReLU of an `nn.Linear` of `x [R, F]`."""
+    """`[R, W]` ReLU of a linear layer applied to `x [R, F]`."""
     return DenseReLU.apply(x, layer.weight, layer.bias) if uses_loops(x, layer.weight) else F.relu(layer(x))
 
 
 class MaskedPool(torch.autograd.Function):
     """Mean and maximum of ReLU(x) over the valid rows of a padded set.
 
-    Autograd's backward pass compares every entry with its maximum, which took more time on a CPU than the matrix
-    products of the whole encoder (5.6 against 2.2 us for 19 contacts of width 64 in bf16). Each of several equal maxima
-    receives the full gradient.
+    Autograd's backward pass compares every entry with its maximum. On a CPU that took longer than the matrix products
+    of the whole encoder (5.6 against 2.2 us for 19 contacts of width 64 in bf16). Equal maxima each receive the full
+    gradient.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """`[R, 2 * W]` mean and maximum from `x [R, C, W]` and `mask [R, C]`, then the tensors saved for backward."""
+        """Return `[R, 2 * W]` mean and maximum of `x [R, C, W]` under `mask [R, C]`, then the tensors saved for
+        backward."""
         weight = mask.to(x.dtype)
         masked = F.relu(x) * weight[..., None]
         count = weight.sum(-1, keepdim=True).clamp_min(1)
@@ -78,7 +79,7 @@ class MaskedPool(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        """Save what the backward pass needs."""
+        """Save the tensors of the backward pass."""
         _, masked, largest, count = output
         ctx.mark_non_differentiable(masked, largest, count)
         ctx.set_materialize_grads(False)
@@ -86,7 +87,7 @@ class MaskedPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor, None]:
-        """Gradient of the mean to every valid entry above 0, of the maximum to the largest entry."""
+        """Route the mean's gradient to all valid entries above 0, and the maximum's to the largest entry."""
         masked, largest, count = ctx.saved_tensors
         to_mean, to_largest = grad.chunk(2, -1)
         is_largest = torch.rsub(masked - largest[..., None, :], 1, alpha=-STEEP).clamp_min_(0)
@@ -107,7 +108,7 @@ class SetEncoder(nn.Module):
 
     def forward(self, members: Tensor, mask: Tensor) -> Tensor:
         """`[R, 2 * width]` from `members [R, C, width_in]`; `mask [R, C]` bool is True for valid members."""
-        # A CPU leaves padding out of every product.
+        # On a CPU, skip padding in all matrix products.
         if uses_loops(members):
             index, ends = valid_rows(mask)
             packed = rectified(self.each[0], members.flatten(0, 1).index_select(0, index))
@@ -119,14 +120,14 @@ class SetEncoder(nn.Module):
 class GridEncoder(nn.Module):
     """Encodes a square map with one 3x3 convolution of stride 2 and a linear layer.
 
-    The convolution is one matrix product with a dense matrix built from the kernel, and on a CPU a loop: `nn.Conv2d`
-    takes several times as long as either, because the maps are so small.
+    The convolution is one matrix product with a dense matrix built from the kernel, or a loop on a CPU. For such small
+    maps `nn.Conv2d` takes several times as long as either.
     """
 
     places: Tensor
     """`[9, P * cells²]` 1 where a kernel entry is multiplied with a cell, for each of P kernel positions."""
     matrix: Tensor | None
-    """`[channels * P, cells²]` the convolution, where it was computed once for weights that do not change."""
+    """`[channels * P, cells²]` the convolution as a matrix, precomputed for constant weights; else None."""
 
     def __init__(self, cells: int, width: int, channels: int = 8) -> None:
         super().__init__()
@@ -144,10 +145,10 @@ class GridEncoder(nn.Module):
         self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width, **new_layer()))
 
     def forward(self, grid: Tensor) -> Tensor:
-        """`[R, width]` from `[R, cells, cells]`."""
+        """`[R, width]` encodings of maps `[R, cells, cells]`."""
         channels = len(self.kernel)
         if uses_loops(grid, self.kernel) and not grid.requires_grad:
-            # A loop writes all channels of a place, then the next place.
+            # The loop writes all channels of one position, then the next position.
             by_place = self.project.weight.unflatten(1, (channels, -1)).transpose(1, 2).flatten(1)
             features = Convolution.apply(grid, self.kernel, self.bias).flatten(1)
             return DenseReLU.apply(features, by_place, self.project.bias)
@@ -157,7 +158,7 @@ class GridEncoder(nn.Module):
         return F.relu(self.project(F.relu(features)))
 
     def constants(self) -> dict[str, Tensor]:
-        """What depends on weights alone, see `echelon.agents.stacked.with_constants`."""
+        """Return the tensors that depend only on weights, see `echelon.agents.stacked.with_constants`."""
         return {"matrix": (self.kernel @ self.places).view(-1, self.cells**2)}
 
 
@@ -168,17 +169,17 @@ class Encoder(nn.Module):
 
     Args:
         model: the widths of its layers.
-        specs: the columns that it reads; a number stands for `PolicySpecs(comm_dim)`, the columns of this version. A
-            model that passes its specs on also opens checkpoints of earlier layouts.
+        specs: the input columns; an int means `PolicySpecs(comm_dim)`, the columns of this version. Models that pass
+            their own specs can also open checkpoints of earlier layouts.
     """
 
     streams = ("contacts", "contacts_mask", "squad", "squad_mask", "ego", "comms", "local_map")
-    """Names of the streams that `forward` takes, in order; an encoder without it takes all of its layout."""
+    """Names of the streams that `forward` takes, in order; an encoder without this attribute takes all streams."""
     accepts_reduced_precision = True
-    """Whether its features are the same from streams in the dtype of the matrix products: all that it does to one
-    before a layer is to multiply it by 0 or 1, and to ask messages for zeros."""
+    """Whether streams in the dtype of the matrix products give the same features. True here, because streams are only
+    multiplied by 0 or 1 and compared with 0 before the first layer."""
     ego_mask: Tensor
-    """`[F]` 1 for each column of the ego stream that the network may read, else 0."""
+    """`[F]` 1 for each ego column that the network may read, else 0."""
 
     def __init__(self, model: ModelSizes, specs: PolicySpecs | int) -> None:
         super().__init__()
@@ -213,11 +214,11 @@ class Encoder(nn.Module):
         local_map: Tensor,
         telemetry: Tensor,
     ) -> Tensor:
-        """`[..., A, hidden]` from the streams `[..., A, *]` of teams of A mechs and `telemetry [..., 16, 16]`."""
+        """`[..., A, hidden]` features of teams of A mechs, from streams `[..., A, *]` and `telemetry [..., 16, 16]`."""
         teams = ego.shape[:-1]
         if comms.shape[-1] != self.comm_dim:
             raise ConfigError(
-                f"comm_dim: expected {self.comm_dim}, that of the policy, got battles of {comms.shape[-1]}"
+                f"comm_dim: expected {self.comm_dim}, that of the policy, got {comms.shape[-1]} in the battles"
             )
 
         def rows(stream: Tensor) -> Tensor:
@@ -243,8 +244,8 @@ class BattlePooling(nn.Module):
     """Pools all mechs of a battle into one vector for the central critic, each team as a set.
 
     Args:
-        width: of the encoding of a mech.
-        columns: the layout of the ego streams that it reads.
+        width: width of the encoding of a mech.
+        columns: layout of the input ego streams.
     """
 
     def __init__(self, width: int, columns: PolicyLayout) -> None:
@@ -252,10 +253,10 @@ class BattlePooling(nn.Module):
         self.own = SetEncoder(columns.width("ego"), width)
         self.enemy = SetEncoder(columns.width("ego"), width)
         self.alive = columns.places("ego")["alive"].start
-        """Number of the column that says whether a mech is alive."""
+        """Index of the ego column that is 1 for living mechs."""
 
     def forward(self, own: Tensor, enemy: Tensor) -> Tensor:
-        """`[..., 4 * width]` from the ego streams of the team `[..., A, F]` and of the enemy team `[..., E, F]`."""
+        """`[..., 4 * width]` from the ego streams of the team `[..., A, F]` and the enemy team `[..., E, F]`."""
         sides = []
         for encoder, team in ((self.own, own), (self.enemy, enemy)):
             mechs = team.reshape(-1, *team.shape[-2:])

@@ -1,4 +1,4 @@
-"""A policy as one ONNX file that other programs run: a decision of single mechs, tensors in and tensors out."""
+"""Export a policy as one ONNX file for other programs: a decision of single mechs, tensors in and tensors out."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Actions = Literal["mean", "sampled"]
 ACTION, NOISE = "action", "noise"
 OPSET = 20
 TRACED = 3
-"""Mechs of the inputs by which the graph is traced; it takes any number of them."""
+"""Number of mechs in the inputs for tracing; the graph accepts any number."""
 
 
 class MechStep(nn.Module):
-    """A decision of mechs that are rows, by a copy of the network of a policy, in evaluation mode and float32. Every
-    input and output has the axis of mechs first.
+    """A decision of mechs as rows, by a copy of a policy's network in evaluation mode and float32. The first axis of
+    every input and output is the mech.
 
     Args:
-        env: the battles, which say how many contacts and comrades a mech is told of.
-        actions: `mean` for the mean of the distribution, squashed; `sampled` draws by one more input, `noise [mechs,
-            D]`, of standard normal numbers.
+        env: the battles; they define the number of contacts and squad mates in the observation.
+        actions: `mean` for the squashed mean of the distribution; `sampled` draws with an additional input of standard
+            normal numbers, `noise [mechs, D]`.
     """
 
     def __init__(self, policy: ActorCritic, env: EnvConfig, actions: Actions) -> None:
@@ -44,7 +44,7 @@ class MechStep(nn.Module):
         self.memory, fields = list(policy.memory_spec().keys()), describe_battle(env)
         streams = {f"observation.{name}": fields["blue", "observation", name] for name in self.network.streams}
         self.inputs = {name: zeros(leaf.shape[2:], leaf.dtype) for name, leaf in streams.items()}
-        """What one mech reads, zeros, by the names that `echelon describe` prints, in the order of the arguments."""
+        """Zeros shaped like one mech's inputs, keyed by the names of `echelon describe`, in argument order."""
         self.inputs[TELEMETRY] = zeros(fields[TELEMETRY].shape[1:])
         self.inputs |= {f"memory.{name}": zeros(leaf.shape) for name, leaf in policy.memory_spec().items()}
         if actions == "sampled":
@@ -52,7 +52,7 @@ class MechStep(nn.Module):
         self.outputs = [ACTION, *(f"next.memory.{name}" for name in self.memory)]
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """`action [mechs, D]` in -1..1, then what each mech remembers next; arguments in the order of `inputs`."""
+        """`action [mechs, D]` in -1..1, then the next memory of each mech; arguments in the order of `inputs`."""
         named_inputs = dict(zip(self.inputs, inputs, strict=True))
         streams = tuple(named_inputs[f"observation.{name}"][:, None] for name in self.network.streams)
         memory = {name: named_inputs[f"memory.{name}"][:, None] for name in self.memory}
@@ -64,13 +64,13 @@ class MechStep(nn.Module):
 
 
 def zeros(shape: Sequence[int], dtype: str = "torch.float32") -> Tensor:
-    """Zeros of a dtype as torch prints it."""
+    """Return zeros of a dtype given as torch prints it."""
     return torch.zeros(*shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device="cpu")
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Context manager without warnings and logs: the exporter tells of packages that it does not need."""
+    """Suppress warnings and logs in a context: the exporter warns about packages that it does not need."""
     previous = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -87,15 +87,15 @@ def export_onnx(
     """Write a policy as an ONNX file.
 
     Args:
-        env, actions: as of `MechStep`.
-        about: texts that the file is to hold as its metadata.
+            env, actions: as in `MechStep`.
+            about: texts to store as the file's metadata.
 
-    Returns:
-        What was written, whose `inputs` and `outputs` are those of the file.
+        Returns:
+            The exported module, whose `inputs` and `outputs` are those of the file.
 
-    Raises:
-        ConfigError: a package that writes such files is missing.
-        FileError: the file cannot be written.
+        Raises:
+            ConfigError: a package for writing ONNX files is missing.
+            FileError: the file cannot be written.
     """
     step = MechStep(policy, env, actions)
     mechs = torch.export.Dim("mechs")
@@ -113,7 +113,7 @@ def export_onnx(
             )
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"to write ONNX needs {error.name}, which is not installed: pip install 'echelon-marl[onnx]'"
+            f"writing ONNX needs {error.name}, which is not installed: pip install 'echelon-marl[onnx]'"
         ) from None
     assert program is not None
     program.model.metadata_props.update(about or {})

@@ -1,4 +1,4 @@
-"""The model `gru`: gated recurrent units over decisions."""
+"""The model `gru`: a gated recurrent unit over decisions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class GRU(Memory):
         return torch.stack(outputs)
 
     def _next(self, gates: Tensor, h: Tensor) -> Tensor:
-        """`[..., hidden]` new state from the input part `gates [..., 3 * hidden]` and the state `h`."""
+        """`[..., hidden]` next state from the input part `gates [..., 3 * hidden]` and the state `h`."""
         weight, bias = self.from_hidden.weight.to(gates.dtype), self.from_hidden.bias.to(gates.dtype)
         recurrent = F.linear(h.to(gates.dtype), weight, bias)
         reset_in, update_in, candidate_in = gates.float().chunk(3, -1)
@@ -60,8 +60,8 @@ class GRU(Memory):
 
 @dataclass(frozen=True)
 class GRUConfig(ModelConfig):
-    """Gated recurrent units, `hidden` of them."""
+    """Gated recurrent unit of width `hidden`."""
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
-        """The policy with random weights."""
+        """Build the policy with random weights."""
         return ActorCritic(self, specs, Encoder(self, specs), GRU(self.hidden, self.hidden))

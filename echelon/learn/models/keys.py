@@ -1,7 +1,7 @@
-"""Where a policy reads and writes in a TensorDict, and in which layout.
+"""Keys and layout of a policy's entries in a TensorDict.
 
-A leaf of a mech has one mech axis behind the batch, as in `echelon.versus` (batch `[B]`, `ego [B, A, F]`) and in the
-batches of `TeamCollector`, or none, where every mech is a row of the batch, as in `echelon.mechs` (batch `[B, A]`).
+Entries have one mech axis after the batch, as in `echelon.versus` (batch `[B]`, `ego [B, A, F]`) and in the batches of
+`TeamCollector`. Or they have none and every mech is a row of the batch, as in `echelon.mechs` (batch `[B, A]`).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from echelon.agents.team_policy import entry
 from echelon.learn.models.memory import MemoryState
 
 TELEMETRY, IS_INIT = "telemetry", "is_init"
-WAYS = (
+INPUT_HINT = (
     'Make echelon.versus or mechs with observation="structured" and memory=policy.memory_spec(), and act with '
     "policy.get_policy_operator(group); GroupPolicy acts for a team of an EchelonEnv (docs/POLICIES.md)"
 )
-"""What a caller may do whose input lacks an entry."""
+"""Hint for inputs that lack an entry."""
 
 
 class Layout(NamedTuple):
-    """How the leaves of a TensorDict lie. A network reads them with a mech axis, and those of sequences time first."""
+    """Layout of the leaves of a TensorDict. A network needs a mech axis, and sequences with time first."""
 
     batch: torch.Size
     is_sequence: bool
     """Whether the last batch dimension is time."""
     mech_axis: Literal["leaf", "batch", "none"]
-    """The axis of the mechs of a team: behind the batch, its last dimension, or none, where rows know no team."""
+    """Position of the mech axis: after the batch, the last batch dimension, or none if mechs are independent rows."""
 
     def inward(self, leaf: Tensor) -> Tensor:
-        """`[..., A, *]` view of a leaf as the network reads it, time first `[T, S, A, *]` in sequences."""
+        """`[..., A, *]` view of a leaf for the network, time first `[T, S, A, *]` for sequences."""
         return self.time_first(leaf.unsqueeze(len(self.batch)) if self.mech_axis == "none" else leaf)
 
     def outward(self, leaf: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
         return leaf.squeeze(len(self.batch)) if self.mech_axis == "none" else leaf
 
     def time_first(self, leaf: Tensor) -> Tensor:
-        """`[T, S, *]` view of a sequence `[*S, T, *]`, S being the product of the batch dimensions before time."""
+        """`[T, S, *]` view of a sequence `[*S, T, *]`; S is the product of the batch dimensions before time."""
         if not self.is_sequence:
             return leaf
         depth = len(self.batch)
@@ -62,11 +62,11 @@ class PolicyInputs(NamedTuple):
 
 
 class TeamKeys:
-    """The entries of one group, or those at the root.
+    """Keys of one group's entries, or of the entries at the root.
 
     Args:
-        memory: names of what the policy remembers.
-        streams: names of the streams that it reads.
+        memory: names of the policy's memory entries.
+        streams: names of its input streams.
         group: the group; None for the root.
     """
 
@@ -84,7 +84,7 @@ class TeamKeys:
         )
 
     def of_group(self, group: str | None) -> TeamKeys:
-        """The same entries of another group."""
+        """Return the same keys for another group."""
         return TeamKeys(list(self.memory), list(self.streams), group)
 
     def _path(self, *names: str) -> tuple[str, ...]:
@@ -96,28 +96,28 @@ class TeamKeys:
 
     @property
     def read(self) -> list[NestedKey]:
-        """Entries that one decision reads."""
+        """Entries read by one decision."""
         return [*self.streams.values(), TELEMETRY, *self.memory.values()]
 
     def layout(self, data: TensorDictBase, is_sequence: bool) -> Layout:
-        """How the entries lie in `data`.
+        """Return the layout of the entries in `data`.
 
-        A telemetry map that is expanded over the last batch dimension, as the environment shows it to the mechs of a
-        team, tells that this dimension is their axis: the map is then encoded once.
+        The environment expands a battle's telemetry map over the mechs of a team. A map that is expanded over the last
+        batch dimension therefore marks that dimension as the mech axis, and is encoded once.
         """
         depth = data.batch_dims
-        if entry(data, self.ego, WAYS).dim() == depth + 2:
+        if entry(data, self.ego, INPUT_HINT).dim() == depth + 2:
             return Layout(data.batch_size, is_sequence, "leaf")
-        is_shared = not is_sequence and entry(data, TELEMETRY, WAYS).stride(depth - 1) == 0
+        is_shared = not is_sequence and entry(data, TELEMETRY, INPUT_HINT).stride(depth - 1) == 0
         return Layout(data.batch_size, is_sequence, "batch" if is_shared else "none")
 
     def inputs(self, data: TensorDictBase, layout: Layout) -> PolicyInputs:
-        """Inputs of one decision, or of whole sequences with the memory of their first step."""
-        streams = tuple(layout.inward(entry(data, key, WAYS)) for key in self.streams.values())
-        memory = {name: layout.inward(entry(data, key, WAYS)) for name, key in self.memory.items()}
+        """Return the inputs of one decision, or of whole sequences with the memory of their first step."""
+        streams = tuple(layout.inward(entry(data, key, INPUT_HINT)) for key in self.streams.values())
+        memory = {name: layout.inward(entry(data, key, INPUT_HINT)) for name, key in self.memory.items()}
         if layout.is_sequence:
             memory = {name: leaf[0] for name, leaf in memory.items()}
-        telemetry = layout.time_first(entry(data, TELEMETRY, WAYS))
+        telemetry = layout.time_first(entry(data, TELEMETRY, INPUT_HINT))
         if layout.mech_axis == "batch":
             telemetry = telemetry.select(data.batch_dims - 1, 0)
         return PolicyInputs(streams, telemetry, memory)

@@ -23,12 +23,12 @@ FORGET_BIAS = 1.0
 
 
 def tanh(x: Tensor) -> Tensor:
-    """Hyperbolic tangent as 2 sigmoid(2x) - 1: nine times as fast on a CPU; error at most 1.2e-7."""
+    """Compute tanh as 2 sigmoid(2x) - 1: nine times as fast on a CPU; error at most 1.2e-7."""
     return torch.sigmoid(2 * x) * 2 - 1
 
 
 def gate_activations(gates: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Activations of input gate, forget gate, cell candidate and output gate, `[..., hidden]` float32 each.
+    """Return the activations of input gate, forget gate, cell candidate and output gate, `[..., hidden]` float32 each.
 
     Args:
         gates: `[..., 4 * hidden]` pre-activations.
@@ -38,12 +38,12 @@ def gate_activations(gates: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def advance(gates: Tensor, before_c: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A step: `h [R, hidden]`, and what the next one begins with, h in the dtype of the gates and c.
+    """Compute one step: `h [R, hidden]`, and the state for the next step: h in the dtype of the gates, and c.
 
     Args:
         gates: `[R, 4 * hidden]` pre-activations.
         before_c: `[R, hidden]` c before the step.
-        keep: `[R, 1]` 0 where a battle begins with the next step and the state is reset, else 1.
+        keep: `[R, 1]` 0 if a battle starts with the next step and the state is reset, else 1.
     """
     i, f, g, o = gate_activations(gates)
     c = torch.addcmul(f * before_c, i, g)
@@ -54,12 +54,12 @@ def advance(gates: Tensor, before_c: Tensor, keep: Tensor) -> tuple[Tensor, Tens
 def retreat(
     gates: Tensor, before_c: Tensor, keep: Tensor, grad: Tensor, to_h: Tensor, to_c: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of `advance` by its `gates [R, 4 * hidden]` and `before_c [R, hidden]`.
+    """Return the gradients of `advance` with respect to `gates [R, 4 * hidden]` and `before_c [R, hidden]`.
 
     Args:
-        gates, before_c, keep: its arguments.
-        grad: `[R, hidden]` gradient by h.
-        to_h, to_c: `[R, hidden]` gradients by what the next step began with.
+        gates, before_c, keep: arguments of `advance`.
+        grad: `[R, hidden]` gradient with respect to h.
+        to_h, to_c: `[R, hidden]` gradients with respect to the state for the next step.
     """
     i, f, g, o = gate_activations(gates)
     squashed = tanh(torch.addcmul(f * before_c, i, g))
@@ -72,13 +72,13 @@ def retreat(
 
 
 def unroll(from_input: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> tuple[Tensor, ...]:
-    """`[T, R, hidden]` outputs h of every step, h before each step, and what `unroll_back` needs.
+    """Return `[T, R, hidden]` outputs h of every step, h before each step, and the tensors that `unroll_back` needs.
 
     Args:
         from_input: `[T, R, 4 * hidden]` input part of the gate pre-activations.
         weight: `[4 * hidden, hidden]` recurrent weights, in the same dtype.
         h, c: `[R, hidden]` state before the first step.
-        keep: `[T, R, 1]` 0 where a battle begins with the next step and the state is reset, else 1.
+        keep: `[T, R, 1]` 0 if a battle starts with the next step and the state is reset, else 1.
     """
     before_h, before_c, outputs, entered, saved = h.to(from_input.dtype), c, [], [], []
     for from_input_t, keep_t in zip(from_input.unbind(0), keep.unbind(0), strict=True):
@@ -91,12 +91,12 @@ def unroll(from_input: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tenso
 
 
 def unroll_back(saved: Sequence[Tensor], weight: Tensor, keep: Tensor, grad: Tensor) -> Tensor:
-    """`[T, R, 4 * hidden]` gradient by the pre-activations of `unroll`.
+    """Return the `[T, R, 4 * hidden]` gradient with respect to the pre-activations of `unroll`.
 
     Args:
-        saved: what `unroll` saved: pre-activations and c before of each step.
-        weight, keep: its arguments.
-        grad: `[T, R, hidden]` gradient by its outputs.
+        saved: tensors saved by `unroll`: pre-activations, and c before each step.
+        weight, keep: arguments of `unroll`.
+        grad: `[T, R, hidden]` gradient with respect to the outputs.
     """
     to_h, to_c, to_gates = torch.zeros_like(grad[0], dtype=saved[0].dtype), torch.zeros_like(saved[1]), []
     for t in range(len(grad) - 1, -1, -1):
@@ -109,19 +109,19 @@ def unroll_back(saved: Sequence[Tensor], weight: Tensor, keep: Tensor, grad: Ten
 class LSTMUnroll(torch.autograd.Function):
     """LSTM over a sequence, with a hand-written backward pass.
 
-    Autograd would compute and add up a weight gradient per step, and keep every activation; here the gradient is one
-    matrix product over all steps, and activations are computed again.
+    Autograd would add up a weight gradient per step and store every activation. Here the weight gradient is one matrix
+    product over all steps, and activations are recomputed.
     """
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> Tensor:
-        """`[T, R, hidden]` outputs h of every step.
+        """Return `[T, R, hidden]` outputs h of every step.
 
         Args:
             gates: `[T, R, 4 * hidden]` input part of the gate pre-activations.
             weight: `[4 * hidden, hidden]` recurrent weights.
             h, c: `[R, hidden]` initial state.
-            keep: `[T, R, 1]` 0 where a battle begins and the state is reset, else 1.
+            keep: `[T, R, 1]` 0 where a battle starts and the state is reset, else 1.
         """
         recurrent = weight.to(gates.dtype)
         following = torch.cat((keep[1:], torch.ones_like(keep[:1])))
@@ -132,7 +132,7 @@ class LSTMUnroll(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        """Backpropagation through time; no gradient for the initial state and `keep`."""
+        """Backpropagate through time; the initial state and `keep` get no gradient."""
         weight, keep, before_h, *saved = ctx.saved_tensors
         to_gates = unroll_back(saved, weight, keep, grad.contiguous())
         to_weight = to_gates.flatten(0, 1).t() @ before_h.flatten(0, 1)
@@ -142,9 +142,9 @@ class LSTMUnroll(torch.autograd.Function):
 class LSTM(Memory):
     """Long short-term memory (Hochreiter & Schmidhuber 1997) with one state per mech and shared weights.
 
-    TorchRL's `LSTMModule` splits sequences at resets on the host; this one multiplies the state by a mask instead, and
-    reads the stored state only at the first decision of a sequence. State and gate activations are float32 under
-    autocast too. Initialisation: orthogonal input weights, orthogonal recurrent weights per gate, forget bias
+    TorchRL's `LSTMModule` splits sequences at resets on the host. This class multiplies the state by a mask instead,
+    and reads the stored state only at the first decision of a sequence. State and gate activations are float32, also
+    under autocast. Initialisation: orthogonal input weights, orthogonal recurrent weights per gate, forget bias
     `FORGET_BIAS`.
     """
 
@@ -179,8 +179,8 @@ class LSTM(Memory):
 
 @dataclass(frozen=True)
 class LSTMConfig(ModelConfig):
-    """Long short-term memory of `hidden` units."""
+    """LSTM with `hidden` units."""
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
-        """The policy with random weights."""
+        """Build the policy with random weights."""
         return ActorCritic(self, specs, Encoder(self, specs), LSTM(self.hidden, self.hidden))

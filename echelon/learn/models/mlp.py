@@ -1,4 +1,4 @@
-"""The model `mlp`: a feed-forward layer in place of a recurrent one."""
+"""The model `mlp`: a feed-forward layer instead of a recurrent one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
 
 class Feedforward(Memory):
-    """Linear layer with ReLU, which remembers nothing."""
+    """Linear layer with ReLU and no recurrent state."""
 
     def __init__(self, width_in: int, hidden: int) -> None:
         super().__init__(hidden)
         self.layer = orthogonal(nn.Linear(width_in, hidden, **new_layer()))
 
     def spec(self) -> Composite:
-        """Empty."""
+        """Empty spec."""
         return Composite()
 
     def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
@@ -30,14 +30,14 @@ class Feedforward(Memory):
         return F.relu(self.layer(features)).float(), state
 
     def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
-        """`[T, R, hidden]` from `features [T, R, F]`, every decision on its own."""
+        """`[T, R, hidden]` from `features [T, R, F]`; decisions are independent."""
         return self.step(features, state)[0]
 
 
 @dataclass(frozen=True)
 class MLPConfig(ModelConfig):
-    """A feed-forward layer of `hidden` units: every decision from its observation alone."""
+    """A feed-forward layer of `hidden` units; a decision depends only on its observation."""
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
-        """The policy with random weights."""
+        """Build the policy with random weights."""
         return ActorCritic(self, specs, Encoder(self, specs), Feedforward(self.hidden, self.hidden))

@@ -1,7 +1,7 @@
-"""The columns that a network reads and writes, by name: those of this version or those of its checkpoint.
+"""Input and output columns of a network by name: those of this version, or those of its checkpoint.
 
-A network that was built for an earlier layout reads its own columns from today's observation. New columns and streams
-are left out, so they break no checkpoint; a column that today's observation lacks is refused by name.
+A network built for an earlier layout selects its own columns from the current observation. New columns and streams are
+ignored, so they break no checkpoint. A column that is missing in the current observation is an error.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from echelon.runtime.files import FileError
 from echelon.runtime.json_checks import integer, listed, number, row, table, text
 
 SELECTABLE = ("contacts", "squad", "ego")
-"""Streams whose columns a network reads by name."""
+"""Streams from which a network selects columns by name."""
 WHOLE = ("action", "comms", "local_map", "telemetry")
-"""Streams that a network reads, and the action that it writes, as they are in this version."""
+"""Streams, and the action, that a network uses unchanged."""
 MOST_STREAMS, MOST_COLUMNS, LARGEST = 64, 4096, 1e6
 Columns = tuple[tuple[str, int, float, float], ...]
-"""Name, width, lowest and highest value of each run of columns, in their order."""
+"""Name, width, lowest and highest value of each run of columns, in order."""
 COLUMN = row(text(200), integer(0, MOST_COLUMNS), number(-LARGEST, LARGEST), number(-LARGEST, LARGEST))
 CHECK = table(listed(COLUMN, 1, MOST_COLUMNS), MOST_STREAMS, text(200))
 
 
 @dataclass(frozen=True)
 class PolicyLayout:
-    """The columns of the action and of each stream; hashable, so that networks of one architecture can be grouped."""
+    """Columns of the action and of each stream; hashable, so networks of equal architecture can be grouped."""
 
     streams: tuple[tuple[str, Columns], ...]
 
@@ -46,11 +46,11 @@ class PolicyLayout:
 
     @classmethod
     def of(cls, streams: Mapping[str, Any]) -> PolicyLayout:
-        """The layout that `layout.describe` or `checkpoint.json` lists."""
+        """The layout listed by `layout.describe` or `checkpoint.json`."""
         return cls(tuple((name, tuple(map(tuple, columns))) for name, columns in streams.items()))
 
     def as_json(self) -> dict[str, Any]:
-        """As `layout.describe` has it."""
+        """Return the layout in the form of `layout.describe`."""
         return {name: [list(column) for column in columns] for name, columns in self.streams}
 
     @property
@@ -60,12 +60,12 @@ class PolicyLayout:
 
     @property
     def observed_streams(self) -> tuple[str, ...]:
-        """Names of the streams of a mech that it lists, masks included, in the order of `layout.STREAMS`."""
+        """Names of the listed streams of a mech, including masks, in the order of `layout.STREAMS`."""
         names = dict(self.streams)
         return tuple(name for name in layout.STREAMS if name.removesuffix("_mask") in names)
 
     def columns(self, stream: str) -> Columns:
-        """The runs of columns of a stream."""
+        """The column runs of a stream."""
         return dict(self.streams)[stream]
 
     def width(self, stream: str) -> int:
@@ -73,7 +73,7 @@ class PolicyLayout:
         return sum(width for _, width, _, _ in self.columns(stream))
 
     def places(self, stream: str) -> dict[str, range]:
-        """Numbers of the columns of each run, by its name."""
+        """Column indices of each run, keyed by name."""
         start, places = 0, {}
         for name, width, _, _ in self.columns(stream):
             places[name] = range(start, start + width)
@@ -81,7 +81,7 @@ class PolicyLayout:
         return places
 
     def index_into(self, today: PolicyLayout, stream: str) -> list[int] | None:
-        """Where its columns lie in today's stream; None if it is today's."""
+        """Return the indices of these columns in the current stream; None if both layouts are equal."""
         if self.columns(stream) == today.columns(stream):
             return None
         places = today.places(stream)
@@ -89,16 +89,16 @@ class PolicyLayout:
 
 
 def stored_layout(where: str, value: Any, comm_dim: int, written_by: str) -> PolicyLayout:
-    """The layout of a checkpoint, checked before anything is allocated from it.
+    """Check and return the layout of a checkpoint, before anything is allocated from it.
 
     Args:
         where: file and field, for messages.
         value: the JSON value of that field.
-        written_by: the version of Echelon that wrote the file.
+        written_by: version of Echelon that wrote the file.
 
     Raises:
-        FileError: it is not a layout, lists a column twice, or names a stream or column that this version lacks or
-            has with another width or range.
+        FileError: the value is not a layout, lists a column twice, or lists a stream or column that this version lacks
+            or has with another width or range.
     """
     CHECK(where, value)
     stored, today = PolicyLayout.of(value), PolicyLayout.current(comm_dim)
@@ -121,25 +121,25 @@ def stored_layout(where: str, value: Any, comm_dim: int, written_by: str) -> Pol
                 raise FileError(f"{name}: expected {size_of(known[column[0]])}, got {size_of(column)}; {hint}")
         if stream in WHOLE and columns != today.columns(stream):
             raise FileError(f"{where}.{stream}: expected all columns of this version in their order; {hint}")
-    if "alive" not in stored.places("ego"):  # The critic reads it to leave out the dead.
+    if "alive" not in stored.places("ego"):  # The critic uses this column to mask dead mechs.
         raise FileError(f"{where}.ego: column 'alive': expected once, got none; {hint}")
     return stored
 
 
 def size_of(column: tuple[str, int, float, float]) -> str:
-    """Width and range of a run of columns, for a message."""
+    """Describe width and range of a column run for an error message."""
     _, width, low, high = column
     return f"{width} wide within {low:g}..{high:g}"
 
 
 class ColumnReader(nn.Module):
-    """Reads the columns that a network was built for from the streams of today's observation.
+    """Selects a network's own columns from the streams of the current observation.
 
     Args:
         own: the network's layout.
-        today: the layout of the observation.
-        names: the streams that it is called with, in their order; those that are not `SELECTABLE` pass unchanged.
-        device: where its indices are made.
+        today: layout of the current observation.
+        names: the input streams in order; those not in `SELECTABLE` pass unchanged.
+        device: device of the indices.
     """
 
     def __init__(
@@ -149,13 +149,13 @@ class ColumnReader(nn.Module):
         self.names = names
         indices = {name: own.index_into(today, name) for name in names if name in SELECTABLE}
         self.selected = [name for name, index in indices.items() if index is not None]
-        """The streams of which the network reads other columns than today's; usually none."""
+        """Streams in which the network uses other columns than the current ones; usually none."""
         for name in self.selected:
             index = torch.tensor(indices[name], dtype=torch.int64, device=device)
             self.register_buffer(f"{name}_columns", index, persistent=False)
 
     def forward(self, *streams: Tensor) -> tuple[Tensor, ...]:
-        """The streams `[..., F]`, each with the network's own columns."""
+        """Return the streams `[..., F]` with the network's own columns."""
         if not self.selected:
             return streams
         return tuple(

@@ -16,11 +16,11 @@ from echelon.runtime.shared_modes import full_products, kept_generators
 
 CPU_FACTS = Path("/proc/cpuinfo")
 CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-"""Environment variable by which products of matrices repeat on a GPU."""
+"""Environment variable that makes matrix products deterministic on a GPU."""
 
 
 def has_native_bf16(device: torch.device) -> bool:
-    """Whether the device has instructions for bfloat16 matrix products, without which bf16 is not faster."""
+    """Return whether the device has bfloat16 matrix instructions; without them bf16 is not faster."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     cpu_info = CPU_FACTS.read_text() if CPU_FACTS.exists() else ""
@@ -28,27 +28,27 @@ def has_native_bf16(device: torch.device) -> bool:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """Dtype of matrix products for a value of `TrainConfig.precision` on a device."""
+    """Return the dtype of matrix products for a value of `TrainConfig.precision` on a device."""
     reduced = name == "bf16" or (name == "auto" and has_native_bf16(device))
     return torch.bfloat16 if reduced else torch.float32
 
 
 def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
-    """Context in which matrix products are computed in `dtype`; a null context for float32."""
+    """Return a context with matrix products in `dtype`; a null context for float32."""
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
 @contextmanager
 def training_process(deterministic: bool, device: torch.device) -> Iterator[None]:
-    """Context manager in which a training computes: gradients on, no autocast but its own, actions drawn, one decision
-    at a time, dense stacks, deterministic or fastest algorithms, and torch's generator to be seeded. Behind it all of
-    that is what it was.
+    """Set up the process for training in a context, and restore all settings afterwards.
 
-    A compiled loss of TorchRL may leave the process in deterministic exploration and in recurrent mode.
+    Inside: gradients on, no outer autocast, sampled actions, non-recurrent mode, dense stacks, deterministic or fastest
+    algorithms, and torch's generator free to be seeded. A compiled TorchRL loss may otherwise leave the process in
+    deterministic exploration and in recurrent mode.
 
     Args:
-        deterministic: as in `TrainConfig`; algorithms that the caller has made deterministic stay so.
-        device: where it trains.
+        deterministic: as in `TrainConfig`; False keeps deterministic algorithms that the caller has enabled.
+        device: device of the training.
 
     Raises:
         ConfigError: another thread of the process trains.
@@ -59,11 +59,11 @@ def training_process(deterministic: bool, device: torch.device) -> Iterator[None
 
 @contextmanager
 def _modes(deterministic: bool, device: torch.device) -> Iterator[None]:
-    """`training_process` but for torch's generators."""
+    """`training_process` without torch's generators."""
     were_deterministic = torch.are_deterministic_algorithms_enabled()
     warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(CUBLAS_WORKSPACE)
-    # autocast keeps what it casts until its outermost context ends: weights would be read as they were at first.
+    # Autocast caches casted weights until its outermost context ends, so an outer context would use stale weights.
     with (
         torch.inference_mode(False),
         torch.enable_grad(),

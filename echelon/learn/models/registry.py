@@ -1,4 +1,4 @@
-"""Models by name: `lstm`, `gru` and `mlp` come with Echelon, `package.module:Config` from anywhere."""
+"""Models by name: `lstm`, `gru` and `mlp` are built in; custom models are `package.module:Config`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from echelon.runtime.imports import OBJECT_NAME, allowed_modules, import_object,
 
 C = TypeVar("C", bound="ModelConfig")
 KIND = "kind"
-"""Key of the name of a model among its settings in a file."""
+"""Key of a model's name among its settings in a file."""
 
 
 BUILT_IN = {
@@ -22,16 +22,16 @@ BUILT_IN = {
     "gru": "echelon.learn.models.gru:GRUConfig",
     "mlp": "echelon.learn.models.mlp:MLPConfig",
 }
-"""The models that come with Echelon, and where each is defined."""
+"""Built-in models and the classes that define them."""
 _registered: dict[str, type[ModelConfig]] = {}
 
 
 def register_model(name: str, config: type[ModelConfig]) -> None:
-    """Name a model of one's own, so that `--model NAME` and files that name it find it. A class that is defined again,
-    as by a notebook's cell that is run again, takes the place of the one before.
+    """Register a custom model, so `--model NAME` and files can name it. A class that is defined again, as when a
+    notebook cell is run again, replaces the previous one.
 
     Raises:
-        ConfigError: the name is another model's, or `config` is no subclass of `ModelConfig`.
+        ConfigError: the name belongs to another model, or `config` is not a subclass of `ModelConfig`.
     """
     require(name.isidentifier() and name not in BUILT_IN, "name", f"an identifier not in {sorted(BUILT_IN)}", name)
     check_class(name, config)
@@ -47,14 +47,15 @@ def check_class(name: str, config: object) -> None:
 
 
 def model_class(kind: str) -> type[ModelConfig]:
-    """The config class of a model. Of one in a module this imports the module: `kind` must come from the user.
+    """Return the config class of a model. This may import a module, so `kind` must come from the user, never from a
+    file.
 
     Args:
         kind: `lstm`, `gru`, `mlp`, a registered name, or `package.module:Config`.
 
     Raises:
         ConfigError: there is no such model.
-        FileError: there is no such module.
+        FileError: the module does not exist.
     """
     if kind in _registered:
         return _registered[kind]
@@ -67,36 +68,36 @@ def model_class(kind: str) -> type[ModelConfig]:
 
 
 def kind_of(config: ModelConfig) -> str:
-    """The name by which `model_class` finds the class of `config`."""
+    """Return the name with which `model_class` finds the class of `config`."""
     kinds = [name for name in [*BUILT_IN, *_registered] if model_class(name) is type(config)]
     return kinds[0] if kinds else f"{type(config).__module__}:{type(config).__qualname__}"
 
 
 def model_with(kind: str, sizes: ModelConfig) -> ModelConfig:
-    """A model of another kind with the settings that it shares with `sizes`."""
+    """Return a model of another kind with the settings that it shares with `sizes`."""
     config = model_class(kind)
     shared = {field.name for field in fields(config)} & {field.name for field in fields(sizes)}
     return config(**{name: getattr(sizes, name) for name in shared})
 
 
 def model_to_json(config: ModelConfig) -> dict[str, Any]:
-    """A model as JSON values, with its kind."""
+    """Return a model and its kind as JSON values."""
     return {KIND: kind_of(config), **as_json(config)}
 
 
 def is_available(values: Mapping[str, Any]) -> bool:
-    """Whether `model_from_json` may read the model, as far as its kind tells."""
+    """Return whether `model_from_json` may build a model of this kind."""
     kind = values.get(KIND)
     module = kind.partition(":")[0] if isinstance(kind, str) else ""
     return OBJECT_NAME.fullmatch(str(kind)) is None or module in allowed_modules() or kind in _registered
 
 
 def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
-    """The model that `model_to_json` wrote.
+    """Build the config that `model_to_json` wrote.
 
     Raises:
-        ConfigError: it is none, or it is defined in a module that was not allowed by `allow_module`, which a file
-            never imports.
+        ConfigError: the values are invalid, or the model's module was not allowed with `allow_module`; a file never
+            imports code.
     """
     rest = dict(values)
     kind = rest.pop(KIND, None)
@@ -109,6 +110,6 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
         hint = f"--allow-module {module} (imports it and runs its code: only for files you trust)"
         require(module in allowed_modules(), "model.kind", f"a model of Echelon's, or read with {hint}", kind)
     config = model_class(kind)
-    if kind not in BUILT_IN:  # The class of a user may have got a field since.
+    if kind not in BUILT_IN:  # The user's class may have new fields since the file was written.
         rest = {**as_json(config()), **rest}
     return from_json(config, rest, "model")

@@ -14,9 +14,9 @@ EPSILON = 1e-6
 class ValueNorm(nn.Module):
     """Exponential moving mean and deviation of the value targets; the critic predicts normalised values.
 
-    TorchRL's `PopArtValueNorm` normalises the loss only. Here the critic's output is converted to real units before it
-    is combined with rewards. Its sums are float64: the variance is the difference of two of them, which float32 cancels
-    where the mean is thousands of deviations.
+    TorchRL's `PopArtValueNorm` only normalises the loss. Here the critic's output is converted to real units before it
+    is combined with rewards. The sums are float64, because the variance is a difference of two sums; in float32 it
+    would cancel if the mean is thousands of deviations.
     """
 
     mean: Tensor
@@ -30,7 +30,7 @@ class ValueNorm(nn.Module):
             self.register_buffer(name, torch.zeros((), dtype=torch.float64, device="cpu"))
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation `[]`, float64; 0 and 1 before the first update."""
+        """Mean and standard deviation, `[]` float64 each; 0 and 1 before the first update."""
         is_updated = self.weight > 0
         weight = torch.where(is_updated, self.weight, 1.0)
         mean = self.mean / weight
@@ -39,12 +39,13 @@ class ValueNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, target: Tensor, ranks: Ranks = ALONE, exists: Tensor | None = None) -> None:
-        """Update with the value targets of an iteration, of any shape; every process must pass as many.
+        """Update with the value targets of an iteration, of any shape; every process must pass the same number of
+        targets.
 
         Args:
             target: the targets, in real units.
             ranks: the processes.
-            exists: which of them count, as in `mean_of_existing`; None for all.
+            exists: mask of the targets that count, as in `mean_of_existing`; None for all.
         """
         target = target.double()
         for total, values in ((self.mean, target), (self.square, target.square())):

@@ -1,4 +1,4 @@
-"""Assigns the learner and its opponents to the teams of a batch of battles, as one policy of the environment."""
+"""Assign the learner and its opponents to the teams of a batch of battles, as one policy of the environment."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ Side = Literal["both", "blue", "red"]
 
 @dataclass(frozen=True)
 class OpponentGroup:
-    """An opponent of the learner, in a contiguous range of the batch."""
+    """An opponent of the learner and its contiguous range of battles."""
 
     name: str
-    """Name of its entry in the environment's memory; must be unique."""
+    """Unique name of the opponent's entry in the environment's memory."""
     policy: TeamPolicy | None
-    """None for self-play: the learner commands both teams and learns from both."""
+    """The opponent; None for self-play, where the learner commands both teams and learns from both."""
     battles: int
-    """Number of battles; must be even for the learner to play each side in half of them."""
+    """Number of battles; must be even if the learner plays each side in half of them."""
 
 
 class PolicyAssignment(EnvTeams):
-    """Assigns a policy to each team of B battles, ordered by opponent: the battles of the first come first.
+    """Assigns a policy to each team of B battles, which are ordered by opponent.
 
-    G is the number of teams the learner commands. Its rows are ordered by opponent, then by group.
+    G is the number of teams commanded by the learner. Its rows are ordered by opponent, then by group.
 
     Args:
-        side: group the learner commands; with `both`, blue in the first half of each opponent's battles and red in
-            the second.
+        side: group commanded by the learner. With `both` it commands blue in the first half of each opponent's battles
+            and red in the second half.
     """
 
     def __init__(self, learner: TeamPolicy, opponents: Sequence[OpponentGroup], side: Side = "both") -> None:
@@ -68,10 +68,10 @@ class PolicyAssignment(EnvTeams):
         super().__init__(policies, {LEARNER: own, **teams})
         starts = [0, *(battles.stop for _, battles in own)]
         self.is_one_a_battle = all(battles.start == at for (_, battles), at in zip(own, starts, strict=False))
-        """Whether the learner's teams are those of all battles in their order, one of each."""
+        """Whether the learner commands exactly one team per battle, in the order of the battles."""
 
     def memory_rows(self, shown: Shown) -> Leaves:
-        """What the learner's mechs remember, `[G, A, ...]` by name."""
+        """Recurrent memory of the learner's mechs, `[G, A, ...]` by name."""
         pieces = self.pieces(shown, LEARNER)
         return {key[1:]: torch.cat(parts) for key, parts in pieces.items() if key[0] == "memory"}
 
@@ -85,12 +85,12 @@ class PolicyAssignment(EnvTeams):
         return self.rows({group: pad_mechs(per_group[group], mechs) for group, _ in self.teams[LEARNER]})
 
     def enemy_rows(self, per_group: dict[str, Tensor]) -> Tensor:
-        """`[G, E, ...]` values of the mechs that the learner's teams fight against, as in `mech_rows`."""
+        """`[G, E, ...]` values of the enemies of the learner's teams, as in `mech_rows`."""
         blue, red = GROUPS
         return self.mech_rows({blue: per_group[red], red: per_group[blue]})
 
     def exists(self, shown: Shown) -> Tensor | None:
-        """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
+        """`[G, A]` bool, False for padding; None if all teams of the learner have the same size."""
         if len(self.team_sizes(shown, LEARNER)) == 1:
             return None
         return self.mech_rows({group: torch.ones_like(shown.get((group, "mask"))) for group in GROUPS})
@@ -100,38 +100,38 @@ class PolicyAssignment(EnvTeams):
         return sum(size(battles) * shown.get((group, "mask")).shape[1] for group, battles in self.teams[LEARNER])
 
     def each_team(self, per_battle: Tensor) -> Tensor:
-        """`[G, ...]` from `[B, ...]`: the value of a battle, repeated for every team the learner commands in it; the
-        tensor itself where that is one team a battle."""
+        """`[G, ...]` from `[B, ...]`: repeat a battle's value for each team that the learner commands in it. Return the
+        tensor itself if that is one team per battle."""
         if self.is_one_a_battle:
             return per_battle
         return self.rows(dict.fromkeys(GROUPS, per_battle))
 
     def won_and_lost(self, winner: Tensor) -> tuple[Tensor, Tensor]:
-        """`[G]` bool each, from `winner [B]`: whether each of the learner's teams has won or lost."""
+        """`[G]` bool each: whether each learner team has won or lost, from `winner [B]`."""
         blue, red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return self.rows({"blue": blue, "red": red}), self.rows({"blue": red, "red": blue})
 
 
 def slices_of(groups: Sequence[str], halves: Sequence[slice]) -> list[TeamSlice]:
-    """The first of `groups` in the first half, the second in the other; without halves of no battle."""
+    """Return the first of `groups` in the first half and the second in the other half; omit empty halves."""
     return [TeamSlice(group, half) for group, half in zip(groups, halves, strict=True) if size(half) > 0]
 
 
 SLOT = "slot"
-"""Memory entry with the slot of the battle, counted from 1; 0 before its first decision. A battle chooses a slot at its
-start and keeps it: a slot is given to another opponent only when no running battle uses it."""
+"""Memory entry: slot of the battle, counted from 1; 0 before its first decision. A battle draws a slot at its start and
+keeps it. A slot gets another opponent only when no running battle uses it."""
 
 
 def current_slot(memory: Tensor, chosen: Tensor | int) -> Tensor:
-    """`[B, A, 1]` slot of each battle, counted from 1: that in `memory [B, A, 1]`, or `chosen + 1` at its start."""
+    """`[B, A, 1]` slot of each battle, counted from 1: `memory [B, A, 1]`, or `chosen + 1` at the battle's start."""
     return torch.where(memory == 0, chosen + 1, memory)
 
 
 def count_readers(memory: TensorDictBase, blocks: int, slots: int) -> Tensor:
-    """`[K, S]` number of battles that use each of S slots, of K equal blocks of battles.
+    """`[K, S]` number of battles that use each of S slots, for K equal blocks of battles.
 
     Args:
-        memory: memory of the teams that the opponents command, batch `[B, A]`.
+        memory: memory of the teams commanded by the opponents, batch `[B, A]`.
     """
     slot = memory.get(SLOT)[:, 0, 0].view(blocks, -1)
     return torch.stack([(slot == i + 1).sum(1) for i in range(slots)], 1)

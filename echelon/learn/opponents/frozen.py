@@ -19,24 +19,24 @@ from echelon.runtime.json_checks import integer, number, of_type, table
 from echelon.runtime.tensor_files import StateDict
 
 MOST_SHARES = 1 << 20
-NOBODY = -1
-"""In place of a slot's number: the block has no such slot."""
+NO_SLOT = -1
+"""Slot index of a block without a retiring slot."""
 
 
 class FrozenOpponents:
-    """K blocks of battles with S slots each; a battle is against the frozen policy in one slot of its block.
+    """K blocks of battles with S slots each; a battle plays against the frozen policy in one slot of its block.
 
-    All are computed in one forward pass, with `torch.vmap` over stacked weights. At its start a battle draws a slot, by
-    the pool's shares, and keeps it to its end, see `echelon.learn.opponents.assignment`. When the shares change, each
-    block retires a slot: no battle draws it any more, and when the last battle against it has ended, another opponent
-    takes its place.
+    All policies run in one forward pass, with `torch.vmap` over stacked weights. At its start a battle draws a slot by
+    the pool's shares and keeps it to its end, see `echelon.learn.opponents.assignment`. When the shares change, each
+    block retires a slot: new battles no longer draw it. After the last battle against it, another opponent takes its
+    place.
 
     Args:
         like: a policy of the common architecture; its weights initialise every slot.
-        slots: number of slots a block S, at least 2.
+        slots: number of slots per block, S, at least 2.
         pool: the opponents and their shares, which sum to 1.
-        seed: seed of the draws of opponents; each depends on it and on the number of draws before.
-        compiled: whether the forward pass is one graph of torch.compile.
+        seed: seed for drawing opponents; each draw depends on it and on the number of earlier draws.
+        compiled: whether torch.compile makes one graph of the forward pass.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class FrozenOpponents:
             name: value.detach()[None].repeat(slots * blocks, *[1] * value.dim())
             for name, value in like.network.state_dict().items()
         }
-        """`[KS, ...]` stacked weights: all slots of the first block, of the second, and so on."""
+        """`[KS, ...]` stacked weights: all slots of the first block, then of the second, and so on."""
         self.names = [[""] * slots for _ in range(blocks)]
-        """`[K, S]` who is in each slot."""
+        """`[K, S]` name of the opponent in each slot."""
         self.newest = [slots - 1] * blocks
-        """`[K]` slot that was filled last."""
-        self.retiring = [NOBODY] * blocks
-        """`[K]` slot that no battle draws any more."""
+        """`[K]` most recently filled slot."""
+        self.retiring = [NO_SLOT] * blocks
+        """`[K]` slot that new battles no longer draw, or `NO_SLOT`."""
         self.draws = 0
         self.shares: dict[str, float] = dict(pool.shares)
         self.edges = torch.zeros(blocks, slots - 1, dtype=torch.float32, device=device)
-        """`[K, S - 1]` cumulative probabilities of the slots of a block, without the last, which is 1."""
+        """`[K, S - 1]` cumulative probabilities of a block's slots, without the last, which is 1."""
         for slot in range(slots):
             for block in range(blocks):
                 self._fill(block, slot)
@@ -74,11 +74,11 @@ class FrozenOpponents:
         )
 
     def graph_key(self) -> Hashable:
-        """Nothing but their number: weights and probabilities are changed in place."""
+        """Key of a CUDA graph: the numbers of blocks and slots. Weights and probabilities change in place."""
         return self.blocks, self.num_slots
 
     def refresh(self, readers: Sequence[Sequence[int]]) -> None:
-        """Take the pool's shares, retire and fill slots. To be called between rollouts.
+        """Read the pool's shares; retire and fill slots. Call this between rollouts.
 
         Args:
             readers: `[K, S]` number of battles that use each slot, see `count_readers`.
@@ -87,24 +87,24 @@ class FrozenOpponents:
         if shares != self.shares:
             self.shares = shares
             for block in range(self.blocks):
-                if self.retiring[block] == NOBODY:
+                if self.retiring[block] == NO_SLOT:
                     self.retiring[block] = self._least_wanted(block)
         for block, counts in enumerate(readers):
             slot = self.retiring[block]
-            if slot != NOBODY and counts[slot] == 0:
+            if slot != NO_SLOT and counts[slot] == 0:
                 self._fill(block, slot)
-                self.newest[block], self.retiring[block] = slot, NOBODY
+                self.newest[block], self.retiring[block] = slot, NO_SLOT
         self._update_edges()
 
     def _least_wanted(self, block: int) -> int:
-        """The first slot whose opponent has left the pool, or else the one filled longest ago."""
+        """Return the first slot whose opponent has left the pool, or else the least recently filled slot."""
         by_age = [(self.newest[block] + i) % self.num_slots for i in range(1, self.num_slots + 1)]
         return next((slot for slot in by_age if self.names[block][slot] not in self.shares), by_age[0])
 
     @torch.no_grad()
     def _fill(self, block: int, slot: int) -> None:
-        """Draw an opponent by how many slots each lacks of its share, whole slots before parts of one (residual
-        resampling), so that few slots hold many opponents."""
+        """Draw an opponent by the slots missing to its share: whole slots first, then fractions (residual resampling).
+        Few slots then hold many different opponents."""
         self.names[block][slot] = ""
         counts, total = Counter(name for row in self.names for name in row), self.blocks * self.num_slots
         gaps = [max(total * share - counts[name], 0.0) for name, share in self.shares.items()]
@@ -117,7 +117,7 @@ class FrozenOpponents:
         self.names[block][slot] = name
 
     def _update_edges(self) -> None:
-        """Give each slot its part of its opponent's share, and none to those that retire or have left the pool."""
+        """Divide each opponent's share among its slots; retiring slots and opponents outside the pool get none."""
         active = [
             ["" if slot == self.retiring[block] else name for slot, name in enumerate(row)]
             for block, row in enumerate(self.names)
@@ -126,13 +126,13 @@ class FrozenOpponents:
         rows = []
         for row in active:
             weights = [self.shares.get(name, 0.0) / counts[name] for name in row]
-            # Where all have left the pool, they are met until one of them can be replaced.
+            # If all opponents have left the pool, keep them until one can be replaced.
             weights = weights if sum(weights) > 0 else [float(name != "") for name in row]
             rows.append([sum(weights[: i + 1]) / sum(weights) for i in range(self.num_slots - 1)])
         self.edges.copy_(torch.tensor(rows, dtype=torch.float32, device="cpu"))
 
     def state_dict(self) -> StateDict:
-        """Weights and names in all slots, which were filled last and which retire, and the shares."""
+        """Return weights and names in all slots, the newest and retiring slots, and the shares."""
         names = [name for row in self.names for name in row]
         facts = {"names": names, "newest": self.newest, "retiring": self.retiring}
         return StateDict(self.weights, {**facts, "shares": self.shares, "draws": self.draws})
@@ -142,7 +142,7 @@ class FrozenOpponents:
         state_dict.check(self.weights)
         names = state_dict.row("names", of_type(str), self.num_slots * self.blocks)
         newest = state_dict.row("newest", integer(0, self.num_slots - 1), self.blocks)
-        retiring = state_dict.row("retiring", integer(NOBODY, self.num_slots - 1), self.blocks)
+        retiring = state_dict.row("retiring", integer(NO_SLOT, self.num_slots - 1), self.blocks)
         shares = state_dict.fact("shares", table(number(0, 1), MOST_SHARES, of_type(str)))
         draws = state_dict.fact("draws", integer(0))
         for name, stack in self.weights.items():

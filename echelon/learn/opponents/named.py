@@ -1,4 +1,4 @@
-"""Commanders by name as opponents, one for a battle from its start to its end; new battles may meet another one."""
+"""Opponents given by commander name. A battle keeps its commander; the commander of new battles can change."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from echelon.runtime.json_checks import integer, number, of_type
 from echelon.runtime.tensor_files import StateDict
 
 OpponentOf = Callable[[str, EnvConfig, torch.device], TeamPolicy]
-"""The policy that a name means in battles of a config, on a device; `scripted` knows the scripted commanders alone."""
+"""Builds the policy of a commander name for a config on a device; `scripted` supports only scripted commanders."""
 WEAPON_USE = "weapon_use"
 NUM_SLOTS = 2
-"""The commander of new battles, and the one before it while its battles last."""
+"""Slots for the commander of new battles and for the previous one, until its battles end."""
 
 
 class NamedOpponents:
-    """A commander that may change from battle to battle, and the weapon use of a scripted one.
+    """A commander that can change between battles, and the weapon use of a scripted one.
 
-    The memory of all scripted tiers has the same entries, which lie beside the slot and the weapon use of the battle.
-    That of any other commander lies under a name of its own, `commander_I` for the I-th of `names`, so that commanders
-    with different memories take turns in one environment.
+    All scripted tiers share one set of memory entries, next to the slot and the weapon use of the battle. Every other
+    commander has its own entry, `commander_I` for the I-th of `names`, so commanders with different memory can
+    alternate in one environment.
 
     Args:
-        names: every commander that it may become, in the form `heuristic:TIER` or one that `opponent_of` knows.
-        name, weapon_use: the commander of the first battles, one of `names`, and its weapon use as in `Heuristic`;
-            commanders that are not scripted ignore that.
+        names: all commanders that may be used, as `heuristic:TIER` or a name for `opponent_of`.
+        name, weapon_use: commander of the first battles, one of `names`, and its weapon use as in `Heuristic`; only
+            scripted commanders use the latter.
         compiled: whether commanders run through torch.compile, see `compiled_commander`.
     """
 
@@ -59,14 +59,14 @@ class NamedOpponents:
         self.names = tuple(dict.fromkeys(names))
         self.commanders = {key: opponent_of(key, env, device) for key in self.names}
         for key, commander in self.commanders.items():
-            require(is_policy(commander), f"what opponent_of builds of {key!r}", "a policy of a team", commander)
-            check_evaluation_mode(f"what opponent_of builds of {key!r}", commander)
+            require(is_policy(commander), f"opponent_of result for {key!r}", "a policy of a team", commander)
+            check_evaluation_mode(f"opponent_of result for {key!r}", commander)
         specs = {key: memory_spec_of(commander) for key, commander in self.commanders.items() if not is_scripted(key)}
         self.specs = {key: spec for key, spec in specs.items() if len(spec.keys()) > 0}
         self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
-        """What decides for each commander that has been met, the commander itself or a graph of it."""
+        """Callable of each commander used so far: the commander or its compiled graph."""
         self.identities: dict[str, str] = {}
-        """What provenance calls each commander that was met."""
+        """Provenance entry of each commander used so far."""
         self.blocks, self.num_slots = 1, NUM_SLOTS
         self.slots = [name, name]
         """Name of the commander in each slot."""
@@ -83,23 +83,23 @@ class NamedOpponents:
     @weapon_use.setter
     def weapon_use(self, weapon_use: float) -> None:
         self._weapon_use = weapon_use
-        # Written where a CUDA graph reads it.
+        # Update in place, because a CUDA graph reads this tensor.
         self._share.fill_(weapon_use)
 
     def graph_key(self) -> Hashable | None:
-        """Which commanders decide, and what their own decisions depend on."""
+        """Key of a CUDA graph: the commanders in use and their own keys."""
         slots = self.slots if self.old_is_read else [self.slots[self.newest]]
-        # A scripted one reads the weapon use of the battles.
+        # Scripted commanders read the weapon use from the battles.
         keys = [name if is_scripted(name) else graph_key_of(self._commander(name)) for name in slots]
         return None if None in keys else (self.newest, *slots, *keys)
 
     @property
     def is_pure(self) -> bool:
-        """Whether scripted commanders alone decide, which draw nothing."""
+        """Whether only scripted commanders decide; these draw no random numbers."""
         return all(map(is_scripted, self.slots))
 
     def memory_spec(self) -> Composite:
-        """Slot and weapon use of the battle, and the memory of every commander."""
+        """Spec with slot and weapon use of the battle, and the memory of every commander."""
         tier = next((name for name in self.names if is_scripted(name)), None)
         shared = {} if tier is None else dict(memory_spec_of(self.commanders[tier]).items())
         specs = {self._entry(name): spec for name, spec in self.specs.items()}
@@ -110,8 +110,8 @@ class NamedOpponents:
     def _entry(self, name: str) -> str:
         return f"commander_{self.names.index(name)}"
 
-    def met(self) -> set[str]:
-        """The commanders that battles meet now: names, and the sha256 of weights."""
+    def opponents_seen(self) -> set[str]:
+        """Return the provenance entries of the current commanders: names, or the sha256 of weights."""
         return {self._identity(name) for name in self.slots}
 
     def _identity(self, name: str) -> str:
@@ -122,16 +122,17 @@ class NamedOpponents:
         return self.identities[name]
 
     def description(self) -> dict[str, Any]:
-        """What decides, beside the config, whether running battles can be resumed: the names, unless all are tiers."""
+        """Return what must match, in addition to the config, to resume running battles: the names, unless all are
+        scripted."""
         return {} if all(map(is_scripted, self.names)) else {"commanders": list(self.names)}
 
     def set_opponent(self, name: str, weapon_use: float) -> None:
-        """Set commander and weapon use for new battles; takes effect as soon as a slot is free."""
+        """Set commander and weapon use for new battles, as soon as a slot is free."""
         self.requested = (name, weapon_use)
         self._update_slots()
 
     def refresh(self, readers: list[list[int]]) -> None:
-        """Fill a free slot with the requested commander. To be called between rollouts.
+        """Assign the requested commander to a free slot. Call this between rollouts.
 
         Args:
             readers: `[1, 2]` number of battles that use each slot, see `count_readers`.
@@ -156,7 +157,7 @@ class NamedOpponents:
         return StateDict(facts={**facts, **shares, "next_tier": name})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the state from a checkpoint. Its names are looked up among those of the run, and never imported."""
+        """Restore the state from a checkpoint. Its names must be among those of the run; nothing is imported."""
         stored = [*state_dict.row("tiers", of_type(str), NUM_SLOTS), state_dict.fact("next_tier", str)]
         names = [full_name(name) for name in stored]
         shares = [float(state_dict.fact(key, number(0, 1))) for key in ("weapon_use", "next_weapon_use")]
@@ -182,7 +183,8 @@ class NamedOpponents:
         return team.set(("next", "memory", SLOT), slot).set(("next", "memory", WEAPON_USE), weapon_use)
 
     def _act(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
-        """`action` and the next `memory` of all commanders, batch `[B, A]`, where that of a slot decides everywhere."""
+        """Return `action` and the next `memory` of all commanders, batch `[B, A]`, as if one slot decided
+        everywhere."""
         name, memory = self.slots[slot], team.get("memory").copy()
         commander = self._commander(name)
         if isinstance(commander, Heuristic):
@@ -197,7 +199,7 @@ class NamedOpponents:
             self.calls[name] = compiled_commander(commander, self.device) if self.compiled else commander
         output = self.calls[name](team.copy().set("memory", entry.copy()))
         if isinstance(commander, Heuristic):
-            # A tensor of the graph's own memory, which nobody may read later.
+            # Drop the reference to the graph's own memory, which must not be read later.
             commander.weapon_use = 1.0
         next_memory = output.get(("next", "memory"), None)
         if next_memory is not None:
@@ -205,7 +207,7 @@ class NamedOpponents:
         return TensorDict({"action": output.get("action"), "memory": memory}, team.batch_size, device=team.device)
 
     def _commander(self, name: str) -> TeamPolicy:
-        """The policy of a name; a checkpoint may name a tier that is not among the run's names."""
+        """Return the policy of a name; a checkpoint may name a scripted tier outside the run's names."""
         if name not in self.commanders:
             self.commanders[name] = self.opponent_of(name, self.env, self.device)
         return self.commanders[name]

@@ -1,4 +1,4 @@
-"""Pools that the frozen opponents of a learner are drawn from, and the pool of its own earlier snapshots."""
+"""Pools from which frozen opponents are drawn, and the pool of the learner's own snapshots."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from echelon.runtime.tensor_files import StateDict
 
 MOST_SNAPSHOTS = 1 << 20
 ROUNDING = 1e-6
-"""Largest part of the shares that counts as an error of rounding."""
+"""Largest part of the shares that counts as a rounding error."""
 Weights = Mapping[str, Tensor]
 """Weights of a policy, as in `ActorCritic.state_dict`."""
 
 
 class OpponentPool(Protocol):
-    """Frozen policies of the learner's `ModelConfig`, and how often each is to be met."""
+    """Frozen policies with the learner's `ModelConfig`, and their shares of the battles."""
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """Share of the battles against each opponent, by name. Where they sum to less than 1, the learner meets its own
-        snapshots in the rest. Opponents in play are replaced whenever they change."""
+        """Share of the battles against each opponent, by name. If the sum is below 1, the learner's own snapshots get
+        the rest. Opponents in use are replaced whenever the shares change."""
 
     def weights_of(self, name: str) -> Weights:
-        """Weights of one of these opponents."""
+        """Return the weights of an opponent."""
 
 
 class SnapshotPool:
-    """The learner's latest snapshots, all met equally often; an `OpponentPool`.
+    """The learner's latest snapshots with equal shares; an `OpponentPool`.
 
     Args:
         capacity: maximum number of snapshots; the oldest is dropped first.
@@ -42,10 +42,10 @@ class SnapshotPool:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.snapshots: dict[str, Weights] = {}
-        """Weights by name, the oldest first."""
+        """Weights by name, oldest first."""
 
     def add(self, name: str, policy: ActorCritic) -> None:
-        """Add a copy of the policy's current weights, in place of a snapshot of the same name."""
+        """Add a copy of the policy's current weights; replace a snapshot of the same name."""
         self.snapshots.pop(name, None)
         self.snapshots[name] = {key: value.detach().clone() for key, value in policy.state_dict().items()}
         self._drop_oldest()
@@ -62,7 +62,7 @@ class SnapshotPool:
         return self.snapshots[name]
 
     def state_dict(self) -> StateDict:
-        """Weights of all K snapshots, stacked `[K, ...]`, and their names."""
+        """Return the weights of all K snapshots, stacked `[K, ...]`, and their names."""
         weights = list(self.snapshots.values())
         return StateDict(
             {key: torch.stack([state[key] for state in weights]) for key in weights[0]}, {"names": list(self.snapshots)}
@@ -79,11 +79,11 @@ class SnapshotPool:
 
 
 class MixedPool:
-    """The opponents of a pool, and the learner's snapshots in the rest of the battles; an `OpponentPool`.
+    """The opponents of a pool, with the learner's snapshots for the remaining share; an `OpponentPool`.
 
     Args:
         first: the pool; None for snapshots alone.
-        past: the snapshots, of which there must be one.
+        past: the snapshots, at least one.
     """
 
     def __init__(self, first: OpponentPool | None, past: SnapshotPool) -> None:
@@ -92,7 +92,7 @@ class MixedPool:
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """Shares with sum 1."""
+        """Shares, which sum to 1."""
         shares = {} if self.first is None else dict(self.first.shares)
         rest = 1 - sum(shares.values())
         past = {name: rest * share for name, share in self.past.shares.items()} if rest > ROUNDING else {}
@@ -104,7 +104,8 @@ class MixedPool:
         return self.past.weights_of(name)
 
     def identity_of(self, name: str) -> str:
-        """What provenance calls an opponent: the sha256 of its weights, which its name is in a league, or `SELF`."""
+        """Return an opponent's provenance entry: the sha256 of its weights, which is its name in a league, or
+        `SELF`."""
         if name not in self.identities:
             is_other = self.first is not None and name in self.first.shares and not SHA256.holds(name)
             identity = name if SHA256.holds(name) else SELF

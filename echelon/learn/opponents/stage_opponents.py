@@ -1,4 +1,4 @@
-"""Everyone whom the learner meets in a stage of a run, and the battles in which it does."""
+"""All opponents of the learner in a curriculum stage, and the battles assigned to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.learn.checkpoint.provenance import SELF, Provenance, met_in
+from echelon.learn.checkpoint.provenance import SELF, Provenance, provenance_of
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum, Stage
 from echelon.learn.models.actor_critic import ActorCritic
@@ -25,11 +25,11 @@ ITSELF, FROZEN = "itself", "frozen"
 
 
 class StageOpponents:
-    """The opponents of a stage: commanders by name, the learner itself and frozen policies; see `PolicyAssignment`.
+    """The opponents of a stage: named commanders, the learner itself and frozen policies; see `PolicyAssignment`.
 
     Args:
-        config: of the run; how many battles are against whom.
-        curriculum: its present stage names the commander of the first battles, later ones others.
+        config: config of the run, with the number of battles per kind of opponent.
+        curriculum: its current stage names the first commander; later stages may name others.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class StageOpponents:
     ) -> None:
         device = next(learner.parameters()).device
         compiled = device.type == "cuda" and config.compile_policy != "off"
-        self.pool, self.battle = pool, met_in(env)
+        self.pool, self.battle = pool, provenance_of(env)
         self.named: NamedOpponents | None = None
         self.frozen: FrozenOpponents | None = None
         if config.scripted_battles > 0:
@@ -62,26 +62,26 @@ class StageOpponents:
         ]
         self.assignment = PolicyAssignment(learner, [group for group in groups if group.battles > 0], config.side)
 
-    def judged(self, report: Mapping[str, list[float]]) -> tuple[float, float]:
-        """Battles that ended against the opponent by whom the curriculum judges the learner, and how many it won."""
+    def curriculum_results(self, report: Mapping[str, list[float]]) -> tuple[float, float]:
+        """Return the number of finished and won battles against the opponent that decides the curriculum."""
         reference = PAST if self.named is None else SCRIPTED
         battles, won = (report.get(f"{name}_{reference}", [0.0])[0] for name in ("battles", "won"))
         return battles, won
 
-    def met(self) -> Provenance:
-        """The battles that the learner fights now, and whom it meets in them."""
+    def provenance(self) -> Provenance:
+        """Return the provenance of the current battles: their config and opponents."""
         itself = {SELF} if ITSELF in self.assignment.battles else set()
-        met = set() if self.named is None else self.named.met()
+        named = set() if self.named is None else self.named.opponents_seen()
         blocks = [] if self.frozen is None else self.frozen.names
-        opponents = itself | met | {self.pool.identity_of(name) for block in blocks for name in block}
+        opponents = itself | named | {self.pool.identity_of(name) for block in blocks for name in block}
         return dataclasses.replace(self.battle, opponents=tuple(sorted(opponents)))
 
     def parts(self) -> dict[str, Stateful]:
-        """Opponents with a state that belongs to the running battles, by component of a checkpoint."""
+        """Return the opponents with state that belongs to the running battles, by checkpoint component."""
         return {FROZEN if name == PAST else name: opponent for name, opponent in self.slotted.items()}
 
     def description(self) -> dict[str, Any]:
-        """What must be the same for running battles to be resumed."""
+        """Return what must match to resume running battles."""
         frozen, named = self.frozen, self.named
         return {
             "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},
@@ -90,12 +90,12 @@ class StageOpponents:
         }
 
     def set_opponent(self, stage: Stage) -> None:
-        """Let new battles meet the commander that a stage names."""
+        """Use the stage's commander in new battles."""
         if self.named is not None:
             self.named.set_opponent(stage.opponent, stage.weapon_use)
 
     def readers(self, td: TensorDictBase) -> dict[str, Tensor]:
-        """`readers_NAME [K * S]`, the number of battles that use each slot of an opponent, as they are `td`."""
+        """Return `readers_NAME [K * S]`, the number of battles in `td` that use each slot of an opponent."""
         counts = {}
         for name, opponent in self.slotted.items():
             views = self.assignment.views(td, name)
@@ -104,7 +104,7 @@ class StageOpponents:
         return counts
 
     def refresh(self, report: Mapping[str, list[float]]) -> None:
-        """Refill slots that no battle uses, by a report of what `readers` counted."""
+        """Refill unused slots, given the counts of `readers` in a report."""
         for name, opponent in self.slotted.items():
             counts, slots = [int(count) for count in report[f"readers_{name}"]], opponent.num_slots
             opponent.refresh([counts[start : start + slots] for start in range(0, len(counts), slots)])

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation, with values in real units, and normalisation."""
+"""Generalised advantage estimation with values in real units, and normalisation."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from echelon.runtime.version import version_of
 
 EPSILON = 1e-6
 TRAINS_WITH = "0.14"
-"""First TorchRL that has what training needs."""
+"""First TorchRL version that supports training here."""
 CAN_TRAIN = hasattr(estimators, "MultiAgentGAE")
-# The environment, matches and evaluations run with an earlier TorchRL, and import this module.
+# Environment and evaluation also run with older TorchRL versions, and they import this module.
 MultiAgentGAE: Any = estimators.MultiAgentGAE if CAN_TRAIN else estimators.GAE
 
 
 def check_torchrl() -> str:
-    """Refuse to train with a TorchRL that lacks what training needs; returns what `doctor` prints."""
+    """Refuse to train with an old TorchRL version; return the line that `doctor` prints."""
     if not CAN_TRAIN:
         hint = f"pip install 'torchrl>={TRAINS_WITH},<0.15'"
         raise ConfigError(f"training needs TorchRL {TRAINS_WITH} or later, got {version_of('torchrl')}: {hint}")
-    return "TorchRL has what it needs"
+    return "TorchRL is recent enough for training"
 
 
 class NormalizedGAE(MultiAgentGAE):
-    """Advantages and value targets of a rollout `[G, T]` whose values are there, in real and in normalised units.
+    """Advantages and value targets of a rollout `[G, T]` with given values, in real and in normalised units.
 
-    Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", by TorchRL's
-    recursion. A truncated battle bootstraps from its final state, a terminated one does not. Dead mechs are not masked:
-    the terminal reward reaches them.
+    Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", with TorchRL's
+    recursion. A truncated battle bootstraps from its final state, a terminated one does not. Dead mechs are not masked,
+    because the terminal reward must reach them.
 
-    It reads `state_value` and `("next", "state_value")` in real units and `("next", "reward")`, `[G, T, A, 1]` each,
-    `("next", "done")` and `("next", "terminated")` `[G, T, 1]` and `mask [G, T, A]`, and writes, `[G, T, A, 1]` each,
-    `advantage` (standardised over living mechs), `value_target` (in real units) and `value_target_normalized`, after
-    the normaliser has been updated with the targets. Where the batch has `exists [G, T, A]`, mechs that do not exist
-    count nowhere, and their advantages and targets are those of zeros.
+    Reads `state_value` and `("next", "state_value")` in real units and `("next", "reward")`, `[G, T, A, 1]` each,
+    `("next", "done")` and `("next", "terminated")` `[G, T, 1]`, and `mask [G, T, A]`. Writes `[G, T, A, 1]` each:
+    `advantage` (standardised over living mechs), `value_target` (real units) and `value_target_normalized`, after
+    updating the normaliser with the targets. If the batch has `exists [G, T, A]`, padding is excluded everywhere and
+    gets the advantages and targets of zeros.
 
     Args:
-        gamma, lmbda: discount, and decay of the exponential average.
-        normalizer: running moments of the targets; None for an identity.
+        gamma: discount factor.
+        lmbda: decay of the exponential average.
+        normalizer: running moments of the targets; None for no normalisation.
         hull: `[A]` or `[G, A]` class of each mech, to standardise advantages within each class; None for over all.
         ranks: processes whose rollouts, of equal size, are normalised together.
     """
@@ -70,15 +71,15 @@ class NormalizedGAE(MultiAgentGAE):
         self.discount, self.decay = gamma, lmbda
         self.normalizer, self.hull, self.ranks = normalizer, hull, ranks
         self.diagnostics: dict[str, Tensor] = {}
-        """Of the last call: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real
-        units."""
+        """Diagnostics of the last call: `explained_variance` of the targets by the values, and `target_mean` and
+        `target_std` in real units."""
 
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write `advantage`, `value_target` and `value_target_normalized`."""
         exists, alive = tensordict.get(EXISTS, None), tensordict.get("mask")[..., None]
         value = tensordict.get(self.tensor_keys.value)
-        # The recursion mixes no mechs, so that padding is left out behind it.
+        # The recursion treats each mech separately, so padding can be removed after it.
         advantage, target, value = (without_padding(x, exists) for x in (*self.recursion(tensordict), value))
         advantage = standardise_by_class(advantage, alive, self.hull, self.ranks)
         normalized = target
@@ -97,10 +98,10 @@ class NormalizedGAE(MultiAgentGAE):
         return tensordict
 
     def recursion(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
-        """Advantages and value targets in real units, `[G, T, A, 1]` each.
+        """Return advantages and value targets in real units, `[G, T, A, 1]` each.
 
-        The buffers `gamma` and `lmbda` of TorchRL's class are float32: their product would change most advantages in
-        their last digits.
+        The buffers `gamma` and `lmbda` of TorchRL's class are float32. Their product would change the last digits of
+        most advantages, so it is computed in Python.
         """
         next_tensordict, value = tensordict.get("next"), tensordict.get(self.tensor_keys.value)
         signals = (next_tensordict.get(key) for key in (self.tensor_keys.reward, self.tensor_keys.done, "terminated"))
@@ -113,7 +114,7 @@ class NormalizedGAE(MultiAgentGAE):
 
 @contextlib.contextmanager
 def float32_by_default() -> Iterator[None]:
-    """Context manager for functions of TorchRL that multiply whole numbers by a fraction without naming a dtype."""
+    """Set float32 as default dtype in a context, for TorchRL functions that multiply ints by an untyped fraction."""
     previous = torch.get_default_dtype()
     if previous == torch.float32:
         yield
@@ -126,7 +127,7 @@ def float32_by_default() -> Iterator[None]:
 
 
 def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, ranks: Ranks) -> Tensor:
-    """`[G, T, A, 1]` advantages standardised over living mechs, or within each class, `hull [A]` or `[G, A]`."""
+    """Standardise advantages `[G, T, A, 1]` over living mechs, or within each class given `hull [A]` or `[G, A]`."""
     if hull is None:
         return standardise(advantage, alive, ranks)
     scaled = torch.zeros_like(advantage)
@@ -137,13 +138,14 @@ def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, 
 
 
 def variance_of(value: Tensor, ranks: Ranks, exists: Tensor | None = None) -> Tensor:
-    """`[]` variance over all entries of all processes, or over those that exist."""
+    """`[]` variance over all entries of all processes, or over existing mechs."""
     mean = ranks.mean(mean_of_existing(value, exists))
     return ranks.mean(mean_of_existing((value - mean).square(), exists))
 
 
 def standardise(value: Tensor, where: Tensor, ranks: Ranks = ALONE) -> Tensor:
-    """Zero mean and unit deviation over the entries with `where`; the others are shifted and scaled alike."""
+    """Scale `value` to zero mean and unit deviation over the entries in `where`; apply the same scale to all
+    entries."""
     weight = where.to(value.dtype)
     count = ranks.sum(weight.sum()).clamp_min(1)
     mean = ranks.sum((value * weight).sum()) / count

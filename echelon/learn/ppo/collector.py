@@ -38,45 +38,44 @@ from echelon.runtime.profiling import Stopwatch, part
 from echelon.state import State
 
 with warnings.catch_warnings():
-    # TorchRL warns of classes of its own where it defines them: of nothing that this package uses.
+    # TorchRL warns about its own classes on import; this package does not use them.
     warnings.filterwarnings("ignore", r"Creating \w+ which inherits from WeightUpdaterBase is", DeprecationWarning)
     from torchrl.collectors import BaseCollector
 
 logger = logging.getLogger(__name__)
 FLAGS = ("done", "terminated", "truncated")
 DECIDED = ("mask", "pre_tanh", "pre_tanh_log_prob")
-"""What is kept of a decision of the learner beside its view and values."""
+"""Entries of a learner decision that are stored in addition to its view and values."""
 OnDecision = Callable[[Tensor, State, TensorDictBase], None]
 
 
 class TeamCollector(BaseCollector):
-    """Steps the environment with the policies of a `PolicyAssignment` and yields the learner's part.
+    """Steps the environment with the policies of a `PolicyAssignment` and yields the learner's data.
 
-    Each batch `[G, T]` holds T decisions of the G teams that the learner commands, A mechs each; its last dimension is
-    named time. It has `("observation", stream) [G, T, A, *]`, `telemetry`, `mask [G, T, A]`, `is_init [G, T, 1]`,
-    `pre_tanh`, `pre_tanh_log_prob [G, T, A]`, `state_value` and `state_value_normalized` `[G, T, A, 1]`, for a central
-    critic `enemy`, and under `next` `reward` and `state_value` `[G, T, A, 1]`, `done`, `terminated`, `truncated`
-    `[G, T, 1]`. `memory [G, T / chunk]` is what the mechs remembered at the start of each training sequence.
-    Where the learner commands teams of different size, A is that of the larger, the others are padded, and `exists
-    [G, T, A]` tells which mechs are no padding (`echelon.learn.padding`).
-    Streams are stored in the dtype of the forward pass. A batch is a view of buffers, valid until the next one: use one
-    and the same view for estimating and learning.
+    Each batch `[G, T]` holds T decisions of the G teams commanded by the learner, A mechs each; its last dimension is
+    named time. Entries: `("observation", stream) [G, T, A, *]`, `telemetry`, `mask [G, T, A]`, `is_init [G, T, 1]`,
+    `pre_tanh`, `pre_tanh_log_prob [G, T, A]`, `state_value` and `state_value_normalized` `[G, T, A, 1]`, and for a
+    central critic `enemy`. Under `next`: `reward` and `state_value` `[G, T, A, 1]`, `done`, `terminated`, `truncated`
+    `[G, T, 1]`. `memory [G, T / chunk]` is the recurrent memory at the start of each training sequence. If the
+    learner's teams differ in size, A is the larger size, the other teams are padded, and `exists [G, T, A]` is False
+    for padding (`echelon.learn.padding`). Streams have the dtype of the forward pass. A batch is a view of buffers and
+    valid until the next batch; use the same view for advantages and learning.
 
-    TorchRL's `Collector` stores both groups, every step's memory and every observation twice; here each observation
-    is written once (`as_team_batch` lays out its batches as these). The value of a next state is that of the following
-    decision. Truncated battles and the last step of the rollout have no following decision: their final observations
-    are stored separately and evaluated after the rollout.
+    TorchRL's `Collector` stores both groups, every step's memory and every observation twice. Here each observation is
+    stored once (`as_team_batch` converts TorchRL's batches). The value of a next state is that of the following
+    decision. Truncated battles and the rollout's last step have no following decision, so their final observations are
+    stored separately and evaluated after the rollout.
 
     Args:
-        env: the environment; it is reset here.
-        assignment: the policies; that of the learner must be an `ActorCritic`.
+        env: the environment; the collector resets it.
+        assignment: the policies; the learner's policy must be an `ActorCritic`.
         decisions: length T of a rollout.
         chunk: length of a training sequence, a divisor of `decisions`.
-        normalizer: converts the critic's values to real units; None where they are in real units.
+        normalizer: converts the critic's values to real units; None if they are in real units.
         total_frames: agent-steps after which the iterator ends; -1 for never.
-        cuda_graph: whether a decision, acting included, is captured once as a CUDA graph and replayed. Everything then
-            lies in tensors that are written in place, on a CPU too, where the same code is called. Reward terms and
-            policies must be functions of tensors; see `echelon.views.group_policy` for a policy of one's own.
+        cuda_graph: whether one decision, acting included, is captured as a CUDA graph and replayed. All tensors are
+            then updated in place; on a CPU the same code runs without a graph. Reward terms and policies must be pure
+            tensor functions; see `echelon.views.group_policy` for custom policies.
     """
 
     def __init__(
@@ -110,40 +109,41 @@ class TeamCollector(BaseCollector):
         self.battles: CalledBattles | StaticBattles = CalledBattles(env, env.reset())
         stagger_episode_starts(env)
         self.exists = assignment.exists(self.battles.leaves)
-        """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
+        """`[G, A]` bool, False for padding; None if all teams of the learner have the same size."""
         self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
         teams = sum(battles.stop - battles.start for _, battles in assignment.teams[LEARNER])
         self._make_counts(teams)
         self.on_decision: list[OnDecision] = []
-        """Called after each decision with its number in the rollout `[1]`, the state and what is under `next`. They are
-        captured with the decision: add them before the first rollout, let them write tensors in place and read none."""
-        # An observer is told of every decision by the host.
+        """Functions called after each decision with its index in the rollout `[1]`, the state, and the entries under
+        `next`. They are captured with the decision: add them before the first rollout, update tensors in place, and
+        copy none to the host."""
+        # An observer runs on the host after each decision, which a CUDA graph does not allow.
         self.cuda_graph = cuda_graph and env.observer is None
         if self.cuda_graph != cuda_graph:
-            logger.warning("collecting runs without a CUDA graph: the environment has an observer")
+            logger.warning("collecting without a CUDA graph, because the environment has an observer")
         self.total_frames = total_frames
         self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.battles.leaves)
         self._frames = 0
 
     def _make_counts(self, teams: int) -> None:
-        """Make what a rollout of `teams` teams of the learner is written to; the buffers follow its first decision."""
+        """Allocate the counters of a rollout with `teams` learner teams; the first decision allocates the buffers."""
         env, rules = self.env, self.env.config.rules
         self.earned = torch.zeros(teams, len(env.reward_terms), dtype=torch.float32, device=env.device)
-        # Upper bound on truncations per environment in one rollout.
+        # Upper bound on the truncations per battle in one rollout.
         self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // rules.max_decisions + 1
         self.final_views: FinalViews | None = None
-        """None where no battle is truncated, and before the first decision."""
+        """Final views of truncated battles; None if no battle can be truncated, and before the first decision."""
         self.buffer: TensorDict | None = None
         """`[T, G]` the rollout, time first."""
         self._rows: list[Leaves] | None = None
-        """By step the places of the rollout, where the host knows which is written; None on a GPU, and before."""
+        """Views of the rollout per step, if the host knows the step; None on a GPU, and before the first decision."""
         self._row: Leaves | None = None
-        """The place of this decision among them."""
+        """Element of `_rows` for the current decision."""
         self.memory = TensorDict({}, [teams, self.decisions // self.chunk])
         counts = len(env.reward_terms), len(stat_names(env.config.catalog)), len(env.extra_rewards)
         self.ended = EpisodeStats(env.device, self.assignment, *counts, by_side=env.config.is_unequal)
         self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
-        """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
+        """`[1]` number of decisions so far in this rollout, as a tensor for CUDA graphs."""
         self._write_step = fused_on_gpu(write_step, env.device)
 
     # TorchRL's interface
@@ -154,14 +154,14 @@ class TeamCollector(BaseCollector):
             yield self.collect()
 
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
-        """Nothing to close: the environment runs in this process."""
+        """Do nothing: the environment runs in this process."""
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
         """Seed the battles; see `EchelonEnv`."""
         return self.env.set_seed(seed, static_seed) or seed
 
     def _maybe_fallback_update(self, policy_or_weights: Any = None, *, model_id: str | None = None) -> None:
-        """Copy weights into the learner; without any, its own parameters are up to date."""
+        """Copy weights into the learner; without weights do nothing, because the learner's parameters are current."""
         source = policy_or_weights.policy if isinstance(policy_or_weights, Operator) else policy_or_weights
         if source is None or source is self.policy:
             return
@@ -169,22 +169,22 @@ class TeamCollector(BaseCollector):
         TensorDict.from_module(self.policy).data.update_(weights.data)
 
     def state_dict(self) -> OrderedDict[str, Any]:
-        """Agent-steps so far; battles are saved by `EnvSnapshot`."""
+        """Return the agent-steps so far; `EnvSnapshot` saves the battles."""
         return OrderedDict(frames=self._frames)
 
     def load_state_dict(self, state_dict: OrderedDict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore the result of `state_dict`."""
         self._frames = state_dict["frames"]
 
     @torch.inference_mode()
     def collect(self) -> TensorDictBase:
-        """Continue all battles for T decisions: the next batch."""
-        # The threads of a CPU share battles; operations on all of them are too small for several.
+        """Continue all battles for T decisions and return the batch."""
+        # CPU threads share the battles; operations over all battles are too small for several threads.
         with one_thread(self.env.device):
             return self._collect()
 
     def _collect(self) -> TensorDictBase:
-        """`collect`, on whatever threads."""
+        """`collect` with the current number of threads."""
         self._begin_rollout()
         self.assignment.threads = 1 if self.cuda_graph else self.env.engine.blocks.threads
         for t in range(self.decisions):
@@ -207,11 +207,11 @@ class TeamCollector(BaseCollector):
 
     @property
     def current(self) -> TensorDictBase:
-        """What the next decision is made from, batch `[B]`."""
+        """Inputs of the next decision, batch `[B]`."""
         return self.battles.current
 
-    def go_on_from(self, entries: Leaves) -> None:
-        """Make the next decision from these entries of `current`: the environment was given other battles."""
+    def resume_from(self, entries: Leaves) -> None:
+        """Use these entries of `current` for the next decision, after the environment's battles were replaced."""
         current = self.current.copy()
         for key, leaf in entries.items():
             current.set(key, leaf)
@@ -219,16 +219,16 @@ class TeamCollector(BaseCollector):
 
     @property
     def episode_stats(self) -> dict[str, Tensor]:
-        """Sums over the battles that ended in the last rollout, see `EpisodeStats`; valid until the next one."""
+        """Sums over the battles that ended in the last rollout, see `EpisodeStats`; valid until the next rollout."""
         return self.ended.sums
 
-    def spoilt_terms(self) -> Tensor:
-        """`[K]` 1 for each reward term that paid NaN or infinity in the last rollout, else 0."""
+    def nonfinite_terms(self) -> Tensor:
+        """`[K]` 1 for each reward term that was NaN or infinite in the last rollout, else 0."""
         is_finite = self.earned.isfinite().all(0) & self.ended.sums["returns"].isfinite()
         return 1 - is_finite.float()
 
     def _begin_rollout(self) -> None:
-        """Clear what one rollout counts; see that the battles lie where a CUDA graph finds them."""
+        """Clear the counters of the last rollout; for a CUDA graph, move the battles into static tensors."""
         self.ended.clear()
         self.at.zero_()
         if self.final_views is not None:
@@ -238,7 +238,7 @@ class TeamCollector(BaseCollector):
             self._graphed = GraphedFunction(self._decide, self.env.device, "collecting")
 
     def _decide(self) -> None:
-        """One decision of all battles, written into the rollout as step `at`."""
+        """Compute one decision of all battles and write it to the rollout as step `at`."""
         shown, battles, row = self.battles.leaves, self.battles, self._row
         with part("act"):
             view = None
@@ -249,7 +249,7 @@ class TeamCollector(BaseCollector):
             decision = self.assignment.decided(shown, view)
             enemy = self.views.enemy(shown)
             values = self.views.values(decision.first, enemy)
-        # Writing casts, once buffers have their dtypes. What is shown now, a step may overwrite.
+        # After the buffers exist, writing casts. Write before the step, which may overwrite the observation.
         step = self.views.of(decision.first, enemy, casts=self.buffer is None)
         self._lap("act")
         after = battles.step(shown | decision.actions)
@@ -267,12 +267,12 @@ class TeamCollector(BaseCollector):
         battles.restart(after, decision.memories, ended)
 
     def _lap(self, name: str) -> None:
-        """The time since the last lap was spent on `name`: within a graph nobody knows."""
+        """Assign the time since the last lap to `name`; not possible inside a CUDA graph."""
         if not self.cuda_graph:
             self.watch.lap(name)
 
     def _keep_final_views(self, shown: Leaves, decided: TensorDictBase, ended: Tensor | None) -> None:
-        """Store the final views of battles that were truncated; `ended` are those that ended, where the host knows."""
+        """Store the final views of truncated battles; `ended` lists the battles that ended, if the host knows them."""
         assert self.final_views is not None
         truncated = self.assignment.each_team(shown["truncated",])[:, 0]
         if ended is None:
@@ -283,7 +283,8 @@ class TeamCollector(BaseCollector):
     def _reward_terms(self, after: Leaves) -> Tensor:
         """`[G, A, K]` reward terms with the scheduled factors.
 
-        The environment has mixed each term with its team mean by `team_mix_alpha`; mixing again multiplies the shares.
+        The environment already mixes each term with its team mean by `team_mix_alpha`; a second mix multiplies the
+        fractions.
         """
         terms = self.assignment.mech_rows({group: after[group, "reward_terms"] for group in GROUPS}) * self.scale
         return torch.lerp(team_mean(terms, self.exists).expand_as(terms), terms, self.mix)
@@ -296,7 +297,7 @@ class TeamCollector(BaseCollector):
     def _write(
         self, step: Leaves, shown: Leaves, decided: TensorDictBase, values: Leaves, reward: Tensor, after: Leaves
     ) -> None:
-        """Write a decision: to `step`, the view that it was made from, what else there is, and all to the rollout."""
+        """Complete `step`, the view of a decision, with its other entries, and write it to the rollout."""
         step |= {(name,): decided.get(name) for name in DECIDED}
         step |= values | {("next", name): self.assignment.each_team(after[name,]) for name in FLAGS}
         step["is_init",] = self.assignment.each_team(shown["is_init",])
@@ -316,7 +317,7 @@ class TeamCollector(BaseCollector):
         self._write_step(self.at, list(step.values()), [self.buffer.get(key) for key in step])
 
     def _bootstrap_values(self) -> None:
-        """Write `next.state_value`: the value of the following decision, or of a stored final view."""
+        """Write `next.state_value`: the value of the following decision or of a stored final view."""
         assert self.buffer is not None
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
@@ -333,7 +334,7 @@ class TeamCollector(BaseCollector):
             following.copy_(torch.where(is_stored[..., None], self.views.value_of(stored), following))
 
     def _count(self, shown: Leaves, after: Leaves, reward_terms: Tensor, ended: Tensor | None) -> None:
-        """Add the battles that this decision ended to the sums; the host may know that there are none."""
+        """Add the battles that ended to the sums; skipped if the host knows that there are none."""
         by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
         self.earned += torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
         if ended is not None and not len(ended):
@@ -343,11 +344,12 @@ class TeamCollector(BaseCollector):
         self.earned.copy_(torch.where(done, 0.0, self.earned))
 
     def _nested(self, leaves: Leaves) -> TensorDict:
-        """The TensorDict of `leaves [G, ...]`."""
+        """Return a TensorDict of `leaves [G, ...]`."""
         return nested(leaves, torch.Size([len(next(iter(leaves.values())))]), self.env.device)
 
     def _allocate(self, step: Leaves, decided: TensorDictBase) -> None:
-        """Allocate buffers shaped like the first step, as ordinary tensors: inference tensors cannot enter autograd."""
+        """Allocate buffers shaped like the first step. They must not be inference tensors, which cannot enter
+        autograd."""
         with torch.inference_mode(False):
 
             def empty(times: int, like: TensorDictBase) -> TensorDict:
@@ -373,17 +375,17 @@ class TeamCollector(BaseCollector):
 
 
 def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
-    """Write `leaves [G, ...]` as step `at [1]` int64 of `buffers [T, G, ...]`, in their dtypes, in place."""
+    """Write `leaves [G, ...]` in place as step `at [1]` int64 of `buffers [T, G, ...]`, cast to their dtypes."""
     for leaf, buffer in zip(leaves, buffers, strict=True):
         buffer.index_copy_(0, at, leaf.to(buffer.dtype)[None])
 
 
 def stagger_episode_starts(env: EchelonEnv) -> None:
-    """Start the first battles part-way through, so that they do not all end together.
+    """Start the first battles part-way, so that they do not all end together.
 
     Synchronous battles would show the learner one phase of the game at a time, and the critic would forget the others.
-    Clock and both scores of each battle advance by the same random share of their limits; the first observation still
-    has them at zero.
+    The clock and both scores of each battle advance by the same random fraction of their limits. The first observation
+    still contains zeros for them.
     """
     rules, state = env.config.rules, env.state
     share = noise.uniform(state.seed, 0, Stream.STAGGER, 1)[:, 0]

@@ -15,20 +15,20 @@ OPPONENT_SUMS = ("battles", "won")
 
 
 def split_terms(terms: Tensor, num_extra: int) -> tuple[Tensor, ...]:
-    """`[..., K]` as the environment's built-in terms and the last `num_extra`, which are the user's.
+    """Split `[..., K]` reward terms into the built-in ones and the last `num_extra`, which are custom.
 
-    They are reduced apart, because torch adds rows of another width in another order: a term of weight 0 must leave
-    every bit of the others.
+    They are reduced separately, because torch's order of summation depends on the row width. A custom term of weight 0
+    must not change any bit of the other sums.
     """
     return terms.tensor_split([terms.shape[-1] - num_extra], -1)
 
 
 class EpisodeStats:
-    """Sums over the battles that ended, counted once for each team the learner commands.
+    """Sums over the battles that ended, counted once per team of the learner.
 
-    `sums` has `SUMS`, `stats [K]` (`outcome.stat_names`), `returns [R]` (undiscounted return of each reward term, mean
-    over the mechs of a team; the last `num_extra` are the user's) and by opponent `battles_NAME` and `won_NAME`, for a
-    scripted one only against its newest tier; with `by_side` also `battles_as_SIDE` and `won_as_SIDE`.
+    `sums` contains `SUMS`, `stats [K]` (`outcome.stat_names`), `returns [R]` (undiscounted return of each reward term,
+    mean over the mechs of a team; custom terms last) and `battles_NAME` and `won_NAME` by opponent, for a scripted
+    opponent only against its newest tier. With `by_side` it also contains `battles_as_SIDE` and `won_as_SIDE`.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class EpisodeStats:
         self.sums["returns"] = zero.new_zeros(num_terms)
 
     def clear(self) -> None:
-        """Begin anew, in place."""
+        """Reset all sums in place."""
         torch._foreach_zero_(list(self.sums.values()))
 
     def count(self, td: Shown, after: Shown, returns: Tensor) -> None:
-        """Add the battles that ended between `td` and `after`; `returns [G, K]` must be 0 for all others."""
+        """Add the battles that ended between `td` and `after`; `returns [G, K]` must be 0 for other battles."""
         assignment, after = self.assignment, leaves_from(after)
         done = after["done",][:, 0].float()
         won, lost = assignment.won_and_lost(after["outcome", "winner"][:, 0])
@@ -77,7 +77,7 @@ class EpisodeStats:
             self.sums[f"won_{opponent}"] += (counts * won[teams]).sum()
 
     def against_newest(self, opponent: str, td: Shown) -> Tensor:
-        """`[]` or `[G']` 1 for teams that fought the opponent's newest version, else 0."""
+        """`[]` or `[G']` 1 for teams that played against the opponent's newest version, else 0."""
         policy = self.assignment.policies.get(opponent)
         if not isinstance(policy, NamedOpponents):
             return torch.ones((), dtype=torch.float32, device=self.sums["battles"].device)

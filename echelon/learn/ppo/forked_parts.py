@@ -1,7 +1,7 @@
-"""Parts of a minibatch on the other cores of a CPU: processes that are forked for one update and share its weights.
+"""Compute parts of a minibatch on other CPU cores, in processes that are forked for one update and share its weights.
 
-Not threads: between two operations each waits for Python's lock, and the scheduler tends to put threads that wake each
-other on one core. A forked process sees the rollout as it is, without a copy, and ends with the update.
+Threads are slower here: they wait for Python's lock between operations, and the scheduler tends to put threads that
+wake each other on one core. A forked process sees the rollout without a copy, and ends with the update.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from torch import Tensor, nn
 from echelon.runtime.fallback import cause_of, fall_back
 
 CAN_FORK = sys.platform == "linux"
-"""Whether a process may be forked: on macOS libraries forbid it, Windows cannot."""
+"""Whether processes can be forked: macOS libraries forbid it, and Windows cannot."""
 PATIENCE_S = 120.0
-"""Seconds that a process may take longer with its parts than this one."""
+"""Timeout for a worker's parts after this process has finished its own, seconds."""
 ALIGNMENT = 16
-"""Numbers between the starts of two tensors in shared memory divide by it: products of matrices round by alignment."""
+"""Alignment of tensors in shared memory, in elements: the rounding of matrix products depends on it."""
 
 
 class Part(NamedTuple):
-    """What was computed of a part of a minibatch."""
+    """Result of one part of a minibatch."""
 
     report: Tensor
-    """`[entries]` what the loss reports."""
+    """`[entries]` report of the loss."""
     gradients: Sequence[Tensor | None]
-    """By each of the weights; None for those that the loss does not reach."""
+    """Gradient of each weight; None for weights that the loss does not use."""
 
 
 Compute = Callable[[Tensor, int, int], Part]
-"""Computes a part of the sequences `index [S]`: its number, and how many there are."""
+"""Compute one part of the sequences `index [S]`, given the part's number and the number of parts."""
 
 
 def shared_tensor(numbers: int, dtype: torch.dtype) -> Tensor:
-    """`[numbers]` zeros that this process and those it forks read and write."""
+    """`[numbers]` zeros in memory shared by this process and its forks."""
     size = max(numbers, 1) * dtype.itemsize
     return torch.frombuffer(mmap.mmap(-1, size), dtype=dtype)[:numbers]
 
 
 class SharedMemory:
-    """Weights, gradients, reports and the next minibatch, in memory of all processes.
+    """Weights, gradients, reports and the next minibatch in memory shared by all processes.
 
     Args:
-        weights: float32; they are moved here, and stay the same parameters.
-        sequences: how many a minibatch has at most.
-        parts: how many parts it has at most.
+        weights: float32 parameters; their storage moves to shared memory.
+        sequences: maximum number of sequences per minibatch.
+        parts: maximum number of parts per minibatch.
     """
 
     REPORTED = 64
-    """Entries of a report at most."""
+    """Maximum number of entries in a report."""
 
     def __init__(self, weights: Sequence[nn.Parameter], sequences: int, parts: int) -> None:
         self.weights = weights
@@ -68,22 +68,22 @@ class SharedMemory:
             [leaf[: weight.numel()].view_as(weight) for leaf, weight in zip(row.split(sizes), weights, strict=True)]
             for row in numbers
         )
-        """`gradients`: of each part, of each weight."""
+        """Gradients by part and weight."""
         for weight, value in zip(weights, values, strict=True):
             weight.data = value.copy_(weight.detach())
         self.is_reached = shared_tensor(parts * len(weights), torch.bool).view(parts, -1)
-        """`[parts, weights]` whether there is such a gradient."""
+        """`[parts, weights]` whether the loss uses the weight."""
         self.reports = shared_tensor(parts * self.REPORTED, torch.float32).view(parts, -1)
         self.header = shared_tensor(2, torch.int64)
-        """Numbers of sequences and of parts of the minibatch."""
+        """Numbers of sequences and parts of the minibatch."""
         self.index = shared_tensor(sequences, torch.int64)
 
     def fits(self, sequences: int, parts: int) -> bool:
-        """Whether there is room for such minibatches."""
+        """Return whether minibatches of this size fit."""
         return len(self.index) >= sequences and len(self.gradients) >= parts
 
     def write(self, number: int, part: Part) -> None:
-        """Store what was computed of part `number`."""
+        """Store the result of part `number`."""
         for place, (slot, gradient) in enumerate(zip(self.gradients[number], part.gradients, strict=True)):
             self.is_reached[number, place] = gradient is not None
             if gradient is not None:
@@ -91,24 +91,24 @@ class SharedMemory:
         self.reports[number, : len(part.report)] = part.report
 
     def read(self, number: int, entries: int) -> Part:
-        """What was stored of part `number`, whose report has so many entries."""
+        """Return the result of part `number`, whose report has this number of entries."""
         slots = zip(self.gradients[number], self.is_reached[number].tolist(), strict=True)
         return Part(self.reports[number, :entries], [slot if is_reached else None for slot, is_reached in slots])
 
 
 class WorkerProcess:
-    """A forked process, which computes every `size`-th part from part `rank` on.
+    """A forked process that computes every `size`-th part, starting with part `rank`.
 
     Args:
-        memory: what it shares with this process.
-        compute: computes a part.
+        memory: memory shared with this process.
+        compute: computes one part.
     """
 
     def __init__(self, memory: SharedMemory, compute: Compute, rank: int, size: int) -> None:
         theirs, self.to_start = os.pipe()
         self.to_end, ours = os.pipe()
         with warnings.catch_warnings():
-            # Python warns of locks that other threads hold; only torch and loops run in the child.
+            # Python warns that other threads may hold locks; the child runs only torch and loops.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process = os.fork()
         if self.process == 0:
@@ -119,19 +119,19 @@ class WorkerProcess:
         os.close(ours)
 
     def start(self) -> bool:
-        """Let it compute its parts of the minibatch in shared memory; returns whether it is there."""
+        """Start the worker on its parts of the minibatch in shared memory; return whether the worker is alive."""
         try:
             return os.write(self.to_start, b".") == 1
         except BrokenPipeError:
             return False
 
     def is_done(self) -> bool:
-        """Wait for its parts; False if the process ended, or is stuck."""
+        """Wait for the worker's parts; return False if the worker ended or timed out."""
         ready, _, _ = select.select([self.to_end], [], [], PATIENCE_S)
         return bool(ready) and os.read(self.to_end, 1) != b""
 
     def end(self) -> str:
-        """End the process; returns how it ended."""
+        """Kill the worker; return its exit status as text."""
         os.close(self.to_start)
         os.close(self.to_end)
         os.kill(self.process, signal.SIGKILL)
@@ -140,11 +140,11 @@ class WorkerProcess:
 
 
 def serve(memory: SharedMemory, compute: Compute, rank: int, size: int, to_start: int, to_end: int) -> NoReturn:
-    """Compute parts until the process that forked this one ends the update, or ends itself."""
+    """Compute parts until the parent process closes the pipe or ends."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # What was there before belongs to the other process: nothing of it is to be finalised here.
+        # Existing objects belong to the parent; the child must not finalise them.
         gc.freeze()
         while os.read(to_start, 1):
             sequences, parts = memory.header.tolist()
@@ -152,18 +152,18 @@ def serve(memory: SharedMemory, compute: Compute, rank: int, size: int, to_start
                 memory.write(number, compute(memory.index[:sequences].clone(), number, parts))
             os.write(to_end, b".")
     finally:
-        # Neither handlers at exit nor callers' blocks may run; where it failed, the other process meets the error too.
+        # Skip exit handlers and callers' `finally` blocks. The parent recomputes failed parts and reports the error.
         os._exit(1)
 
 
 class ForkedParts:
-    """Context manager in which parts of minibatches are computed by several processes, this one among them.
+    """Context manager that computes parts of minibatches in several processes, including this one.
 
-    A part whose process has ended is computed here, with the same result.
+    If a process ends early, this process computes its parts with the same result.
 
     Args:
-        compute: computes a part; it draws no random numbers and changes nothing but what it returns.
-        memory: what the processes share; None for one process.
+        compute: computes one part; it draws no random numbers and has no side effects.
+        memory: shared memory; None for one process.
         size: number of processes.
     """
 
@@ -177,7 +177,7 @@ class ForkedParts:
                 assert self.memory is not None
                 self.workers[rank] = WorkerProcess(self.memory, self.compute_part, rank, self.size)
         except OSError as error:
-            fall_back(f"learning on one core: no process can be forked ({cause_of(error)})")
+            fall_back(f"learning on one core: cannot fork a process ({cause_of(error)})")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -186,26 +186,26 @@ class ForkedParts:
         self.workers.clear()
 
     def compute(self, index: Tensor, parts: int) -> list[Part]:
-        """All parts of the sequences `index [S]`, in their order."""
+        """Return all parts of the sequences `index [S]`, in order."""
         memory, computed = self.memory, {}
         if memory is None or not self.workers:
             return [self.compute_part(index, number, parts) for number in range(parts)]
         memory.index[: len(index)] = index
         memory.header[0], memory.header[1] = len(index), parts
-        asked = {rank for rank in list(self.workers) if self._is_well(rank, self.workers[rank].start())}
+        asked = {rank for rank in list(self.workers) if self._keep_or_end(rank, self.workers[rank].start())}
         for number in range(parts):
             if number % self.size not in asked:
                 computed[number] = self.compute_part(index, number, parts)
         entries = len(computed[0].report)
         for rank in asked:
-            is_done = self._is_well(rank, self.workers[rank].is_done())
+            is_done = self._keep_or_end(rank, self.workers[rank].is_done())
             for number in range(rank, parts, self.size):
                 computed[number] = memory.read(number, entries) if is_done else self.compute_part(index, number, parts)
         return [computed[number] for number in range(parts)]
 
-    def _is_well(self, rank: int, is_well: bool) -> bool:
-        """`is_well`; a process that is not is ended."""
-        if not is_well:
+    def _keep_or_end(self, rank: int, is_alive: bool) -> bool:
+        """Return `is_alive`, after ending a worker that is not."""
+        if not is_alive:
             ended = self.workers.pop(rank).end()
-            fall_back(f"learning on one core: a process that computed parts of minibatches ended with {ended}")
-        return is_well
+            fall_back(f"learning on one core: a worker process for minibatch parts ended with {ended}")
+        return is_alive

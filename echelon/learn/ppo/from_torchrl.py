@@ -1,4 +1,4 @@
-"""A batch of TorchRL's `Collector` in the form of a `TeamCollector`'s, for `NormalizedGAE` and `PPO`."""
+"""Convert a batch of TorchRL's `Collector` to the form of `TeamCollector`, for `NormalizedGAE` and `PPO`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from echelon.runtime.errors import require
 def as_team_batch(
     batch: TensorDictBase, policy: ActorCritic, chunk: int, group: str = "agents", normalizer: ValueNorm | None = None
 ) -> tuple[TensorDict, TensorDict]:
-    """The rollout of a policy on `echelon.versus(..., observation="structured", memory=policy.memory_spec())`.
+    """Convert the rollout of a policy on `echelon.versus(..., observation="structured", memory=policy.memory_spec())`.
 
-    Every battle is a row: G = B. The values of all states and of their next states are computed here, each from the
-    memory that the mechs had there.
+    Every battle becomes a row: G = B. The values of all states and their next states are computed here from the stored
+    memory of each state.
 
     Args:
         batch: `[B, T]`, collected by `policy.get_policy_operator(group)`.
-        policy: the policy that collected it; its critic must be local, as the view does not show the enemies' state.
+        policy: the policy that collected it; its critic must be local, because the view does not contain the enemies'
+            state.
         chunk: length of a training sequence, a divisor of T.
         group: the group of all commanded mechs.
         normalizer: converts the critic's values to real units; None where they are in real units.
@@ -30,7 +31,7 @@ def as_team_batch(
         The batch `[G, T]` and the memory `[G, T / chunk]` at the start of each training sequence, see `TeamCollector`.
 
     Raises:
-        ConfigError: `chunk` is no divisor of T, or the critic is central.
+        ConfigError: `chunk` does not divide T, or the critic is central.
     """
     require(batch.shape[1] % chunk == 0, "chunk", f"a divisor of {batch.shape[1]} decisions", chunk)
     value, shape = policy.get_value_operator(group, normalizer), batch.shape

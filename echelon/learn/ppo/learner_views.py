@@ -1,4 +1,4 @@
-"""What the networks of the learner read of battles, and the values that its critic gives them."""
+"""Network inputs of the learner in each battle, and the critic's values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from echelon.runtime.compile import fused_on_gpu
 
 
 class LearnerViews:
-    """Views of the learner's G teams: streams, telemetry and, for a central critic, `enemy`, batch `[G]`.
+    """Views of the learner's G teams, batch `[G]`: streams, telemetry and, for a central critic, `enemy`.
 
     Args:
-        assignment: which teams the learner commands.
+        assignment: assignment of teams to policies.
         policy: the learner.
-        value_head: its critic.
-        exists: `[G, A]` bool, which mechs are no padding; None where there is none.
-        device: of the battles.
+        value_head: the learner's critic.
+        exists: `[G, A]` bool, False for padding; None without padding.
+        device: device of the battles.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class LearnerViews:
         self.assignment, self.policy, self.value_head, self.exists = assignment, policy, value_head, exists
         self.device, self.concat_pieces = device, fused_on_gpu(concat_pieces, device)
         self.streams = observed(policy.keys)
-        """Names of the streams of a view."""
+        """Names of the streams in a view."""
 
     def of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> Leaves:
-        """The view of some teams, `[G, ...]` by key; `casts`: in the dtype of the forward pass."""
+        """Return the view of teams, `[G, ...]` by key; `casts` converts it to the dtype of the forward pass."""
         view: Leaves = {("observation", name): team.get(("observation", name)) for name in self.streams}
         view[TELEMETRY,] = team.get(TELEMETRY)[:, 0]
         if enemy is not None:
@@ -52,7 +52,7 @@ class LearnerViews:
         return {key: self._cast(leaf) for key, leaf in view.items()} if casts else view
 
     def _cast(self, leaf: Tensor) -> Tensor:
-        """In the dtype of the forward pass."""
+        """Convert a float leaf to the dtype of the forward pass."""
         return leaf if leaf.dtype == torch.bool else leaf.to(self.policy.network.compute)
 
     def enemy(self, whole: Shown) -> Tensor | None:
@@ -63,18 +63,18 @@ class LearnerViews:
 
     @property
     def can_reduce(self) -> bool:
-        """Whether `reduced` is right: for an encoder that makes the same of it, where nobody else reads it."""
-        # Of its own class: one that is derived from it may read more.
+        """Whether `reduced` is exact: the encoder must accept reduced precision, and nothing else may read the view."""
+        # Check the encoder's own class: a subclass may read more.
         is_same = vars(type(self.policy.network.encoder)).get("accepts_reduced_precision", False)
         return is_same and type(self.policy) is ActorCritic and not self.value_head.is_central and self.exists is None
 
     def reduced(self, shown: Shown) -> TensorDict:
-        """What the learner decides from, batch `[G, A]`, put together in the dtype of the forward pass."""
+        """Concatenate the learner's inputs, batch `[G, A]`, in the dtype of the forward pass."""
         return self.assignment.view(shown, LEARNER, dtype=self.policy.network.compute, concat=self.concat_pieces)
 
     def written(self, shown: Shown, row: Leaves) -> TensorDict:
-        """What the learner decides from, batch `[G, A]`, put together in a `row` of the rollout, but for what is stored
-        in another dtype."""
+        """Concatenate the learner's inputs, batch `[G, A]`, directly into `row` of the rollout, except for leaves with
+        another stored dtype."""
         leaves = {}
         for key, pieces in self.assignment.pieces(shown, LEARNER).items():
             place = row.get(key)
@@ -83,8 +83,8 @@ class LearnerViews:
         return self.assignment.team_of(leaves)
 
     def pieces(self, shown: Shown, decided: TensorDictBase) -> list[Leaves]:
-        """The view and next memory of all teams in pieces, `[G', ...]` by key, one after the other and not put
-        together."""
+        """Return the view and next memory of all teams in consecutive pieces, `[G', ...]` by key, without concatenating
+        them."""
         pieces, start, enemy = [], 0, self.enemy(shown)
         by_key = self.assignment.pieces(shown, LEARNER)
         memory = {name: decided.get(key) for name, key in self.policy.keys.next_memory.items()}
@@ -100,7 +100,7 @@ class LearnerViews:
         return pieces
 
     def values(self, team: TensorDictBase, enemy: Tensor | None) -> Leaves:
-        """`state_value` and `state_value_normalized` `[G, A, 1]` of a decision, from what the policy made of it."""
+        """`state_value` and `state_value_normalized` `[G, A, 1]` of a decision, from the policy's output."""
         keys = self.value_head.keys
         read = {keys.embed: team.get(keys.embed), keys.ego: team.get(keys.ego)}
         if enemy is not None:
@@ -110,7 +110,7 @@ class LearnerViews:
         return {(name,): valued.get(name) for name in self.value_head.out_keys}
 
     def value_of(self, view: TensorDictBase) -> Tensor:
-        """`[G, A, 1]` values of a view with memory in real units, without side effects."""
+        """`[G, A, 1]` values in real units of a view with memory, without side effects."""
         keys = self.policy.keys
         output = self.policy.act(*keys.inputs(view, keys.layout(view, is_sequence=False)))
         data = view.select("observation", "enemy", strict=False).set(self.value_head.keys.embed, output.embed)
@@ -118,25 +118,25 @@ class LearnerViews:
 
 
 class FinalViews:
-    """The last views of truncated battles, whose values stand for what would have followed.
+    """Final views of truncated battles, from which their values are bootstrapped.
 
     Args:
-        views: `[V, G]` zeros in the form of a view: room for V truncations of each of the learner's teams.
+        views: `[V, G]` zeros in the form of a view: room for V truncations per learner team.
     """
 
     def __init__(self, views: TensorDict) -> None:
         self.views = views
         self.taken = torch.zeros(views.shape[1], dtype=torch.int64, device=views.device)
-        """`[G]` how many views of each team are kept."""
+        """`[G]` number of stored views per team."""
 
     def clear(self) -> None:
-        """Begin anew, in place."""
-        # Views of earlier rollouts, which no checkpoint has, would change how many rows a matrix product takes.
+        """Reset in place."""
+        # Zero the views: a checkpoint does not store them, so stale ones would change a resumed run's matrix sizes.
         self.views.zero_()
         self.taken.zero_()
 
     def store(self, truncated: Tensor, pieces: Sequence[Leaves]) -> None:
-        """Keep the view of each team whose battle was `truncated [G]`; `pieces` make up a view, one after the other."""
+        """Store the view of each team in `truncated [G]`; `pieces` are consecutive parts of the view."""
         for slot, stored in enumerate(self.views.unbind(0)):
             mask, start = truncated & (self.taken == slot), 0
             for view in pieces:
@@ -146,7 +146,7 @@ class FinalViews:
         self.taken += truncated
 
     def store_rows(self, teams: Tensor, pieces: Sequence[Leaves]) -> None:
-        """`store` of the teams `[R]` int64, which the host knows."""
+        """`store` for the teams `[R]` int64, if the host knows them."""
         start = 0
         for view in pieces:
             stop = start + len(view[TELEMETRY,])
@@ -161,5 +161,5 @@ class FinalViews:
 
 
 def observed(keys: TeamKeys) -> tuple[str, ...]:
-    """Names of the streams that a learner reads; its critic reads `ego` whatever the encoder reads."""
+    """Return the names of the learner's input streams, always including `ego` for the critic."""
     return tuple(dict.fromkeys((*keys.streams, "ego")))

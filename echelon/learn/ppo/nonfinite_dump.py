@@ -1,4 +1,4 @@
-"""Debug dump of a run that stops because its losses or gradients are not finite."""
+"""Debug dump of a run that stops because its loss or gradients are not finite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from echelon.runtime.files import json_bytes, write_through, writing_to
 
 
 class NotFinite(ConfigError):
-    """Losses or gradients are not finite; the message names the dump."""
+    """Loss or gradients are not finite; the message names the dump."""
 
 
 def stop_with_dump(
@@ -25,15 +25,15 @@ def stop_with_dump(
     batch: TensorDict,
     memory: TensorDictBase,
     rank: int = 0,
-    spoilt: Sequence[str] = (),
+    nonfinite: Sequence[str] = (),
 ) -> None:
-    """Write the weights and the count of non-finite numbers in each tensor of this process, then raise.
+    """Write the weights and the number of non-finite values per tensor of this process, then raise.
 
     Args:
-        spoilt: the reward terms that paid NaN or infinity, on any process: the cause, if there is one.
+        nonfinite: reward terms that were NaN or infinite on any process, the likely cause.
 
     Raises:
-        NotFinite: always, naming the file.
+        NotFinite: always, with the file's name.
     """
     name = f"not_finite_{iteration:06d}" + (f"_rank_{rank}" if rank > 0 else "")
     with writing_to(folder):
@@ -47,18 +47,18 @@ def stop_with_dump(
     }
     report = folder / f"{name}.json"
     write_through(report, json_bytes({"not finite": counts}))
-    hint = spoilt_by(spoilt) if spoilt else "try a lower --ppo.learning-rate.first or --precision fp32"
+    hint = terms_message(nonfinite) if nonfinite else "try a lower --ppo.learning-rate.first or --precision fp32"
     raise NotFinite(
-        f"loss or gradient must be finite, got none such in {PATIENCE} steps running: see {report} (numbers not finite "
-        f"by tensor); {hint}"
+        f"loss or gradient must be finite, got NaN or infinity in {PATIENCE} consecutive steps: see {report} "
+        f"(non-finite values by tensor); {hint}"
     )
 
 
-def spoilt_by(terms: Sequence[str]) -> str:
-    """What to say of reward terms that paid NaN or infinity."""
-    return f"reward term {' and '.join(terms)} paid NaN or infinity: expected finite numbers"
+def terms_message(terms: Sequence[str]) -> str:
+    """Return the error text for reward terms that were NaN or infinite."""
+    return f"reward term {' and '.join(terms)} was NaN or infinite: expected finite numbers"
 
 
 def flat(nested: TensorDictBase) -> dict[str, object]:
-    """Leaves by their dotted keys."""
+    """Return the leaves by dotted key."""
     return dict(nested.flatten_keys(".").items())

@@ -1,4 +1,4 @@
-"""PPO (Schulman et al. 2017): its objective, and its update by epochs of minibatches of whole sequences."""
+"""PPO (Schulman et al. 2017): the objective, and the update in epochs of minibatches of whole sequences."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ HEADS: dict[str, tuple[int, ...]] = {
     "prefer": tuple(range(Act.PREFER_0, Act.PREFER_4 + 1)),
     "sort": tuple(range(Act.PREFER_4 + 1, CONTROLS)),
 }
-"""Action columns by purpose, as plain integers for torch.compile; all further columns are the message."""
+"""Action columns by purpose, as plain ints for torch.compile; all other columns are the message."""
 LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
 DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in (*HEADS, "message")))
 LIVING, DECISIONS = "living", "decisions"
-"""Entries `[S, L, 1]`: numbers of decisions of living mechs and of all mechs in the minibatch. They exceed those of the
-data with gradient accumulation or several processes; without them the data's own are taken."""
+"""Entries `[S, L, 1]`: numbers of decisions of living mechs and of all mechs in the full minibatch. With gradient
+accumulation or several processes they exceed the counts of the data; without these entries the data is counted."""
 NOT_OF_MECHS = (TELEMETRY, IS_INIT, EXISTS, LIVING, DECISIONS, "enemy")
-"""Entries of a minibatch without an axis of the team's own mechs."""
+"""Entries of a minibatch without a mech axis of the learner's team."""
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
 TRAINING_KEYS = (
     *("observation", "telemetry", "enemy", "mask", EXISTS, "is_init", "pre_tanh", "pre_tanh_log_prob", "advantage"),
     *("state_value", "state_value_normalized", "value_target", "value_target_normalized"),
 )
 ESTIMATES = ("advantage", "value_target", "value_target_normalized")
-"""Those of `TRAINING_KEYS` that are made anew of every rollout."""
+"""The entries of `TRAINING_KEYS` that are recomputed for every rollout."""
 CPU_PART = 24_576
-"""Decisions of mechs in a part of a minibatch at most, on a CPU: larger ones leave its caches."""
+"""Maximum number of mech decisions per minibatch part on a CPU; larger parts exceed its caches."""
 CPU_WHOLE = 1_024
-"""Decisions of mechs in a minibatch that a CPU computes as a whole at most: in smaller ones the fixed cost of
-operations is most of the time."""
+"""Maximum number of mech decisions in a minibatch that a CPU does not split; in smaller ones the fixed cost of
+operations dominates."""
 LOSS = "the loss"
-"""What the log calls it where it is compiled."""
+"""Name of the compiled loss in the log."""
 PATIENCE = 3
 """Number of consecutive non-finite steps after which a run stops."""
 
@@ -69,23 +69,23 @@ PATIENCE = 3
 class RecurrentPPOLoss(LossModule):
     """Clipped PPO objective over whole sequences `[S, L]` of S teams of A mechs.
 
-    Policy and entropy terms average over the mechs that were alive at the decision; the value term averages over all,
-    because terminal rewards reach dead mechs through it alone (R37). TorchRL's `ClipPPOLoss` has one mask for both,
-    reports one entropy for all columns, and includes dead mechs in its diagnostics; without dead mechs both agree.
-    Where the minibatch has `exists [S, L, A]`, mechs that do not exist enter no term, whatever they hold.
+    Policy and entropy terms average over living mechs. The value term averages over all mechs, because terminal rewards
+    reach dead mechs only through it (R37). TorchRL's `ClipPPOLoss` has one mask for both, reports one entropy for all
+    columns, and includes dead mechs in its diagnostics; without dead mechs both agree. If the minibatch contains
+    `exists [S, L, A]`, padding enters no term, even if it contains NaN.
 
-    Where values are in real units, as from TorchRL's estimators, `set_keys(value="state_value",
-    value_target="value_target")` fits the critic to these.
+    For values in real units, as from TorchRL's estimators, call `set_keys(value="state_value",
+    value_target="value_target")`.
 
     The result has the scalars `LOSSES`, whose sum is minimised, and the detached `DIAGNOSTICS`.
 
     Args:
-        actor_network: its `get_dist` gives the distribution, for `ActorCritic.get_policy_operator()`.
-        critic_network: writes the value; the policy's value head suffices, because the actor has written `embed`.
-        clip_epsilon: range of the ratio around 1.
-        entropy_coeff: weight of the entropy; a buffer, so that a schedule can set it.
+        actor_network: its `get_dist` returns the distribution; use `ActorCritic.get_policy_operator()`.
+        critic_network: writes the value; the policy's value head is enough, because the actor writes `embed`.
+        clip_epsilon: clipping range of the ratio around 1.
+        entropy_coeff: weight of the entropy; a buffer, so a schedule can change it.
         critic_coeff: weight of the value term.
-        clip_value: range around the value of the rollout, in the units of `tensor_keys.value`; 0 for none.
+        clip_value: clipping range around the value of the rollout, in the units of `tensor_keys.value`; 0 disables it.
     """
 
     @dataclass
@@ -127,12 +127,12 @@ class RecurrentPPOLoss(LossModule):
         self.in_keys = [*self.actor_network.in_keys, *vars(self.tensor_keys).values(), LIVING, DECISIONS]
 
     def _forward_value_estimator_keys(self, **kwargs: NestedKey) -> None:
-        """Called by `set_keys`; the advantages are estimated outside."""
+        """Do nothing when `set_keys` calls this: advantages are estimated outside the loss."""
         self._set_in_keys()
 
     @classmethod
     def of(cls, actor_network: PolicyOperator, critic_network: ValueHead, config: PPOConfig) -> RecurrentPPOLoss:
-        """The loss with the coefficients of a config."""
+        """Build the loss with the coefficients of a config."""
         return cls(
             actor_network,
             critic_network,
@@ -143,9 +143,9 @@ class RecurrentPPOLoss(LossModule):
         )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Scalar losses and diagnostics of a minibatch `[S, L]`."""
+        """Compute losses and diagnostics, scalars, of a minibatch `[S, L]`."""
         data, keys = without_padded_mechs(tensordict.copy()), self.tensor_keys
-        # The actor writes what the value head reads.
+        # The actor writes the value head's input.
         distribution = self.actor_network.get_dist(data)
         old_value = data.get(keys.value, None)
         value = self.critic_network(data).get(keys.value)
@@ -162,7 +162,7 @@ class RecurrentPPOLoss(LossModule):
         with torch.no_grad():
             # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
             kl, is_clipped = (ratio - 1 - log_ratio), (ratio - 1).abs() > self.clip_epsilon
-        # Side by side, because each operation on its own takes longer than what it computes.
+        # Stack the terms, because one reduction is faster than three.
         terms = torch.stack((torch.minimum(ratio * advantage, clipped * advantage), kl, is_clipped.float()), -1)
         objective, kl, clip_fraction = mean_of_living(terms).unbind()
         entropies = mean_of_living(distribution.entropies())
@@ -180,8 +180,8 @@ class RecurrentPPOLoss(LossModule):
 
 
 def without_padded_mechs(data: TensorDictBase) -> TensorDictBase:
-    """A minibatch `[S, L]` with zeros in all that belongs to mechs that do not exist: a weight's gradient would be that
-    of its input times 0."""
+    """Return a minibatch `[S, L]` with zeros in all entries of padding. Otherwise NaN there would reach a weight's
+    gradient, as input times 0."""
     exists = data.get(EXISTS, None)
     if exists is None:
         return data
@@ -200,19 +200,19 @@ def counts(data: TensorDictBase, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def count_decisions(data: TensorDictBase) -> Tensor:
-    """`[]` number of decisions of all mechs in a minibatch, padding left out."""
+    """`[]` number of mech decisions in a minibatch, without padding."""
     mask = data.get("mask")
     return data.get(EXISTS).sum() if EXISTS in data.keys() else torch.full((), mask.numel(), device=mask.device)
 
 
 def summed(value: Tensor, depth: int) -> Tensor:
-    """Sum over the first `depth` dimensions of `value [S, L, ...]`, time first, as sequences lie in memory."""
+    """Sum over the first `depth` dimensions of `value [S, L, ...]`, time first as in memory."""
     return value.transpose(0, 1).contiguous().sum(tuple(range(depth)))
 
 
 def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
-    """Mean entropy of all columns of the action, of each of `HEADS`, and of the message, from `entropies [D]`."""
-    # Indexing by a list would copy it to the device, and wait.
+    """Return the mean entropy of all action columns, of each of `HEADS`, and of the message, from `entropies [D]`."""
+    # Indexing with a list would copy the list to the device and synchronise.
     columns, message = entropies.unbind(), entropies[CONTROLS:]
     return {
         "entropy": entropies.mean(),
@@ -222,7 +222,8 @@ def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
 
 
 def value_error(value: Tensor, old: Tensor | None, target: Tensor, clip: float) -> Tensor:
-    """Squared error; with `clip > 0` the maximum of it and that of the value clipped to `old`. All of one shape."""
+    """Squared error; with `clip > 0` its maximum with the error of the value clipped around `old`. All shapes are
+    equal."""
     error = (value - target).square()
     if clip > 0:
         assert old is not None
@@ -235,20 +236,20 @@ class PPO:
     """Updates an `ActorCritic` from its rollouts.
 
     A step with a non-finite loss or gradient is skipped on the device: it sets the flag `found_inf`, which Adam checks
-    for gradient scalers, so weights and moments stay unchanged. The count is part of the report.
+    for gradient scalers, so weights and moments stay unchanged. The report contains the number of skipped steps.
 
     Args:
         policy: the policy to train.
-        ranks: data-parallel processes; a step is equal to that on their joint minibatch.
-        loss: the objective, by default a `RecurrentPPOLoss`. Its entries that begin with `loss_` are summed and
-            minimised, the others are reported. Parts of a minibatch and processes add up, so that a loss must divide
-            by `LIVING` and `DECISIONS` where there are several; it then has them among its `in_keys`.
-        compiled: whether the loss, forward and backward, is one graph of torch.compile.
-        cuda_graph: whether a step is captured once as a CUDA graph and replayed; not with several processes. Everything
-            then lies in tensors that are written in place, on a CPU too, where the same code is called.
+        ranks: data-parallel processes; a step equals that on their joint minibatch.
+        loss: the objective, by default a `RecurrentPPOLoss`. Entries that begin with `loss_` are summed and minimised,
+            the others are reported. With several parts or processes the results are added, so the loss must divide by
+            `LIVING` and `DECISIONS` and list them in `in_keys`.
+        compiled: whether torch.compile makes one graph of the loss, forward and backward.
+        cuda_graph: whether a step is captured as a CUDA graph and replayed; not with several processes. All tensors are
+            then updated in place; on a CPU the same code runs without a graph.
 
     Raises:
-        ConfigError: `loss` does not, and there are several parts or processes.
+        ConfigError: there are several parts or processes, and `loss` lacks these `in_keys`.
     """
 
     def __init__(
@@ -269,42 +270,42 @@ class PPO:
         device = next(policy.parameters()).device
         compiled = compiled and can_compile(device)
         self.loss = self._make_loss(compiled)
-        """The objective, wrapped where there are several processes."""
+        """The objective, wrapped in `DistributedDataParallel` for several processes."""
         self.threads = torch.get_num_threads() if device.type == "cpu" else 1
-        """Number of processes that share the parts of a minibatch; gradients do not depend on it."""
+        """Number of processes that share the parts of a minibatch; does not affect gradients."""
         self.is_shared = device.type == "cpu" and ranks.is_alone and not compiled and not cuda_graph
-        """Whether parts may be computed side by side."""
+        """Whether parts may be computed in parallel."""
         self.weights = [weight for weight in policy.parameters() if weight.requires_grad]
         self.memory: SharedMemory | None = None
-        """What processes share that compute parts."""
+        """Memory shared by the processes that compute parts."""
         self.side_by_side = ForkedParts(self._part, None, 1)
         """Computes the parts of a minibatch."""
         self.cuda_graph = cuda_graph and ranks.is_alone
         self.optimizer = self._make_optimizer(device)
         self.found_inf = torch.zeros((), dtype=torch.float32, device=device)
-        """`[]` 1 where the optimiser skips the step; Adam knows it under this name, for gradient scalers."""
+        """`[]` 1 to skip the optimiser step; Adam reads this attribute, meant for gradient scalers."""
         setattr(self.optimizer, "found_inf", self.found_inf)  # noqa: B010
         self.graphed = GraphedFunction(self._learn_next, device, "learning")
         self.sequences: Sequences | None = None
         """The last rollout."""
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
-        """`[1]` steps of this update so far."""
+        """`[1]` number of steps so far in this update."""
         self.reported: list[str] = []
-        """Entries of a step's report."""
+        """Names of the entries in a step's report."""
         self.entries: list[str] = []
-        """Those that the loss has made."""
+        """Names of the entries returned by the loss."""
         self.estimates: dict[str, Tensor] = {}
-        """What was estimated from the last rollout, where a CUDA graph reads it."""
+        """Advantages and targets of the last rollout at fixed addresses, for CUDA graphs."""
         self.indices: dict[int, Tensor] = {}
-        """Where a CUDA graph reads which sequences are next, by their number."""
-        self.may_ask = device.type == "cpu"
-        """Whether the host may look at a result: it would wait for a GPU."""
+        """Index tensors at fixed addresses, for CUDA graphs, by number of sequences."""
+        self.host_may_read = device.type == "cpu"
+        """Whether the host may read results: on a GPU that would synchronise."""
         self._make_counts(device)
 
     def _make_counts(self, device: torch.device) -> None:
-        """Make what is counted of steps, on the device."""
-        self.goes_on = torch.ones((), dtype=torch.bool, device=device)
-        """`[]` bool, whether steps are taken: until an epoch's KL is above `target_kl`."""
+        """Create the counters of steps on the device."""
+        self.is_running = torch.ones((), dtype=torch.bool, device=device)
+        """`[]` bool, False after an epoch whose KL exceeds `target_kl`; further steps are then skipped."""
         self.skipped = torch.zeros((), dtype=torch.float32, device=device)
         """`[]` skipped steps since the start of the run."""
         self.in_a_row = torch.zeros((), dtype=torch.float32, device=device)
@@ -319,7 +320,7 @@ class PPO:
         if self.ranks.is_alone:
             return self.objective
         with warnings.catch_warnings():
-            # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
+            # torch 2.13 renames the argument; torch 2.11 has only this name. Buffers never change.
             warnings.simplefilter("ignore", FutureWarning)
             return DistributedDataParallel(self.objective, broadcast_buffers=False)
 
@@ -327,13 +328,13 @@ class PPO:
         rate: float | Tensor = self.config.learning_rate.first
         on_gpu = device.type == "cuda"
         if self.cuda_graph:
-            # A number would be a constant of the graph. On a GPU fused Adam reads a float32.
+            # A float would be a constant of the graph. Fused Adam on a GPU needs float32.
             rate = torch.tensor(rate, dtype=torch.float32 if on_gpu else torch.float64, device=device)
         weights, capturable = self.policy.parameters(), self.cuda_graph and on_gpu
         return torch.optim.Adam(weights, lr=rate, eps=1e-5, fused=True, capturable=capturable)
 
     def anneal(self, progress: float) -> dict[str, float]:
-        """Set learning rate and entropy coefficient for `progress` 0..1 of the run, and return them."""
+        """Set learning rate and entropy coefficient for `progress` 0..1 of the run; return both."""
         rate = self.config.learning_rate.at(progress)
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -347,31 +348,31 @@ class PPO:
     def update(self, batch: TensorDictBase, memory: TensorDictBase) -> dict[str, Tensor]:
         """Update from one rollout with advantages.
 
-        Minibatches are shuffled with torch's default generator. Never syncs with the device: after an epoch with a KL
-        above `target_kl` the steps of the following ones are skipped there. On a CPU, where asking costs nothing, they
-        are not computed.
+        Minibatches are shuffled with torch's default generator. The update never syncs with a GPU: after an epoch with
+        a KL above `target_kl`, the remaining steps are skipped on the device. On a CPU they are not computed.
 
         Args:
             batch: `[G, T]`, see `TeamCollector`.
-            memory: `[G, T / chunk]` what the mechs remembered at the start of each training sequence.
+            memory: `[G, T / chunk]` recurrent memory at the start of each training sequence.
 
         Returns:
-            The mean of each entry of the loss and of `gradient_norm` over the minibatches (`REPORTED`), the number of
-            `epochs`, and `skipped` steps so far.
+            Means over the minibatches of each entry of the loss and of `gradient_norm` (`REPORTED`), the number of
+                `epochs`,
+            and `skipped`, the number of skipped steps so far.
         """
-        # An operation on several threads ends when the last one does: beside other programs they mostly wait, busily.
+        # Multi-threaded operations wait for the slowest thread, which is expensive next to other programs.
         with one_thread(batch.get("is_init").device):
             return self._update(batch, memory)
 
     def _update(self, batch: TensorDictBase, memory: TensorDictBase) -> dict[str, Tensor]:
-        """`update`, on whatever threads."""
+        """`update` with the current number of threads."""
         sequences = self._in_place(Sequences(batch, memory, self.config.chunk_decisions))
         if self.sequences is None or self.sequences.places() != sequences.places():
             self.graphed.forget()
         self.sequences = sequences
         self.at.zero_()
         self.longest.zero_()
-        self.goes_on.fill_(True)
+        self.is_running.fill_(True)
         with self._several_processes(sequences) as self.side_by_side:
             counted = torch.stack(self._epochs(sequences))
         rows = self.rows[: len(counted)].T.contiguous()
@@ -380,7 +381,7 @@ class PPO:
         return {**means, "epochs": counted.sum().float() / self.config.minibatches, "skipped": self.skipped.clone()}
 
     def _several_processes(self, sequences: Sequences) -> ForkedParts:
-        """Processes for the parts of the minibatches of an update, as many as there are threads and parts."""
+        """Return processes for the minibatch parts of an update, at most one per thread and per part."""
         largest = -(-sequences.count // self.config.minibatches)
         parts = self._count_parts(sequences.decisions(largest), largest) if self.is_shared else 1
         size = min(self.threads, parts) if CAN_FORK else 1
@@ -389,27 +390,27 @@ class PPO:
         return ForkedParts(self._part, self.memory, size)
 
     def _epochs(self, sequences: Sequences) -> list[Tensor]:
-        """Take the steps of an update; returns `[]` bool of each, whether it counts."""
+        """Take the steps of an update; return `[]` bool per step, whether it counts."""
         counts: list[Tensor] = []
         for epoch in range(self.config.epochs):
             for index in sequences.shuffled(self.config.minibatches):
                 if self.cuda_graph:
-                    # To where a CUDA graph reads so many.
+                    # Copy to the address from which the CUDA graph reads an index of this length.
                     index = self.indices.setdefault(len(index), index.clone()).copy_(index)
                 self.index = index
                 self.graphed(len(index) if self.cuda_graph else None)
             done = len(counts)
-            counts += [self.goes_on.clone()] * self.config.minibatches
+            counts += [self.is_running.clone()] * self.config.minibatches
             if self.config.target_kl > 0 and epoch + 1 < self.config.epochs:
                 column = self.reported.index("kl" if "kl" in self.reported else "kl_approx")
                 kl = self.rows[done : len(counts), column].contiguous().mean()
-                self.goes_on &= ~(kl > self.config.target_kl)
-                if self.may_ask and not self.goes_on:
+                self.is_running &= ~(kl > self.config.target_kl)
+                if self.host_may_read and not self.is_running:
                     break
         return counts
 
     def _in_place(self, sequences: Sequences) -> Sequences:
-        """The sequences, what was estimated of them copied to where a CUDA graph has read it before."""
+        """Copy the estimates of the sequences to the addresses from which a CUDA graph reads; return the sequences."""
         for name in ESTIMATES if self.cuda_graph else ():
             estimate, captured = sequences.data.get(name), self.estimates.get(name)
             if captured is None or captured.shape != estimate.shape:
@@ -419,7 +420,7 @@ class PPO:
         return sequences
 
     def _learn_next(self) -> None:
-        """A step on the sequences `index`, whose report becomes the next of `rows`."""
+        """Take a step on the sequences `index`, and write its report to the next of `rows`."""
         assert self.sequences is not None
         size = len(self.index)
         parts = self._count_parts(self.sequences.decisions(size), size) if self.is_shared else 1
@@ -432,14 +433,14 @@ class PPO:
         self.rows.index_copy_(0, self.at, row[None])
         self.at += 1
         if self.cuda_graph:
-            # They lie in the memory of the graph, which the next one uses too.
+            # The gradients are in the graph's memory pool, which the next graph reuses.
             self.optimizer.zero_grad(set_to_none=True)
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
-        """One gradient step on whole sequences, batch `[S, L]`, accumulated over parts of it."""
+        """Take one gradient step on whole sequences, batch `[S, L]`, accumulated over parts."""
         living, size = minibatch.get("mask").sum(), self.ranks.size
         decisions = count_decisions(minibatch)
-        # Minibatches of several processes are of one size, but may hold different numbers of padded mechs.
+        # Processes have minibatches of equal size, but possibly different numbers of padded mechs.
         decisions = self.ranks.sum(decisions) if EXISTS in minibatch.keys() else decisions * size
         set_counts(minibatch, self.ranks.sum(living), decisions)
         self.optimizer.zero_grad(set_to_none=True)
@@ -447,10 +448,10 @@ class PPO:
         return self._step_by(reduce(torch.add, reports))
 
     def _learn_in_parts(self, parts: int) -> dict[str, Tensor]:
-        """`learn` from the sequences `index`, in `parts` that may be computed side by side.
+        """`learn` on the sequences `index` in `parts` that may be computed in parallel.
 
-        Gradients are added in the order of the parts, so that neither the number of processes nor their pace changes
-        one.
+        Gradients are added in the order of the parts, so the result does not depend on the number or speed of
+        processes.
         """
         computed = self.side_by_side.compute(self.index, parts)
         self.optimizer.zero_grad(set_to_none=True)
@@ -461,26 +462,26 @@ class PPO:
         return self._step_by(reduce(torch.add, (part.report for part in computed)))
 
     def _part(self, index: Tensor, number: int, parts: int) -> Part:
-        """Report and gradients of one of the `parts` of the sequences `index [S]`."""
+        """Compute report and gradients of one of the `parts` of the sequences `index [S]`."""
         assert self.sequences is not None
         everything, part = self.sequences.counted(index), self.sequences.take(index.tensor_split(parts)[number])
         set_counts(part, everything.get("mask").sum(), count_decisions(everything))
         losses = dict(self.loss(part).items())
         self.entries = list(losses)
         gradients = torch.autograd.grad(total(losses), self.weights, allow_unused=True)
-        # Fused Adam reads a gradient as if it lay in memory as its weight does.
+        # Fused Adam assumes that a gradient has its weight's memory layout.
         return Part(detached(losses), [None if gradient is None else gradient.contiguous() for gradient in gradients])
 
     def _step_by(self, values: Tensor) -> dict[str, Tensor]:
-        """Take the step by the gradients that the weights have; returns the report of all processes, from the `values`
-        of this one's."""
+        """Take the optimiser step with the current gradients; return the report summed over all processes, given the
+        `values` of this process."""
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
         report = dict(zip(self.entries, self.ranks.sum(values).unbind(), strict=True))
         self.step(total(report).isfinite() & norm.isfinite())
         return {**report, "gradient_norm": norm}
 
     def _in_turn(self, parts: Sequence[TensorDictBase]) -> list[Tensor]:
-        """Add the gradients of all `parts` to the weights' and return the report of each."""
+        """Accumulate the gradients of all `parts` and return the report of each."""
         reports, size = [], self.ranks.size
         for i, chunk in enumerate(parts):
             with self._gradient_sync(is_last=i + 1 == len(parts)), PROGRESS.calling(LOSS):
@@ -492,20 +493,20 @@ class PPO:
         return reports
 
     def _count_parts(self, decisions: int, sequences: int) -> int:
-        """Number of parts to compute a minibatch in, of so many decisions of mechs in so many sequences."""
-        may_choose = self.config.accumulate == 0 and self.may_ask and LIVING in self.objective.in_keys
+        """Return the number of parts for a minibatch with these numbers of mech decisions and sequences."""
+        may_choose = self.config.accumulate == 0 and self.host_may_read and LIVING in self.objective.in_keys
         if not may_choose:
             return max(self.config.accumulate, 1)
         minimum = 1 if decisions <= CPU_WHOLE else 2
         return min(max(math.ceil(decisions / CPU_PART), minimum), sequences)
 
     def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
-        """Context that synchronises gradients between processes only for the last part of a minibatch."""
+        """Return a context that synchronises gradients between processes only for the last part of a minibatch."""
         wrapper = self.loss
         return wrapper.no_sync() if isinstance(wrapper, DistributedDataParallel) and not is_last else nullcontext()
 
     def state_dict(self) -> StateDict:
-        """Counts of skipped steps; a checkpoint stores weights and optimiser separately."""
+        """Return the counts of skipped steps; checkpoints store weights and optimiser separately."""
         return StateDict({"skipped": self.skipped, "in_a_row": self.in_a_row})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -515,12 +516,12 @@ class PPO:
         self.in_a_row.copy_(state_dict.tensors["in_a_row"])
 
     def step(self, is_finite: Tensor) -> None:
-        """Step the optimiser if `is_finite []` bool and the update goes on, without a host sync."""
-        self.found_inf.copy_(~(is_finite & self.goes_on))
+        """Step the optimiser if `is_finite []` bool is True and the update is not stopped, without a host sync."""
+        self.found_inf.copy_(~(is_finite & self.is_running))
         self.optimizer.step()
-        skip = (~is_finite & self.goes_on).float()
+        skip = (~is_finite & self.is_running).float()
         self.skipped += skip
-        self.in_a_row.copy_(torch.where(self.goes_on, (self.in_a_row + 1) * skip, self.in_a_row))
+        self.in_a_row.copy_(torch.where(self.is_running, (self.in_a_row + 1) * skip, self.in_a_row))
         torch.maximum(self.longest, self.in_a_row, out=self.longest)
 
 
@@ -536,7 +537,7 @@ def total(losses: Mapping[str, Tensor]) -> Tensor:
 
 
 def detached(losses: Mapping[str, Tensor]) -> Tensor:
-    """`[entries]` the entries of a report, without their graph."""
+    """`[entries]` entries of a report, without their graph."""
     return torch.stack([value.detach() if value.dim() == 0 else value.detach().mean() for value in losses.values()])
 
 
@@ -544,35 +545,35 @@ class Sequences:
     """A rollout `[G, T]` as G * T / length training sequences of equal length.
 
     Args:
-        batch: the rollout, with advantages; its `TRAINING_KEYS` are taken.
-        memory: `[G, T / length]` what the mechs remembered at the start of each sequence.
+        batch: the rollout with advantages; only its `TRAINING_KEYS` are used.
+        memory: `[G, T / length]` recurrent memory at the start of each sequence.
         length: length L of a sequence.
     """
 
     def __init__(self, batch: TensorDictBase, memory: TensorDictBase, length: int) -> None:
-        # Time first, as a `TeamCollector` stores it, so that nothing is copied here.
+        # Time first, as `TeamCollector` stores it, so nothing is copied here.
         self.data = batch.select(*TRAINING_KEYS, strict=False).transpose(0, 1).flatten(0, 1)
         self.memory = memory.transpose(0, 1).flatten(0, 1)
         self.length = length
         self.teams = batch.shape[0]
         self.count = memory.shape.numel()
-        # A batch of TorchRL's `next(collector)` has no device.
+        # Batches of TorchRL's `next(collector)` have no device.
         self.device = batch.get("is_init").device
 
     def places(self) -> tuple[int, ...]:
-        """Where its tensors lie: another rollout may lie elsewhere."""
+        """Return the addresses of the tensors; they may differ between rollouts."""
         return tuple(storage_of(leaf) for data in (self.data, self.memory) for leaf in data.values(True, True))
 
     def shuffled(self, parts: int) -> Iterator[Tensor]:
-        """Indices of all sequences in random order, split in `parts` of nearly equal size."""
+        """Yield indices of all sequences in random order, split into `parts` of nearly equal size."""
         yield from torch.randperm(self.count, device=self.device).tensor_split(parts)
 
     def decisions(self, sequences: int) -> int:
-        """Number of decisions of mechs in so many sequences."""
+        """Return the number of mech decisions in this number of sequences."""
         return sequences * self.length * self.data.get("mask").shape[-1]
 
     def rows(self, index: Tensor) -> Tensor:
-        """`[L * S]` rows of `data` that hold the sequences `index [S]`, time first."""
+        """`[L * S]` rows of `data` with the sequences `index [S]`, time first."""
         chunk, team = index // self.teams, index % self.teams
         offsets = torch.arange(self.length, device=self.device)[:, None] * self.teams
         return (chunk * self.length * self.teams + team + offsets).flatten()
@@ -583,15 +584,15 @@ class Sequences:
         return data.apply(lambda leaf: leaf.index_select(0, rows), batch_size=rows.shape)
 
     def take(self, index: Tensor) -> TensorDictBase:
-        """Sequences `index [S]`, batch `[S, L]`, with the `memory` of their first step at every step."""
+        """Return the sequences `index [S]`, batch `[S, L]`, with the `memory` of their first step at every step."""
         rows, shape = self.rows(index), (self.length, len(index))
 
         def pick(leaf: Tensor) -> Tensor:
             return leaf.index_select(0, rows).unflatten(0, shape)
 
-        def begin(leaf: Tensor) -> Tensor:
+        def expand(leaf: Tensor) -> Tensor:
             first = leaf.index_select(0, index)
             return first[:, None].expand(-1, self.length, *first.shape[1:])
 
         sequences = self.data.apply(pick, batch_size=shape).transpose(0, 1)
-        return sequences.set("memory", self.memory.apply(begin, batch_size=sequences.shape))
+        return sequences.set("memory", self.memory.apply(expand, batch_size=sequences.shape))

@@ -1,4 +1,4 @@
-"""What happens between the iterations of a run, ours and a user's own."""
+"""Callbacks of a run: built-in and custom ones."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from tiny_runs import evaluated_run, tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import EvalConfig, TrainConfig
@@ -25,7 +25,7 @@ EXAMPLES = ROOT / "tests" / "examples"
 
 
 class Diary(Callback):
-    """Writes down what it was told."""
+    """Records all calls."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
@@ -54,11 +54,11 @@ class Diary(Callback):
 
 
 def numbers(folder: Path, name: str) -> list[dict[str, str]]:
-    """A table of a run but for what a clock told."""
+    """Read a table of a run without its wall-clock columns."""
     return [{key: value for key, value in row.items() if key not in MEASURED} for row in read_table(folder / name)]
 
 
-def test_a_callback_is_told_of_everything_in_order(tmp_path):
+def test_callback_methods_are_called_in_order(tmp_path):
     diary = Diary()
     evaluation = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
     Trainer(evaluated_run(evaluation=evaluation), tmp_path, callbacks=[EvalCallback(), diary]).train()
@@ -68,10 +68,10 @@ def test_a_callback_is_told_of_everything_in_order(tmp_path):
         *(1, names, 2, "iteration_000002", 3, "iteration_000003", names, "end", "closed"),
     ]
     assert [row["twice"] for row in read_metrics(tmp_path / "metrics.csv")] == [2, 4, 6]
-    assert read_columns(tmp_path / "metrics.csv")[-1] == "twice", "behind our own"
+    assert read_columns(tmp_path / "metrics.csv")[-1] == "twice", "after the built-in columns"
 
 
-def test_a_run_is_the_same_whatever_happens_between_its_iterations(tmp_path):
+def test_callbacks_do_not_change_the_run(tmp_path):
     evaluation = EvalConfig(every=1, battles=2, final_battles=2, tiers=("trivial",))
     config = evaluated_run(evaluation=evaluation, total_agent_steps=320)
     Trainer(config, tmp_path / "plain").train()
@@ -80,7 +80,7 @@ def test_a_run_is_the_same_whatever_happens_between_its_iterations(tmp_path):
     assert rich == numbers(tmp_path / "plain", "metrics.csv")
 
 
-def test_the_script_of_the_training_guide_is_the_run_of_the_program(tmp_path, monkeypatch):
+def test_script_in_training_guide_equals_program(tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "TRAINING.md").read_text(), re.DOTALL)
     (script,) = [block for block in blocks if "StopWhenGood" in block]
     assert len([line for line in script.splitlines() if line]) <= 15
@@ -105,7 +105,7 @@ def test_the_script_of_the_training_guide_is_the_run_of_the_program(tmp_path, mo
     assert files[0] == files[1]
 
 
-def test_a_state_resumes_and_a_run_may_end_early(tmp_path, monkeypatch):
+def test_callback_state_resumes_and_callback_can_stop_run(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     import early_stop
 
@@ -134,7 +134,7 @@ class Signalled(Callback):
 
 
 @pytest.mark.parametrize(("kind", "error", "done"), [(Faulty, ZeroDivisionError, 2), (Signalled, Interrupted, 1)])
-def test_an_error_or_a_signal_ends_a_run_with_nothing_lost(tmp_path, kind, error, done):
+def test_error_or_signal_saves_the_run(tmp_path, kind, error, done):
     diary = Diary()
     with pytest.raises(error):
         Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[kind(), diary]).train()
@@ -147,8 +147,8 @@ def test_an_error_or_a_signal_ends_a_run_with_nothing_lost(tmp_path, kind, error
     assert again.resume_note == "" and len(read_table(tmp_path / "metrics.csv")) == 3
 
 
-def test_what_is_no_callback_is_one_line(tmp_path):
-    with pytest.raises(ConfigError, match=r"callbacks must be of different names \(see Callback.name\)"):
+def test_invalid_callback_raises_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"callbacks must be unique names \(see Callback.name\)"):
         Trainer(tiny_run(), tmp_path, callbacks=[Diary(), Diary()])
     with pytest.raises(ConfigError, match=r"--callbacks pathlib:Path must be a subclass of .*Callback, got"):
         load_callbacks(["pathlib:Path"])
@@ -161,9 +161,9 @@ class Killer(Callback):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_signals_are_handled_in_a_script_too(tmp_path):
+def test_signal_handler_works_in_a_script(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Interrupted):
-        Trainer(tiny_run(), tmp_path, callbacks=[Stop(), Killer()]).train()
+        Trainer(tiny_run(), tmp_path, callbacks=[SignalHandler(), Killer()]).train()
     assert signal.getsignal(signal.SIGTERM) is before
     assert newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"

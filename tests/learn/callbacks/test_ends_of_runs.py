@@ -1,4 +1,4 @@
-"""How runs end and go on: nothing is lost, no process is left behind, and what is wrong is said in one line."""
+"""How runs end and resume: no data is lost, no process remains, and errors are one line."""
 
 import contextlib
 import dataclasses
@@ -30,7 +30,7 @@ EVALUATION = EvalConfig(every=1, battles=2, final_battles=2, tiers=("trivial",))
 
 
 def kept(folder: Path) -> list[int]:
-    """Iterations of the checkpoints of a run."""
+    """Return the iterations of a run's checkpoints."""
     return [int(path.name[-6:]) for path in checkpoints_in(folder / "checkpoints")]
 
 
@@ -39,7 +39,7 @@ class StopsInNewStage(Callback):
         trainer.stop()
 
 
-def test_a_stop_in_a_new_stage_is_saved(tmp_path, monkeypatch):
+def test_stop_in_new_stage_saves_checkpoint(tmp_path, monkeypatch):
     def advance(curriculum: Curriculum, battles: float, won: float) -> bool:
         curriculum.stages.append(curriculum.stages[-1])
         curriculum.state = type(curriculum.state)(stage=curriculum.state.stage + 1)
@@ -51,7 +51,7 @@ def test_a_stop_in_a_new_stage_is_saved(tmp_path, monkeypatch):
     assert kept(tmp_path) == [0, 1]
 
 
-def test_a_run_of_some_iterations_is_saved_and_goes_on(tmp_path, caplog):
+def test_train_with_iterations_saves_and_continues(tmp_path, caplog):
     trainer = Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[ProgressBar()])
     for done in (1, 2):
         trainer.train(1)
@@ -69,18 +69,18 @@ class Stateful(Callback):
 
 
 @pytest.mark.parametrize("name", ["ppo", "battles", "past", "my.own"])
-def test_a_name_that_is_taken_is_one_line(tmp_path, name):
+def test_duplicate_callback_name_raises(tmp_path, name):
     with pytest.raises(ConfigError, match=rf"Callback.name must be an identifier not in .*, got '{name}'"):
         Trainer(tiny_run(), tmp_path, callbacks=[Stateful(name)])
 
 
 @pytest.mark.parametrize("fact", [float("-inf"), Path()])
-def test_a_state_that_no_run_could_resume_from_is_one_line(tmp_path, fact):
+def test_invalid_callback_state_raises(tmp_path, fact):
     with pytest.raises(ConfigError, match="mine: facts of a state must be JSON of finite numbers, got"):
         Trainer(tiny_run(), tmp_path, callbacks=[Stateful(fact=fact)]).train()
 
 
-def test_a_time_without_evaluations_leaves_those_before(tmp_path):
+def test_run_without_evaluations_keeps_earlier_rows(tmp_path):
     for iterations, callbacks in ((1, [EvalCallback()]), (2, []), (3, [EvalCallback()])):
         config = evaluated_run(evaluation=EVALUATION, total_agent_steps=160 * iterations)
         start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")) if iterations > 1 else None
@@ -89,8 +89,8 @@ def test_a_time_without_evaluations_leaves_those_before(tmp_path):
     assert evaluated == ["0", "1", "2", "3"]
 
 
-def test_final_evaluation_stays_when_the_run_is_resumed(tmp_path):
-    """It follows the last checkpoint, and no evaluation is due there again."""
+def test_final_evaluation_stays_after_resume(tmp_path):
+    """The evaluation is later than the last checkpoint, and no further evaluation is due then."""
     evaluation = dataclasses.replace(EVALUATION, every=0)
     for iterations in (1, 3):
         config = evaluated_run(evaluation=evaluation, total_agent_steps=160 * iterations)
@@ -105,7 +105,7 @@ class SignalledInEvaluation(Callback):
         trainer.run_interruptible = lambda work: None if trainer.counters.iterations == 2 else work()
 
 
-def test_the_best_of_an_evaluation_that_is_played_again_is_named(tmp_path, monkeypatch, caplog):
+def test_repeated_evaluation_logs_best_policy(tmp_path, monkeypatch, caplog):
     config = evaluated_run(evaluation=EVALUATION, checkpoint_every=10, total_agent_steps=160 * 4)
     with pytest.raises(Interrupted):
         Trainer(config, tmp_path, callbacks=[SignalledInEvaluation(), EvalCallback()]).train()
@@ -141,13 +141,13 @@ class Closed(Callback):
 @pytest.mark.parametrize("where", ["setup", "on_checkpoint", "on_iteration_start", "on_run_end"])
 def test_an_error_closes_every_callback(tmp_path, where):
     before, behind = Closed(), type("Behind", (Closed,), {})()
-    # Before the run it is told in one line.
+    # Errors before the run become one line.
     with pytest.raises(ConfigError if where == "setup" else ZeroDivisionError, match="of a stranger's"):
         Trainer(tiny_run(), tmp_path, callbacks=[before, FailsIn(where), behind]).train()
     assert before.closed and behind.closed
 
 
-def test_one_iteration_is_profiled_and_nothing_else(tmp_path, monkeypatch, caplog):
+def test_profiler_traces_exactly_one_iteration(tmp_path, monkeypatch, caplog):
     told: list[str] = []
 
     @contextlib.contextmanager
@@ -178,12 +178,12 @@ class OwnLogger(MetricsLogger):
         super().on_iteration_end(trainer, {**metrics, "mine": 1.0})
 
 
-def test_a_logger_of_ones_own_replaces_ours(tmp_path):
+def test_custom_logger_replaces_metrics_logger(tmp_path):
     Trainer(tiny_run(), tmp_path, callbacks=[OwnLogger()]).train(1)
     assert [row["mine"] for row in read_table(tmp_path / "metrics.csv")] == ["1.0"]
 
 
-def test_a_callback_that_wants_arguments_is_one_line(tmp_path, monkeypatch):
+def test_callback_with_arguments_raises_one_line(tmp_path, monkeypatch):
     (tmp_path / "demanding.py").write_text("class Needy:\n    def __init__(self, much): pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(
@@ -193,7 +193,7 @@ def test_a_callback_that_wants_arguments_is_one_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_two_processes_agree_on_a_stop_and_on_a_league_that_fails(tmp_path):
+def test_two_processes_share_stop_and_league_error(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Signals that end a run: which are handled, which count twice, and that what was learnt is saved."""
+"""Signals that end a run: which ones are handled, which count twice, and that the run is saved."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from tiny_runs import tiny_run
 
 from echelon.learn.callbacks import signals
 from echelon.learn.callbacks.base import Callback, Interrupted
-from echelon.learn.callbacks.signals import Stop
+from echelon.learn.callbacks.signals import SignalHandler
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.trainer import Trainer
 
@@ -27,8 +27,8 @@ class Sends(Callback):
 
 @pytest.fixture(autouse=True)
 def usual_signals():
-    """Signals do what they do by default, also where the tests run under `nohup` or in a shell's background."""
-    before = {number: signal.getsignal(number) for number in (*signals.ASKING, *signals.WARNING)}
+    """Restore default signal handlers, also if the tests run under `nohup` or in a shell's background."""
+    before = {number: signal.getsignal(number) for number in (*signals.STOP_SIGNALS, *signals.REPEATED_SIGNALS)}
     for number in before:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     yield
@@ -38,7 +38,7 @@ def usual_signals():
 
 @pytest.fixture
 def exits(monkeypatch):
-    """Exit codes of a process that is not ended."""
+    """Record exit codes instead of ending the process."""
     codes: list[int] = []
     monkeypatch.setattr(signals.os, "_exit", codes.append)
     return codes
@@ -46,41 +46,41 @@ def exits(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def usual_handlers():
-    """What `nohup` and a shell's background ignore is not ignored here."""
+    """Reset signals that `nohup` or a shell's background ignores."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGQUIT)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-SIGNALS = usually([*signals.ASKING, *signals.WARNING], signal.SIGINT, signal.SIGXCPU)
+SIGNALS = usually([*signals.STOP_SIGNALS, *signals.REPEATED_SIGNALS], signal.SIGINT, signal.SIGXCPU)
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
+def test_signal_saves_and_ends_the_run(tmp_path, number):
     before = signal.getsignal(number)
     with pytest.raises(Interrupted) as ended:
-        Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[Stop(), Sends(number)]).train()
+        Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[SignalHandler(), Sends(number)]).train()
     assert ended.value.number == number and newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"
     assert signal.getsignal(number) is before
 
 
-def test_torchrun_repeats_what_its_processes_were_sent(exits, monkeypatch):
+def test_second_signal_under_torchrun_is_ignored(exits, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "echelon")
-    with Stop() as stop:
+    with SignalHandler() as stop:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
     assert exits == [] and stop.signal == signal.SIGTERM
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")
-    with Stop():
+    with SignalHandler():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
     assert exits == [128 + signal.SIGTERM]
 
 
-def test_a_closed_terminal_may_tell_it_many_times(exits):
-    with Stop() as stop:
-        # The terminal, then the shell; the limit of processor time, every second; the session's manager.
+def test_repeated_hangup_signals_do_not_end_process(exits):
+    with SignalHandler() as stop:
+        # The terminal and the shell; the CPU time limit every second; the session manager.
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGXCPU, signal.SIGXCPU, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
         assert stop.signal == signal.SIGHUP and exits == []
@@ -88,15 +88,15 @@ def test_a_closed_terminal_may_tell_it_many_times(exits):
         assert exits == [128 + signal.SIGINT]
 
 
-def test_what_is_ignored_or_handled_stays_so():
+def test_ignored_and_custom_handlers_are_kept():
     def mine(number, frame):
-        """A handler of the user's."""
+        """A custom handler."""
 
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGUSR1)}
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     signal.signal(signal.SIGUSR1, mine)
     try:
-        with Stop() as stop:
+        with SignalHandler() as stop:
             for number in (signal.SIGHUP, signal.SIGUSR1):
                 os.kill(os.getpid(), number)
             assert stop.signal == 0 and signal.getsignal(signal.SIGUSR1) is mine
@@ -106,12 +106,12 @@ def test_what_is_ignored_or_handled_stays_so():
             signal.signal(number, handler)
 
 
-def test_a_terminal_that_is_gone_cannot_be_told(monkeypatch):
+def test_closed_terminal_does_not_break_signal_handler(monkeypatch):
     def gone(number, data):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(signals.os, "write", gone)
-    with Stop() as stop:
+    with SignalHandler() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.signal == signal.SIGINT
 
@@ -121,8 +121,8 @@ class Exits(Callback):
         raise SystemExit(1)
 
 
-def test_a_callback_that_ends_the_program_loses_nothing(tmp_path):
-    """As rich does where its output is a closed pipe."""
+def test_system_exit_in_callback_saves_the_run(tmp_path):
+    """Rich does this if its output is a closed pipe."""
     with pytest.raises(SystemExit):
         Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[Exits()]).train()
     assert newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"

@@ -1,4 +1,4 @@
-"""A run takes the number of threads that measured fastest, and says when it lacks cores. No clock decides here."""
+"""Choice of the number of threads, and the log of busy cores, with a stub clock."""
 
 import dataclasses
 import itertools
@@ -14,7 +14,7 @@ from echelon.learn.trainer import Trainer
 
 
 class StubClock:
-    """Every look at it takes a second, of which the run computes on so many cores."""
+    """Every reading advances the clock by a second, with a given number of cores in use."""
 
     def __init__(self) -> None:
         self.wall = self.cpu = 0.0
@@ -30,7 +30,7 @@ class StubClock:
 
 
 class Speed(ThreadChoice):
-    """The rate of an iteration is that of its number of threads."""
+    """Sets each iteration's speed by its number of threads."""
 
     def __init__(self, rates: dict[int, float]) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def quick_trials(monkeypatch):
     monkeypatch.setattr(threads, "LATEST", 6)
 
 
-def test_a_run_takes_the_fastest_number_of_threads_and_changes_it(tmp_path, monkeypatch, caplog, clock, two_threads):
+def test_fastest_thread_count_is_chosen_and_updated(tmp_path, monkeypatch, caplog, clock, two_threads):
     quick_trials(monkeypatch)
     choice = Speed({1: 150.0, 2: 100.0})
     choice.pause = 3
@@ -78,7 +78,7 @@ def test_a_run_takes_the_fastest_number_of_threads_and_changes_it(tmp_path, monk
     assert choice.number == 2
 
 
-def test_trials_that_fail_become_rare(tmp_path, clock, two_threads):
+def test_pause_doubles_after_slower_trial(tmp_path, clock, two_threads):
     choice = Speed({1: 100.0, 2: 104.0})
     trainer = Trainer(tiny_run(), tmp_path, callbacks=[choice])
     for _ in range(3 * LATEST):
@@ -91,7 +91,7 @@ def test_trials_that_fail_become_rare(tmp_path, clock, two_threads):
     assert starts[0] == SOONEST and pauses == [32, 64, 128, LATEST, LATEST]
 
 
-def test_a_run_that_gains_nothing_from_threads_names_the_parts_that_do_not_scale(tmp_path, caplog, clock, two_threads):
+def test_parts_without_thread_speedup_are_logged(tmp_path, caplog, clock, two_threads):
     choice = Speed({1: 100.0, 2: 103.0})
     seconds = {1: (4.0, 2.0, 3.0), 2: (2.0, 2.0, 3.6)}
     trainer = Trainer(tiny_run(), tmp_path, callbacks=[choice])
@@ -111,7 +111,7 @@ def test_a_run_that_gains_nothing_from_threads_names_the_parts_that_do_not_scale
     assert not [record for record in caplog.records if "no gain" in record.message]
 
 
-def test_a_number_that_is_given_stays(tmp_path, clock, two_threads):
+def test_configured_thread_count_is_fixed(tmp_path, clock, two_threads):
     choice = Speed({1: 1.0, 2: 9.0})
     trainer = Trainer(dataclasses.replace(tiny_run(), threads=1), tmp_path, callbacks=[choice])
     for _ in range(2 * SOONEST):
@@ -120,7 +120,7 @@ def test_a_number_that_is_given_stays(tmp_path, clock, two_threads):
     assert set(choice.used) == {1}
 
 
-def test_a_lack_of_cores_is_said_once_and_tried_anew(tmp_path, caplog, clock):
+def test_busy_cores_are_logged_once_and_trials_restart(tmp_path, caplog, clock):
     choice = Speed({1: 100.0})
     trainer = Trainer(dataclasses.replace(tiny_run(), threads=1), tmp_path, callbacks=[choice])
     choice.pause = LATEST
@@ -130,5 +130,5 @@ def test_a_lack_of_cores_is_said_once_and_tried_anew(tmp_path, caplog, clock):
             clock.cores = cores
             choice.on_iteration_end(trainer, {})
     lines = [record.message for record in caplog.records if "core" in record.message]
-    assert ["gets 0.40 of one" in lines[0], "free again" in lines[1]] == [True, True] and len(lines) == 2
+    assert ["gets 0.40 of a core" in lines[0], "free again" in lines[1]] == [True, True] and len(lines) == 2
     assert choice.pause == SOONEST

@@ -1,4 +1,4 @@
-"""A process of two, of which the first alone asks for an end, and later has a league that fails."""
+"""One of two processes; the first alone requests a stop, and later its league fails."""
 
 import sys
 from pathlib import Path
@@ -46,6 +46,6 @@ if __name__ == "__main__":
     ranks = init_ranks()
     main(Path(sys.argv[1]), ranks)
     destroy_ranks(ranks)
-    # One that still ran while Python ends might abort the process: they end with the last trainer.
+    # Gloo threads that still run at interpreter exit could abort the process; they must end with the last trainer.
     threads = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
     assert not [name for name in threads if "gloo" in name], threads

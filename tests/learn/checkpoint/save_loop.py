@@ -1,6 +1,6 @@
-"""Kills a process that saves checkpoints one after the other, again and again; `test_killed` starts it.
+"""Repeatedly kill a process that saves checkpoints; started by `test_killed`.
 
-One import serves all: each saver is a fork. Prints one JSON line.
+Each saver is a fork, so imports run once. Prints one JSON line.
 """
 
 import json
@@ -28,11 +28,12 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.tensor_files import StateDict
 
 MOST_STEPS = 40
-"""Files and folders that reach the disk before a saver is killed, at most: those of five checkpoints."""
+"""Maximum number of files and folders synced before a saver is killed, those of five checkpoints."""
 
 
 def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int, steps: int) -> None:
-    """Save iteration after iteration, and say so once each is saved; a byte to `steps` for what reached the disk."""
+    """Save one iteration after another; report each saved one to `told`, and write a byte to `steps` per synced
+    file."""
     fsync = os.fsync
 
     def noted(handle: int) -> None:
@@ -59,8 +60,8 @@ def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int, step
 
 
 def kill_a_saver(policy: ActorCritic, folder: Path, after: int, steps: int) -> int:
-    """Start a saver and kill it as soon as so many files and folders reached the disk; returns the last iteration that
-    it said to have saved."""
+    """Start a saver and kill it after this number of synced files and folders. Return the last iteration that it
+    reported as saved."""
     (hear, told), (watch, step) = os.pipe(), os.pipe()
     saver = os.fork()
     if saver == 0:
@@ -91,7 +92,7 @@ def main(folder: Path, kills: int) -> None:
             continue
         found = open_checkpoint(newest_checkpoint(shelf))
         at, seen = found.counters.iterations, seen + 1
-        assert at >= said, f"{said} was saved, and the newest is {at}"
+        assert at >= said, f"{said} was reported as saved, but the newest is {at}"
         assert found.parts(0)["battles"].tensors["at"].eq(at).all() and found.policy() is not None
         for path in shelf.glob("[!.]*"):
             assert inspect_checkpoint(path).is_valid, path

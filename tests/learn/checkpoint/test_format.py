@@ -1,4 +1,4 @@
-"""Checkpoints hold what they claim, or say in one line why not."""
+"""Checkpoints match their metadata, or loading raises one line."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def edit(path: Path, **changes: object) -> None:
-    """Change what a checkpoint claims; None removes a field."""
+    """Change entries of `checkpoint.json`; None removes one."""
     claims = json.loads((path / CLAIMS).read_text())
     for name, value in changes.items():
         if value is None:
@@ -43,7 +43,7 @@ def edit(path: Path, **changes: object) -> None:
 
 
 def replace_policy(path: Path, tensors: dict[str, torch.Tensor]) -> None:
-    """Put other weights in place and make the hash agree."""
+    """Replace the weights and update their hash."""
     import hashlib
 
     data = safetensors.torch.save(tensors)
@@ -56,7 +56,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
     return safetensors.torch.load((path / POLICY).read_bytes())
 
 
-def test_what_was_saved_is_loaded(saved):
+def test_saved_checkpoint_loads(saved):
     torch.manual_seed(0)
     original = TINY.build(PolicySpecs(8))
     loaded = open_checkpoint(saved)
@@ -72,7 +72,7 @@ def test_what_was_saved_is_loaded(saved):
     assert loaded.claims["env"] == json.loads(json.dumps(EnvConfig.small().signature()))
 
 
-def test_the_reward_terms_of_ones_own_are_told_by_name_and_weight(saved):
+def test_checkpoint_stores_names_and_weights_of_custom_terms(saved):
     assert open_checkpoint(saved).extra_rewards == {}
     path = saved.parent / "two"
     run = RunState({}, {}, extra_rewards={"cool": 0.1})
@@ -83,7 +83,7 @@ def test_the_reward_terms_of_ones_own_are_told_by_name_and_weight(saved):
     assert open_checkpoint(path).env == EnvConfig.small()
     for extra in (["cool"], {"cool": "1"}, {"cool": True}, 3):
         edit(path, env={**env, "reward": {**env["reward"], "extra": extra}})
-        with pytest.raises(FileError, match=r"checkpoint.json: env.reward.extra must be numbers by name, got"):
+        with pytest.raises(FileError, match=r"checkpoint.json: env.reward.extra must be numbers keyed by name, got"):
             _ = open_checkpoint(path).extra_rewards
 
 
@@ -100,7 +100,7 @@ def test_saving_leaves_nothing_but_the_checkpoint(saved):
     assert sorted(p.name for p in saved.iterdir()) == [CLAIMS, LEARNER, POLICY]
 
 
-def test_newest_goes_by_counters_not_names(saved):
+def test_newest_checkpoint_is_chosen_by_iterations(saved):
     other = saved.parent / "zzz"
     save_checkpoint(other, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(3, 300, 1.0), {})
     assert newest_checkpoint(saved.parent) == saved
@@ -186,7 +186,7 @@ BAD = {
     "extra tensor": (extra_tensor, r"unexpected tensor canary of shape \(2,\)"),
     "symlink": (symlink, "policy.safetensors: cannot be read"),
     "no weights": (lambda p: (p / POLICY).unlink(), "policy.safetensors: cannot be read: No such file"),
-    "no claims": (lambda p: (p / CLAIMS).unlink(), "expected a checkpoint folder holding checkpoint.json"),
+    "no claims": (lambda p: (p / CLAIMS).unlink(), "expected a checkpoint folder with checkpoint.json"),
     "not JSON": (lambda p: (p / CLAIMS).write_text("{"), "checkpoint.json: not valid JSON"),
     "a list": (lambda p: (p / CLAIMS).write_text("[]"), "checkpoint.json: claims must be an object"),
     "nested": (lambda p: (p / CLAIMS).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),
@@ -218,7 +218,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_checkpoint_is_refused_in_one_line(saved, case):
+def test_invalid_checkpoint_raises_one_line(saved, case):
     spoil, message = BAD[case]
     spoil(saved)
     with pytest.raises(FileError, match=message) as caught:
@@ -226,14 +226,14 @@ def test_a_bad_checkpoint_is_refused_in_one_line(saved, case):
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
+def test_folder_without_checkpoint_raises(tmp_path):
     with pytest.raises(FileError, match="expected a checkpoint folder"):
         open_checkpoint(tmp_path / "nothing")
     with pytest.raises(FileError, match="expected a checkpoint, found none"):
         newest_checkpoint(tmp_path)
 
 
-def test_a_run_folder_means_its_newest_checkpoint(saved, tmp_path):
+def test_run_folder_resolves_to_newest_checkpoint(saved, tmp_path):
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     with pytest.raises(FileError, match=r"run/checkpoints: expected a checkpoint, found none"):

@@ -1,4 +1,4 @@
-"""Files of strangers: a clear line, soon, in little memory, and nothing of theirs runs (R1, R10)."""
+"""Untrusted files: one clear line, fast, with little memory, and no code runs (R1, R10)."""
 
 import hashlib
 import json
@@ -25,13 +25,13 @@ from echelon.runtime.files import FileError
 from echelon.runtime.tensor_files import StateDict
 
 LONGEST_S = 1.0
-"""Of the processor, which does not count how busy it is."""
+"""Limit in CPU seconds, which do not depend on the machine's load."""
 MOST_BYTES = 200 << 20
 GIB = 1 << 30
 
 
 class Bomb:
-    """What a pickle does when it is loaded: it leaves a canary file."""
+    """Pickle that creates a canary file when loaded."""
 
     def __init__(self, canary: Path) -> None:
         self.canary = canary
@@ -45,23 +45,23 @@ def claims_of(path: Path) -> dict:
 
 
 def claim(path: Path, **changes: object) -> None:
-    """Change what a checkpoint claims."""
+    """Change entries of `checkpoint.json`."""
     (path / CLAIMS).write_text(json.dumps({**claims_of(path), **changes}))
 
 
 def put(path: Path, data: bytes, name: str = POLICY) -> None:
-    """Another file in the place of the weights, with the hash that goes with it."""
+    """Replace a file and update its hash."""
     (path / name).write_bytes(data)
     claim(path, files={**claims_of(path)["files"], name: hashlib.sha256(data).hexdigest()})
 
 
 def header(text: str, body: int = 0) -> bytes:
-    """A safetensors file of this header and so many zeros."""
+    """Return a safetensors file with this header and `body` zero bytes."""
     return struct.pack("<Q", len(text)) + text.encode() + bytes(body)
 
 
 def sparse(path: Path, size: int, begins: bytes = b"") -> None:
-    """A file that claims `size` bytes and takes up none."""
+    """Create a sparse file of `size` bytes that takes no disk space."""
     (path / POLICY).write_bytes(begins)
     os.truncate(path / POLICY, size)
 
@@ -71,7 +71,7 @@ def listed(count: int) -> str:
 
 
 def huge_and_empty(path: Path) -> None:
-    """A true header of a tensor of a gigabyte, and no bytes on the disk for it."""
+    """Write a valid header of a one-gigabyte tensor to a sparse file."""
     text = json.dumps({"t": {"dtype": "U8", "shape": [GIB - 4096], "data_offsets": [0, GIB - 4096]}})
     sparse(path, GIB - 4096 + 8 + len(text), header(text))
 
@@ -83,7 +83,7 @@ def linked(path: Path, name: str) -> None:
 
 
 def zipped(path: Path) -> bytes:
-    """A TorchScript archive, which is a zip of code and pickles."""
+    """Return a TorchScript archive, which is a zip of code and pickles."""
     archive = path.parent / "script.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("archive/code/__torch__.py", "def forward(self): pass\n")
@@ -97,7 +97,7 @@ def twice(path: Path) -> None:
 
 
 def renamed(path: Path, name: str) -> None:
-    """Let the claims name another file beside or in the place of the weights."""
+    """Rename a file in the metadata, in addition to or instead of the weights."""
     files = claims_of(path)["files"]
     claim(path, files={name if key == POLICY else key: value for key, value in files.items()})
 
@@ -177,7 +177,7 @@ def policy() -> ActorCritic:
 
 @pytest.fixture
 def saved(tmp_path: Path, policy: ActorCritic) -> Path:
-    """A checkpoint with all of its files."""
+    """A checkpoint with all files."""
     path = tmp_path / "checkpoints" / "one"
     run = RunState({}, {}, {"battles": StateDict({"at": torch.zeros(3)}, {"at": 1})})
     save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(7), {"x": torch.arange(3.0)}, None, run)
@@ -185,7 +185,7 @@ def saved(tmp_path: Path, policy: ActorCritic) -> Path:
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_file_is_refused_soon_and_in_little_memory(saved, case):
+def test_hostile_file_is_refused_fast_with_little_memory(saved, case):
     spoil, message = HOSTILE[case]
     spoil(saved)
     said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
@@ -198,7 +198,7 @@ def test_a_hostile_file_is_refused_soon_and_in_little_memory(saved, case):
 
 @pytest.mark.parametrize("name", [LEARNER, run_file(0)])
 @pytest.mark.parametrize("case", ["pickle bomb", "nesting bomb", "64 GiB", "a gigabyte", "facts"])
-def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
+def test_hostile_resume_file_is_refused_fast_with_little_memory(saved, name, case):
     if case == "pickle bomb":
         put(saved, pickle.dumps(Bomb(saved.parent / "canary")), name)
     elif case == "nesting bomb":
@@ -210,7 +210,7 @@ def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
     read = open_checkpoint(saved)
     said, seconds, needed = apart(lambda: read.parts(0) if name == run_file(0) else read.tensors(LEARNER))
     if (name, case) == (LEARNER, "facts"):
-        assert said == "", "nobody reads the facts of this one"
+        assert said == "", "the facts of this file are not read"
     else:
         assert said.startswith(name) and "\n" not in said, said
     assert seconds < LONGEST_S and needed < MOST_BYTES, f"{seconds:.2f} s, {needed >> 20} MB"
@@ -218,7 +218,7 @@ def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
     assert case == "facts" or not inspect_checkpoint(saved).is_valid
 
 
-def test_only_a_critic_may_have_half_the_bytes(saved):
+def test_only_critic_may_be_half_precision(saved):
     tensors = safetensors.torch.load_file(saved / POLICY)
     put(saved, safetensors.torch.save(tensors | {"critic.value.weight": tensors["critic.value.weight"].bfloat16()}))
     assert open_checkpoint(saved).policy().critic.value.weight.dtype == torch.float32
@@ -231,13 +231,13 @@ def test_only_a_critic_may_have_half_the_bytes(saved):
         open_checkpoint(saved).policy()
 
 
-def test_what_the_table_starts_from_holds(saved):
+def test_unmodified_checkpoint_is_valid(saved):
     said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
     assert said == "" and inspect_checkpoint(saved).is_valid
     assert seconds < LONGEST_S and needed < MOST_BYTES
 
 
-def test_the_bomb_is_one(tmp_path):
-    """The canary sings where a pickle is loaded: silence above means that none was."""
+def test_pickle_bomb_works_when_loaded(tmp_path):
+    """Loading the pickle creates the canary, so its absence above means that no pickle was loaded."""
     pickle.loads(pickle.dumps(Bomb(tmp_path / "canary")))  # noqa: S301
     assert (tmp_path / "canary").exists()

@@ -1,4 +1,4 @@
-"""Whoever kills a process that saves leaves a whole checkpoint behind."""
+"""A process killed while saving leaves complete checkpoints."""
 
 import json
 import os
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.long
 @pytest.mark.parametrize("kills", [16, 100])
-def test_kills_while_saving_lose_nothing(tmp_path, kills):
+def test_kills_while_saving_leave_complete_checkpoints(tmp_path, kills):
     done = programs.run(str(HERE / "save_loop.py"), str(tmp_path), str(kills), PYTHONPATH=str(HERE.parents[1]))
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -27,7 +27,7 @@ def test_kills_while_saving_lose_nothing(tmp_path, kills):
     assert len(told["kept"]) == 3 and told["kept"][0] == "iteration_000003" and told["iterations"] > 0.3 * kills
 
 
-def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypatch):
+def test_files_are_synced_before_folder_is_renamed(tmp_path, monkeypatch):
     order, fsync, rename = [], os.fsync, Path.rename
 
     def noted_fsync(handle: int) -> None:
@@ -54,7 +54,7 @@ def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypa
     assert order == [run_file(0), POLICY, LEARNER, CLAIMS, draft, f"{draft} -> one", "shelf"]
 
 
-def test_the_last_few_and_the_best_stay(tmp_path):
+def test_prune_keeps_latest_and_best(tmp_path):
     policy = TINY.build(PolicySpecs(8))
     for number in (1, 2, 3, 4, 999_999, 1_000_000):
         save_checkpoint(checkpoint_path(tmp_path, number), policy, ValueNorm(), EnvConfig.small(), Counters(number), {})

@@ -1,4 +1,4 @@
-"""What weights were trained against is carried, inherited and never dropped."""
+"""Provenance of weights is stored, inherited and never dropped."""
 
 import dataclasses
 import hashlib
@@ -22,8 +22,8 @@ from echelon.learn.checkpoint.provenance import (
     UNKNOWN,
     Provenance,
     battle_hash,
-    met_in,
     provenance_from_json,
+    provenance_of,
     weight_hash,
 )
 from echelon.learn.models.registry import PolicySpecs
@@ -51,7 +51,7 @@ def saved(path, **settings):
 
 
 def past_pool():
-    """A pool of one policy with a name of its own, as somebody may write it."""
+    """A custom pool with one named policy."""
 
     class Pool:
         weights = TINY.build(PolicySpecs(8)).state_dict()
@@ -63,11 +63,11 @@ def past_pool():
     return Pool()
 
 
-def test_a_run_tells_what_it_has_met_and_its_children_go_on(tmp_path):
+def test_run_stores_provenance_and_children_inherit_it(tmp_path):
     run = tiny_run(env=dataclasses.replace(tiny_run().env, split="train"), total_agent_steps=10**6)
     first = Trainer(run, tmp_path / "first")
     first.save()
-    assert newest(tmp_path / "first").provenance == NOTHING, "nothing is learnt yet"
+    assert newest(tmp_path / "first").provenance == NOTHING, "no training yet"
     first.train(1)
     found = newest(tmp_path / "first").provenance
     assert found == Provenance(
@@ -79,37 +79,37 @@ def test_a_run_tells_what_it_has_met_and_its_children_go_on(tmp_path):
     )
     other = dataclasses.replace(run, env=dataclasses.replace(run.env, split=None, map_seed=4), opponent="self")
     child = Trainer(other, tmp_path / "child", newest(tmp_path / "first"))
-    assert child.resume_note.startswith("battles begin anew"), "on maps of another split"
+    assert child.resume_note.startswith("battles start anew"), "on maps of another split"
     child.train(1)
     inherited = newest(tmp_path / "child").provenance
     assert inherited.opponents == ("heuristic:normal", "self") and inherited.splits == ("none:4", "train")
     assert inherited.battles == found.battles and inherited.unknown == ()
 
 
-def test_opponents_with_weights_are_told_by_their_hash(tmp_path):
+def test_opponents_with_weights_are_stored_by_hash(tmp_path):
     rival = saved(tmp_path / "rival")
     named = tiny_run(opponent=str(rival.path))
     trainer = Trainer(named, tmp_path / "named", opponent_of=lambda *_: rival.policy())
     trainer.train(1)
-    assert trainer.met.opponents == (rival.claims["files"][POLICY],)
+    assert trainer.provenance.opponents == (rival.claims["files"][POLICY],)
     pool = past_pool()
     shares = tiny_run(opponent="past", past_blocks=1, num_envs=4)
     trainer = Trainer(shares, tmp_path / "past", opponent_pool=pool)
     trainer.train(1)
-    assert trainer.met.opponents == (weight_hash(pool.weights),)
+    assert trainer.provenance.opponents == (weight_hash(pool.weights),)
     alone = Trainer(shares, tmp_path / "alone")
     alone.train(1)
-    assert alone.met.opponents == ("self",)
+    assert alone.provenance.opponents == ("self",)
 
 
-def test_a_commander_of_any_name_is_told(tmp_path):
-    """Also one whose name no file may hold."""
+def test_commander_with_unprintable_name_is_stored(tmp_path):
+    """Also a name that no file may contain."""
     trainer = Trainer(tiny_run(opponent="a\nb"), tmp_path, opponent_of=lambda _, env, device: Heuristic(env))
     trainer.train(1)
     assert newest(tmp_path).provenance.opponents == (hashlib.sha256(b"a\nb").hexdigest(),)
 
 
-def test_a_parent_that_tells_nothing_leaves_its_children_unknown(tmp_path):
+def test_parent_without_provenance_makes_children_unknown(tmp_path):
     Trainer(tiny_run(total_agent_steps=10**6), tmp_path / "run").train(1)
     start = newest(tmp_path / "run")
     claims = {name: value for name, value in start.claims.items() if name != PROVENANCE}
@@ -120,79 +120,81 @@ def test_a_parent_that_tells_nothing_leaves_its_children_unknown(tmp_path):
     child.train(1)
     found = newest(tmp_path / "child").provenance
     assert found.opponents == ("heuristic:normal",) and found.unknown == tuple(ENTRIES)
-    assert found.has_met_opponent("heuristic:normal") == "met"
-    assert found.has_met_opponent("heuristic:hard") == "unknown" == found.has_met_maps(TEST)
+    assert found.opponent_exposure("heuristic:normal") == "met"
+    assert found.opponent_exposure("heuristic:hard") == "unknown" == found.map_exposure(TEST)
 
 
-def test_weights_of_ones_own_making_are_unknown(tmp_path):
+def test_weights_without_provenance_are_unknown(tmp_path):
     assert saved(tmp_path / "own").provenance == UNKNOWN
-    assert saved(tmp_path / "told", provenance=met_in(TRAIN, ["self"])).provenance == met_in(TRAIN, ["self"])
+    assert saved(tmp_path / "told", provenance=provenance_of(TRAIN, ["self"])).provenance == provenance_of(
+        TRAIN, ["self"]
+    )
 
 
-def test_test_is_trained_in_by_those_alone_who_ask_for_it_and_the_weights_say_so(tmp_path):
+def test_training_in_split_test_needs_flag_and_is_recorded(tmp_path):
     env = dataclasses.replace(tiny_run().env, split="test")
-    limit = "--split must be train or validation: test is to be judged on, unless --allow-test, got 'test'"
+    limit = "--split must be train or validation: test is for evaluation only, unless --allow-test, got 'test'"
     with pytest.raises(ConfigError, match=limit):
         tiny_run(env=env)
     Trainer(tiny_run(env=env, allow_test=True), tmp_path).train(1)
     assert newest(tmp_path).provenance.splits == ("test",)
-    assert newest(tmp_path).provenance.has_met_maps(TEST) == "met"
+    assert newest(tmp_path).provenance.map_exposure(TEST) == "met"
 
 
-def test_maps_are_not_met_only_where_splits_keep_them_apart():
-    trained = met_in(TRAIN, ["heuristic:easy"])
-    assert trained.has_met_maps(TRAIN) == trained.has_met_maps(dataclasses.replace(TRAIN, map_seed=9)) == "met"
-    assert trained.has_met_maps(TEST) == "not met"
-    assert trained.has_met_maps(SMALL) == "unknown", "without a split a map may be any"
-    loose = met_in(SMALL, [])
-    assert loose.has_met_maps(SMALL) == "met"
-    assert loose.has_met_maps(TEST) == "unknown" == loose.has_met_maps(dataclasses.replace(SMALL, map_seed=1))
-    assert NOTHING.has_met_maps(SMALL) == "not met" and UNKNOWN.has_met_maps(TEST) == "unknown"
+def test_maps_are_not_met_only_in_disjoint_splits():
+    trained = provenance_of(TRAIN, ["heuristic:easy"])
+    assert trained.map_exposure(TRAIN) == trained.map_exposure(dataclasses.replace(TRAIN, map_seed=9)) == "met"
+    assert trained.map_exposure(TEST) == "not met"
+    assert trained.map_exposure(SMALL) == "unknown", "without a split any map may be used"
+    loose = provenance_of(SMALL, [])
+    assert loose.map_exposure(SMALL) == "met"
+    assert loose.map_exposure(TEST) == "unknown" == loose.map_exposure(dataclasses.replace(SMALL, map_seed=1))
+    assert NOTHING.map_exposure(SMALL) == "not met" and UNKNOWN.map_exposure(TEST) == "unknown"
 
 
-def test_weights_may_be_an_earlier_self():
-    assert met_in(TRAIN, [WEIGHTS]).has_met_opponent(WEIGHTS) == "met"
-    assert met_in(TRAIN, ["heuristic:easy"]).has_met_opponent(WEIGHTS) == "not met"
-    assert met_in(TRAIN, ["self"]).has_met_opponent(WEIGHTS) == "unknown"
-    assert met_in(TRAIN, ["self"]).has_met_opponent("heuristic:easy") == "not met"
+def test_weights_may_equal_an_earlier_self():
+    assert provenance_of(TRAIN, [WEIGHTS]).opponent_exposure(WEIGHTS) == "met"
+    assert provenance_of(TRAIN, ["heuristic:easy"]).opponent_exposure(WEIGHTS) == "not met"
+    assert provenance_of(TRAIN, ["self"]).opponent_exposure(WEIGHTS) == "unknown"
+    assert provenance_of(TRAIN, ["self"]).opponent_exposure("heuristic:easy") == "not met"
 
 
-def test_a_battle_is_another_by_what_is_fought_and_not_by_what_is_paid():
+def test_battle_hash_ignores_rewards():
     same = dataclasses.replace(SMALL, reward=RewardConfig(kill=2.0), map_pool=3, map_spares=1, map_seed=5, split="test")
     assert battle_hash(same) == battle_hash(SMALL)
     assert battle_hash(dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=5.0))) != battle_hash(SMALL)
 
 
-def test_scenarios_are_told_apart_by_position_and_objective():
+def test_battle_hash_depends_on_position_and_objective():
     def scenario(x, kind="zone"):
         scene = echelon.Scene(objective=echelon.Objective(kind))
         return scene.place("blue", "medium", at=(x, 20)).place("red", "heavy", at=(30, 20)).scenario
 
     near, far = scenario(14), scenario(8)
-    met = met_in(echelon.scene_config([near, far], weights=[3, 1]))
+    met = provenance_of(echelon.scene_config([near, far], weights=[3, 1]))
     assert len(met.battles) == 2 and met.splits == ()
-    assert met.has_met_maps(SMALL) == "not met" and met.has_met_battle(SMALL) == "not met"
+    assert met.map_exposure(SMALL) == "not met" and met.battle_exposure(SMALL) == "not met"
     for config, verdict in (
         (near.config, "met"),
         (echelon.scene_config([far, scenario(9)]), "met"),
         (scenario(9).config, "not met"),
         (scenario(14, "elimination").config, "not met"),
     ):
-        assert met.has_met_battle(config) == met.has_met_maps(config) == verdict
-        assert UNKNOWN.has_met_battle(config) == "unknown"
+        assert met.battle_exposure(config) == met.map_exposure(config) == verdict
+        assert UNKNOWN.battle_exposure(config) == "unknown"
 
 
 NAMES = st.lists(st.text("abcdefgh", min_size=1, max_size=3), max_size=400).map(lambda names: tuple(sorted(set(names))))
 
 
 @given(NAMES, NAMES)
-def test_a_union_forgets_nothing_that_it_does_not_call_unknown(ours, theirs):
+def test_union_drops_entries_only_if_marked_unknown(ours, theirs):
     one = Provenance().union(Provenance(opponents=ours))
     both = one.union(Provenance(opponents=theirs))
     assert len(both.opponents) <= MOST and list(both.opponents) == sorted(set(both.opponents))
-    assert set(one.opponents) <= set(both.opponents), "what was there stays"
+    assert set(one.opponents) <= set(both.opponents), "earlier entries stay"
     for name in {*ours, *theirs}:
-        assert both.has_met("opponents", name) == ("met" if name in both.opponents else "unknown")
+        assert both.exposure("opponents", name) == ("met" if name in both.opponents else "unknown")
     assert ("opponents" in both.unknown) == (len({*ours, *theirs}) > MOST)
     assert provenance_from_json({PROVENANCE: json.loads(json.dumps(both.as_json()))}, CLAIMS) == both
 
@@ -203,8 +205,8 @@ def test_a_union_forgets_nothing_that_it_does_not_call_unknown(ours, theirs):
         (None, "an object, got None"),
         ({"more": []}, r"provenance.more must be absent"),
         ({"splits": ["exam"]}, r"provenance.splits\[0\] must be a split"),
-        ({"splits": ["train", "test"]}, r"provenance.splits must be sorted, each entry once"),
-        ({"opponents": ["self", "self"]}, r"provenance.opponents must be sorted, each entry once"),
+        ({"splits": ["train", "test"]}, r"provenance.splits must be sorted, without duplicates"),
+        ({"opponents": ["self", "self"]}, r"provenance.opponents must be sorted, without duplicates"),
         ({"opponents": ["a\nb"]}, r"provenance.opponents\[0\] must be a text of at most 255"),
         ({"opponents": [7]}, r"provenance.opponents\[0\] must be a text"),
         ({"battles": ["xyz"]}, r"provenance.battles\[0\] must be 16 hexadecimal digits"),
@@ -213,7 +215,7 @@ def test_a_union_forgets_nothing_that_it_does_not_call_unknown(ours, theirs):
         ({"unknown": ["all"]}, r"provenance.unknown\[0\] must be one of battles, opponents"),
     ],
 )
-def test_a_strangers_provenance_is_refused_in_one_line(tmp_path, change, says):
+def test_invalid_provenance_raises_one_line(tmp_path, change, says):
     found = saved(tmp_path / "one")
     values = None if change is None else {**found.claims[PROVENANCE], **change}
     (found.path / CLAIMS).write_text(json.dumps({**found.claims, PROVENANCE: values}))
@@ -222,16 +224,16 @@ def test_a_strangers_provenance_is_refused_in_one_line(tmp_path, change, says):
     assert "\n" not in str(error.value)
 
 
-def test_what_any_process_has_met_is_written():
+def test_provenance_of_all_processes_is_written():
     class Others:
         def gather_texts(self, text):
-            return [text, json.dumps(met_in(TEST, ["heuristic:hard"]).as_json())]
+            return [text, json.dumps(provenance_of(TEST, ["heuristic:hard"]).as_json())]
 
-    found = gather_provenance(met_in(TRAIN, ["heuristic:easy"]), Others())
+    found = gather_provenance(provenance_of(TRAIN, ["heuristic:easy"]), Others())
     assert found.opponents == ("heuristic:easy", "heuristic:hard") and found.splits == ("test", "train")
 
 
-def test_a_hash_of_weights_is_that_of_their_file(tmp_path):
+def test_weight_hash_equals_hash_of_file(tmp_path):
     found = saved(tmp_path / "one")
     weights = found.policy().state_dict()
     assert weight_hash(weights) == found.claims["files"][POLICY]

@@ -1,4 +1,4 @@
-"""A run that stopped and went on is the run that never stopped, bit for bit."""
+"""A resumed run equals an unbroken run bit for bit."""
 
 import dataclasses
 import io
@@ -29,11 +29,11 @@ from echelon.runtime.tensor_files import StateDict
 from echelon.state import untouched
 
 STEPS_UP = (1, 4)
-"""Iterations before which a win rate is made up that ends the stage: one before the run stops, one after."""
+"""Iterations before which a fake win rate ends the stage: one before the run stops, one after."""
 
 
 def rich_run() -> TrainConfig:
-    """Scripted rivals, itself and earlier selves; stages; fresh maps; six iterations."""
+    """Return a run with scripted opponents, self-play and snapshots; stages; new maps; six iterations."""
     stages = CurriculumConfig(opponents=("trivial", "easy", "normal"), weapon_use=(0.5, 1.0, 0.75))
     return tiny_run(
         env=dataclasses.replace(tiny_run().env, map_pool=3, map_spares=2),
@@ -52,7 +52,7 @@ def rich_run() -> TrainConfig:
 
 
 def drive(trainer: Trainer, iterations: int) -> Trainer:
-    """Train until so many iterations are done."""
+    """Train until this number of iterations is done."""
     while trainer.counters.iterations < iterations:
         if trainer.counters.iterations in STEPS_UP:
             trainer.curriculum.state = CurriculumState(trainer.curriculum.state.stage, battles=1000.0, won=1000.0)
@@ -61,14 +61,14 @@ def drive(trainer: Trainer, iterations: int) -> Trainer:
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
-    """The metrics but for what a clock told."""
+    """Read the metrics without wall-clock columns."""
     rows = read_table(folder / "metrics.csv")
     return [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
 
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory) -> Trainer:
-    """The run that never stopped: `first` is all of it after one iteration, `third` its folder after three."""
+    """The unbroken run. Folder `first` is a copy after one iteration, `third` after three."""
     trainer = drive(Trainer(rich_run(), tmp_path_factory.mktemp("unbroken")), 1)
     trainer.first = {name: value.clone() for name, value in everything(trainer).items()}
     trainer.third = shutil.copytree(drive(trainer, 3).folder, tmp_path_factory.mktemp("third") / "run")
@@ -77,11 +77,11 @@ def unbroken(tmp_path_factory) -> Trainer:
 
 @pytest.fixture
 def stopped(unbroken, tmp_path) -> Path:
-    """The folder of a run that stopped after three iterations."""
+    """Folder of a run stopped after three iterations."""
     return shutil.copytree(unbroken.third, tmp_path / "stopped")
 
 
-def test_six_iterations_are_three_and_three_bit_for_bit(stopped, unbroken):
+def test_resumed_run_equals_unbroken_run_bit_for_bit(stopped, unbroken):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     assert start.counters.iterations == 3 and start.curriculum.stage == 1
     second = Trainer(rich_run(), stopped, start)
@@ -99,8 +99,8 @@ def test_six_iterations_are_three_and_three_bit_for_bit(stopped, unbroken):
     assert rows_of(stopped) == rows_of(unbroken.folder)
 
 
-def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
-    """Adam has nothing to keep before its first step."""
+def test_run_resumes_from_initial_checkpoint(tmp_path, unbroken):
+    """Adam has no state before its first step."""
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert start.counters.iterations == 0 and start.tensors("learner.safetensors") == {}
@@ -108,24 +108,24 @@ def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], value) for name, value in theirs.items())
 
 
-def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path, stopped):
+def test_changed_battles_start_anew_with_note(tmp_path, stopped):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
-    assert second.resume_note.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
-    assert list(second.past.snapshots) == ["iteration 2", "iteration 3"], "these go on all the same"
+    assert second.resume_note.startswith("battles start anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
+    assert list(second.past.snapshots) == ["iteration 2", "iteration 3"], "snapshots are restored anyway"
     assert second.curriculum.state == start.curriculum
     second.train(1)
 
 
-def test_a_run_of_other_rules_does_not_go_on(tmp_path, monkeypatch):
+def test_resume_under_other_rules_raises(tmp_path, monkeypatch):
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     with monkeypatch.context() as later:
         change_rules(later)
         with pytest.raises(ConfigError) as error:
             Trainer(rich_run(), tmp_path / "other", start)
-        says = f"--resume: rules_version must be {NEXT} to go on with a run, got {OURS}: play it as it is"
+        says = f"--resume: rules_version must be {NEXT} to continue a run, got {OURS}: evaluate it unchanged"
         assert str(error.value) == f"{says} (arena.py play), or train a new run"
     newer = {**start.claims, "env": {**start.claims["env"], "rules_version": NEXT}}
     (start.path / CLAIMS).write_text(json.dumps(newer))
@@ -137,19 +137,19 @@ def test_a_run_of_other_rules_does_not_go_on(tmp_path, monkeypatch):
     )
 
 
-def test_on_maps_of_another_maker_battles_begin_anew(tmp_path):
+def test_battles_start_anew_for_other_map_maker(tmp_path):
     Trainer(rich_run(), tmp_path).save()
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     env, battles = start.claims["env"], start.claims["battles"]
     maker = env["map_maker"]
     earlier = {"env": {**env, "map_maker": maker - 1}, "battles": {**battles, "map_maker": maker - 1}}
     second = Trainer(rich_run(), tmp_path / "other", dataclasses.replace(start, claims={**start.claims, **earlier}))
-    says = f"battles begin anew: battles.map_maker is {maker} here and {maker - 1} there, in the checkpoint"
+    says = f"battles start anew: battles.map_maker is {maker} here and {maker - 1} there, in the checkpoint"
     assert second.resume_note == says
 
 
 def spoil(kept: dict[str, StateDict], part: str, key: str, value: object) -> None:
-    """Put a stranger's value in the place of a tensor or a fact."""
+    """Replace a tensor or a fact by an invalid value."""
     old = kept[part]
     if isinstance(value, torch.Tensor):
         kept[part] = dataclasses.replace(old, tensors={**old.tensors, key: value})
@@ -177,12 +177,12 @@ HOSTILE = {
     "tier": ("heuristic", "tiers", ["trivial", "godlike"], r"heuristic.tiers must be of .*godlike"),
     "slot": ("frozen", "newest", [0, 7], r"frozen.newest\[1\] must be an integer 0..1, got 7"),
     "draws": ("frozen", "draws", "many", r"frozen.draws must be an integer 0.*, got 'many'"),
-    "nobody": ("past", "names", [], r"past.names must be a list of 1.*, got \[\]"),
+    "no snapshots": ("past", "names", [], r"past.names must be a list of 1.*, got \[\]"),
 }
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
+def test_invalid_resume_state_raises_one_line(unbroken, case):
     part, key, value, message = HOSTILE[case]
     kept = open_checkpoint(newest_checkpoint(unbroken.folder / "checkpoints")).parts(0)
     spoil(kept, part, key, value)
@@ -191,7 +191,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
     assert "\n" not in str(caught.value)
 
 
-def test_ground_is_kept_as_what_changed():
+def test_terrain_is_stored_as_difference():
     config = short_battles()
     env = EchelonEnv(config, 3, device="cpu", seed=0)
     terrain, maps = env.state.terrain, env.sim_model.maps
@@ -209,7 +209,7 @@ def test_ground_is_kept_as_what_changed():
         apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
 
 
-def test_a_row_that_was_cut_short_is_no_row(tmp_path):
+def test_incomplete_last_row_is_dropped(tmp_path):
     table = CsvTable(tmp_path / "t.csv", ("iteration", "x"))
     for iteration in (1, 2, 12):
         table.write({"iteration": iteration, "x": 0.5})
@@ -241,8 +241,11 @@ def test_settings_that_a_resume_changes_are_listed_with_their_iteration(tmp_path
     ]
     said = io.StringIO()
     ProgressBar(Console(file=said, width=200)).setup(third)
-    assert "past_every: 9 from here on, 7 in the checkpoint" in said.getvalue().splitlines()
-    assert "the run is finished: --total-agent-steps or --max-minutes make it longer" in said.getvalue().splitlines()
+    assert "past_every: 9 from now on, 7 in the checkpoint" in said.getvalue().splitlines()
+    assert (
+        "the run is finished: continue with a higher --total-agent-steps or --max-minutes"
+        in said.getvalue().splitlines()
+    )
     told = {name: value for name, value, _ in config_of(third.config, third.changes)["settings"]}
     assert told["seed"] == "0 since iteration 2, 3 before" and told["past_every"] == "9 since iteration 3, 7 before"
     assert told["past_kept"] == "16"

@@ -1,4 +1,4 @@
-"""Runs whose battles begin in positions: they go on bit for bit, and a stranger's checkpoint of one is refused."""
+"""Runs with authored positions resume bit for bit, and invalid checkpoints of them raise."""
 
 import dataclasses
 
@@ -26,13 +26,13 @@ def drive(trainer, iterations):
     return trainer
 
 
-def test_a_run_goes_on_in_the_positions_that_it_drew(tmp_path):
+def test_run_resumes_with_drawn_positions(tmp_path):
     config = tiny_run(env=positions(), total_agent_steps=10**6)
     whole = drive(Trainer(config, tmp_path / "whole"), 4)
     assert whole.env.map_pool.active.tolist() == [0, 0, 0, 1]
     drive(Trainer(config, tmp_path / "parts"), 2)
     start = open_checkpoint(newest_checkpoint(tmp_path / "parts" / "checkpoints"))
-    assert start.env == config.env, "the checkpoint holds the positions"
+    assert start.env == config.env, "the checkpoint contains the positions"
     again = Trainer(config, tmp_path / "parts", start)
     assert again.resume_note == ""
     ours, theirs = everything(whole), everything(drive(again, 4))
@@ -45,7 +45,7 @@ def test_a_run_goes_on_in_the_positions_that_it_drew(tmp_path):
         pool.restore(torch.tensor([0, 7]), pool.active.tolist(), [], 0, 0)
 
 
-def test_a_checkpoint_of_positions_that_cannot_be_is_refused(tmp_path):
+def test_invalid_positions_in_checkpoint_raise(tmp_path):
     trainer = Trainer(tiny_run(env=positions()), tmp_path / "run")
     found = open_checkpoint(trainer.save())
     for change, said in (

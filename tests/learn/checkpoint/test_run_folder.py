@@ -1,4 +1,4 @@
-"""Which run is the latest, and in which folder a run goes on."""
+"""Choice of the latest run, and of the folder of a resumed run."""
 
 import contextlib
 import json
@@ -26,14 +26,14 @@ from echelon.runtime.files import FileError, file_lock
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A run of two iterations, each of which has a checkpoint."""
+    """A run of two iterations with a checkpoint each."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     Trainer(tiny_run(checkpoint_every=1), folder).train(2)
     return folder
 
 
-def test_the_latest_run_is_the_one_that_saved_last(run, tmp_path):
-    """Not the one into which a note was written, nor the copy of an old one."""
+def test_latest_run_has_newest_stored_time(run, tmp_path):
+    """Not the folder with a newer file, and not a copy of an old run."""
     config = replace(tiny_run(), run_dir=str(tmp_path / "{time}"), resume="latest")
     names = ("20260101-120000", "20260102-120000", "20260103-120000")
     for name, saved_at in zip(names, (200.0, 300.0, 100.0), strict=True):
@@ -47,7 +47,7 @@ def test_the_latest_run_is_the_one_that_saved_last(run, tmp_path):
     os.utime(tmp_path / names[2])
     (tmp_path / "20260104-120000" / "checkpoints").mkdir(parents=True)
     assert choose_folder(config) == tmp_path / names[1]
-    # What an earlier version wrote says no time, and what is spoiled none either.
+    # Files of earlier versions and invalid files contain no time.
     for name in names[1:]:
         for path in (tmp_path / name / "checkpoints").iterdir():
             claims = json.loads((path / CLAIMS).read_text())
@@ -57,13 +57,13 @@ def test_the_latest_run_is_the_one_that_saved_last(run, tmp_path):
     assert choose_folder(config) == tmp_path / names[1]
 
 
-def test_a_folder_with_later_checkpoints_is_refused(run, tmp_path):
-    """A run that went on there from an earlier one would find its checkpoints written, with other weights."""
+def test_folder_with_later_checkpoints_raises(run, tmp_path):
+    """A run resumed from an earlier checkpoint would find later checkpoints with other weights."""
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     start = open_checkpoint(checkpoint_path(folder, 1))
     before = (folder / "metrics.csv").read_bytes()
-    limit = "folder must be a folder without later checkpoints than that of iteration 1 which is resumed from, got "
+    limit = "folder must be a folder without checkpoints after iteration 1, from which the run resumes, got "
     with pytest.raises(ConfigError, match=limit + ".*iteration_000002"):
         Trainer(tiny_run(), folder, start)
     assert (folder / "metrics.csv").read_bytes() == before
@@ -71,15 +71,15 @@ def test_a_folder_with_later_checkpoints_is_refused(run, tmp_path):
     assert newest_checkpoint(tmp_path / "elsewhere" / "checkpoints").name == "iteration_000002"
 
 
-def test_a_folder_with_another_run_of_as_many_iterations_is_refused(run, tmp_path):
+def test_folder_with_other_run_of_equal_length_raises(run, tmp_path):
     start = open_checkpoint(newest_checkpoint(run / "checkpoints"))
     Trainer(tiny_run(seed=7, checkpoint_every=1), tmp_path).train(2)
-    with pytest.raises(ConfigError, match="without later checkpoints"):
+    with pytest.raises(ConfigError, match="without checkpoints after iteration"):
         Trainer(tiny_run(), tmp_path, start)
     own = tmp_path / "own"
     shutil.copytree(run, own)
     Trainer(tiny_run(), own, start).train(1)
-    assert len(read_table(own / "metrics.csv")) == 3, "the same checkpoint, wherever it lies"
+    assert len(read_table(own / "metrics.csv")) == 3, "the same checkpoint at another path"
 
 
 class Fails(Callback):
@@ -91,7 +91,7 @@ class Fails(Callback):
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory) -> Path:
-    """What a run left that failed before it learnt anything."""
+    """Folder of a run that failed before it learnt anything."""
     folder = tmp_path_factory.mktemp("runs") / "failed"
     with pytest.raises(ConfigError, match="not today"):
         Trainer(tiny_run(), folder, callbacks=[Fails()]).train(1)
@@ -100,7 +100,7 @@ def failed(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def unlearnt(failed, tmp_path) -> Path:
-    """A copy of that."""
+    """A copy of that folder."""
     return shutil.copytree(failed, tmp_path / "unlearnt")
 
 
@@ -108,7 +108,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "checkpoints").iterdir())
 
 
-def test_a_folder_in_which_nothing_was_learnt_takes_a_new_run(unlearnt, tmp_path):
+def test_unlearnt_folder_accepts_new_run(unlearnt, tmp_path):
     assert names_in(unlearnt) == ["iteration_000000"] and not (unlearnt / LOCK).exists()
     Trainer(tiny_run(seed=7), unlearnt).train(1)
     Trainer(tiny_run(seed=7), tmp_path / "fresh").train(1)
@@ -116,7 +116,7 @@ def test_a_folder_in_which_nothing_was_learnt_takes_a_new_run(unlearnt, tmp_path
     assert same[0] == same[1] and names_in(unlearnt) == ["iteration_000000", "iteration_000001"]
 
 
-def test_the_program_takes_such_a_folder_too(unlearnt):
+def test_program_accepts_unlearnt_folder(unlearnt):
     with lock_run_folder(unlearnt, resumes=True):
         assert names_in(unlearnt) == ["iteration_000000"]
     with lock_run_folder(unlearnt, resumes=False):
@@ -125,7 +125,7 @@ def test_the_program_takes_such_a_folder_too(unlearnt):
 
 
 @pytest.mark.parametrize("kept", ["a row", "a later one", "a policy's own", "a damaged one"])
-def test_nothing_else_is_replaced(unlearnt, run, kept):
+def test_other_folders_are_not_replaced(unlearnt, run, kept):
     first = checkpoint_path(unlearnt, 0)
     if kept == "a row":
         shutil.copy(run / "metrics.csv", unlearnt)
@@ -137,7 +137,7 @@ def test_nothing_else_is_replaced(unlearnt, run, kept):
         shutil.rmtree(first)
         save_checkpoint(first, TINY.build(PolicySpecs(8)), ValueNorm(), tiny_run().env, Counters(), {})
     before = names_in(unlearnt)
-    with pytest.raises(ConfigError, match="folder must be one without a run"):
+    with pytest.raises(ConfigError, match="folder must be a folder without a run"):
         Trainer(tiny_run(), unlearnt)
     with (
         pytest.raises(ConfigError, match="--run-dir must be a folder without a run"),
@@ -147,8 +147,8 @@ def test_nothing_else_is_replaced(unlearnt, run, kept):
     assert names_in(unlearnt) == before
 
 
-def test_a_run_that_has_just_begun_is_not_replaced(tmp_path):
-    """It holds the folder's lock from its first checkpoint on."""
+def test_running_run_is_not_replaced(tmp_path):
+    """The run locks its folder before its first checkpoint."""
     refused = []
 
     class Second(Callback):
@@ -162,7 +162,7 @@ def test_a_run_that_has_just_begun_is_not_replaced(tmp_path):
     assert len(refused) == 2 and names_in(tmp_path) == ["iteration_000000", "iteration_000001"]
 
 
-def test_a_folder_that_another_process_holds_is_not_trained_in(tmp_path):
+def test_locked_folder_raises(tmp_path):
     trainer = Trainer(tiny_run(), tmp_path)
     with file_lock(tmp_path / LOCK), pytest.raises(FileError, match="process"):
         trainer.train(1)
@@ -170,7 +170,7 @@ def test_a_folder_that_another_process_holds_is_not_trained_in(tmp_path):
 
 
 class OfTwo(Ranks):
-    """The first of two processes, the other of which tells `other`."""
+    """The first of two processes; the other one sends `other`."""
 
     other = ""
 
@@ -184,18 +184,18 @@ class OfTwo(Ranks):
         return [text, self.other]
 
 
-def test_a_folder_that_another_machine_does_not_see_is_refused_by_name(tmp_path):
+def test_folder_missing_on_another_machine_is_named(tmp_path):
     ranks = OfTwo(0, 2)
     ranks.check_shared("--run-dir", tmp_path)
     ranks.other = "second does not see it"
     told = f"--run-dir must be a folder that all machines share: rank 1 on second does not see it, got '{tmp_path}'"
     with pytest.raises(ConfigError, match=re.escape(told)):
         ranks.check_shared("--run-dir", tmp_path)
-    assert not list(tmp_path.iterdir()), "nothing is left"
+    assert not list(tmp_path.iterdir()), "no files are left"
 
 
-def test_processes_that_see_different_folders_do_not_begin(tmp_path):
-    """One would go on, the other begin."""
+def test_processes_with_different_folders_raise(tmp_path):
+    """One process would resume, the other would start a new run."""
     ranks = OfTwo(0, 2)
     ranks.other = "latest"
     told = "--resume must be the same on all processes"
@@ -203,7 +203,7 @@ def test_processes_that_see_different_folders_do_not_begin(tmp_path):
         pass
 
 
-def test_auto_goes_on_where_there_is_a_run(tmp_path):
+def test_resume_auto_continues_an_existing_run(tmp_path):
     config = replace(tiny_run(), run_dir=str(tmp_path), resume="auto")
     assert resolve_resume(config).resume == ""
     (tmp_path / "checkpoints" / "iteration_000001").mkdir(parents=True)
@@ -213,7 +213,7 @@ def test_auto_goes_on_where_there_is_a_run(tmp_path):
         resolve_resume(replace(config, run_dir="runs/{time}"))
 
 
-def test_runs_that_start_in_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
+def test_runs_started_in_same_second_get_unique_folders(tmp_path, monkeypatch):
     monkeypatch.setattr("time.strftime", lambda form: "20260101-120000")
     config = replace(tiny_run(), run_dir=str(tmp_path / "runs" / "{time}"))
     with contextlib.ExitStack() as stack:
@@ -222,10 +222,12 @@ def test_runs_that_start_in_one_second_have_folders_of_their_own(tmp_path, monke
         (folders[1] / "metrics.csv").touch()
         with pytest.raises(FileError, match="no other process at work there"), file_lock(folders[0] / LOCK):
             pass
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["20260101-120000-2"], "made in vain"
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["20260101-120000-2"], (
+        "the unused one is gone"
+    )
 
 
-def test_a_folder_of_a_new_run_that_cannot_be_made_is_one_line(tmp_path):
+def test_unwritable_run_folder_raises_one_line(tmp_path):
     (tmp_path / "runs").touch()
     config = replace(tiny_run(), run_dir=str(tmp_path / "runs" / "{time}"))
     with pytest.raises(ConfigError, match="--run-dir must be a writable folder, got"), opened_run(config, ALONE):

@@ -1,4 +1,4 @@
-"""Policies that ship: the table and the files say the same, and each plays."""
+"""Shipped policies: the table matches the files, and each policy plays."""
 
 import dataclasses
 import importlib
@@ -29,14 +29,14 @@ ROOT = Path(__file__).parents[3]
 NAMES = list(trained())
 
 
-def test_the_table_names_every_folder_and_no_other():
+def test_table_lists_exactly_the_policy_folders():
     assert NAMES and {path.name for path in FOLDER.iterdir()} == {TABLE, *NAMES}
     assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= MOST_BYTES
     assert echelon.trained() == trained() and echelon.TrainedPolicy is type(trained()[NAMES[0]])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_the_table_says_is_what_the_files_say(name):
+def test_table_matches_checkpoints(name):
     row, found = trained()[name], shipped_checkpoint(name)
     assert inspect_checkpoint(found.path).is_valid
     assert (row.agent_steps, row.rules_version) == (found.counters.agent_steps, found.versions.rules)
@@ -46,14 +46,14 @@ def test_what_the_table_says_is_what_the_files_say(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_harder_tiers_are_not_beaten_more_often(name):
-    """By more than three standard deviations of a difference of such shares, of which there are many here."""
+def test_win_rates_do_not_rise_with_tier(name):
+    """Allow three standard deviations of the difference, because many pairs are compared."""
     rates = [trained()[name].win_rates[tier] for tier in TIERS if tier in trained()[name].win_rates]
     wrong_by = 3 * math.sqrt(2 * 0.25 / trained()[name].battles)
     assert all(0 <= harder <= easier + wrong_by for easier, harder in pairwise(rates))
 
 
-def test_the_best_of_a_task_stands_first_and_all_are_rated_but_the_strangers():
+def test_policies_are_sorted_by_rating_within_task():
     for one, other in pairwise(trained().values()):
         assert one.task <= other.task
         if one.task == other.task and None not in (one.rating, other.rating):
@@ -65,7 +65,7 @@ def test_the_best_of_a_task_stands_first_and_all_are_rated_but_the_strangers():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_plays_wherever_a_commander_is_named(name):
+def test_shipped_policies_work_as_commanders(name):
     commander = resolve(f"trained:{name}")
     brief = dataclasses.replace(commander.env, map_pool=1)
     assert commander.id == trained()[name].sha256
@@ -79,40 +79,40 @@ def test_each_plays_wherever_a_commander_is_named(name):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
-def test_each_wins_as_often_as_the_table_says(name):
-    """Networks repeat on one kind of processor: the battles of another end alike, if not one by one."""
+def test_shipped_policies_reach_table_win_rates(name):
+    """Network outputs repeat only on one kind of processor; elsewhere only win rates are comparable."""
     row = trained()[name]
     found = echelon.evaluate(f"trained:{name}", row.task, battles=row.battles, device="cpu")
     for told in found.rows():
         assert told["win_rate"] == pytest.approx(row.win_rates[told["opponent"]], abs=0.1)
 
 
-def test_a_league_takes_one_by_its_name(tmp_path):
+def test_league_adds_shipped_policy_by_name(tmp_path):
     name = NAMES[0]
     store = Store.create(tmp_path / "league", shipped_checkpoint(name).env)
     assert store.add(f"trained:{name}").id == trained()[name].sha256 == resolve(f"trained:{name}").id
 
 
-def test_load_policy_gives_the_network():
+def test_load_policy_returns_network():
     name = f"trained:{NAMES[0]}"
     policy = echelon.load_policy(name, "cpu")
     assert isinstance(policy, ActorCritic) and load_policy is echelon.load_policy
     assert weight_bytes(policy.state_dict()) == (FOLDER / NAMES[0] / POLICY).read_bytes()
     with pytest.raises(ConfigError, match=r"^a trained policy must be trained:NAME, .*, got 'heuristic:hard'$"):
         load_policy("heuristic:hard")
-    with pytest.raises(ConfigError, match=r"^a trained policy must be one of .*, got 'nobody'$"):
-        load_policy("trained:nobody")
+    with pytest.raises(ConfigError, match=r"^a trained policy must be one of .*, got 'unknown'$"):
+        load_policy("trained:unknown")
 
 
 @pytest.fixture
 def copied(tmp_path, monkeypatch):
-    """The folder of policies, to be written to."""
+    """A writable copy of the policies' folder."""
     shutil.copytree(FOLDER, tmp_path / "trained")
     monkeypatch.setattr(shipped, "FOLDER", tmp_path / "trained")
     return tmp_path / "trained"
 
 
-def test_other_weights_than_those_of_the_table_are_refused(copied):
+def test_weights_that_differ_from_table_raise(copied):
     weights, name = copied / NAMES[0] / POLICY, f"trained:{NAMES[0]}"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     with pytest.raises(FileError, match=r"^policy.safetensors: sha256 mismatch: expected .*$"):
@@ -124,12 +124,12 @@ def test_other_weights_than_those_of_the_table_are_refused(copied):
         resolve(name)
 
 
-def test_the_page_tells_sizes_and_licence_as_the_files_do(monkeypatch):
+def test_page_lists_sizes_and_licence_of_the_files(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     sizes = importlib.import_module("policy_sizes")
     assert f"\n{sizes.table()}\n" in (ROOT / "docs" / "LEAGUE.md").read_text()
     assert (ROOT / "LICENSE").read_text().startswith(f"{sizes.LICENCE} License")
     policy = shipped_checkpoint("quick").policy()
     once, twice = (sizes.flops_of(policy, shipped_checkpoint("quick").env) for _ in range(2))
-    # A matrix product of m * n * k takes 2 * m * n * k; of the LSTM alone, two of 64 * 256.
+    # A matrix product of m * n * k takes 2 * m * n * k operations; the LSTM alone has two of 64 * 256.
     assert once == twice > 2 * 2 * 64 * 256

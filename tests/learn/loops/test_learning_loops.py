@@ -1,4 +1,4 @@
-"""What a CPU learns with in loops is what operations of torch give."""
+"""Loops of learning on a CPU match torch's operations."""
 
 import math
 
@@ -52,17 +52,17 @@ def _tails(x, out):
         out[0, i], out[1, i], out[2, i] = log_tails(x[i])
 
 
-def test_the_exponential():
+def test_exponential_matches_float64():
     x = np.linspace(-50, 50, 100_001, dtype=np.float32)
     out = np.empty_like(x)
     _exponentials(x, out)
     exact = np.exp(x.clip(-FARTHEST, FARTHEST).astype(np.float64))
     assert (np.abs(out / exact - 1)).max() < 2e-7
     _exponentials(np.array([np.nan, np.inf], np.float32), out)
-    assert np.isnan(out[:2]).all(), "what is no number is noticed"
+    assert np.isnan(out[:2]).all(), "NaN stays NaN"
 
 
-def test_bfloat16_is_rounded_as_torch_rounds_it():
+def test_bfloat16_rounding_matches_torch():
     x = torch.cat(
         (torch.randn(10_000) * 10 ** torch.empty(10_000).uniform_(-30, 30), torch.tensor([0.0, -0.0, 1.00390625]))
     )
@@ -75,7 +75,7 @@ def test_bfloat16_is_rounded_as_torch_rounds_it():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_step_of_an_lstm_and_its_gradient(dtype):
+def test_lstm_step_and_gradient_match_dense_form(dtype):
     torch.manual_seed(0)
     from_entered, bias = (torch.randn(33, 4 * 24) * 3).to(dtype), torch.randn(4 * 24)
     gates = (from_entered.float() + bias).to(dtype)
@@ -84,13 +84,13 @@ def test_a_step_of_an_lstm_and_its_gradient(dtype):
     is_half, entered = dtype == torch.bfloat16, torch.zeros(2, 33, 7 + 24, dtype=dtype)
     h, cells, inside = torch.empty(1, 33, 24), before_c.repeat(2, 1, 1), array(from_entered[None])
     loops._advance(0, inside, array(bias), array(keep[None]), is_half, array(entered), array(cells), array(h))
-    assert torch.equal(from_entered, gates), "the bias is added where the gates lie"
+    assert torch.equal(from_entered, gates), "the bias is added to the gates in place"
     to_gates, to_before, to_entered = torch.empty_like(gates), to_c.clone(), torch.zeros_like(entered)
     to_entered[1, :, 7:] = to_h
     read = array(gates[None]), array(before_c[None]), array(keep[None]), array(grad[None])
     slopes = np.empty((5, 24), np.float32)
     loops._retreat(0, *read, is_half, array(to_entered), array(to_before), slopes, array(to_gates[None]))
-    assert not entered[:, :, :7].any() and not entered[0].any(), "features are left alone"
+    assert not entered[:, :, :7].any() and not entered[0].any(), "features are unchanged"
     for mine, dense in (
         ((h[0], entered[1, :, 7:], cells[1]), advance(gates, before_c, keep)),
         ((to_gates, to_before), retreat(gates, before_c, keep, grad, to_h, to_c)),
@@ -101,7 +101,7 @@ def test_a_step_of_an_lstm_and_its_gradient(dtype):
 
 
 def with_and_without_loops(monkeypatch, dtype: torch.dtype, run, *leaves: torch.Tensor):
-    """Result and gradients by `leaves` of what `run` makes of them, in loops and in the dense form."""
+    """Return the result of `run` and its gradients with respect to `leaves`, in loops and in the dense form."""
     results, weight = [], None
     for has_loops in (True, False):
         monkeypatch.setattr(jit, "HAS_LOOPS", has_loops)
@@ -119,11 +119,11 @@ def leaf(*shape: int) -> torch.Tensor:
 
 
 HALF = {"rtol": 2e-2, "atol": 5e-2}
-"""How far results of bfloat16 may differ, which is rounded in other places."""
+"""Tolerance for bfloat16, which the two forms round at different points."""
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_sequence_with_and_without_loops(dtype, monkeypatch):
+def test_lstm_sequence_loops_match_dense_form(dtype, monkeypatch):
     torch.manual_seed(0)
     lstm, keep = LSTM(11, 8), (torch.rand(7, 12, 1) < 0.8).float()
     h, c, features = torch.randn(12, 8), torch.randn(12, 8), leaf(7, 12, 11)
@@ -139,7 +139,7 @@ def test_a_sequence_with_and_without_loops(dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_rectified_layer_with_and_without_loops(dtype, monkeypatch):
+def test_dense_relu_loops_match_dense_form(dtype, monkeypatch):
     torch.manual_seed(0)
     layer, x = torch.nn.Linear(9, 14), leaf(33, 9)
     leaves = x, *layer.parameters()
@@ -147,11 +147,11 @@ def test_a_rectified_layer_with_and_without_loops(dtype, monkeypatch):
         assert mine.dtype == dense.dtype and (mine == 0).any() == (dense == 0).any()
         torch.testing.assert_close(mine, dense, **(HALF if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}))
     spoilt = torch.full((2, 9), torch.nan)
-    assert rectified(layer, spoilt).isnan().all(), "what is no number is noticed"
+    assert rectified(layer, spoilt).isnan().all(), "NaN stays NaN"
 
 
 @pytest.mark.parametrize("cells", [11, 16])
-def test_a_map_with_and_without_loops(cells, monkeypatch):
+def test_convolution_loops_match_dense_form(cells, monkeypatch):
     torch.manual_seed(0)
     encoder, grid = GridEncoder(cells, 6), torch.randn(5, cells, cells)
     torch.nn.init.normal_(encoder.bias)
@@ -162,8 +162,8 @@ def test_a_map_with_and_without_loops(cells, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["log_prob", "entropies"])
-def test_a_distribution_with_and_without_loops(method, monkeypatch):
-    """Time lies first in memory, as in a minibatch; every reading of a trigger, and actions far from where it is."""
+def test_distribution_loops_match_dense_form(method, monkeypatch):
+    """Time is first in memory, as in a minibatch. Covers every reading of a trigger and actions far from the mean."""
     torch.manual_seed(0)
     loc, scale = torch.randn(20, 6, 5, 26).transpose(0, 1), (torch.rand(6, 20, 5, 26) * 1.4 + 0.05)
     u = (loc + scale * torch.randn(loc.shape)).transpose(0, 1).contiguous().transpose(0, 1)
@@ -183,7 +183,7 @@ def test_a_distribution_with_and_without_loops(method, monkeypatch):
     torch.testing.assert_close(law(*leaves).double(), exact, rtol=1e-6, atol=1e-5)
 
 
-def test_the_logarithm_and_the_tails_of_the_normal_distribution():
+def test_logarithm_and_normal_tails_match_float64():
     x = np.exp(np.linspace(-80, 80, 100_001)).astype(np.float32)
     out = np.empty((4, len(x)), np.float32)
     _logarithms(x, out[0])
@@ -199,7 +199,7 @@ def test_the_logarithm_and_the_tails_of_the_normal_distribution():
         torch.testing.assert_close(torch.from_numpy(found).double(), exact, rtol=2e-6, atol=1e-6)
 
 
-def test_what_loops_do_not_compute():
+def test_loops_are_not_used_for_other_dtypes_and_vmap():
     plain = torch.ones(2, 2)
     assert uses_loops(plain, plain.bfloat16())
     assert not uses_loops(plain, plain.double())
@@ -209,10 +209,10 @@ def test_what_loops_do_not_compute():
     assert batched == [False]
 
 
-def test_a_pool_of_bfloat16_is_that_of_float32():
+def test_bfloat16_pool_equals_float32_pool():
     torch.manual_seed(0)
     x, weight = torch.randn(100, 16).bfloat16(), torch.randn(40, 32)
-    ends = torch.randint(0, 95, (40,)).sort().values  # the last rows belong to no set
+    ends = torch.randint(0, 95, (40,)).sort().values  # the last rows are padding
     pools = []
     for members in (x.requires_grad_(), x.detach().float().requires_grad_()):
         out = PackedPool.apply(members, ends)

@@ -1,4 +1,4 @@
-"""The network: its options, its numbers, and its seat in the environment."""
+"""The policy network: options, sizes, and use in the environment."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def team(policy: ActorCritic, battles: int = 3, mechs: int = 5) -> TensorDict:
-    """A random team's view."""
+    """Random view of a team."""
     from test_encoder import streams
 
     seen = streams(battles, mechs=mechs)
@@ -31,13 +31,13 @@ def team(policy: ActorCritic, battles: int = 3, mechs: int = 5) -> TensorDict:
     return TensorDict({"observation": seen, "telemetry": above, "memory": memory}, [battles, mechs])
 
 
-def test_size_is_that_of_the_config():
+def test_parameter_count_follows_config():
     policy = TINY.build(PolicySpecs(EnvConfig.small().comm_dim))
     assert {k: v.shape for k, v in policy.memory_spec().items()} == {"h": (16,), "c": (16,)}
     assert policy.num_parameters() == sum(p.numel() for p in policy.parameters())
 
 
-def test_it_samples_unless_told_to_be_certain():
+def test_policy_samples_unless_deterministic():
     torch.manual_seed(0)
     policy = TINY.build(PolicySpecs(8))
     seen = team(policy)
@@ -49,7 +49,7 @@ def test_it_samples_unless_told_to_be_certain():
     assert one.shape == (3, 5, layout.action_width(8)) and one.abs().max() <= 1
 
 
-def test_deviation_depends_on_what_is_seen_or_does_not():
+def test_std_depends_on_observation_only_in_state_mode():
     for std, varies in (("state", True), ("fixed", False)):
         torch.manual_seed(0)
         policy = dataclasses.replace(TINY, std=std).build(PolicySpecs(8))
@@ -58,7 +58,7 @@ def test_deviation_depends_on_what_is_seen_or_does_not():
         torch.testing.assert_close(scale.mean(), torch.tensor(TINY.initial_std), atol=0.05, rtol=0)
 
 
-def test_a_policy_that_plays_is_less_random_than_one_that_learns():
+def test_evaluation_mode_scales_std():
     policy = dataclasses.replace(TINY, eval_std_scale=0.25).build(PolicySpecs(8))
     embed = torch.randn(4, 16)
     loc, scale = policy.network.head(embed)
@@ -69,7 +69,7 @@ def test_a_policy_that_plays_is_less_random_than_one_that_learns():
 
 
 @pytest.mark.usual
-def test_without_an_lstm_a_mech_remembers_nothing():
+def test_mlp_has_no_memory():
     rollout = make_rollout(model_with("mlp", TINY))
     batch = rollout.collect()
     assert len(rollout.policy.memory_spec().keys()) == len(rollout.memory.keys()) == 0
@@ -77,13 +77,13 @@ def test_without_an_lstm_a_mech_remembers_nothing():
     assert "learner" not in rollout.env.memory.keys()
 
 
-def test_bad_models_are_refused():
+def test_invalid_model_settings_raise():
     for wrong, message in ((dict(critic="oracle"), "critic must be one of"), (dict(std="none"), "std must be one of")):
         with pytest.raises(ConfigError, match=f"LSTMConfig.{message}"):
             LSTMConfig(**wrong)
 
 
-def test_reduced_precision_stays_near_and_keeps_its_distributions_in_float32():
+def test_bf16_stays_close_and_keeps_distributions_in_float32():
     torch.manual_seed(0)
     policy = LSTMConfig().build(PolicySpecs(8))
     for head in (policy.network.head.loc, policy.network.head.log_std):
@@ -96,18 +96,18 @@ def test_reduced_precision_stays_near_and_keeps_its_distributions_in_float32():
     assert (
         rough["action"].dtype == rough["next", "memory", "c"].dtype == rough["pre_tanh_log_prob"].dtype == torch.float32
     )
-    # The distribution has a deviation of 0.6 or so: what bf16 changes is a KL divergence below 0.002 an action.
+    # The std is about 0.6, so the error of bf16 is a KL divergence below 0.002 per action.
     difference = (rough["pre_tanh"] - exact["pre_tanh"]).square().mean() / (2 * 0.6**2)
     assert 0 < difference < 0.002
 
 
-def test_precision_goes_by_what_the_chip_multiplies():
+def test_auto_precision_follows_native_bf16_support():
     assert resolve_precision("fp32", CPU) == torch.float32 and resolve_precision("bf16", CPU) == torch.bfloat16
     assert resolve_precision("auto", CPU) == (torch.bfloat16 if has_native_bf16(CPU) else torch.float32)
 
 
 @pytest.mark.long
-def test_compiled_acting_is_eager_acting():
+def test_compiled_forward_matches_eager():
     torch.manual_seed(0)
     policy = TINY.build(PolicySpecs(8))
     seen = team(policy)
@@ -120,8 +120,8 @@ def test_compiled_acting_is_eager_acting():
 
 
 @pytest.mark.parametrize("std", ["state", "fixed"])
-def test_the_deviation_is_bounded(std):
-    """Not so wide that every action saturates, not so narrow that densities overflow."""
+def test_std_is_bounded(std):
+    """Wide enough that densities do not overflow, and narrow enough that actions do not all saturate."""
     head = ActorHead(dataclasses.replace(TINY, std=std), 3)
     for bias, bound in ((50.0, LOG_STD_RANGE[1]), (-50.0, LOG_STD_RANGE[0])):
         head.log_std.bias.data.fill_(bias)
@@ -130,8 +130,8 @@ def test_the_deviation_is_bounded(std):
 
 
 @pytest.mark.parametrize("is_on", [False, True])
-def test_a_training_reads_weights_as_they_are_whatever_autocast_it_is_called_in(is_on):
-    """autocast keeps casts of weights until its outermost context ends."""
+def test_training_process_never_uses_stale_autocast_weights(is_on):
+    """Autocast caches casted weights until its outermost context ends."""
     layer, x = torch.nn.Linear(4, 4), torch.ones(2, 4)
     with torch.autocast("cpu", torch.bfloat16, enabled=is_on), training_process(False, CPU):
         outputs = []
@@ -143,9 +143,9 @@ def test_a_training_reads_weights_as_they_are_whatever_autocast_it_is_called_in(
     torch.testing.assert_close(outputs[1], outputs[0] + 4, atol=0.1, rtol=0)
 
 
-def test_central_critic_mixes_embedding_and_battle() -> None:
-    """Its two products are that of the layer `mix` with both, one after the other, of every mech; of the battle in the
-    precision of the network."""
+def test_central_critic_equals_product_with_concatenation() -> None:
+    """The critic's two products equal the product of layer `mix` with the concatenated inputs per mech. The battle's
+    part has the network's precision."""
     torch.manual_seed(0)
     critic = Critic(LSTMConfig(hidden=8, body_width=4, critic="central"))
     width = layout.width(layout.EGO)

@@ -1,4 +1,4 @@
-"""The squashed normal distribution against calculus and chance."""
+"""The squashed normal distribution, against numerical integration and sampling."""
 
 import math
 
@@ -19,26 +19,26 @@ def distribution(*shape: int) -> SquashedNormal:
 
 
 def squashed_log_prob(law: SquashedNormal, u: torch.Tensor) -> torch.Tensor:
-    """Log density of the action tanh(u), by torch's slope of tanh."""
+    """Return the log density of the action tanh(u), with torch's derivative of tanh."""
     return law.log_prob(u) - TanhTransform().log_abs_det_jacobian(u, u.tanh()).sum(-1)
 
 
-def test_density_of_the_squashed_action_integrates_to_one():
+def test_squashed_density_integrates_to_one():
     one = SquashedNormal(torch.tensor([0.4]).double(), torch.tensor([0.8]).double())
     a = torch.linspace(-1, 1, 400_001, dtype=torch.float64)[1:-1]
     density = squashed_log_prob(one, a.atanh()[:, None]).exp()
     assert abs(torch.trapezoid(density, a).item() - 1) < 1e-4
 
 
-def test_entropy_is_the_mean_over_dimensions_as_monte_carlo_finds_it():
+def test_entropy_matches_monte_carlo_mean():
     some = distribution(3, 5)
     u = some.sample((200_000,))
     sampled = -squashed_log_prob(some, u).mean(0) / 5
     torch.testing.assert_close(some.entropy(), sampled, atol=5e-3, rtol=0)
 
 
-def test_a_ratio_keeps_its_digits_where_actions_are_saturated():
-    """Two policies, of 64 columns, against the ratio of normal densities in float64: the slopes of tanh cancel."""
+def test_ratio_stays_precise_for_saturated_actions():
+    """Two policies with 64 columns, against the float64 ratio of normal densities; the slopes of tanh cancel."""
     laws = (9.0, 0.5), (9.02, 0.51)
     old, new = (SquashedNormal(torch.full((64,), loc), torch.full((64,), scale)) for loc, scale in laws)
     u = old.base_dist.loc + old.base_dist.scale * torch.randn(1000, 64, generator=torch.Generator().manual_seed(0))
@@ -46,19 +46,19 @@ def test_a_ratio_keeps_its_digits_where_actions_are_saturated():
     z = [(u.double() - float(one.base_dist.loc[0])) / float(one.base_dist.scale[0]) for one in (old, new)]
     expected = ((z[0].square() - z[1].square()) / 2 + math.log(0.5 / 0.51)).sum(-1)
     torch.testing.assert_close((new.log_prob(u) - old.log_prob(u)).double(), expected, atol=3e-5, rtol=0)
-    # The slopes of tanh, which add up to hundreds, cost digits of the same ratio.
+    # The slopes of tanh sum to hundreds and cost precision in the same ratio.
     squashed = (squashed_log_prob(new, u) - squashed_log_prob(old, u)).double()
     torch.testing.assert_close(squashed, expected, atol=1e-3, rtol=0)
     assert (squashed - expected).abs().max() > 6e-5
 
 
-def test_deterministic_sample_is_the_mean():
+def test_deterministic_sample_equals_mean():
     some = distribution(2, 3)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         assert torch.equal(some.deterministic_sample, some.base_dist.loc)
 
 
-def test_gradients_of_the_entropy_are_those_of_finite_differences():
+def test_entropy_gradients_match_finite_differences():
     chance = torch.Generator().manual_seed(0)
     loc = torch.randn(3, 5, generator=chance, dtype=torch.float64).requires_grad_()
     scale = (torch.rand(3, 5, generator=chance, dtype=torch.float64) + 0.2).requires_grad_()
@@ -74,8 +74,8 @@ def action_distribution(*shape: int, dtype=torch.float64) -> ActionDistribution:
 
 
 @pytest.mark.usual
-def test_a_trigger_has_the_probability_of_what_the_game_reads():
-    """Against frequencies of 400,000 draws; the column of emitters has three readings, the others two."""
+def test_trigger_log_prob_matches_frequency_of_readings():
+    """Compare with frequencies of 400,000 samples; the emitter column has three readings, the others two."""
     some = action_distribution(2)
     u = some.base_dist.loc + some.base_dist.scale * torch.randn(
         400_000, 2, CONTROLS + 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64
@@ -89,7 +89,7 @@ def test_a_trigger_has_the_probability_of_what_the_game_reads():
         for mech in range(2):
             for reading in readings:
                 of_reading = probability[:, mech, column][reading[:, mech]]
-                assert of_reading.min() == of_reading.max(), "how far beyond a border u was changes nothing"
+                assert of_reading.min() == of_reading.max(), "the distance of u from the threshold has no effect"
                 assert abs(of_reading[0] - reading[:, mech].double().mean()) < 3e-3
 
 
@@ -100,7 +100,7 @@ def test_all_other_columns_have_the_density_of_u():
     torch.testing.assert_close(some.log_prob(u), some.log_probs(u).sum(-1))
 
 
-def test_the_entropy_of_a_trigger_is_that_of_held_or_released():
+def test_trigger_entropy_is_bernoulli_entropy():
     some = action_distribution(4)
     held = torch.special.ndtr(some.base_dist.loc / some.base_dist.scale)[:, TRIGGERS]
     expected = -(held * held.log() + (1 - held) * (1 - held).log())
@@ -109,7 +109,7 @@ def test_the_entropy_of_a_trigger_is_that_of_held_or_released():
     torch.testing.assert_close(some.entropies()[:, TRIGGERS.stop :], squashed[:, TRIGGERS.stop :])
 
 
-def test_gradients_of_an_action_are_those_of_finite_differences():
+def test_action_gradients_match_finite_differences():
     some, u = action_distribution(3), torch.randn(3, CONTROLS + 8, dtype=torch.float64)
     u[:, Act.SECONDARY] = torch.tensor([-0.2, 0.3, EMITTER_EDGE + 0.1])
     loc, scale = some.base_dist.loc.requires_grad_(), some.base_dist.scale.requires_grad_()
@@ -117,8 +117,8 @@ def test_gradients_of_an_action_are_those_of_finite_differences():
 
 
 @pytest.mark.usual
-def test_the_policy_gradient_of_triggers_has_the_same_mean_and_less_noise():
-    """Score functions, weighted by a reward of the trigger alone, over 100,000 draws of one mech."""
+def test_trigger_policy_gradient_is_unbiased_with_less_variance():
+    """Score functions, weighted by a reward of the trigger alone, over 100,000 samples of one mech."""
     loc = torch.full((1, CONTROLS + 8), 0.2, dtype=torch.float64, requires_grad=True)
     scale = torch.full_like(loc, 0.6)
     u = loc.detach() + scale * torch.randn(
@@ -136,7 +136,7 @@ def test_the_policy_gradient_of_triggers_has_the_same_mean_and_less_noise():
     assert reading.var() < 0.8 * density.var()
 
 
-def test_log_probabilities_stay_finite_far_from_the_border():
+def test_log_probs_stay_finite_far_from_thresholds():
     far = ActionDistribution(torch.full((1, CONTROLS), 40.0), torch.full((1, CONTROLS), 0.05))
     u = torch.full((3, CONTROLS), -40.0)
     u[1:, Act.SECONDARY] = torch.tensor([0.3, 1.0])

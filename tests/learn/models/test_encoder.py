@@ -1,4 +1,4 @@
-"""Sets and maps as features."""
+"""Encoders of sets and maps."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def streams(*batch: int, mechs: int = 5, members: int = 4) -> dict[str, torch.Te
     }
 
 
-def test_order_and_number_of_contacts_comrades_and_messages_do_not_matter():
+def test_encoder_ignores_order_and_padding_of_sets():
     torch.manual_seed(0)
     encoder = Encoder(TINY, specs=8)
     seen = streams(3)
@@ -50,7 +50,7 @@ def test_order_and_number_of_contacts_comrades_and_messages_do_not_matter():
     torch.testing.assert_close(encoder(**wider), plain)
 
 
-def test_pooling_is_what_autograd_finds():
+def test_masked_pool_gradient_matches_autograd():
     torch.manual_seed(0)
     x = torch.randn(6, 4, 3, dtype=torch.float64, requires_grad=True)
     mask = torch.rand(6, 4) < 0.6
@@ -67,7 +67,7 @@ def test_pooling_is_what_autograd_finds():
     assert torch.autograd.gradcheck(lambda x: MaskedPool.apply(x, mask)[0], (x,), check_undefined_grad=False)
 
 
-def test_gradients_of_the_pool_under_vmap_are_those_of_each_alone():
+def test_pool_gradients_under_vmap_match_single_calls():
     """As in `torch.vmap` over stacked weights, or over one set with several masks."""
     generator = torch.Generator().manual_seed(0)
     x, weight = torch.randn(3, 4, 5, 6, generator=generator), torch.randn(4, 12, generator=generator)
@@ -85,11 +85,11 @@ def test_gradients_of_the_pool_under_vmap_are_those_of_each_alone():
     torch.testing.assert_close(leaf.grad, torch.stack(alone))
 
 
-def test_leaving_out_empty_places_changes_nothing(monkeypatch):
+def test_packed_pool_matches_padded_pool(monkeypatch):
     torch.manual_seed(0)
     encoder, members, mask = SetEncoder(6, 5), torch.randn(80, 4, 6), torch.rand(80, 4) < 0.4
     mask[:3], mask[-1] = False, False
-    assert int(mask.sum()) < padded_count(int(mask.sum()), mask.numel()), "rows that belong to no set"
+    assert int(mask.sum()) < padded_count(int(mask.sum()), mask.numel()), "there are padding rows"
     weight, results = torch.randn(80, 10), []
     for packed in (True, False):
         monkeypatch.setattr(jit, "HAS_LOOPS", packed)
@@ -102,16 +102,16 @@ def test_leaving_out_empty_places_changes_nothing(monkeypatch):
     assert (results[0][0][2] == 0).all()
 
 
-def test_packed_rows_are_of_few_numbers():
+def test_padded_count_takes_few_values():
     counts = range(1, 2**14 + 1)
     padded = [padded_count(count, 2**14) for count in counts]
     assert all(count <= more <= count * 9 / 8 for count, more in zip(counts, padded, strict=True))
     assert len(set(padded)) == 8 + 8 * 11
     assert padded_count(0, 7) == 0
-    assert padded_count(250, 251) == 251, "not more than there are"
+    assert padded_count(250, 251) == 251, "at most the number of entries"
 
 
-def test_a_grid_is_convolved():
+def test_grid_encoder_matches_conv2d():
     torch.manual_seed(0)
     grid = GridEncoder(11, 6)
     with torch.no_grad():
@@ -121,7 +121,7 @@ def test_a_grid_is_convolved():
     torch.testing.assert_close(grid(maps), F.relu(grid.project(F.relu(convolved).flatten(1))))
 
 
-def test_the_map_from_above_is_encoded_once_a_battle():
+def test_telemetry_map_is_encoded_once_per_battle():
     torch.manual_seed(0)
     encoder = Encoder(TINY, specs=8)
     rows = []
@@ -131,7 +131,7 @@ def test_the_map_from_above_is_encoded_once_a_battle():
     assert rows == [6], "2 x 3 battles of 5 mechs"
 
 
-def test_without_the_path_its_columns_change_nothing():
+def test_hidden_path_columns_have_no_effect():
     torch.manual_seed(0)
     seen = streams(2)
     other = {**seen, "ego": seen["ego"].clone()}
@@ -144,14 +144,14 @@ def test_without_the_path_its_columns_change_nothing():
     assert not torch.allclose(sighted(**seen), sighted(**other))
 
 
-def test_no_messages_no_encoder_for_them():
+def test_no_message_encoder_without_messages():
     encoder = Encoder(TINY, specs=0)
     assert encoder.message is None
     seen = streams(2)
     assert encoder(**{**seen, "comms": torch.zeros(2, 5, 5, 0)}).shape == (2, 5, 16)
 
 
-def test_a_central_critic_sees_both_teams_in_any_order():
+def test_central_critic_is_invariant_to_mech_order():
     torch.manual_seed(0)
     gathering = BattlePooling(8, PolicyLayout.current(8))
     own, enemy = (torch.rand(2, count, layout.width(layout.EGO)) for count in (5, 4))
@@ -161,8 +161,8 @@ def test_a_central_critic_sees_both_teams_in_any_order():
     assert not torch.allclose(gathering(own, enemy * 0.5), seen)
 
 
-def test_what_is_fused_is_normalised_and_rectified():
-    """A layer's norm and a ReLU, no tanh that would bound it."""
+def test_fused_features_use_layer_norm_and_relu():
+    """The encoder uses layer norm and ReLU, not tanh, which would bound the features."""
     torch.manual_seed(0)
     encoder, fed = Encoder(TINY, specs=8), []
     encoder.fuse.register_forward_hook(lambda module, given, found: fed.append(found))

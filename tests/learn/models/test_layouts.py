@@ -1,4 +1,4 @@
-"""The same mechs in every layout of a TensorDict: a mech axis behind the batch, or every mech as a row of it."""
+"""Equal results in every TensorDict layout: a mech axis after the batch, or every mech as a row."""
 
 import math
 from collections.abc import Callable
@@ -22,7 +22,7 @@ MECHS = 3
 
 
 def random_teams(policy: ActorCritic, *batch: int) -> TensorDict:
-    """Random observations and memories, batch `batch`, with a mech axis behind it."""
+    """Random observations and memories with batch `batch`, followed by a mech axis."""
     count, side, cells = math.prod(batch), layout.LOCAL_MAP_CELLS, layout.TELEMETRY_CELLS
     seen = {
         "contacts": torch.randn(count, MECHS, 4, layout.width(layout.CONTACT)),
@@ -40,7 +40,7 @@ def random_teams(policy: ActorCritic, *batch: int) -> TensorDict:
 
 
 def as_rows(teams: TensorDictBase, axis: int, is_shared: bool = False) -> TensorDict:
-    """Every mech as a row: its axis becomes dimension `axis` of the batch; what is of a battle is shared or copied."""
+    """Move the mech axis to dimension `axis` of the batch; share or copy the entries of a battle."""
     rows = teams.apply(lambda leaf: leaf.movedim(teams.batch_dims, axis), batch_size=[])
     for name in ("telemetry", "is_init"):
         leaf = teams[name].unsqueeze(axis)
@@ -51,7 +51,7 @@ def as_rows(teams: TensorDictBase, axis: int, is_shared: bool = False) -> Tensor
 
 
 def outputs(policy: ActorCritic, data: TensorDictBase) -> TensorDictBase:
-    """What actor and critic make of the mechs, by the operators and by the heads."""
+    """Return the outputs of actor and critic, from the operators and from the heads."""
     actor, data, other = policy.get_policy_operator(), data.copy(), data.copy()
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
         actor(data)
@@ -65,14 +65,14 @@ def outputs(policy: ActorCritic, data: TensorDictBase) -> TensorDictBase:
 
 
 def assert_same(teams: TensorDictBase, mechs: TensorDictBase, place: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Outputs of two layouts are equal; `place` brings a leaf of the first into the layout of the second."""
+    """Assert equal outputs of two layouts; `place` converts a leaf of the first layout to the second."""
     assert set(teams.keys(True, True)) == set(mechs.keys(True, True)) > {"loc", "value"}
     for key, leaf in teams.items(True, True):
         torch.testing.assert_close(mechs[key], place(leaf), atol=1e-5, rtol=1e-5, msg=str(key))
 
 
 def lively(kind: str) -> ActorCritic:
-    """A policy whose actions depend on what it sees, as after training."""
+    """Return a policy whose actions depend on the observation, as after training."""
     torch.manual_seed(0)
     policy = model_with(kind, TINY).build(PolicySpecs(COMM_DIM))
     for linear in (policy.network.head.loc, policy.network.head.log_std):
@@ -81,7 +81,7 @@ def lively(kind: str) -> ActorCritic:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_decision_is_the_same_in_every_layout(kind):
+def test_decision_is_equal_in_every_layout(kind):
     policy = lively(kind)
     teams = random_teams(policy, 4)
     expected = outputs(policy, teams)
@@ -96,7 +96,7 @@ def test_a_decision_is_the_same_in_every_layout(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sequence_is_the_same_in_every_layout(kind):
+def test_sequence_is_equal_in_every_layout(kind):
     policy = lively(kind)
     teams = random_teams(policy, 2, 5)
     with set_recurrent_mode(True):

@@ -1,4 +1,4 @@
-"""Memory: one pass equals stepping, and its gradient is right."""
+"""LSTM memory: unroll equals steps, and its gradient is correct."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def scene(length: int = 7, rows: int = 4, width: int = 6, hidden: int = 5, dtype
     return lstm, features, h, c, keep
 
 
-def test_one_pass_over_a_sequence_equals_stepping_it_with_resets_inside():
+def test_unroll_equals_steps_with_resets():
     lstm, features, h, c, keep = scene()
     whole = lstm.unroll(features, {"h": h, "c": c}, keep)
     for t in range(len(features)):
@@ -28,7 +28,7 @@ def test_one_pass_over_a_sequence_equals_stepping_it_with_resets_inside():
         torch.testing.assert_close(whole[t], embed)
 
 
-def test_it_is_the_lstm_of_torch():
+def test_lstm_matches_torch():
     lstm, features, h, c, keep = scene()
     theirs = torch.nn.LSTM(6, 5)
     with torch.no_grad():
@@ -42,7 +42,7 @@ def test_it_is_the_lstm_of_torch():
     )
 
 
-def test_the_written_out_gradient_is_autograds():
+def test_handwritten_gradient_matches_autograd():
     lstm, features, h, c, keep = scene()
     gates = lstm.from_input(features).detach().requires_grad_()
     weight = lstm.from_hidden.weight.detach().clone().requires_grad_()
@@ -65,7 +65,7 @@ def test_the_written_out_gradient_is_autograds():
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
-def test_nothing_flows_across_a_reset_or_into_the_stored_state():
+def test_no_gradient_across_resets_or_into_stored_state():
     lstm, features, h, c, keep = scene()
     features.requires_grad_()
     h.requires_grad_()
@@ -76,20 +76,20 @@ def test_nothing_flows_across_a_reset_or_into_the_stored_state():
     assert h.grad is None
 
 
-def test_memory_begins_by_remembering_with_orthogonal_weights():
+def test_initial_forget_bias_and_orthogonal_weights():
     lstm = LSTM(6, 5)
     assert [g.unique().item() for g in lstm.from_input.bias.split(5)] == [0.0, FORGET_BIAS, 0.0, 0.0]
     for gate in lstm.from_hidden.weight.split(5):
         torch.testing.assert_close(gate @ gate.T, torch.eye(5), atol=1e-5, rtol=0)
 
 
-def test_tanh_by_the_logistic_function():
+def test_tanh_by_sigmoid_matches_torch():
     x = torch.linspace(-20, 20, 10_001)
     assert (tanh(x) - x.tanh()).abs().max() < 2e-7
 
 
 class Counted(TorchDispatchMode):
-    """Counts the operations that run, those of the backward pass included."""
+    """Counts executed operations, including those of the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Counted(TorchDispatchMode):
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_one_pass_takes_fewer_operations_than_stepping():
+def test_unroll_takes_fewer_operations_than_steps():
     lstm, features, h, c, keep = scene(16, 80, 128, 128)
 
     def counted(run) -> int:

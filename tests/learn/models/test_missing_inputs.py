@@ -1,4 +1,4 @@
-"""A policy whose input lacks an entry says which one, what was there, and what to do."""
+"""Errors for missing input entries name the entry, the existing ones, and a fix."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def policy():
 
 @pytest.fixture(scope="module")
 def inputs(policy) -> dict[str, TensorDictBase]:
-    """The first observations of environments that lack something."""
+    """Initial observations of environments that lack an entry."""
     own = {"num_envs": 2, "device": "cpu", "seed": 0}
     return {
         "both teams": echelon.EchelonEnv(CONFIG, **own).reset(),
@@ -60,7 +60,7 @@ CASES: dict[str, tuple[str, Callable, str, str]] = {
         "no memory",
         lambda policy: policy.get_policy_head("agents"),
         r"\('agents', 'embed'\)",
-        "A policy or value operator writes it",
+        "Call a policy or value operator before its heads",
     ),
     "group policy without memory": (
         "both teams",
@@ -84,7 +84,7 @@ CASES: dict[str, tuple[str, Callable, str, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_missing_entry_of_a_policys_input_is_named(policy, inputs, name):
+def test_missing_input_entry_is_named(policy, inputs, name):
     data, made, words, hint = CASES[name]
     with pytest.raises(ConfigError, match=words) as error:
         made(policy)(inputs[data].clone())

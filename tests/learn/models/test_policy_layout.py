@@ -1,4 +1,4 @@
-"""A policy reads its own columns, by name, from observations that have gained columns and streams since."""
+"""A policy reads its own columns by name from observations with additional columns and streams."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from echelon.runtime.files import FileError
 
 NEW = layout.Feature("spare", 2, -1.0, 1.0)
 AT = {"ego": 5, "contacts": 0, "squad": len(layout.SQUAD)}
-"""Before which run of columns the new one stands: in the middle, first, last."""
+"""Position of the new column in each stream: in the middle, first, last."""
 
 
 def with_new_column(columns: tuple[layout.Feature, ...], stream: str) -> tuple[layout.Feature, ...]:
@@ -34,7 +34,7 @@ def with_new_column(columns: tuple[layout.Feature, ...], stream: str) -> tuple[l
 
 @pytest.fixture
 def later_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The layout of a later version: two more columns in each stream of columns, and one more stream."""
+    """Layout of a later version: two more columns in each selectable stream, and one more stream."""
     before = layout.streams
 
     def after(comm_dim: int) -> dict[str, tuple[layout.Feature, ...]]:
@@ -53,7 +53,7 @@ def later_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def seen(config: EnvConfig, decisions: int = 3) -> TensorDict:
-    """What the mechs of blue observe in three battles after some decisions, with their ego streams as `enemy`."""
+    """Return blue's observations in three battles after some decisions, with its ego streams as `enemy`."""
     torch.manual_seed(0)
     td = EchelonEnv(config, num_envs=3, device="cpu", seed=0).rollout(decisions)[:, -1]
     return TensorDict(
@@ -67,7 +67,7 @@ def seen(config: EnvConfig, decisions: int = 3) -> TensorDict:
 
 
 def of_later_version(team: TensorDict) -> TensorDict:
-    """The same with random numbers in the new columns."""
+    """Return the observations with random values in the new columns."""
     later = team.clone()
 
     def widened(leaf: torch.Tensor, stream: str) -> torch.Tensor:
@@ -88,7 +88,7 @@ def layout_of(stream: str) -> tuple[layout.Feature, ...]:
 
 @torch.no_grad()
 def acted(policy: ActorCritic, team: TensorDict) -> dict[str, torch.Tensor]:
-    """Actions, values and embeddings over a sequence."""
+    """Return actions, values and embeddings over a sequence."""
     mechs, noise = team["observation", "ego"].shape[1], torch.Generator().manual_seed(1)
     team = team.clone()
     team["memory"] = policy.memory_spec().expand(3, mechs).zero()
@@ -122,7 +122,7 @@ def test_shipped_policy_acts_the_same_on_wider_observations(name, observations, 
 
 
 def earlier() -> PolicyLayout:
-    """The layout of an earlier version: without the columns `jam` and `closing`, and with `hp` before `alive`."""
+    """Layout of an earlier version: without the columns `jam` and `closing`, and with `hp` before `alive`."""
     streams = layout.describe(8)
     ego = [column for column in streams["ego"] if column[0] not in ("jam", "hp")]
     hp = next(column for column in streams["ego"] if column[0] == "hp")
@@ -152,7 +152,7 @@ def test_layout_is_saved_with_the_policy(tmp_path):
     assert all(torch.equal(loaded.state_dict()[name], value) for name, value in policy.state_dict().items())
 
 
-def test_training_goes_on_with_the_earlier_layout(tmp_path):
+def test_training_resumes_with_earlier_layout(tmp_path):
     policy = TINY.build(PolicySpecs(8, earlier()))
     save_checkpoint(tmp_path / "one", policy, ValueNorm(), EnvConfig.small(), Counters(), {})
     run = tiny_run(init="one", total_agent_steps=10**6)
@@ -174,7 +174,7 @@ def test_networks_of_different_layouts_are_not_stacked():
 
 
 def column(stream: str, run: str, **changes: object) -> dict[str, list[list[object]]]:
-    """Today's layout with one run of columns changed."""
+    """Return the current layout with one changed run of columns."""
     streams = {key: [list(c) for c in columns] for key, columns in layout.describe(8).items()}
     place = [c[0] for c in streams[stream]].index(run)
     row = dict(zip(("name", "width", "low", "high"), streams[stream][place], strict=True)) | changes
@@ -209,7 +209,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_layout_is_refused_by_column_and_version(name, tmp_path):
+def test_invalid_layout_names_column_and_version(name, tmp_path):
     stored, message = BAD[name]
     path = tmp_path / "one"
     save_checkpoint(path, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(), {})
@@ -222,8 +222,8 @@ def test_bad_layout_is_refused_by_column_and_version(name, tmp_path):
     assert "9.8.7" in str(told.value) or "must be" in message
 
 
-def test_weights_that_contradict_the_layout_are_refused(tmp_path):
-    """Its layout lists a column less than its weights have."""
+def test_weights_that_contradict_layout_raise(tmp_path):
+    """The layout lists one column less than the weights."""
     path = tmp_path / "one"
     save_checkpoint(path, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(), {})
     stored = PolicyLayout.of(without("ego", "jam"))

@@ -1,4 +1,4 @@
-"""Models by name, and what files may name."""
+"""Models by name, and which names files may contain."""
 
 import sys
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.quick
 
 @dataclass(frozen=True)
 class Deep(ModelConfig):
-    """A stranger's model."""
+    """A custom model."""
 
     layers: int = 3
 
@@ -38,24 +38,24 @@ def fresh_registry(monkeypatch):
 
 
 @pytest.mark.parametrize("config", [LSTMConfig(hidden=8), GRUConfig(std="fixed"), MLPConfig(critic="central")])
-def test_built_in_models_come_back_from_files(config):
+def test_built_in_models_round_trip_through_json(config):
     values = model_to_json(config)
     assert model_from_json(values) == config and type(model_from_json(values)) is type(config)
 
 
-def test_a_registered_name_stands_in_files():
+def test_registered_name_is_stored_in_files():
     register_model("deep", Deep)
     values = model_to_json(Deep(layers=5))
     assert values["kind"] == "deep" and model_from_json(values) == Deep(layers=5) and model_class("deep") is Deep
 
 
 @pytest.mark.parametrize(("name", "config"), [("lstm", Deep), ("a name", Deep), ("deep", int), ("deep", Deep())])
-def test_only_new_names_of_models_are_registered(name, config):
+def test_invalid_model_registration_raises(name, config):
     with pytest.raises(ConfigError):
         register_model(name, config)
 
 
-def test_a_file_imports_nothing_unless_its_module_is_allowed(tmp_path, monkeypatch):
+def test_file_imports_only_allowed_modules(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\nfrom echelon.learn.models.registry import ModelConfig\n"
         "@dataclass(frozen=True)\nclass Config(ModelConfig):\n    layers: int = 1\n"
@@ -72,16 +72,16 @@ def test_a_file_imports_nothing_unless_its_module_is_allowed(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("kind", ["", "deep", "os:system:x", "../x:y", "mine", 3, None, "a" * 10_000])
-def test_no_kind_of_a_file_causes_more_than_one_line(kind):
+def test_invalid_model_kind_in_file_raises_one_line(kind):
     with pytest.raises(ConfigError) as error:
         model_from_json({"kind": kind})
     assert "\n" not in str(error.value) and len(str(error.value)) < 400
 
 
-def test_another_kind_takes_the_settings_that_both_have():
+def test_model_with_copies_shared_settings():
     assert model_with("mlp", LSTMConfig(hidden=16, std="fixed")) == MLPConfig(hidden=16, std="fixed")
 
 
-def test_a_model_that_builds_nothing_says_so():
+def test_model_without_build_raises():
     with pytest.raises(NotImplementedError, match=r"Deep.build must return an ActorCritic"):
         Deep().build(PolicySpecs(8))

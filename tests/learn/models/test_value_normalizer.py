@@ -1,4 +1,4 @@
-"""Moments of the value targets: coherent, debiased, exact, and read again from files."""
+"""Moments of value targets: consistent, debiased, exact, and restored from files."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from echelon.rules.config import EnvConfig
 pytestmark = pytest.mark.quick
 
 
-def test_value_norm_is_coherent():
+def test_normalise_and_denormalise_are_inverse():
     norm = ValueNorm(decay=0.5)
     assert norm.denormalise(torch.tensor(3.0)) == 3.0, "identity before the first update"
     norm.update(torch.tensor([1.0, 5.0]))
@@ -23,7 +23,7 @@ def test_value_norm_is_coherent():
     torch.testing.assert_close(norm.denormalise(norm.normalise(x)), x)
 
 
-def test_a_mean_of_ten_thousand_deviations_leaves_the_deviation_exact():
+def test_std_stays_exact_for_large_mean():
     norm, chance = ValueNorm(), torch.Generator().manual_seed(0)
     for _ in range(200):
         norm.update(10_000 + torch.randn(4096, generator=chance))
@@ -35,8 +35,8 @@ def test_a_mean_of_ten_thousand_deviations_leaves_the_deviation_exact():
     torch.testing.assert_close(norm.denormalise(norm.normalise(value)), value, atol=2e-3, rtol=0)
 
 
-def test_moments_are_weighted_means_of_what_was_seen():
-    """By hand: weights 1/8, 1/4 and 1/2 of three updates, divided by their sum."""
+def test_moments_match_hand_computed_weighted_means():
+    """Computed by hand: weights 1/8, 1/4 and 1/2 of three updates, divided by their sum."""
     norm, updates = ValueNorm(decay=0.5), ([1.0, 3.0], [5.0, 5.0], [-2.0, 4.0])
     for update in updates:
         norm.update(torch.tensor(update))
@@ -46,7 +46,7 @@ def test_moments_are_weighted_means_of_what_was_seen():
     assert abs(found[0] - mean) < 1e-12 and abs(found[1] - (square - mean**2) ** 0.5) < 1e-12
 
 
-def test_moments_of_older_files_and_of_ours_are_read_to_the_last_bit(tmp_path):
+def test_stored_moments_load_bit_for_bit(tmp_path):
     older = {"mean": 0.1 + 2**-30, "square": 3.0, "weight": 0.5}
     for number, claimed in enumerate((older, {name: float(torch.tensor(x)) for name, x in older.items()})):
         norm, path = ValueNorm(), tmp_path / str(number)

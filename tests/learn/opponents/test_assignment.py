@@ -1,4 +1,4 @@
-"""Who commands whom."""
+"""Assignment of policies to teams."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from echelon.rules.config import EnvConfig
 
 
 class Marker(TensorDictModuleBase):
-    """Orders one constant action and counts the decisions of every mech it commands."""
+    """Returns one constant action, and counts the decisions of every mech."""
 
     def __init__(self, mark: float) -> None:
         super().__init__()
@@ -42,25 +42,25 @@ def env_for(seats: PolicyAssignment) -> EchelonEnv:
 
 
 def orders(seats: PolicyAssignment) -> tuple[list[float], list[float]]:
-    """What the first mech of each team is told, battle by battle."""
+    """Return the action of each team's first mech, battle by battle."""
     td = env_for(seats).reset()
     seats.decide(td)
     return td["blue", "action"][:, 0, 0].tolist(), td["red", "action"][:, 0, 0].tolist()
 
 
-def test_learner_is_blue_in_the_first_half_and_red_in_the_rest():
+def test_learner_is_blue_in_first_half_and_red_in_second():
     blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 4)]))
     assert blue == [0.5, 0.5, -0.5, -0.5] and red == [-0.5, -0.5, 0.5, 0.5]
 
 
-def test_learner_may_stay_on_one_side():
+def test_learner_can_play_one_side_only():
     blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 3)], "blue"))
     assert blue == [0.5] * 3 and red == [-0.5] * 3
     blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 3)], "red"))
     assert blue == [-0.5] * 3 and red == [0.5] * 3
 
 
-def test_rivals_sit_side_by_side_each_met_from_both_sides():
+def test_opponents_have_contiguous_battles_on_both_sides():
     seats = PolicyAssignment(
         Marker(0.5), [against(-0.25, 2, "a"), OpponentGroup("itself", None, 1), against(-0.75, 4, "b")]
     )
@@ -68,7 +68,7 @@ def test_rivals_sit_side_by_side_each_met_from_both_sides():
     assert blue == [0.5, -0.25, 0.5, 0.5, 0.5, -0.75, -0.75]
     assert red == [-0.25, 0.5, 0.5, -0.75, -0.75, 0.5, 0.5]
     assert seats.battles == {"a": slice(0, 2), "itself": slice(2, 3), "b": slice(3, 7)}
-    # Rows: a as blue, a as red, both teams of the battle against itself, b as blue twice, b as red twice.
+    # Rows: a as blue, a as red, both teams of self-play, b as blue twice, b as red twice.
     assert seats.opponent_rows == {"a": slice(0, 2), "itself": slice(2, 4), "b": slice(4, 8)}
     per_group = {"blue": torch.arange(7), "red": torch.arange(7) + 10}
     assert seats.rows(per_group).tolist() == [0, 11, 2, 12, 3, 4, 15, 16]
@@ -76,7 +76,7 @@ def test_rivals_sit_side_by_side_each_met_from_both_sides():
     assert seats.enemy_rows(of_mechs).flatten().tolist() == [10, 1, 12, 2, 13, 14, 5, 6]
 
 
-def test_each_policy_keeps_its_own_memory_where_it_commands():
+def test_each_policy_keeps_memory_of_its_own_teams():
     seats = PolicyAssignment(Marker(0.5), [against(-0.25, 2, "a"), against(-0.75, 2, "b")])
     env = env_for(seats)
     td = env.reset()
@@ -92,7 +92,7 @@ def test_each_policy_keeps_its_own_memory_where_it_commands():
     assert counts("blue", "b") == [0, 0, 0, 3] and counts("red", "b") == [0, 0, 3, 0]
 
 
-def test_against_itself_the_learner_commands_both_teams():
+def test_learner_commands_both_teams_in_self_play():
     seats = PolicyAssignment(Marker(0.5), [OpponentGroup("itself", None, 4)])
     env = env_for(seats)
     td = env.reset()
@@ -103,7 +103,7 @@ def test_against_itself_the_learner_commands_both_teams():
     assert (td["red", "memory", "learner", "count"] == 1).all()
 
 
-def test_wins_are_counted_from_the_learners_side():
+def test_wins_are_counted_for_the_learners_team():
     seats = PolicyAssignment(Marker(0.5), [against(-0.5, 4)])
     blue, red, draw = int(Winner.BLUE), int(Winner.RED), int(Winner.DRAW)
     won, lost = seats.won_and_lost(torch.tensor([blue, red, red, draw]))
@@ -111,7 +111,7 @@ def test_wins_are_counted_from_the_learners_side():
     assert lost.tolist() == [False, True, False, False]
 
 
-def test_the_map_from_above_is_shown_without_copies():
+def test_telemetry_map_is_expanded_without_copies():
     seats = PolicyAssignment(Marker(0.5), [against(-0.5, 4)])
     td = env_for(seats).reset()
     shown = seats.view(td, "learner")["telemetry"]

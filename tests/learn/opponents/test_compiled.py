@@ -1,4 +1,4 @@
-"""Commanders as graphs decide as they do operation by operation."""
+"""Compiled commanders decide as in eager mode."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ CONFIG = dataclasses.replace(short_battles(), map_pool=2)
 
 @pytest.fixture
 def traced(monkeypatch):
-    """Graphs that are traced whole, as on a GPU, and then run operation by operation."""
+    """Trace graphs completely, as on a GPU, then run them operation by operation."""
 
     def fused(function, device, **_):
         return torch.compile(function, fullgraph=True, dynamic=False, backend="aot_eager")
@@ -33,7 +33,7 @@ def traced(monkeypatch):
 
 
 def decisions(opponents, policy, count):
-    """Actions of both teams over some decisions of the same battles."""
+    """Return the actions of both teams over some decisions of the same battles."""
     torch.manual_seed(0)
     seats = PolicyAssignment(policy, [OpponentGroup("them", opponents, 8)])
     env, found = EchelonEnv(CONFIG, 8, device="cpu", seed=3, memory=seats.memory), []
@@ -48,7 +48,7 @@ def decisions(opponents, policy, count):
 
 @pytest.mark.long
 @pytest.mark.parametrize("tier", ["trivial", "expert"])
-def test_a_scripted_commander_is_one_graph(traced, tier):
+def test_scripted_commander_compiles_to_one_graph(traced, tier):
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim))
     plain, graph = (
         decisions(
@@ -56,12 +56,12 @@ def test_a_scripted_commander_is_one_graph(traced, tier):
         )
         for own in (False, True)
     )
-    # A graph takes its roots and sums elsewhere, so that a choice between equals may differ.
+    # Graphs use other roots and sums, so choices between nearly equal options may differ.
     assert ((plain - graph).abs() < 1e-3).float().mean() > 0.99
 
 
 @pytest.mark.long
-def test_another_weapon_use_is_no_other_graph(traced):
+def test_new_weapon_use_does_not_recompile(traced):
     from torch._dynamo.utils import counters
 
     counters.clear()
@@ -77,7 +77,7 @@ def test_another_weapon_use_is_no_other_graph(traced):
     assert counters["stats"]["unique_graphs"] == 1
 
 
-def test_frozen_opponents_are_one_graph(traced):
+def test_frozen_opponents_compile_to_one_graph(traced):
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim))
     pool = SnapshotPool(1)
     pool.add("iteration 0", policy)
@@ -85,7 +85,7 @@ def test_frozen_opponents_are_one_graph(traced):
     assert torch.allclose(plain, graph, atol=1e-4)
 
 
-def test_a_commander_of_ones_own_stays_as_it_is():
+def test_custom_commander_is_not_compiled():
     class Own:
         def __call__(self, team):
             return team
@@ -94,7 +94,7 @@ def test_a_commander_of_ones_own_stays_as_it_is():
     assert compiled_commander(own, CPU) is own
 
     class Cautious(Heuristic):
-        """A tier whose methods are the user's: in a graph they may mean something else."""
+        """A tier with overridden methods, which a graph might not respect."""
 
     cautious = Cautious(CONFIG, "hard")
     assert compiled_commander(cautious, CPU) is cautious

@@ -1,4 +1,4 @@
-"""Commanders of different kinds take turns in one environment, each with a memory of its own."""
+"""Commanders of different kinds alternate in one environment, each with separate memory."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ CONFIG = short_battles()
 
 
 class Counter:
-    """Counts its decisions, `width` times over, and shows the count in the first column of its action."""
+    """Counts its decisions in a memory of a given shape, and writes the count to the first action column."""
 
     def __init__(self, *shape: int) -> None:
         self.shape = shape
@@ -39,7 +39,7 @@ class Counter:
 
 
 def idle(team):
-    """Remembers nothing, and is shown no memory."""
+    """A commander without memory, which also receives none."""
     assert len(team["memory"].keys()) == 0
     return team.set("action", torch.full((*team.shape, action_width(CONFIG.comm_dim)), 0.5))
 
@@ -56,21 +56,21 @@ def opponents(*names: str) -> NamedOpponents:
 
 
 def begin(rivals: NamedOpponents, battles: int = 4) -> TensorDict:
-    """What an opponent is shown as its battles begin."""
+    """Return the opponent's view at the start of its battles."""
     seats = PolicyAssignment(TINY.build(PolicySpecs(8)), [OpponentGroup("them", rivals, battles)])
     env = EchelonEnv(CONFIG, battles, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(CONFIG))
     return seats.view(env.reset(), "them")
 
 
 def carried(decided: TensorDict, team: TensorDict, begins: slice) -> TensorDict:
-    """The team at its next decision, where the battles of `begins` begin anew."""
+    """Return the team at its next decision; the battles in `begins` restart."""
     following = team.copy()
     following.set("memory", decided["next", "memory"].clone())
     following["memory"][begins] = 0
     return following
 
 
-def test_commanders_with_memories_of_one_name_and_different_shapes_take_turns():
+def test_commanders_with_equal_memory_names_and_other_shapes_alternate():
     rivals = opponents("one:Counter", "bare:Counter", "heuristic:hard", "my:idle")
     team = begin(rivals)
     first = rivals(team.copy())
@@ -78,11 +78,11 @@ def test_commanders_with_memories_of_one_name_and_different_shapes_take_turns():
     rivals.set_opponent("bare:Counter", 1.0)
     second = rivals(carried(first, team, slice(2, 4)))
     assert second["next", "memory", SLOT][:, 0, 0].tolist() == [1, 1, 2, 2]
-    assert second["action"][:, 0, 0].tolist() == [2, 2, 1, 1], "two battles go on with the first commander's memory"
+    assert second["action"][:, 0, 0].tolist() == [2, 2, 1, 1], "two battles continue with the first commander's memory"
     memory = second["next", "memory"]
     assert memory["commander_0", "slot"][:, 0, 0, 0].tolist() == [2, 2, 0, 0]
     assert memory["commander_1", "slot"][:, 0].tolist() == [0, 0, 1, 1]
-    # A third one takes the slot of the first, once nobody meets that any more.
+    # A third commander takes the slot of the first when no battle uses it.
     rivals.set_opponent("heuristic:hard", 0.5)
     rivals.refresh([[0, 4]])
     fourth = carried(second, team, slice(0, 2))
@@ -93,25 +93,25 @@ def test_commanders_with_memories_of_one_name_and_different_shapes_take_turns():
         assert torch.equal(third["next", "memory", name][:2], alone["next", "memory", name])
 
 
-def test_a_commander_without_memory_takes_turns_with_a_tier():
+def test_commander_without_memory_alternates_with_a_tier():
     rivals = opponents("heuristic:trivial", "my:idle")
     team = begin(rivals)
     first = rivals(team.copy())
     rivals.set_opponent("my:idle", 1.0)
     decided = rivals(carried(first, team, slice(0, 1)))
     assert (decided["action"][0] == 0.5).all() and not (decided["action"][1:] == 0.5).all(-1).any()
-    assert (decided["next", "memory", "shots_due"][0] == 0).all(), "what it never had stays zero"
+    assert (decided["next", "memory", "shots_due"][0] == 0).all(), "unused memory stays zero"
     assert set(opponents("my:idle").memory_spec().keys()) == {SLOT, "weapon_use"}
 
 
-def test_tiers_alone_remember_what_they_always_did():
+def test_memory_spec_of_tiers_alone_is_unchanged():
     rivals = opponents("heuristic:trivial", "heuristic:hard")
     assert set(rivals.memory_spec().keys()) == {SLOT, "weapon_use", *Heuristic(CONFIG).memory_spec().keys()}
     assert rivals.description() == {}
     assert opponents("heuristic:hard", "my:idle").description() == {"commanders": ["heuristic:hard", "my:idle"]}
 
 
-def test_the_state_of_an_earlier_version_names_bare_tiers():
+def test_state_with_bare_tier_names_loads():
     rivals = opponents("heuristic:trivial", "my:idle")
     kept = rivals.state_dict()
     facts = {**kept.facts, "tiers": ["easy", "trivial"], "newest": 1, "next_tier": "hard", "next_weapon_use": 0.5}
@@ -121,7 +121,7 @@ def test_the_state_of_an_earlier_version_names_bare_tiers():
 
 
 @pytest.mark.parametrize("name", ["evil:Commander", "one:Counter", "heuristic:godlike", "godlike"])
-def test_a_state_names_only_what_the_run_names(name):
+def test_state_with_unknown_commander_raises(name):
     rivals = opponents("heuristic:trivial", "my:idle")
     kept = rivals.state_dict()
     for facts in ({"tiers": [name, "my:idle"]}, {"next_tier": name}):
@@ -129,6 +129,6 @@ def test_a_state_names_only_what_the_run_names(name):
             rivals.load_state_dict(dataclasses.replace(kept, facts={**kept.facts, **facts}))
 
 
-def test_by_default_a_name_is_a_tier():
+def test_default_opponents_are_scripted_tiers():
     with pytest.raises(ConfigError, match=r"a scripted commander must be heuristic:trivial\|easy.*got 'my:idle'"):
         NamedOpponents(CONFIG, ["my:idle"], "my:idle", 1.0, CPU)

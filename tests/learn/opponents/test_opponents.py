@@ -1,4 +1,4 @@
-"""One opponent a battle, from its beginning to its end (R21), and all of them in one forward."""
+"""A battle keeps its opponent from start to end (R21), and all opponents run in one forward pass."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ def readers_of(rivals, memory):
 
 
 def policies(count: int) -> list[ActorCritic]:
-    """Different policies of one architecture, with opinions."""
+    """Return different policies of one architecture, with clearly different actions."""
     made = []
     for number in range(count):
         torch.manual_seed(number)
@@ -40,7 +40,7 @@ def policies(count: int) -> list[ActorCritic]:
 
 
 class Pool:
-    """Policies called 0, 1, 2 ... with shares of the test's own."""
+    """Policies named 0, 1, 2 ... with given shares."""
 
     def __init__(self, known: list[ActorCritic], shares: dict[str, float] | None = None) -> None:
         self.known = known
@@ -55,7 +55,7 @@ def flat(names: list[list[str]]) -> list[str]:
 
 
 def teams(battles: int, rivals: FrozenOpponents | NamedOpponents) -> TensorDict:
-    """What an opponent is shown as its battles begin."""
+    """Return the opponents' view at the start of their battles."""
     config = short_battles()
     seats = PolicyAssignment(TINY.build(PolicySpecs(8)), [OpponentGroup("them", rivals, battles)])
     env = EchelonEnv(config, battles, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))
@@ -63,17 +63,17 @@ def teams(battles: int, rivals: FrozenOpponents | NamedOpponents) -> TensorDict:
 
 
 def carried(decided: TensorDict, team: TensorDict) -> TensorDict:
-    """The team at its next decision, having seen nothing new."""
+    """Return the team at its next decision, with the same observation."""
     following = team.copy()
     return following.set("memory", decided["next", "memory"])
 
 
-def test_blocks_and_slots_play_as_each_policy_alone():
+def test_stacked_slots_act_as_each_policy_alone():
     torch.manual_seed(0)
     known = policies(6)
     rivals = FrozenOpponents(known[0], 2, 3, Pool(known))
     assert sorted(flat(rivals.names)) == list("012345"), "as many opponents as slots"
-    assert not rivals.base.training, "they play and do not learn"
+    assert not rivals.base.training, "frozen policies are in evaluation mode"
     team = teams(8, rivals)
     first = rivals(team.copy())
     second = carried(first, team)
@@ -94,27 +94,27 @@ def test_blocks_and_slots_play_as_each_policy_alone():
                 )
 
 
-def test_a_slot_is_retired_when_the_shares_change_and_filled_when_no_battle_is_left():
+def test_slot_retires_on_new_shares_and_refills_when_unused():
     pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
     rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
     before, names = {name: stack.clone() for name, stack in rivals.weights.items()}, [*map(list, rivals.names)]
     free = [[0, 0], [0, 0]]
     rivals.refresh(free)
-    assert rivals.names == names and rivals.retiring == [-1, -1], "who is met stays while the shares do"
+    assert rivals.names == names and rivals.retiring == [-1, -1], "opponents stay while the shares are unchanged"
     pool.shares = {"0": 0.2, "1": 0.2, "2": 0.2, "3": 0.2, "4": 0.2}
     rivals.refresh([[3, 1], [2, 2]])
-    assert rivals.retiring == [0, 0] and rivals.names == names, "the slot filled first"
-    assert rivals.edges.tolist() == [[0.0], [0.0]], "which no battle draws"
+    assert rivals.retiring == [0, 0] and rivals.names == names, "the oldest slot retires"
+    assert rivals.edges.tolist() == [[0.0], [0.0]], "battles no longer draw the retiring slot"
     assert all(torch.equal(stack, before[name]) for name, stack in rivals.weights.items())
     rivals.refresh([[0, 4], [1, 3]])
-    assert rivals.names[0][0] == "4", "who was not in play"
+    assert rivals.names[0][0] == "4", "an opponent without a slot"
     assert rivals.retiring == [-1, 0] and rivals.names[1] == names[1]
     assert rivals.edges.tolist() == [[0.5], [0.0]]
     weights = pool.weights_of("4")
     assert all(torch.equal(stack[0], weights[f"network.{name}"]) for name, stack in rivals.weights.items())
 
 
-def test_who_has_left_the_pool_is_drawn_no_more_and_replaced_first():
+def test_opponent_removed_from_pool_is_not_drawn_and_is_replaced_first():
     pool = Pool(policies(4), {"0": 0.5, "1": 0.5})
     rivals = FrozenOpponents(pool.known[0], 1, 2, pool)
     assert sorted(rivals.names[0]) == ["0", "1"]
@@ -124,12 +124,12 @@ def test_who_has_left_the_pool_is_drawn_no_more_and_replaced_first():
     assert rivals.retiring == [1] and rivals.edges.tolist() == [[1.0]]
     pool.shares = {"2": 1.0}
     rivals.refresh([[2, 2]])
-    assert rivals.edges.tolist() == [[1.0]], "where all have left one is met until the other is replaced"
+    assert rivals.edges.tolist() == [[1.0]], "if all have left, one stays until the other is replaced"
     rivals.refresh([[4, 0]])
     assert rivals.names[0][1] == "2" != second and rivals.edges.tolist() == [[0.0]]
 
 
-def test_battles_draw_their_slot_by_the_shares():
+def test_battles_draw_slots_with_probability_of_shares():
     shares = {"0": 0.5, "1": 0.3, "2": 0.15, "3": 0.05}
     rivals = FrozenOpponents(policies(1)[0], 1, 4, Pool(policies(4), {name: 0.25 for name in shares}))
     rivals.pool.shares = shares
@@ -154,17 +154,17 @@ def test_slots_are_filled_in_proportion_to_the_shares():
         assert all(abs(held[name] - 16 * share) < 1 for name, share in shares.items()), held
 
 
-def test_a_run_has_sixteen_opponents_in_play_by_default():
+def test_default_run_has_sixteen_active_opponents():
     config = TrainConfig()
     known = policies(1) * 20
     rivals = FrozenOpponents(known[0], config.past_blocks, config.past_slots, Pool(known))
     assert len(set(flat(rivals.names))) == 16
     torch.manual_seed(0)
     readers = readers_of(rivals, rivals(teams(2, rivals)[[0] * 160])["next", "memory"])
-    assert (readers > 0).all(), "each is met"
+    assert (readers > 0).all(), "every opponent is used"
 
 
-def test_snapshots_are_bounded_and_kept_apart():
+def test_snapshot_pool_is_bounded_and_copies_weights():
     past = SnapshotPool(3)
     policy = policies(1)[0]
     for number in range(5):
@@ -176,7 +176,7 @@ def test_snapshots_are_bounded_and_kept_apart():
     assert found == [2, 3, 4]
 
 
-def test_what_a_pool_leaves_over_is_against_the_learners_snapshots():
+def test_remaining_pool_share_goes_to_learners_snapshots():
     known, past = policies(3), SnapshotPool(2)
     for name in ("early", "late"):
         past.add(name, known[0])
@@ -188,7 +188,7 @@ def test_what_a_pool_leaves_over_is_against_the_learners_snapshots():
     assert MixedPool(pool, past).weights_of("2") is not past.weights_of("late")
 
 
-def test_opponents_in_play_are_restored():
+def test_active_opponents_are_restored_from_state():
     pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
     first = FrozenOpponents(pool.known[0], 2, 2, pool)
     pool.shares = {"1": 0.5, "4": 0.5}
@@ -201,7 +201,7 @@ def test_opponents_in_play_are_restored():
     assert all(torch.equal(stack, second.weights[name]) for name, stack in first.weights.items())
 
 
-def test_slots_of_a_checkpoint_that_cannot_be_are_refused():
+def test_invalid_slots_in_checkpoint_raise():
     pool = Pool(policies(4))
     rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
     for facts in ({"newest": [1, 2]}, {"newest": [0, 0], "retiring": [-2, 0]}, {"newest": [0, 0], "retiring": [0, 0]}):
@@ -209,7 +209,7 @@ def test_slots_of_a_checkpoint_that_cannot_be_are_refused():
             rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], **facts}))
 
 
-def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
+def test_battle_keeps_its_tier_and_weapon_use_until_it_ends():
     config = short_battles()
     trivial, hard, expert = names = ["heuristic:trivial", "heuristic:hard", "heuristic:expert"]
     rivals = NamedOpponents(config, names, trivial, 0.25, torch.device("cpu"))
@@ -220,14 +220,14 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     rivals.set_opponent(hard, 1.0)
     assert rivals.slots == [trivial, hard]
     second = carried(first, team)
-    second["memory"][2:] = 0  # two battles begin anew
+    second["memory"][2:] = 0  # two battles restart
     decided = rivals(second.copy())
     assert decided["next", "memory", SLOT][:, 0, 0].tolist() == [1, 1, 2, 2]
     assert decided["next", "memory", "weapon_use"][:, 0, 0].tolist() == [0.25, 0.25, 1.0, 1.0]
     for tier, use, battles in (("trivial", 0.25, slice(0, 2)), ("hard", 1.0, slice(2, 4))):
         alone = Heuristic(config, tier, use)(second[battles].copy())
         assert torch.equal(decided["action"][battles], alone["action"])
-    # A third tier waits until nobody meets the first any more.
+    # A third tier waits until no battle uses the first one.
     rivals.set_opponent(expert, 1.0)
     assert rivals.slots == [trivial, hard]
     rivals.refresh(readers_of(rivals, decided["next", "memory"]).tolist())
@@ -236,8 +236,8 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     assert rivals.slots == [expert, hard] and rivals.newest == 0
 
 
-def test_opponents_change_only_where_battles_end():
-    """A whole run of battles: every battle's slot is constant from is_init to done."""
+def test_opponents_change_only_between_battles():
+    """In a long rollout every battle's slot is constant from is_init to done."""
     config = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=1.0))
     torch.manual_seed(0)
     learner = TINY.build(PolicySpecs(8))
@@ -252,7 +252,7 @@ def test_opponents_change_only_where_battles_end():
         for decision in range(24):
             begins.append(td["is_init"][:, 0].clone())
             seats.decide(td)
-            # It commands one team of each battle, and remembers nothing of the other.
+            # The opponent commands one team per battle; its memory for the other team is zero.
             slots.append(sum(td["next", group, "memory", "past", SLOT][:, 0, 0] for group in ("blue", "red")))
             _, td = env.step_and_maybe_reset(td)
             if decision % 3 == 2:
@@ -261,4 +261,4 @@ def test_opponents_change_only_where_battles_end():
     slots, begins = torch.stack(slots), torch.stack(begins)
     changed = slots[1:] != slots[:-1]
     assert changed.any() and not (changed & ~begins[1:]).any()
-    assert "0" not in flat(rivals.names), "and all were replaced meanwhile"
+    assert "0" not in flat(rivals.names), "all opponents were replaced meanwhile"

@@ -1,4 +1,4 @@
-"""Advantages against a plain loop, TorchRL's own, and what must be zero."""
+"""Advantages against a plain loop and TorchRL's estimator, and cases with zero advantage."""
 
 import pytest
 import torch
@@ -33,14 +33,14 @@ def batch_of(steps: int, teams: int, mechs: int = 2, seed: int = 0) -> TensorDic
 
 
 def estimate(batch: TensorDict, gamma: float, lmbda: float, hull: torch.Tensor | None = None) -> NormalizedGAE:
-    """Advantages, written into the batch."""
+    """Estimate advantages and write them into the batch."""
     advantage = NormalizedGAE(gamma=gamma, lmbda=lmbda, normalizer=ValueNorm(), hull=hull)
     advantage(batch)
     return advantage
 
 
 def plain_gae(batch: TensorDict, gamma: float, lam: float) -> torch.Tensor:
-    """Generalised advantage estimation, one number at a time, float64."""
+    """Generalised advantage estimation in plain Python, float64."""
     value, after = batch["state_value"].double(), batch["next"]
     out = torch.zeros_like(value)
     teams, steps, mechs, _ = value.shape
@@ -58,7 +58,7 @@ def plain_gae(batch: TensorDict, gamma: float, lam: float) -> torch.Tensor:
     return out
 
 
-def test_matches_a_plain_loop_at_length_and_bootstraps_truncation_only():
+def test_gae_matches_plain_loop_and_bootstraps_only_truncation():
     batch = batch_of(4096, 3)
     expected = plain_gae(batch, 0.995, 0.97)
     estimate(batch, 0.995, 0.97)
@@ -67,7 +67,7 @@ def test_matches_a_plain_loop_at_length_and_bootstraps_truncation_only():
     torch.testing.assert_close(batch["value_target"].double(), expected + batch["state_value"], atol=1e-4, rtol=1e-4)
 
 
-def test_no_gradient_flows_through_advantages_and_targets():
+def test_no_gradient_through_advantages_and_targets():
     batch = batch_of(20, 2)
     for name in ("state_value", ("next", "state_value")):
         batch[name] = batch[name].requires_grad_()
@@ -77,7 +77,7 @@ def test_no_gradient_flows_through_advantages_and_targets():
         assert not batch[name].requires_grad, name
 
 
-def test_it_is_torchrls_estimator_with_standardised_advantages():
+def test_gae_equals_torchrl_with_standardised_advantages():
     ours, theirs = batch_of(200, 4), batch_of(200, 4)
     estimate(ours, 0.99, 0.95)
     MultiAgentGAE(gamma=0.99, lmbda=0.95, value_network=None)(theirs)
@@ -86,7 +86,7 @@ def test_it_is_torchrls_estimator_with_standardised_advantages():
     torch.testing.assert_close(ours["value_target"], theirs["value_target"], atol=1e-5, rtol=1e-4)
 
 
-def test_constant_reward_and_a_perfect_critic_leave_no_advantage():
+def test_perfect_critic_gives_zero_advantage():
     gamma, reward = 0.9, 2.0
     batch = batch_of(50, 2)
     perfect = torch.full((2, 50, 2, 1), reward / (1 - gamma))
@@ -98,7 +98,7 @@ def test_constant_reward_and_a_perfect_critic_leave_no_advantage():
     assert abs(told["target_mean"] - 20.0) < 1e-3 and told["target_std"] < 1e-3
 
 
-def test_targets_are_normalised_with_the_moments_that_they_have_updated():
+def test_targets_are_normalised_with_updated_moments():
     batch, norm = batch_of(50, 2), ValueNorm()
     NormalizedGAE(gamma=0.9, lmbda=0.9, normalizer=norm)(batch)
     torch.testing.assert_close(batch["value_target_normalized"], norm.normalise(batch["value_target"]))
@@ -108,13 +108,13 @@ def test_targets_are_normalised_with_the_moments_that_they_have_updated():
     assert torch.equal(plain["value_target_normalized"], plain["value_target"])
 
 
-def test_standardise_counts_the_living_only():
+def test_standardise_uses_only_living_mechs():
     value = torch.tensor([1.0, 3.0, 1000.0])
     out = standardise(value, torch.tensor([True, True, False]))
     torch.testing.assert_close(out[:2], torch.tensor([-1.0, 1.0]), atol=1e-4, rtol=0)
 
 
-def test_each_class_may_be_scaled_by_itself():
+def test_advantages_can_be_standardised_per_class():
     batch = batch_of(400, 2)
     batch["next", "reward"][:, :, 1] = 50 * batch["next", "reward"][:, :, 1] + 7
     estimate(batch, 0.9, 0.9, torch.tensor([int(Hull.SCOUT), int(Hull.HEAVY)]))
@@ -123,9 +123,9 @@ def test_each_class_may_be_scaled_by_itself():
         assert abs(living.mean()) < 1e-4 and abs(living.std() - 1) < 1e-2
 
 
-def test_explained_variance_tells_a_perfect_critic_from_a_useless_one():
+def test_explained_variance_is_one_for_perfect_and_zero_for_useless_critic():
     for share, low, high in ((1.0, 0.99, 1.01), (0.0, -0.1, 0.1)):
         batch = batch_of(300, 4)
         batch["next", "terminated"] = batch["next", "done"] = torch.ones(4, 300, 1, dtype=torch.bool)
-        batch["state_value"] = share * batch["next", "reward"]  # what follows an end is worth nothing
+        batch["state_value"] = share * batch["next", "reward"]  # no value after the end of a battle
         assert low < estimate(batch, 0.99, 0.95).diagnostics["explained_variance"] < high

@@ -1,4 +1,4 @@
-"""What a rollout records is what happened."""
+"""Rollouts record the battles correctly."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from echelon.rules.physics import RulesConfig
 
 
 def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor, torch.Tensor, TensorDictBase]:
-    """Log-probabilities `[S, L, A]` and values `[S, L, A, 1]` of a rollout, recomputed over whole sequences."""
+    """Recompute log-probabilities `[S, L, A]` and values `[S, L, A, 1]` of a rollout over whole sequences."""
     sequences = Sequences(batch, rollout.memory, rollout.chunk)
     data = sequences.take(torch.arange(sequences.count))
     again = data.copy()
@@ -33,17 +33,17 @@ def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor,
 
 
 @pytest.mark.parametrize("critic", ["local", "central"])
-def test_sequences_replay_exactly_across_battle_ends_and_iterations(critic):
+def test_recomputed_sequences_match_rollout_across_resets(critic):
     rollout = make_rollout(dataclasses.replace(TINY, critic=critic))
     for _ in range(3):
         batch = rollout.collect()
         log_prob, value, data = replay(rollout, batch)
         torch.testing.assert_close(log_prob, data["pre_tanh_log_prob"], atol=1e-5, rtol=0)
         torch.testing.assert_close(value, data["state_value_normalized"], atol=1e-5, rtol=0)
-    assert batch["is_init"].any(), "no battle began within the sequences"
+    assert batch["is_init"].any(), "no battle started within the sequences"
 
 
-def test_in_bf16_sequences_replay_nearly():
+def test_recomputed_bf16_sequences_are_close():
     rollout = make_rollout()
     rollout.policy.network.compute = torch.bfloat16
     batch = rollout.collect()
@@ -60,7 +60,7 @@ def test_actions_are_sampled(rollout):
 
 
 def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
-    """What the critic says of every true next state of a rollout, asked decision by decision."""
+    """Compute the critic's value of every true next state of a rollout, decision by decision."""
     told, restart = [], rollout.battles.restart
 
     def watch(after: Leaves, remembered: Sequence[NextMemory], ended: torch.Tensor | None) -> None:
@@ -76,20 +76,20 @@ def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
     return told
 
 
-def test_next_values_are_those_of_the_true_next_states():
+def test_next_values_are_of_the_true_next_states():
     rollout = make_rollout(decisions=32)
     told = next_values(rollout)
     batch = rollout.collect()
     over, up = batch["next", "terminated"][..., 0], batch["next", "truncated"][..., 0]
-    assert up.sum(1).max() >= 3, "time is up more than once in some battle's place"
+    assert up.sum(1).max() >= 3, "no environment was truncated three times"
     asked = torch.stack(told, 1)[..., None]
     torch.testing.assert_close(batch["next", "state_value"][~over], asked[~over], atol=1e-5, rtol=0)
-    # The following decision's value is another one where a battle ended.
+    # The following decision has another value if the battle has ended.
     following = batch["state_value"][:, 1:]
     assert not torch.allclose(following[up[:, :-1]], asked[:, :-1][up[:, :-1]], atol=1e-4)
 
 
-def test_buffers_are_made_once(rollout):
+def test_buffers_are_allocated_once(rollout):
     def places() -> list[int]:
         batch = rollout.collect()
         leaves = [
@@ -102,8 +102,8 @@ def test_buffers_are_made_once(rollout):
     assert places() == places()
 
 
-def test_a_rollout_reads_nothing_on_the_host(monkeypatch):
-    """In the form that a GPU runs."""
+def test_rollout_copies_nothing_to_host(monkeypatch):
+    """Uses the form that runs on a GPU."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     brief = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=0.3, decision_repeat=1))
     monkeypatch.setattr("tiny_runs.short_battles", lambda: brief)
@@ -115,17 +115,17 @@ def test_a_rollout_reads_nothing_on_the_host(monkeypatch):
 
 
 @pytest.mark.quick
-def test_rows_are_the_learners_mechs(rollout):
+def test_batch_shapes_follow_the_learners_teams(rollout):
     batch, memory = rollout.collect(), rollout.memory
     # 16 decisions of 6 battles of one learner team of 5, in sequences of 8.
     assert batch.shape == (6, 16) and batch.names == [None, "time"]
     assert batch["state_value"].shape == (6, 16, 5, 1) and memory["h"].shape == (6, 2, 5, 16)
     estimated = {"advantage", "value_target", "value_target_normalized"}
-    assert set(TRAINING_KEYS) - estimated - {"enemy", "exists"} <= set(batch.keys()), "teams are of one size"
+    assert set(TRAINING_KEYS) - estimated - {"enemy", "exists"} <= set(batch.keys()), "teams have equal size"
 
 
 @pytest.mark.quick
-def test_sums_count_every_battle_that_ended(rollout):
+def test_episode_stats_count_every_ended_battle(rollout):
     batch = rollout.collect()
     ended = rollout.episode_stats
     done = batch["next", "done"].sum()
@@ -134,7 +134,7 @@ def test_sums_count_every_battle_that_ended(rollout):
 
 
 @pytest.mark.quick
-def test_returns_are_what_each_term_paid_until_the_end(rollout):
+def test_returns_sum_each_term_until_the_end(rollout):
     batch = rollout.collect()
     ended = rollout.episode_stats
     reward = batch["next", "reward"].mean((2, 3))
@@ -150,7 +150,7 @@ def test_returns_are_what_each_term_paid_until_the_end(rollout):
     assert abs(ended["returns"].sum().item() - expected) < 1e-4
 
 
-def test_weights_and_mix_of_the_reward_are_data():
+def test_reward_scale_and_mix_are_tensors():
     plain, scaled, shared = (make_rollout(decisions=8) for _ in range(3))
     scaled.scale[TERMS.index("approach")] = 0.0
     shared.mix.fill_(0.0)
@@ -163,7 +163,7 @@ def test_weights_and_mix_of_the_reward_are_data():
     torch.testing.assert_close(same, one.mean(2, keepdim=True).expand_as(one))
 
 
-def test_without_truncation_no_last_views_are_kept():
+def test_no_final_views_without_truncation():
     config = short_battles()
     rules = dataclasses.replace(config.rules, time_up_terminates=True)
     rollout = make_rollout()
@@ -173,10 +173,10 @@ def test_without_truncation_no_last_views_are_kept():
 
 
 @pytest.mark.quick
-def test_stagger_spreads_the_first_ends(rollout):
+def test_staggered_starts_spread_first_ends(rollout):
     ticks = rollout.env.state.tick
     assert ticks.unique().numel() > 1
     before = rollout.env.state.tick.clone()
     collector.stagger_episode_starts(rollout.env)
-    assert torch.equal(before, rollout.env.state.tick), "drawn from the battles' own seeds"
+    assert torch.equal(before, rollout.env.state.tick), "the draw depends on the battles' seeds"
     assert (ticks % rollout.env.config.rules.decision_repeat == 0).all()

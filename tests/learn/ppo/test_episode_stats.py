@@ -1,4 +1,4 @@
-"""Sums over the battles that ended are those of the learner's teams."""
+"""Sums over ended battles are counted for the learner's teams."""
 
 import pytest
 import torch
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.quick
 DRAW, BLUE, RED = (int(who) for who in (Winner.DRAW, Winner.BLUE, Winner.RED))
 
 
-def test_sums_are_of_the_learners_side():
-    """Six battles, the learner blue in three and red in three; the last of either three goes on."""
+def test_episode_sums_count_the_learners_teams():
+    """Six battles, with the learner as blue in three and red in three; the last battle of each three continues."""
     assignment = make_rollout().assignment
     stats = EpisodeStats(torch.device("cpu"), assignment, num_terms=2, num_stats=1, by_side=True)
     done = torch.tensor([True, True, False, True, True, False])[:, None]

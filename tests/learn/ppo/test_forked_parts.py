@@ -1,4 +1,4 @@
-"""Parts of minibatches in several processes: the same numbers, however a process ends."""
+"""Parts of minibatches in several processes give equal results, even if a process dies."""
 
 import logging
 import os
@@ -27,8 +27,8 @@ Learnt = tuple[list[torch.Tensor], dict[str, torch.Tensor]]
 
 
 def learnt(threads: int, trace: Path, spoil=lambda: None, accumulate: int = 4) -> tuple[Learnt, list[int]]:
-    """Weights and report after an update by so many processes, and the process of each part; `spoil` is called in
-    processes that were forked, with every part."""
+    """Return weights and report after an update with this number of processes, and the process id of each part. Forked
+    processes call `spoil` for every part."""
     rollout = make_rollout()
     batch, memory = rollout.collect(), rollout.memory
     NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm())(batch)
@@ -51,7 +51,7 @@ def learnt(threads: int, trace: Path, spoil=lambda: None, accumulate: int = 4) -
 
 
 def equal(one: Learnt, other: Learnt) -> bool:
-    """Whether weights and reports are the same to the bit."""
+    """Return whether weights and reports are bitwise equal."""
     assert len(one[0]) == len(other[0]) and one[1].keys() == other[1].keys()
     same_report = all(torch.equal(one[1][name], other[1][name]) for name in one[1])
     return same_report and all(torch.equal(a, b) for a, b in zip(one[0], other[0], strict=True))
@@ -59,31 +59,31 @@ def equal(one: Learnt, other: Learnt) -> bool:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> Learnt:
-    """What one process learns."""
+    """Result of a single process."""
     return learnt(1, tmp_path_factory.mktemp("alone") / "trace")[0]
 
 
 @pytest.fixture
 def lines(monkeypatch, caplog) -> list[str]:
-    """Lines that tell of a fallback."""
+    """Log lines about a fallback."""
     monkeypatch.setattr(fallback, "REASONS", [])
     caplog.set_level(logging.WARNING)
     return fallback.REASONS
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_an_update_is_the_same_to_the_bit_in_any_number_of_processes(threads, alone, tmp_path, lines):
-    """Parts are added in their order, so that a resumed run may have other cores."""
+def test_update_is_bit_equal_for_any_number_of_processes(threads, alone, tmp_path, lines):
+    """Parts are added in order, so a resumed run may have another number of cores."""
     found, processes = learnt(threads, tmp_path / "trace")
     assert equal(found, alone) and not lines
     assert len(set(processes)) == threads and len(processes) == 2 * 2 * 4
     steps, of_main = 2 * 2, processes.count(os.getpid())
-    assert of_main == steps * len(range(0, 4, threads)), "each computes every so-manyth part"
+    assert of_main == steps * len(range(0, 4, threads)), "each process computes every size-th part"
 
 
 @pytest.mark.usual
-def test_a_resumed_update_may_have_another_number_of_processes(tmp_path):
-    """The second update of a policy whose weights lie in shared memory."""
+def test_resumed_update_can_use_another_number_of_processes(tmp_path):
+    """The second update of a policy whose weights are in shared memory."""
     rollout, results = make_rollout(), []
     batch, memory = rollout.collect(), rollout.memory
     NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm())(batch)
@@ -99,8 +99,8 @@ def test_a_resumed_update_may_have_another_number_of_processes(tmp_path):
 
 
 @pytest.mark.usual
-def test_an_update_in_parts_is_that_of_whole_minibatches(tmp_path):
-    """Whatever operation the gradient of a weight comes from, the optimiser reads it as it is."""
+def test_update_in_parts_equals_whole_minibatches(tmp_path):
+    """Gradients have the weight's memory layout, whichever operation produced them."""
     (whole, of_whole), (parts, of_parts) = (learnt(1, tmp_path / "trace", accumulate=n)[0] for n in (1, 3))
     for ours, theirs in zip(parts, whole, strict=True):
         torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=0)
@@ -124,16 +124,16 @@ def stuck():
     [(killed, "signal 9"), (failed, "status 1"), (stuck, "signal 9")],
     ids=("killed", "failed", "stuck"),
 )
-def test_parts_of_a_process_that_ended_are_computed_by_the_other(spoil, ending, alone, tmp_path, lines, monkeypatch):
+def test_parts_of_a_dead_worker_are_recomputed(spoil, ending, alone, tmp_path, lines, monkeypatch):
     if spoil is stuck:
         monkeypatch.setattr(forked_parts, "PATIENCE_S", 0.05)
     found, processes = learnt(2, tmp_path / "trace", spoil)
     assert equal(found, alone)
-    assert lines == [f"learning on one core: a process that computed parts of minibatches ended with {ending}"]
+    assert lines == [f"learning on one core: a worker process for minibatch parts ended with {ending}"]
     assert processes.count(os.getpid()) == 2 * 2 * 4
 
 
-def test_where_nothing_can_be_forked_one_process_computes_all(alone, tmp_path, lines, monkeypatch):
+def test_without_fork_one_process_computes_all_parts(alone, tmp_path, lines, monkeypatch):
     def refuse():
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -141,10 +141,10 @@ def test_where_nothing_can_be_forked_one_process_computes_all(alone, tmp_path, l
     found, processes = learnt(2, tmp_path / "trace")
     assert equal(found, alone) and set(processes) == {os.getpid()}
     cause = "[Errno 11] Resource temporarily unavailable"
-    assert lines == [f"learning on one core: no process can be forked ({cause})"]
+    assert lines == [f"learning on one core: cannot fork a process ({cause})"]
 
 
-def test_an_error_of_the_loss_is_raised_here_and_leaves_no_process():
+def test_loss_error_is_raised_and_workers_end():
     def failing(index: torch.Tensor, number: int, parts: int) -> Part:
         raise ValueError(f"part {number}")
 
@@ -157,8 +157,8 @@ def test_an_error_of_the_loss_is_raised_here_and_leaves_no_process():
         os.kill(process, 0)
 
 
-def test_a_forked_process_ends_with_the_one_that_forked_it():
-    """Of which nothing is left to end it, as where that was killed."""
+def test_worker_ends_with_its_parent():
+    """The child ends although its parent was killed."""
     told, tell = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -174,23 +174,23 @@ def test_a_forked_process_ends_with_the_one_that_forked_it():
     os.close(told)
     os.close(tell)
     while Path(f"/proc/{process}/stat").exists() and Path(f"/proc/{process}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < until, "it is still there"
+        assert time.monotonic() < until, "the process is still alive"
         time.sleep(0.01)
 
 
-def test_gradients_that_are_missing_stay_missing_and_weights_stay_the_same_parameters():
+def test_missing_gradients_stay_none_and_parameters_keep_identity():
     weights = [torch.nn.Parameter(torch.randn(shape)) for shape in (3, (2, 5), ())]
     before = [weight.detach().clone() for weight in weights]
     memory = SharedMemory(weights, 4, 2)
     assert all(torch.equal(weight, old) for weight, old in zip(weights, before, strict=True))
-    assert all(weight.data_ptr() % 64 == 0 for weight in weights), "products of matrices round by alignment"
+    assert all(weight.data_ptr() % 64 == 0 for weight in weights), "rounding of matrix products depends on alignment"
 
     def compute(index: torch.Tensor, number: int, parts: int) -> Part:
         value = index.float().sum() + number
         return Part(torch.stack((value, value + parts)), [torch.full((3,), value), None, weights[2].detach() + 1])
 
     with ForkedParts(compute, memory, 2) as side_by_side:
-        weights[2].data.fill_(5.0)  # behind the fork
+        weights[2].data.fill_(5.0)  # after the fork
         parts = side_by_side.compute(torch.tensor([3, 4]), 2)
     for number, part in enumerate(parts):
         assert part.report.tolist() == [7.0 + number, 9.0 + number]

@@ -1,4 +1,4 @@
-"""The update: what it learns from, what it leaves alone, and when it stops."""
+"""The PPO update: losses, masks, clipping and early stopping."""
 
 import copy
 import dataclasses
@@ -33,14 +33,14 @@ SETTINGS = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 2, "ta
 
 
 def prepared(rollout: TeamCollector, **changes: object) -> tuple[PPO, TensorDictBase, TensorDictBase]:
-    """A learner and its batch with advantages."""
+    """Return a learner and its batch with advantages."""
     batch, memory = rollout.collect(), rollout.memory
     NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm())(batch)
     return PPO(rollout.policy, PPOConfig(**{**SETTINGS, **changes})), batch, memory
 
 
 def everything(batch: TensorDictBase, memory: TensorDictBase) -> TensorDictBase:
-    """All sequences as one minibatch, over hills, because the flat map of the tests leaves an encoder silent."""
+    """Return all sequences as one minibatch, with random maps: the flat map of the tests leaves an encoder inactive."""
     batch["telemetry"].uniform_()
     sequences = Sequences(batch, memory, 8)
     return sequences.take(torch.arange(sequences.count))
@@ -58,11 +58,11 @@ def test_first_ratio_is_one(rollout):
     ppo, batch, memory = prepared(rollout)
     first = found(ppo, Sequences(batch, memory, 8).take(torch.arange(12)))
     assert abs(first["kl"].item()) < 1e-6 and first["clip_fraction"].item() == 0
-    # With ratio 1 the objective is minus the mean advantage of the living, which is zero.
+    # With ratio 1 the objective is minus the mean advantage of living mechs, which is zero.
     assert abs(first["loss_objective"].item()) < 1e-5
 
 
-def test_first_ratio_is_one_where_actions_are_saturated():
+def test_first_ratio_is_one_for_saturated_actions():
     rollout = make_rollout()
     rollout.policy.network.head.loc.bias.data.fill_(9.0)
     _, batch, memory = prepared(rollout)
@@ -75,7 +75,7 @@ def test_first_ratio_is_one_where_actions_are_saturated():
 
 
 def torchrls_loss(policy: ActorCritic, config: PPOConfig, functional: bool) -> ClipPPOLoss:
-    """TorchRL's own loss of the whole policy, with an identity in place of the normaliser."""
+    """TorchRL's own loss for the whole policy, without value normalisation."""
     theirs = ClipPPOLoss(
         policy.get_policy_operator(),
         policy.get_value_operator(),
@@ -94,7 +94,7 @@ def torchrls_loss(policy: ActorCritic, config: PPOConfig, functional: bool) -> C
     ("kind", "functional"),
     usually(product(("lstm", "gru", "mlp"), (True, False)), ("lstm", True), ("mlp", False)),
 )
-def test_agrees_with_torchrls_loss_where_nobody_is_dead(kind, functional):
+def test_loss_equals_torchrl_without_dead_mechs(kind, functional):
     ppo, batch, memory = prepared(make_rollout(model_with(kind, TINY)))
     data = everything(batch, memory)
     data["mask"] = torch.ones_like(data["mask"])
@@ -116,7 +116,7 @@ def test_agrees_with_torchrls_loss_where_nobody_is_dead(kind, functional):
 
 
 @pytest.mark.usual
-def test_an_update_by_torchrls_loss_is_ours_where_nobody_is_dead():
+def test_update_with_torchrl_loss_equals_ours_without_dead_mechs():
     weights = []
     for use_torchrls in (False, True):
         ppo, batch, memory = prepared(make_rollout())
@@ -131,13 +131,13 @@ def test_an_update_by_torchrls_loss_is_ours_where_nobody_is_dead():
         torch.testing.assert_close(theirs, ours, atol=1e-4, rtol=1e-3)
 
 
-def test_a_loss_that_takes_means_of_its_own_is_not_added_up():
+def test_loss_without_global_counts_raises_with_several_parts():
     policy, config = make_rollout().policy, PPOConfig(**SETTINGS, accumulate=2)
     with pytest.raises(ConfigError, match=r"loss must be one that reads living and decisions, .*, got 'ClipPPOLoss'"):
         PPO(policy, config, loss=torchrls_loss(policy, config, functional=False))
 
 
-def test_the_dead_count_for_values_only(rollout):
+def test_dead_mechs_enter_only_the_value_loss(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
     data["mask"] = torch.rand(data["mask"].shape) < 0.5
@@ -152,10 +152,10 @@ def test_the_dead_count_for_values_only(rollout):
     assert found(ppo, data)["loss_critic"] > clean["loss_critic"] + 1
 
 
-def test_clipped_values_count_the_worse_error(rollout):
+def test_value_clipping_uses_larger_error(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
-    # The old values were far off, the new ones are as they are.
+    # The old values are far from the targets; the new ones are unchanged.
     data["state_value_normalized"] = data["value_target_normalized"] + 3.0
     free = found(ppo, data)["loss_critic"]
     held = found(PPO(ppo.policy, dataclasses.replace(ppo.config, value_clip=0.1)), data)["loss_critic"]
@@ -189,7 +189,7 @@ def test_update_after_an_inference_mode_rollout_learns_and_shares_weights(rollou
     assert rollout.collect()["pre_tanh_log_prob"].isfinite().all()
 
 
-def test_schedules_set_the_rate_and_the_entropys_weight(rollout):
+def test_schedules_set_learning_rate_and_entropy_coef(rollout):
     ppo, _, _ = prepared(rollout, learning_rate=Schedule(1e-3, 1e-4), entropy_coef=Schedule(0.05, 0.01, "cosine"))
     told = ppo.anneal(0.5)
     assert abs(told["learning_rate"] - 5.5e-4) < 1e-12 and abs(told["entropy_coef"] - 0.03) < 1e-12
@@ -198,7 +198,7 @@ def test_schedules_set_the_rate_and_the_entropys_weight(rollout):
 
 
 @pytest.mark.usual
-def test_same_seed_same_update(rollout):
+def test_same_seed_gives_same_update(rollout):
     results = []
     ppo, batch, memory = prepared(rollout)
     start = {k: v.clone() for k, v in ppo.policy.state_dict().items()}
@@ -226,7 +226,7 @@ def test_minibatches_are_whole_sequences_each_drawn_once(rollout):
 
 
 @pytest.mark.usual
-def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
+def test_accumulated_gradients_equal_full_batch(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
     data = everything(batch, memory)
     start = {name: value.clone() for name, value in ppo.policy.state_dict().items()}
@@ -242,8 +242,8 @@ def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
 
 
 @pytest.mark.usual
-def test_a_cpu_learns_and_collects_on_one_thread_an_operation(rollout, monkeypatch):
-    """Operations on all of them would wait for each other, busily, wherever other programs run."""
+def test_cpu_runs_operations_on_one_thread(rollout, monkeypatch):
+    """Multi-threaded operations would busy-wait for each other next to other programs."""
     ppo, batch, memory = prepared(rollout)
     used, loss = [], ppo.loss
     before = torch.get_num_threads()
@@ -259,7 +259,7 @@ def test_a_cpu_learns_and_collects_on_one_thread_an_operation(rollout, monkeypat
     assert len(used) > rollout.decisions and set(used) == {1}
 
 
-def test_a_cpu_chooses_the_parts_of_a_minibatch_by_its_size(rollout, monkeypatch):
+def test_cpu_splits_minibatch_by_size(rollout, monkeypatch):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
     steps, counts = data["mask"].numel(), []
@@ -274,7 +274,7 @@ def test_a_cpu_chooses_the_parts_of_a_minibatch_by_its_size(rollout, monkeypatch
     assert ppo._count_parts(steps, len(data)) == 1
 
 
-def test_checkpointed_gradients_are_equal_and_keep_less(rollout):
+def test_checkpointed_gradients_are_equal_with_less_memory(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
     data, kept, results = everything(batch, memory), [], []
     for saves in (False, True):
@@ -296,8 +296,8 @@ def test_checkpointed_gradients_are_equal_and_keep_less(rollout):
     assert kept[1] < 0.7 * kept[0]
 
 
-def test_divergence_and_clipping_are_reported_as_they_are(rollout):
-    """By hand: the old policy gave every action a density smaller by e^0.1, those of two sequences by e^0.5."""
+def test_kl_and_clip_fraction_match_hand_computation(rollout):
+    """By hand: the old policy's densities are smaller by e^0.1, and those of two sequences by e^0.5."""
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
     with torch.no_grad(), set_recurrent_mode(True):
@@ -312,14 +312,14 @@ def test_divergence_and_clipping_are_reported_as_they_are(rollout):
     assert 0 < far < 1 and abs(report["clip_fraction"] - far) < 1e-6
 
 
-def test_gradients_are_clipped_and_reported_as_they_were(rollout):
+def test_gradient_norm_is_reported_before_clipping(rollout):
     ppo, batch, memory = prepared(rollout, max_grad_norm=1e-3)
     report = ppo.learn(everything(batch, memory))
     norm = torch.stack([gradient.norm() for gradient in gradients(ppo)]).norm()
     assert report["gradient_norm"] > 1e-2 and abs(norm - 1e-3) < 1e-5
 
 
-def test_minibatches_are_drawn_by_chance(rollout):
+def test_minibatches_are_shuffled(rollout):
     _, batch, memory = prepared(rollout)
     sequences = Sequences(batch, memory, 8)
     drawn = [torch.cat(list(sequences.shuffled(3))).tolist() for _ in range(3)]
@@ -327,7 +327,7 @@ def test_minibatches_are_drawn_by_chance(rollout):
 
 
 @pytest.mark.usual
-def test_a_far_step_ends_the_epochs(rollout):
+def test_kl_above_target_stops_epochs(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(3e-2, 3e-2), epochs=6)
     assert ppo.update(batch, memory)["epochs"] == 6
     ppo, batch, memory = prepared(make_rollout(), learning_rate=Schedule(3e-2, 3e-2), epochs=6, target_kl=0.01)
@@ -335,19 +335,19 @@ def test_a_far_step_ends_the_epochs(rollout):
 
 
 @pytest.mark.usual
-def test_epochs_after_a_far_step_leave_no_trace_where_the_host_may_not_ask():
-    """A GPU computes them, and skips their steps: weights, moments, report and counts are those of a CPU's."""
+def test_skipped_epochs_on_gpu_leave_no_trace():
+    """A GPU computes the later epochs and skips their steps: weights, moments, report and counts equal the CPU's."""
     learnt = []
-    for may_ask in (True, False):
+    for host_may_read in (True, False):
         ppo, batch, memory = prepared(make_rollout(), learning_rate=Schedule(3e-2, 3e-2), epochs=6, target_kl=0.01)
-        ppo.may_ask = may_ask
+        ppo.host_may_read = host_may_read
         torch.manual_seed(0)
         report = ppo.update(batch, memory)
-        assert 1 <= report["epochs"] < 6 and not ppo.goes_on
+        assert 1 <= report["epochs"] < 6 and not ppo.is_running
         moments = [value for parameter in ppo.policy.parameters() for value in ppo.optimizer.state[parameter].values()]
         learnt.append(copy.deepcopy([list(ppo.policy.parameters()), moments, report, vars_of(ppo)]))
         again = ppo.update(batch, memory)
-        assert again["epochs"] >= 1, "the next update begins anew"
+        assert again["epochs"] >= 1, "the next update takes steps again"
     torch.testing.assert_close(*learnt, atol=0, rtol=0)
 
 
@@ -355,7 +355,7 @@ def vars_of(ppo: PPO) -> dict[str, torch.Tensor]:
     return {name: getattr(ppo, name).clone() for name in ("skipped", "in_a_row", "longest")}
 
 
-def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
+def test_nonfinite_step_is_skipped_and_counted(rollout):
     ppo, batch, memory = prepared(rollout)
     ppo.update(batch, memory)  # the optimiser has moments now
     data = everything(batch, memory)
@@ -378,12 +378,12 @@ def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
 
 @pytest.mark.usual
 @pytest.mark.parametrize("updates", [10, pytest.param(1000, marks=pytest.mark.long)])
-def test_memory_stays_flat(rollout, updates):
+def test_repeated_updates_do_not_leak_memory(rollout, updates):
     ppo, batch, memory = prepared(rollout, epochs=1)
 
     def tensors() -> int:
         gc.collect()
-        # `isinstance` would ask what a weak proxy refers to, which may be gone.
+        # `isinstance` would dereference weak proxies, whose referents may be gone.
         return sum(issubclass(type(found), torch.Tensor) for found in gc.get_objects())
 
     ppo.update(batch, memory)
@@ -403,21 +403,21 @@ def test_an_update_has_no_graph_breaks(rollout):
 
 
 @pytest.mark.usual
-def test_an_update_reads_nothing_on_the_host(rollout):
+def test_update_copies_nothing_to_host(rollout):
     ppo, batch, memory = prepared(rollout, accumulate=1)
     ppo.update(batch, memory)
     with HostReads() as mode:
         ppo.update(batch, memory)
     assert not mode.reads
     checked = PPO(rollout.policy, dataclasses.replace(ppo.config, target_kl=1e9))
-    checked.may_ask = False
+    checked.host_may_read = False
     with HostReads() as mode:
         checked.update(batch, memory)
-    assert not mode.reads, "with a limit of the KL neither, where the host may not ask"
+    assert not mode.reads, "no host reads with a KL limit either"
 
 
 @pytest.mark.long
-def test_a_compiled_loss_learns_the_same_and_leaves_modes_as_they_were():
+def test_compiled_loss_learns_the_same_and_restores_modes():
     weights, reports = [], []
     for compiled in (False, True):
         ppo, batch, memory = prepared(make_rollout(), epochs=1)
