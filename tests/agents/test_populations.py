@@ -104,9 +104,9 @@ def test_a_training_against_weights_of_the_test_population_takes_allow_test(tmp_
     [
         ({"battles": 3}, "Strangers.battles must be even"),
         ({"beside": 130}, "Strangers.beside must be at most Strangers.battles, 128"),
-        ({"rosters": (("light",),)}, "rosters must be of one number of mechs, at least 2"),
-        ({"rosters": ()}, "rosters must be some in each split, none twice"),
-        ({"opponents": ("heuristic:easy",)}, "opponents must be some in each split, none twice, got 'heuristic:easy'"),
+        ({"rosters": (("light",),)}, "rosters must be of equal size, at least 2 mechs"),
+        ({"rosters": ()}, "rosters must be non-empty in each split and unique"),
+        ({"opponents": ("heuristic:easy",)}, "opponents must be non-empty in each split and unique, got 'heuristic:easy'"),
     ],
 )
 def test_populations_that_are_none_are_refused(change, message):

@@ -85,14 +85,14 @@ STATES = {
     "mechs.heat": ((0, 2), -1.0, r"mechs.heat of blue_2 in battle 0 must be 0\.\.\d+, got -1"),
     "mechs.pos": ((0, 0, 0), -5.0, r"mechs.pos of blue_0 in battle 0 must be [\d.]+\.\.[\d.]+, got -5"),
     "mechs.yaw": ((0, 0), 9.0, r"mechs.yaw of blue_0 in battle 0 must be -3.14\S*\.\.3.14\S*, got 9"),
-    "mechs.wrecked": ((1, 3), True, r"mechs.wrecked of blue_3 in battle 1 must be False for a mech that has hp, got T"),
+    "mechs.wrecked": ((1, 3), True, r"mechs.wrecked of blue_3 in battle 1 must be False for a mech with hp, got True"),
     "tick": ((1,), 7, r"tick in battle 1 must be a multiple of 2, got 7"),
     "last_event": ((0,), 20, r"last_event in battle 0 must be no later than tick, got 20"),
     "score": ((0, 1), -1.0, r"score \[1\] in battle 0 must be 0\.\.inf, got -1"),
-    "terrain.damage": ((0, 30, 1, 1), 3, r"terrain.damage .* in battle 0 must be 0 where nothing is solid"),
+    "terrain.damage": ((0, 30, 1, 1), 3, r"terrain.damage .* in battle 0 must be 0 outside solid terrain"),
     "terrain.solid": ((0, 1, 1), 1 << 30, r"terrain.solid .* in battle 0 must be set only where the map or rubble"),
     "focus_slots": ((0, 0, 0), 99, r"state.focus_slots must be -1..9, got '-?\d..99'"),
-    "mechs.vel": ((0, 0, 0), float("inf"), "others in mechs.vel"),
+    "mechs.vel": ((0, 0, 0), float("inf"), "NaN or infinity in mechs.vel"),
 }
 
 

@@ -104,7 +104,7 @@ def test_maps_of_others_are_left_alone():
     shared = EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=env_of().sim_model.maps)
     with pytest.raises(ConfigError, match="maps must be the environment's own to be renewed"):
         shared.renew_maps()
-    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be below the 1 maps given, got 2"):
+    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be less than the number of maps, 1, got 2"):
         EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=flat_maps(CONFIG))
     with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be 0\.\.map_pool, got 4"):
         dataclasses.replace(CONFIG, map_spares=4)
@@ -138,10 +138,10 @@ def test_a_small_weight_has_its_turn_now_and_then():
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ([1, 2, 3], r"\[5\] numbers, one a map, got \(3,\)"),
+        ([1, 2, 3], r"\[5\] numbers, one per map, got \(3,\)"),
         ([1, -1, 1, 1, 1], "finite and >= 0"),
         ([float("nan")] * 5, "finite and >= 0"),
-        ([0, 0, 0, 1, 1], "> 0 for a map that is no spare"),
+        ([0, 0, 0, 1, 1], "> 0 for a map that is not a spare"),
     ],
 )
 def test_weights_that_say_nothing_are_refused(weights, said):

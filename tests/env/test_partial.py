@@ -213,7 +213,7 @@ def test_masks_of_another_form_are_refused(kind):
                 call(td.clone().set(name, mask))
     if kind not in ("mechs", "both_teams"):
         of_mechs = torch.ones(td[group].shape, dtype=torch.bool)
-        with pytest.raises(ConfigError, match="must be '_reset' at the root"):
+        with pytest.raises(ConfigError, match="per-agent reset is not supported; pass '_reset'"):
             env.reset(td.clone().set((group, RESET), of_mechs))
 
 
@@ -251,8 +251,8 @@ def test_reset_refuses_other_keywords_and_wrong_seeds_by_name(kind):
     env = commanders(seed=1) if kind == "commanders" else make(kind)
     seeds = env.next_seed.clone() if kind == "plain" else env.env.next_seed.clone()
     for keywords, words in (
-        ({"sede": 5}, "reset must be given a tensordict and a seed, nothing else, got 'sede'"),
-        ({"seed": 5, "options": {}}, "reset must be given a tensordict and a seed, nothing else, got 'options'"),
+        ({"sede": 5}, "reset must be called with a tensordict and a seed only, got 'sede'"),
+        ({"seed": 5, "options": {}}, "reset must be called with a tensordict and a seed only, got 'options'"),
         ({"seed": "five"}, "seed must be an integer, got 'five'"),
         ({"seed": -1}, "seed must be 0..9223372036854775807, got -1"),
     ):

@@ -135,7 +135,7 @@ def test_a_device_that_is_gone_is_an_error(monkeypatch):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     monkeypatch.setattr(torch.cuda, "synchronize", gone)
-    with pytest.raises(ConfigError, match=r"illegal memory access.*; start again with ECHELON_BACKEND=eager"):
+    with pytest.raises(ConfigError, match=r"illegal memory access.*; restart with ECHELON_BACKEND=eager"):
         rehearsal._require_alive(torch.device("cuda", 0), RuntimeError("CUDA error: an illegal memory access"))
     plant(monkeypatch, step.play, lambda *arguments: (_ for _ in ()).throw(torch.OutOfMemoryError("no memory")))
     with pytest.raises(torch.OutOfMemoryError):

@@ -123,5 +123,5 @@ def test_memory_is_asked_for_each_position():
 
 def test_maps_of_other_positions_are_refused():
     maps = echelon.scene(duel(), 1, "cpu").sim_model.maps
-    with pytest.raises(ConfigError, match=r"^maps must be 2, one for each position of the config, got 1$"):
+    with pytest.raises(ConfigError, match=r"^maps must be 2, one per position of the config, got 1$"):
         echelon.EchelonEnv(echelon.scene_config([duel(14), duel(8)]), 1, "cpu", maps=maps)

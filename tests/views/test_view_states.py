@@ -125,9 +125,9 @@ def test_a_task_has_them_too():
             lambda view: view.env.get_state([0]),
             "saved must be what a view's get_state returned",
         ),
-        (lambda view: view.get_state([0, 2]), "saved must be 1 battles, as many as rows"),
+        (lambda view: view.get_state([0, 2]), "saved must be 1 battles, one per row"),
         (lambda view: None, "saved must be a TensorDict of get_state"),
-        (lambda view: fought("mechs")[0].get_state([0]), "saved: .* must hold"),
+        (lambda view: fought("mechs")[0].get_state([0]), "saved: .* must be .* per battle"),
     ],
 )
 def test_what_is_not_of_such_a_view_is_refused_and_changes_nothing(saved, message):

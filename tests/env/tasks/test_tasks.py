@@ -145,7 +145,7 @@ def test_new_rules_give_every_task_a_successor_and_leave_its_row_alone(program, 
             new = {"name": f"{name}-v{int(number) + 1}", "rules_version": NEXT}
             assert after == {**before, **new, "fingerprint": find_task(new["name"]).fingerprint}
             assert latest(name) == after["name"] and find_task(after["name"]).is_playable
-            with pytest.raises(ConfigError, match=rf"^task {before['name']} is of rules {OURS}.*{after['name']}"):
+            with pytest.raises(ConfigError, match=rf"^task {before['name']} was made for rules {OURS}.*{after['name']}"):
                 find_task(before["name"])
 
 
@@ -205,7 +205,7 @@ def test_a_task_of_other_rules_is_refused_by_name_and_with_what_to_do(registry):
         for use in (lambda task=task: echelon.make(task.name), lambda task=task: echelon.evaluate("heuristic", task)):
             with pytest.raises(
                 ConfigError,
-                match=rf"task {task.name} is of rules .*: install (a newer )?Echelon.*, or .* {SMALL}",
+                match=rf"task {task.name} was made for rules .*: install (a newer )?Echelon.*, or .* {SMALL}",
             ):
                 use()
 
@@ -216,7 +216,7 @@ def test_a_stranger_registers_a_task(registry):
     env = echelon.make("lab/duel-v1", num_envs=2, seed=0, device="cpu")
     assert env.config == OWN.config and env.n_agents == 1
     with pytest.raises(
-        ConfigError, match="lab/duel-v1 means something else already: give a changed task a new version"
+        ConfigError, match="lab/duel-v1: another task has this name. Give a changed task a new version"
     ):
         register_task(dataclasses.replace(OWN, protocol=Protocol(battles=4)))
 

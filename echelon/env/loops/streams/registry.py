@@ -1,4 +1,4 @@
-"""The loops of all streams that have one, each from the file of the stream's name."""
+"""The loops of all streams that have one, each from the file with the stream's name."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ loops: dict[str, Any] = {
 }
 calls = "; ".join(f"{name}(n, sources, streams)" for name in loops)
 show_streams = written(f"def loop(n, sources, streams): {calls}", **loops)
-"""Fill the streams of one mech from `observation.Sources`, cleared before by `clear_streams`."""
+"""Fill the streams of one mech from `observation.Sources`, after `clear_streams`."""

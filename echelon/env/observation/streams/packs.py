@@ -1,4 +1,4 @@
-"""What a commander is told of a pack of its own."""
+"""A commander's observation of a pack of its team."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from echelon.state import State
 
 PLACE_ON_MAP = Feature("position", 2, 0.0, 1.0, "size of the map", "along each axis of the map", ("x", "y"))
 PACK_REPORT = (
-    PLACE_ON_MAP._replace(meaning="middle of its living mechs, along each axis of the map"),
+    PLACE_ON_MAP._replace(meaning="mean position of its living mechs, along each axis of the map"),
     Feature("alive", 1, 0.0, 1.0, "share of its mechs"),
     Feature("hp", 1, 0.0, 1.0, "share of its full hit points"),
     Feature("heat", 1, 0.0, 2.0, "heat capacity", "mean of the living"),
-    Feature("spread", 1, 0.0, 1.5, MAP_SIDE, "mean distance of the living from their middle"),
+    Feature("spread", 1, 0.0, 1.5, MAP_SIDE, "mean distance of the living from their mean position"),
     Feature("in_zone", 1, 0.0, 1.0, "share of its living mechs"),
     Feature("under_fire", 1, 0.0, 1.0, "share of its living mechs"),
-    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "its standing order; 0 for free",
+    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "its current order; 0 for free",
             tuple(kind.name.lower() for kind in OrderKind if kind)),
     Feature("place", 2, 0.0, 1.0, "size of the map", "of that order", ("x", "y")),
-    Feature("age", 1, 0.0, 1.0, "60 s", "since that order was given, clipped"),
-    Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have heard it"),
+    Feature("age", 1, 0.0, 1.0, "60 s", "time since that order was issued, clipped"),
+    Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have received it"),
 )  # fmt: skip
 
 
 def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """`[B, P, F]` a row of `PACK_REPORT` for every pack, zero for one without living mechs, and which have;
-    their middles are `at_pack [B, P, 2]`."""
+    """Return `[B, P, F]`, a row of `PACK_REPORT` per pack, zero without living mechs, and `[B, P]` bool, which have.
+
+    `at_pack [B, P, 2]` is the mean position of each pack's living mechs.
+    """
     mechs, roster = state.mechs, sim_model.roster
     belongs = members(sim_model)
     weights = (belongs & mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
