@@ -50,7 +50,7 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
     """Return the features of every stream as JSON values.
 
     They are `name`, `parts`, `low`, `high`, `unit` and `meaning` as in `env.describe()`, `scale` and `shown` (factor
-    and unit of the game), and `off`, whether a switch keeps the feature at 0. The ego stream has the columns of the replay.
+    and unit of the game), and `off`, whether a switch keeps the feature at 0. The ego columns are those of the replay.
     """
     config, features = config_of(replay), features_of(replay)
     return {

@@ -163,7 +163,7 @@ GOOD = {
         (
             ("line", "blue_0", 1, "fire"),
             ["gauss"],
-            r"line.blue_0\[1\].fire must be one of painter, smoke, those of a scout, got 'gauss'",
+            r"line.blue_0\[1\].fire must be one of painter, smoke, weapons of a scout, got 'gauss'",
         ),
     ],
 )

@@ -17,7 +17,7 @@ from echelon.state import State
 from echelon.world.walkways import is_reachable
 
 DRAWS = 8
-"""Number of random places that a drill draws; it takes the first reachable one."""
+"""Number of random places that a drill draws; it takes the first reachable place."""
 
 
 def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_model: SimModel) -> tuple[State, Tensor]:
