@@ -19,7 +19,7 @@ def has_areas(maps: Maps) -> bool:
     return maps.spawn_places.shape[2] > 1
 
 
-def has_one_place(maps: Maps) -> Tensor:
+def has_fixed_place(maps: Maps) -> Tensor:
     """Return `[M, N]` bool: mechs with exactly one spawn place. Valid if `has_areas(maps)`."""
     return maps.spawn_places[:, :, 1, 0].isinf()
 
@@ -33,7 +33,7 @@ def draw_places(state: State, sim_model: SimModel) -> State:
     maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):
         return state
-    fixed = has_one_place(maps)[state.map_id]
+    fixed = has_fixed_place(maps)[state.map_id]
     placed = list(torch.where(fixed[..., None], state.mechs.pos, math.inf).unbind(1))
     index = torch.arange(maps.spawn_places.shape[2], device=fixed.device)
     for mech in range(len(placed)):

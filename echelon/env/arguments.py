@@ -70,11 +70,11 @@ def check_further(
         if key not in known:
             hint = f" (unexpected keyword argument {key!r})" if key in TRIED else ""
             raise UnknownSettingError(
-                f"{name or maker.__name__} has no setting {key!r}. {instead_of(key, known)}{hint}"
+                f"{name or maker.__name__} has no setting {key!r}. {setting_hint(key, known)}{hint}"
             )
 
 
-def instead_of(key: str, known: Sequence[str]) -> str:
+def setting_hint(key: str, known: Sequence[str]) -> str:
     """Return a hint that replaces an unknown setting."""
     field_name = "max_episode_s" if key in CLOCKS else key
     config, unit = EnvConfig(), " in seconds" if key in CLOCKS else ""
@@ -124,7 +124,7 @@ def real_action(key: Any, action: Any) -> Tensor:
     return action.to(torch.float32)
 
 
-def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
+def lookup_actions(key: Any, table: Tensor, action: Any) -> Tensor:
     """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range."""
     count, is_tensor = len(table), isinstance(action, Tensor)
     is_integer = is_tensor and not (action.is_floating_point() or action.is_complex() or action.dtype == torch.bool)

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.arguments import whole_within
-from echelon.env.edited_states import check_edited, fingerprint, look
+from echelon.env.edited_states import check_edited, fingerprint, observe_edited
 from echelon.env.loops.rows import rows_where
 from echelon.rules.actions import NO_MECH
 from echelon.rules.config import EnvConfig
@@ -26,7 +26,7 @@ BATTLES = "battles"
 MAX_TICK = 2**40
 
 
-def places_of(rows: Sequence[int] | Tensor, num_envs: int, device: torch.device) -> Tensor:
+def checked_rows(rows: Sequence[int] | Tensor, num_envs: int, device: torch.device) -> Tensor:
     """Return `[R]` int64 rows on `device`; raise `ConfigError` if one is out of range or duplicate."""
     is_list = isinstance(rows, Sequence | Tensor | np.ndarray) and not isinstance(rows, str | bytes)
     is_list = is_list and not (isinstance(rows, Tensor) and rows.is_meta) and np.ndim(rows) == 1
@@ -59,7 +59,7 @@ def restored(
     if len(edited):
         state = State(**fields, batch_size=saved.shape)[edited]
         check_edited(state, edited.tolist(), list(agent_names), model)
-        state, observation = look(state, observed[edited], model)
+        state, observation = observe_edited(state, observed[edited], model)
         fields["focus_slots"] = fields["focus_slots"].index_copy(0, edited, state.focus_slots)
         observed = observed.apply(lambda old, new: old.index_copy(0, edited, new), observation)
     return fields, observed

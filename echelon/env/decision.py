@@ -57,7 +57,7 @@ def judge_and_reward(
     final_statistics: Statistics = outcome.final_statistics,
 ) -> DecisionResult:
     """Judge battles and compute rewards, after objectives were scored."""
-    after = outcome.note_events(before, after, sim_model)
+    after = outcome.update_last_event(before, after, sim_model)
     ending = outcome.judge(after, sim_model)
     rewards = reward.weighted(reward.terms(before, after, ending, sim_model), sim_model.config.reward, sim_model)
 
@@ -65,7 +65,7 @@ def judge_and_reward(
     return DecisionResult(after, streams, rewards, flags, result)
 
 
-def pay_extra_terms(
+def add_extra_reward_terms(
     before: State, played: DecisionResult, sim_model: SimModel, extra: Mapping[str, RewardTerm]
 ) -> DecisionResult:
     """Append the user's reward terms to the reward terms of a decision, outside of graphs."""

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env import outcome
-from echelon.env.areas import draw_places, has_areas, has_one_place
+from echelon.env.areas import draw_places, has_areas, has_fixed_place
 from echelon.env.decision import outcome_tensors
 from echelon.env.observation import layout
 from echelon.env.observation.build import observe
@@ -47,7 +47,7 @@ def as_words(leaf: Tensor) -> Tensor:
     return torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8)).view(torch.int64)
 
 
-def look(state: State, tensordict: TensorDictBase, sim_model: SimModel) -> tuple[State, TensorDictBase]:
+def observe_edited(state: State, tensordict: TensorDictBase, sim_model: SimModel) -> tuple[State, TensorDictBase]:
     """Return the state with its contact slots, and `tensordict` with the observation of `state`.
 
     Mechs keep their emitters and their sort order of contacts; focus targets are cleared.
@@ -111,7 +111,7 @@ def limits(sim_model: SimModel) -> dict[str, tuple[Tensor | float, Tensor | floa
     }
 
 
-def refuse_where(
+def raise_where(
     state: State, places: list[int], names: list[str], what: str, name: str, bad: Tensor, limit: str
 ) -> None:
     """Raise `ConfigError` for the first value of the leaf `name` where `bad [E, ...]` is True; as in `check_edited`."""
@@ -125,34 +125,32 @@ def refuse_where(
 
 def check_edited(state: State, places: list[int], names: list[str], sim_model: SimModel, what: str = "saved") -> None:
     """Raise `ConfigError` if battles are invalid. The message has `what`, field, mech, battle, limit and value."""
-    leaves, refuse = leaves_of(state), functools.partial(refuse_where, state, places, names, what)
+    leaves, check = leaves_of(state), functools.partial(raise_where, state, places, names, what)
     for name, (low, high) in limits(sim_model).items():
         leaf = leaves[name]
         out_of_range = (leaf < low) | (leaf > high)
         if out_of_range.any():
             index = tuple(out_of_range.nonzero()[0].tolist())
             edges = [torch.as_tensor(edge).expand(leaf.shape[1:])[index[1:]].item() for edge in (low, high)]
-            refuse(name, out_of_range, f"{edges[0]:g}..{edges[1]:g}")
+            check(name, out_of_range, f"{edges[0]:g}..{edges[1]:g}")
     mechs, terrain = state.mechs, state.terrain
-    refuse(
-        "tick", state.tick % sim_model.rules.decision_repeat != 0, f"a multiple of {sim_model.rules.decision_repeat}"
-    )
-    refuse("last_event", state.last_event > state.tick, "no later than tick")
-    refuse("mechs.wrecked", mechs.wrecked & mechs.alive, "False for a mech with hp")
+    check("tick", state.tick % sim_model.rules.decision_repeat != 0, f"a multiple of {sim_model.rules.decision_repeat}")
+    check("last_event", state.last_event > state.tick, "no later than tick")
+    check("mechs.wrecked", mechs.wrecked & mechs.alive, "False for a mech with hp")
     packs = torch.arange(sim_model.roster.num_packs, device=mechs.hp.device)
     stranger = (mechs.paint > 0) & (sim_model.roster.pack[mechs.painter] != packs)
-    refuse("mechs.painter", stranger, "a mech of the pack that the paint belongs to")
+    check("mechs.painter", stranger, "a mech of the pack that the paint belongs to")
     living = mechs.alive[:, :, None] & mechs.alive[:, None] & ~torch.eye(len(names), dtype=torch.bool).to(packs.device)
     overlaps = overlap(mechs.pos, mechs.pos, sim_model.roster.half_size) & living
     other_name = names[int(overlaps.nonzero()[0, 2])] if overlaps.any() else ""
-    refuse("mechs.pos", overlaps.any(-1), f"clear of the hull of {other_name}")
+    check("mechs.pos", overlaps.any(-1), f"clear of the hull of {other_name}")
     inside = hits_terrain(terrain.solid, mechs.pos, sim_model.roster.half_size, mechs.alive)
-    refuse("mechs.pos", inside, "clear of solid terrain")
+    check("mechs.pos", inside, "clear of solid terrain")
     for name in ("solid", "opaque"):
         extra = terrain.get(name) & ~(getattr(sim_model.maps, name)[state.map_id] | terrain.rubble)
-        refuse(f"terrain.{name}", extra != 0, "set only where the map or rubble has a voxel")
+        check(f"terrain.{name}", extra != 0, "set only where the map or rubble has a voxel")
     z = torch.arange(terrain.damage.shape[1], device=packs.device)[:, None, None]
-    refuse("terrain.damage", (terrain.damage > 0) & ((terrain.solid[:, None] >> z) & 1 == 0), "0 outside solid terrain")
+    check("terrain.damage", (terrain.damage > 0) & ((terrain.solid[:, None] >> z) & 1 == 0), "0 outside solid terrain")
 
 
 def check_room(sim_model: SimModel, names: list[str]) -> None:
@@ -160,7 +158,7 @@ def check_room(sim_model: SimModel, names: list[str]) -> None:
     maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):
         return
-    for battle, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
+    for battle, (fixed, places) in enumerate(zip(has_fixed_place(maps).tolist(), maps.spawn_places, strict=True)):
         for mech, area in enumerate(places):
             earlier = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
             if fixed[mech] or not earlier:
@@ -172,7 +170,7 @@ def check_room(sim_model: SimModel, names: list[str]) -> None:
             require(taken < room, f"scenario: area of {names[mech]} in battle {battle}", limit, room)
 
 
-def check_begun(sim_model: SimModel) -> None:
+def check_initial_positions(sim_model: SimModel) -> None:
     """Raise `ConfigError` if a mech starts in terrain or in another mech in a battle that starts from a position.
 
     Args:

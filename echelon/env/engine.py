@@ -19,13 +19,13 @@ from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, initial_observation, write_streams
 from echelon.env.orders import commander_view, issue
 from echelon.env.restart import (
-    Begun,
+    ResetResult,
     Selection,
-    begin,
-    begin_by_mask,
-    begin_into_buffers,
+    reset_battles,
+    reset_by_mask,
+    reset_into_buffers,
     restore_ground,
-    with_first_observations,
+    with_initial_observations,
 )
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
@@ -41,7 +41,7 @@ Compare = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 """Maps a function of a decision, by its name in `Engine`, to one that calls it and compares the result."""
 COMPILED = (
     *("decode", "score_observe_reward", "judge", "apply_commands", "command_view", "play", "logged_substep"),
-    *("begin_by_mask", "begin_into_buffers", "initial_observation_dense"),
+    *("reset_by_mask", "reset_into_buffers", "initial_observation_dense"),
 )
 """Attributes that `Engine._compile` sets."""
 
@@ -129,8 +129,8 @@ class Engine:
         self.command_view: Callable[..., dict[tuple[str, ...], Tensor]] = prepared(commander_view.command_view)
         self.play: step.Play = prepared(step.play)
         self.logged_substep = prepared(step.logged_substep)
-        self.begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
-        self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
+        self.reset_by_mask: Callable[..., ResetResult] = prepared(reset_by_mask)
+        self.reset_into_buffers: Callable[..., None] = prepared(reset_into_buffers)
         self.initial_observation_dense: Callable[..., tuple[State, Observation]] = prepared(initial_observation)
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -181,21 +181,21 @@ class Engine:
             self.initial_observation(state)[1] if has_areas(self.sim_model.maps) else initial_observations[state.map_id]
         )
 
-    def restart(self, selection: Selection, *arguments: Any) -> Begun:
+    def restart(self, selection: Selection, *arguments: Any) -> ResetResult:
         """Restart the selected battles; their terrain is changed in place. Arguments as in `reset_battles`."""
         terrain = arguments[1].terrain
         if selection.rows is None:
-            begun: Begun = self.function("begin_by_mask")(selection.mask, *arguments)
+            restarted: ResetResult = self.function("reset_by_mask")(selection.mask, *arguments)
             assert selection.mask is not None
-            restore_ground(terrain, selection.mask, begun.state.map_id, self.sim_model.maps)
+            restore_ground(terrain, selection.mask, restarted.state.map_id, self.sim_model.maps)
         else:
-            begun = begin(selection, *arguments)
-            selection.restore(terrain, begun.fresh.terrain)
+            restarted = reset_battles(selection, *arguments)
+            selection.restore(terrain, restarted.fresh.terrain)
         if not has_areas(self.sim_model.maps):
-            return begun
+            return restarted
         # Drawn spawn places: the initial observation differs between battles on one map, so it is not cached.
-        return with_first_observations(
-            begun, selection, *self.initial_observation(begun.fresh), self.sim_model.roster.teams
+        return with_initial_observations(
+            restarted, selection, *self.initial_observation(restarted.fresh), self.sim_model.roster.teams
         )
 
     def decide(
@@ -248,7 +248,7 @@ class Engine:
                 streams = write_streams(streams, buffers)
             with part("judge"):
                 result = self.judge(before, state, streams, self.sim_model, loops.statistics)
-                return decision.pay_extra_terms(before, result, self.sim_model, self.extra_rewards)
+                return decision.add_extra_reward_terms(before, result, self.sim_model, self.extra_rewards)
 
     def decide_dense(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
@@ -270,4 +270,4 @@ class Engine:
             after = step.decide(before, orders, sim_model, self.function("play") if observer is None else watched)
         with part("score_observe_reward"):
             result: DecisionResult = self.function("score_observe_reward")(before, after, orders, sim_model, buffers)
-            return decision.pay_extra_terms(before, result, sim_model, self.extra_rewards)
+            return decision.add_extra_reward_terms(before, result, sim_model, self.extra_rewards)

@@ -29,14 +29,14 @@ from echelon.env.battle_states import (
     STATE,
     check_battles,
     check_entries,
-    places_of,
+    checked_rows,
     restored,
 )
 from echelon.env.blocks import no_grad_outside_inference_mode, one_thread
 from echelon.env.decision import DecisionResult
 from echelon.env.edited_states import fingerprint
 from echelon.env.engine import Engine, StepObserver
-from echelon.env.env_info import EnvInfo
+from echelon.env.env_info import EnvInfo, deprecated_observed
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend, Form
 from echelon.env.leaves import Leaves, Shown, nested
@@ -45,7 +45,7 @@ from echelon.env.observation.stream import Observation
 from echelon.env.observation.streams.registry import names_of, streams_of
 from echelon.env.orders.commander_view import commander_groups, commanders_of
 from echelon.env.outcome import Winner
-from echelon.env.partial import STEP, PartialEnv, held_state, hold, mask_of
+from echelon.env.partial import STEP, PartialEnv, mask_of, restore_entries, restore_state
 from echelon.env.restart import Selection, cleared, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.specs import DONE_KEYS, Specs
@@ -112,7 +112,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next, each placed in the config's split when it begins."""
-    _observed: TensorDictBase | Callable[[], TensorDictBase] | None
+    _last_observation: TensorDictBase | Callable[[], TensorDictBase] | None
     """The last observation of every battle. A partial reset returns it unchanged for the other battles."""
     restarts_by_row = True
     """Whether a restart on a CPU computes only the rows that restart. Tests set False to test the form for a GPU."""
@@ -151,7 +151,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         Args:
             next_seed: `[B]` int64 seeds of the battles that the next reset begins.
         """
-        self.next_seed, self._observed = next_seed, None
+        self.next_seed, self._last_observation = next_seed, None
         with no_grad_outside_inference_mode():
             # Clone: a graph compiled for one tensor in two arguments does not fit two different tensors.
             self.state = open_on_map(next_seed.clone(), *self._map_source)
@@ -172,7 +172,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         is_watched = self.observer is not None
         self.engine = Engine(self.sim_model, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
         self.map_pool = MapPool(self.sim_model, self.engine.usable_loops)
-        self._observed = None
+        self._last_observation = None
         self.stream_buffers: Observation | None = None
         """`[B, N, ...]` buffers that a step writes the streams to, if a caller provides them."""
         self.stream_names = names_of(streams_of(self.config))
@@ -223,14 +223,14 @@ class EchelonEnv(EnvInfo, PartialEnv):
         Raises:
             ConfigError: a row is out of range or duplicate.
         """
-        index = self._places(rows)
+        index = self._checked_rows(rows)
         with no_grad_outside_inference_mode():
             saved = TensorDict(
                 {
                     STATE: self.state[index].to_tensordict(),
                     NEXT_SEED: self.next_seed[index],
                     MAP_SEED: self.sim_model.maps.seed[self.state.map_id[index]],
-                    SHOWN: self.observed()[index].to_tensordict(),
+                    SHOWN: self.last_observation()[index].to_tensordict(),
                 },
                 [len(index)],
                 device=self.device,
@@ -257,7 +257,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
                 not in this environment's pool, or an invalid edited state: hulls that overlap or are in terrain,
                 timers, hit points, heat or a clock out of range, a wreck with hit points.
         """
-        index = self._places(rows)
+        index = self._checked_rows(rows)
         check_battles(saved, index.shape)
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
@@ -269,8 +269,8 @@ class EchelonEnv(EnvInfo, PartialEnv):
                 **{name: selection.replaced(getattr(self.state, name), leaves) for name, leaves in fields.items()}
             )
             self.next_seed = selection.replaced(self.next_seed, saved.get(NEXT_SEED))
-            self._observed = self.observed().apply(selection.replaced, observed)
-        return self.observed()
+            self._last_observation = self.last_observation().apply(selection.replaced, observed)
+        return self.last_observation()
 
     def fork(self, row: int, times: int) -> EchelonEnv:
         """Return an environment of `times` copies of the battle in row `row`.
@@ -305,13 +305,13 @@ class EchelonEnv(EnvInfo, PartialEnv):
         if BATTLES in state_dict:
             self.set_state(state_dict[BATTLES])
 
-    def _places(self, rows: Sequence[int] | Tensor | None) -> Tensor:
+    def _checked_rows(self, rows: Sequence[int] | Tensor | None) -> Tensor:
         """Return validated rows `[R]` int64, without duplicates; reset the environment first if necessary."""
-        if self._observed is None:
+        if self._last_observation is None:
             self.reset()
         if rows is None:
             return torch.arange(self.num_envs, device=self.device)
-        return places_of(rows, self.num_envs, self.device)
+        return checked_rows(rows, self.num_envs, self.device)
 
     # Copies
 
@@ -347,13 +347,13 @@ class EchelonEnv(EnvInfo, PartialEnv):
         device = resolve_device(device)
         if device == self.device:
             return self
-        pool, state, next_seed, shown = self.map_pool, self.state, self.next_seed, self._observed is not None
-        observed = self.observed()
+        pool, state, next_seed, shown = self.map_pool, self.state, self.next_seed, self._last_observation is not None
+        observed = self.last_observation()
         super().to(device)
         self._build(self.sim_model.maps.to(device))
         self.map_pool.take_over(pool)
         self.state, self.next_seed = state.to(device), next_seed.to(device)
-        self._observed = observed.to(device) if shown else None
+        self._last_observation = observed.to(device) if shown else None
         return self
 
     # Seeds and initial observations
@@ -411,7 +411,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         restarts = self._reset_mask(tensordict, **kwargs)
         if restarts is not None:
-            return self._restart(restarts, self.observed())
+            return self._restart(restarts, self.last_observation())
         all_battles = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         first = self._restart(all_battles, self._empty())
         if self.observer is not None:
@@ -425,7 +425,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
             return self._restart(tensordict.get("done"), tensordict)
 
     @property
-    def may_ask_host(self) -> bool:
+    def may_read_host(self) -> bool:
         """Whether a restart may read on the host which battles restart: on a CPU, neither in a graph nor in a trace."""
         in_rows = self.restarts_by_row and self.form != "graph" and not torch.compiler.is_compiling()
         return in_rows and self.device.type == "cpu"
@@ -433,14 +433,14 @@ class EchelonEnv(EnvInfo, PartialEnv):
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Restart the battles `restarts [B, 1]`: state, initial observation, memory and flags."""
         mask = restarts[:, 0]
-        selection = Selection.by_row(mask) if self.may_ask_host else Selection(mask)
+        selection = Selection.by_row(mask) if self.may_read_host else Selection(mask)
         if selection.rows is not None and not len(selection.rows):
             return self._flagged(td, restarts)
         leaves = {key: td.get(key) for key in self._renewed}
         with no_grad_outside_inference_mode():
-            begun = self.engine.restart(selection, self.next_seed, self.state, leaves, *self._map_source)
-        self.next_seed, self.state = begun.next_seed, begun.state
-        for key, value in begun.leaves.items():
+            restarted = self.engine.restart(selection, self.next_seed, self.state, leaves, *self._map_source)
+        self.next_seed, self.state = restarted.next_seed, restarted.state
+        for key, value in restarted.leaves.items():
             td.set(key, value)
         for group in self.group_map:
             for key in self._memory_keys(group):
@@ -454,16 +454,16 @@ class EchelonEnv(EnvInfo, PartialEnv):
         td.set("is_init", restarts.clone() if is_init is None else is_init | restarts)
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
-        self.show(td)
+        self.cache_observation(td)
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         moves = mask_of(tensordict, STEP, self.batch_size)
-        return self._decided(tensordict) if moves is None else self._partial_step(tensordict, moves)
+        return self._step_all(tensordict) if moves is None else self._partial_step(tensordict, moves)
 
     def _partial_step(self, tensordict: TensorDictBase, moves: Tensor) -> TensorDictBase:
         """Step the battles `moves [B, 1]`. The others are computed as well, and restored."""
-        observed, before = self.observed(), self.state
+        observed, before = self.last_observation(), self.state
         if self.observer is not None:
             are_over = bool((moves | observed.get("done")).all())
             require(are_over, STEP, "True for battles that go on, while they are recorded", moves)
@@ -472,19 +472,20 @@ class EchelonEnv(EnvInfo, PartialEnv):
                 observed.set(leaf, self._remembered(tensordict, leaf))
         with no_grad_outside_inference_mode():
             before = before.replace(terrain=before.terrain.clone())
-        output = self._decided(tensordict)
+        output = self._step_all(tensordict)
         with no_grad_outside_inference_mode():
-            self.state = held_state(moves, before, self.state)
+            self.state = restore_state(moves, before, self.state)
         reward_keys = [(group, name) for group in self.group_map for name in ("reward", "reward_terms")]
         reward_keys += [(group, "reward") for group in self.command_map]
-        hold(moves, output, observed, [key for key in reward_keys if self.info or key[1] == "reward"])
-        self.show(output)
+        paid: list[tuple[str, ...]] = [key for key in reward_keys if self.info or key[1] == "reward"]
+        restore_entries(moves, output, observed, paid)
+        self.cache_observation(output)
         return output
 
-    def _decided(self, tensordict: TensorDictBase) -> TensorDictBase:
+    def _step_all(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Step all battles."""
         output = self.tensordict_after(self.play(tensordict), tensordict)
-        self.show(output)
+        self.cache_observation(output)
         return output
 
     def play(self, decided: Shown) -> DecisionResult:
@@ -535,24 +536,26 @@ class EchelonEnv(EnvInfo, PartialEnv):
     def _remembered(self, tensordict: Shown, leaf: tuple[str, ...]) -> Tensor:
         """Return a memory that the caller passed, or else the last observed one."""
         passed: Tensor | None = tensordict.get(leaf, None)
-        return self.observed().get(leaf) if passed is None else passed
+        return self.last_observation().get(leaf) if passed is None else passed
 
-    def show(self, observed: TensorDictBase) -> None:
-        """Cache the last observation of all battles for `observed()`."""
-        self._observed = observed.clone(recurse=False)
+    def cache_observation(self, observed: TensorDictBase) -> None:
+        """Cache the last observation of all battles for `last_observation()`."""
+        self._last_observation = observed.clone(recurse=False)
 
-    def show_later(self, observed: Callable[[], TensorDictBase]) -> None:
+    def cache_observation_lazily(self, observed: Callable[[], TensorDictBase]) -> None:
         """Cache a function that makes the last observation; it is called at the next read."""
-        self._observed = observed
+        self._last_observation = observed
 
-    def observed(self) -> TensorDictBase:
+    def last_observation(self) -> TensorDictBase:
         """Return the last observation of all battles, batch `[B]`: a shallow copy, zeros before the first reset."""
-        if self._observed is None:
+        if self._last_observation is None:
             return self._empty()
-        observed = self._observed if isinstance(self._observed, TensorDictBase) else self._observed()
-        self._observed = observed
+        cached = self._last_observation
+        self._last_observation = observed = cached if isinstance(cached, TensorDictBase) else cached()
         keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
         return observed.select(*keys, *DONE_KEYS)
+
+    observed = deprecated_observed
 
     def _empty(self) -> TensorDict:
         """Return an observation of zeros, for a full reset to fill."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,15 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.sim.model import SimModel
 from echelon.state import State
+
+
+def deprecated_observed(self: Any) -> Any:
+    """Return `last_observation()`. Deprecated; removed in 2.0."""
+    name = type(self).__name__
+    warnings.warn(
+        f"{name}.observed is {name}.last_observation now; the old name works until 2.0", FutureWarning, stacklevel=2
+    )
+    return self.last_observation()
 
 
 class EnvInfo:

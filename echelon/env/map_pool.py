@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from echelon.env.blocks import one_thread
-from echelon.env.edited_states import check_begun
+from echelon.env.edited_states import check_initial_positions
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import initial_observation
 from echelon.rules.position import drawn_positions
@@ -40,11 +40,11 @@ class MapPool:
     def __init__(self, sim_model: SimModel, usable_loops: Callable[[], Loops | None]) -> None:
         self.sim_model, self.usable_loops = sim_model, usable_loops
         if sim_model.config.positions:
-            check_begun(sim_model)
+            check_initial_positions(sim_model)
         count, spares = sim_model.maps.shape[0], sim_model.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"less than the number of maps, {count}", spares)
         device = sim_model.roster.hull.device
-        self.initial_observations = first_observations(sim_model, sim_model.maps, usable_loops())
+        self.initial_observations = initial_observations_of(sim_model, sim_model.maps, usable_loops())
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
         indices = drawn_positions(sim_model.config.positions) if sim_model.config.positions else range(count - spares)
         self.active = torch.tensor(list(indices), device="cpu").to(device)
@@ -126,7 +126,7 @@ class MapPool:
         maps = make_maps(self.sim_model.config, self.sim_model.roster, seeds)
         for stored, data in (
             (self.sim_model.maps, maps),
-            (self.initial_observations, first_observations(self.sim_model, maps, self.usable_loops())),
+            (self.initial_observations, initial_observations_of(self.sim_model, maps, self.usable_loops())),
         ):
             for name, value in data.items():
                 stored.get(name)[index] = value
@@ -176,7 +176,7 @@ def draw_map(seed: Tensor, map_slots: Tensor) -> Tensor:
     return map_slots[draw % map_slots.shape[0]]
 
 
-def first_observations(sim_model: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
+def initial_observations_of(sim_model: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
     """Return initial observations of a battle on each map, batch `[M]`; they depend only on the map."""
     count, device = maps.shape[0], sim_model.roster.hull.device
     seed = torch.zeros(count, dtype=torch.int64, device=device)

@@ -111,7 +111,7 @@ def judge(state: State, sim_model: SimModel) -> Ending:
     )
 
 
-def note_events(before: State, after: State, sim_model: SimModel) -> State:
+def update_last_event(before: State, after: State, sim_model: SimModel) -> State:
     """Set `last_event` where a team did damage or scored by an action; score from the clock alone does not count."""
     damaged = (sim_model.roster.by_team(after.tally.damage != before.tally.damage) > 0).any(1)
     by_deed = sim_model.maps.clock_rate[after.map_id] == 0

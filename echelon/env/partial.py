@@ -88,7 +88,7 @@ def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Ten
     return mask_of(tensordict, RESET, batch_size)
 
 
-def held_state(moves: Tensor, before: State, after: State) -> State:
+def restore_state(moves: Tensor, before: State, after: State) -> State:
     """Return `after` for battles in `moves [B, 1]` and `before` for others; terrain of `after` is changed in place."""
     moving = Selection(moves[:, 0])
     for name, ground in after.terrain.items():
@@ -97,7 +97,7 @@ def held_state(moves: Tensor, before: State, after: State) -> State:
     return after.replace(**{name: moving.replaced(getattr(before, name), getattr(after, name)) for name in names})
 
 
-def hold(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
+def restore_entries(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
     """Overwrite `played` for battles not in `moves [B, 1]`: observations of `before`, and zeros for rewards `paid`."""
     mask = moves[:, 0]
     for key in before.keys(include_nested=True, leaves_only=True):

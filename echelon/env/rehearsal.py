@@ -20,7 +20,7 @@ from echelon.env import decision
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.observation.build import initial_observation
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import reset_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules import actions
 from echelon.rules.actions import TRIGGER_COLUMNS, Act, Orders
@@ -38,7 +38,7 @@ BATTLES = 64
 DECISIONS = 8
 ABSOLUTE, RELATIVE = 1e-3, 1e-4
 """Tolerances of one call, for fused multiply-add and another order of sums."""
-MOST_PARTED = 0.005
+MAX_MISMATCH_SHARE = 0.005
 """Share of a call's battles that may differ by more, because the last bit may decide whether a shot hits."""
 CROWDED = 0.3
 """Factor on the distances between mechs."""
@@ -60,7 +60,7 @@ def dense_decision(env: EchelonEnv) -> Callable[..., decision.DecisionResult]:
         result = decision.score_observe_reward(
             before, step.decide(before, orders, sim_model, step.play), orders, sim_model
         )
-        return decision.pay_extra_terms(before, result, sim_model, extra)
+        return decision.add_extra_reward_terms(before, result, sim_model, extra)
 
     return decide
 
@@ -69,7 +69,7 @@ COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
     "decode": (actions.decode, 2),
     "play": (step.play, 2),
     "score_observe_reward": (_score_observe_reward, 3),
-    "begin_by_mask": (begin_by_mask, 4),
+    "reset_by_mask": (reset_by_mask, 4),
     "initial_observation_dense": (initial_observation, 1),
 }
 """By the name of a compiled function in `Engine`: its dense form, and how many of its first arguments have a row per
@@ -77,19 +77,19 @@ battle."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Rehearsed:
+class RehearsalResult:
     captures: bool
     """Whether a decision can be captured and its replays are correct; False if not requested."""
     line: str
     """The resulting forms, in one line."""
 
 
-def is_due(env: EchelonEnv) -> bool:
+def should_rehearse(env: EchelonEnv) -> bool:
     """Return whether to rehearse an environment before use: on a GPU, unless an observer would receive the calls."""
     return env.device.type == "cuda" and env.observer is None
 
 
-def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
+def rehearse(env: EchelonEnv, captures: bool = False) -> RehearsalResult:
     """Play some decisions of crowded battles, compare, and fall back where a function differs or fails.
 
     Afterwards the environment is as after construction, with the same seeds. It compiles here what its first step would
@@ -121,10 +121,10 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
     env.open_battles(next_seed)
     seconds = time.perf_counter() - began
     forms = [env.form] + ["captured decisions"] * captures
-    return Rehearsed(captures, f"rehearsed {DECISIONS} decisions in {seconds:.1f} s: {', '.join(forms)}")
+    return RehearsalResult(captures, f"rehearsed {DECISIONS} decisions in {seconds:.1f} s: {', '.join(forms)}")
 
 
-class Parted(Exception):
+class Mismatch(Exception):
     """A function differs from its dense form too often."""
 
 
@@ -135,7 +135,7 @@ class Comparison:
         self.counts: dict[str, tuple[int, int]] = {}
         """Number of battles that differed and that were compared, summed over calls, by function."""
 
-    def beside(
+    def wrap(
         self, name: str, function: Callable[..., Any], dense: Callable[..., Any], batched: int
     ) -> Callable[..., Any]:
         """Return `function` with a comparison to `dense` at each call; `batched` as in `COMPARED`."""
@@ -158,11 +158,11 @@ class Comparison:
         }
         rows = torch.stack(list(differences.values()))
         differing, *counts = torch.cat([rows.any(0)[None], rows]).count_nonzero(1).tolist()
-        parted, compared = self.counts.get(name, (0, 0))
-        self.counts[name] = parted, compared = parted + differing, compared + rows.shape[1]
-        if parted > MOST_PARTED * max(compared, BATTLES * DECISIONS):
+        mismatches, compared = self.counts.get(name, (0, 0))
+        self.counts[name] = mismatches, compared = mismatches + differing, compared + rows.shape[1]
+        if mismatches > MAX_MISMATCH_SHARE * max(compared, BATTLES * DECISIONS):
             worst = max(zip(counts, differences, strict=True))
-            raise Parted(f"{name} differs in {parted} of {compared} battles, last in {worst[1]} of {worst[0]}")
+            raise Mismatch(f"{name} differs in {mismatches} of {compared} battles, last in {worst[1]} of {worst[0]}")
 
 
 def first_rows(value: Any) -> Any:
@@ -252,10 +252,10 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
 
     def compare(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if name == "decide_in_loops":
-            return lambda loops, *given: comparison.beside("loops", functools.partial(function, loops), loops_dense, 2)(
+            return lambda loops, *given: comparison.wrap("loops", functools.partial(function, loops), loops_dense, 2)(
                 *given
             )
-        return comparison.beside(name, function, *COMPARED[name])
+        return comparison.wrap(name, function, *COMPARED[name])
 
     try:
         env.engine.compare = compare

@@ -72,7 +72,7 @@ class Selection:
             getattr(terrain, field)[self.rows] = getattr(fresh, field)
 
 
-class Begun(NamedTuple):
+class ResetResult(NamedTuple):
     """Result of a restart: all B battles, except their terrain."""
 
     next_seed: Tensor
@@ -85,7 +85,7 @@ class Begun(NamedTuple):
     """Observations, rewards and outcomes by key."""
 
 
-def begin(
+def reset_battles(
     selection: Selection,
     next_seed: Tensor,
     state: State,
@@ -93,7 +93,7 @@ def begin(
     sim_model: SimModel,
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
-) -> Begun:
+) -> ResetResult:
     """Start new battles in the selected rows: seeds, state and initial observations. Clear rewards and outcomes.
 
     Args:
@@ -117,27 +117,33 @@ def begin(
         blank = int(Winner.RUNNING) if key == WINNER else 0
         return selection.replaced(old, torch.full_like(selection.of(old), blank))
 
-    return Begun(following, state, fresh, {key: renewed(key, old) for key, old in leaves.items()})
+    return ResetResult(following, state, fresh, {key: renewed(key, old) for key, old in leaves.items()})
 
 
-def with_first_observations(
-    begun: Begun, selection: Selection, fresh: State, streams: Mapping[str, Tensor], teams: Mapping[str, slice]
-) -> Begun:
+def with_initial_observations(
+    restarted: ResetResult,
+    selection: Selection,
+    fresh: State,
+    streams: Mapping[str, Tensor],
+    teams: Mapping[str, slice],
+) -> ResetResult:
     """Replace the cached initial observations of the selected battles by computed ones.
 
     Args:
-        begun: result of `reset_battles`.
+        restarted: result of `reset_battles`.
         selection: the restarted battles.
         fresh, streams: result of `observe` for the selected battles.
         teams: slice of the mech axis by team.
     """
     first = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
-    observed = {key: selection.replaced(old, first[key]) if key in first else old for key, old in begun.leaves.items()}
-    slots = selection.replaced(begun.state.focus_slots, fresh.focus_slots)
-    return begun._replace(state=begun.state.replace(focus_slots=slots), leaves=observed)
+    observed = {
+        key: selection.replaced(old, first[key]) if key in first else old for key, old in restarted.leaves.items()
+    }
+    slots = selection.replaced(restarted.state.focus_slots, fresh.focus_slots)
+    return restarted._replace(state=restarted.state.replace(focus_slots=slots), leaves=observed)
 
 
-def begin_in_rows(
+def reset_rows(
     rows: Tensor,
     next_seed: Tensor,
     state: State,
@@ -181,9 +187,9 @@ def begin_in_rows(
     return next_seed.index_copy(0, rows, following), state.replace(**copied)  # type: ignore[return-value]
 
 
-def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
+def reset_by_mask(which: Tensor, *arguments: Any) -> ResetResult:
     """Restart the battles `which [B]` bool without a host read: a function of tensors, for torch.compile."""
-    return begin(Selection(which), *arguments)
+    return reset_battles(Selection(which), *arguments)
 
 
 def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
@@ -204,7 +210,7 @@ class StaticBuffers:
     """Tensors at fixed addresses, for battles that a CUDA graph plays."""
 
     next_seed: Tensor
-    """`[B]` int64, as in `Begun`."""
+    """`[B]` int64, as in `ResetResult`."""
     state: State
     """Contains the battles' own terrain, which is always changed in place."""
     leaves: Leaves
@@ -226,7 +232,7 @@ class NextMemory(NamedTuple):
     """`[S, A, ...]`"""
 
 
-def begin_into_buffers(
+def reset_into_buffers(
     which: Tensor,
     state: State,
     leaves: Leaves,
@@ -247,13 +253,13 @@ def begin_into_buffers(
         buffers: receives the values, in place.
         sim_model, map_slots, initial_observations: as in `reset_battles`.
     """
-    begun = begin_by_mask(which, buffers.next_seed, state, leaves, sim_model, map_slots, initial_observations)
-    buffers.next_seed.copy_(begun.next_seed)
-    values = leaves_of(begun.state)
+    restarted = reset_by_mask(which, buffers.next_seed, state, leaves, sim_model, map_slots, initial_observations)
+    buffers.next_seed.copy_(restarted.next_seed)
+    values = leaves_of(restarted.state)
     for name, buffer in leaves_of(buffers.state).items():
         buffer.copy_(values[name])
     for key, buffer in buffers.leaves.items():
-        buffer.copy_(begun.leaves[key])
+        buffer.copy_(restarted.leaves[key])
     buffers.is_init.copy_(which[:, None])
     for key, start, value in remembered:
         battles = slice(start, start + len(value))

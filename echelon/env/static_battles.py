@@ -20,9 +20,9 @@ from echelon.env.restart import (
     NextMemory,
     Selection,
     StaticBuffers,
-    begin_in_rows,
     cleared,
     replace_rows,
+    reset_rows,
     restore_ground,
 )
 from echelon.env.specs import DONE_KEYS
@@ -90,7 +90,7 @@ class CalledBattles:
 
     def ended(self, after: Leaves) -> Tensor | None:
         """Return `[R]` int64 rows of battles that ended; None if the host does not read them."""
-        return rows_where(after["done",][:, 0]) if self.env.may_ask_host else None
+        return rows_where(after["done",][:, 0]) if self.env.may_read_host else None
 
     def restart(self, after: Leaves, remembered: Sequence[NextMemory], ended: Tensor | None = None) -> None:
         """Restart ended battles; all others continue.
@@ -107,12 +107,12 @@ class CalledBattles:
             for key, start, value in remembered:
                 self.leaves[key][start : start + len(value)] = value
             if ended is None:
-                self._begin(Selection(done[:, 0]), streams)
+                self._restart_selected(Selection(done[:, 0]), streams)
             elif len(ended) and env.form == "loops" and not has_areas(env.sim_model.maps):
                 shown = {name: streams[name] for name in env.stream_names} | {TELEMETRY: self.telemetry}
-                env.next_seed, env.state = begin_in_rows(ended, env.next_seed, env.state, shown, *env._map_source)
+                env.next_seed, env.state = reset_rows(ended, env.next_seed, env.state, shown, *env._map_source)
             elif len(ended):
-                self._begin(Selection(rows=ended), streams)
+                self._restart_selected(Selection(rows=ended), streams)
             for memory in self.memories.values():
                 if ended is None:
                     memory.copy_(cleared(memory, done[:, 0]))
@@ -120,17 +120,17 @@ class CalledBattles:
                     memory.index_fill_(0, ended, 0)
         self.leaves = self._observed(streams) | {(TELEMETRY,): self.telemetry, (IS_INIT,): done} | self.memories
         self._shown = None
-        env.show_later(self._as_tensordict)
+        env.cache_observation_lazily(self._as_tensordict)
 
-    def _begin(self, selection: Selection, streams: dict[str, Tensor]) -> None:
+    def _restart_selected(self, selection: Selection, streams: dict[str, Tensor]) -> None:
         """Restart the selected battles; replace `streams` and `telemetry`."""
         env = self.env
         leaves = self._observed(streams) | {(TELEMETRY,): self.telemetry}
-        begun = env.engine.restart(selection, env.next_seed, env.state, leaves, *env._map_source)
-        env.next_seed, env.state = begun.next_seed, begun.state
+        restarted = env.engine.restart(selection, env.next_seed, env.state, leaves, *env._map_source)
+        env.next_seed, env.state = restarted.next_seed, restarted.state
         for name in env.stream_names:
-            streams[name] = torch.cat([begun.leaves[group, "observation", name] for group in env.teams], 1)
-        self.telemetry = begun.leaves[TELEMETRY,]
+            streams[name] = torch.cat([restarted.leaves[group, "observation", name] for group in env.teams], 1)
+        self.telemetry = restarted.leaves[TELEMETRY,]
 
     def _observed(self, streams: Mapping[str, Tensor]) -> Leaves:
         """Return streams and masks of both groups."""
@@ -179,7 +179,7 @@ class StaticBattles:
             self.state = with_leaves(env.state, leaves)
             self.next_seed = env.next_seed.clone()
             self.current = current.clone()
-            self.streams = {name: self._joined(name) for name in STREAMS}
+            self.streams = {name: self._join_groups(name) for name in STREAMS}
         """Streams of all mechs, `[B, N, ...]` each; the groups' observations are views of them."""
         keys = [key if isinstance(key, tuple) else (key,) for key in self.current.keys(True, True)]
         rest = [key for key in keys if "observation" not in key and key[0] not in (*DONE_KEYS, "is_init")]
@@ -192,7 +192,7 @@ class StaticBattles:
         )
         self._return()
 
-    def _joined(self, name: str) -> Tensor:
+    def _join_groups(self, name: str) -> Tensor:
         """Concatenate the groups' observations to `[B, N, ...]`, and make each group's observation a view of it."""
         keys = [(group, "observation", name) for group in self.groups]
         stream = torch.cat([self.current.get(key) for key in keys], 1)
@@ -203,7 +203,7 @@ class StaticBattles:
     def _return(self) -> None:
         """Make the environment refer to these buffers again."""
         self.env.state, self.env.next_seed = self.state, self.next_seed
-        self.env.show(self.current)
+        self.env.cache_observation(self.current)
 
     @property
     def are_in_place(self) -> bool:
@@ -247,12 +247,12 @@ class StaticBattles:
         env, mask = self.env, after["done",][:, 0]
         if remembered is None:
             remembered = [NextMemory(key, 0, memory) for key, memory in self.buffers.memories.items()]
-        told = after | (env.engine.command_view(env.state, env.sim_model) if env.command_map else {})
-        following = {key: told.get(key, buffer) for key, buffer in self.buffers.leaves.items()}
+        changed = after | (env.engine.command_view(env.state, env.sim_model) if env.command_map else {})
+        following = {key: changed.get(key, buffer) for key, buffer in self.buffers.leaves.items()}
         with no_grad_outside_inference_mode():
-            env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
+            env.engine.reset_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
             restore_ground(self.state.terrain, mask, self.state.map_id, env.sim_model.maps)
-            self._show_openings(mask, env.map_pool.initial_observations)
+            self._write_initial_observations(mask, env.map_pool.initial_observations)
         # After a captured decision, keep no reference to its tensors.
         self._last = None
         self._return()
@@ -263,7 +263,7 @@ class StaticBattles:
         leaves = {name: old[name] if is_same(old[name], new) else new for name, new in leaves_of(state).items()}
         return with_leaves(state, leaves)
 
-    def _show_openings(self, which: Tensor, initial_observations: Mapping[str, Tensor]) -> None:
+    def _write_initial_observations(self, which: Tensor, initial_observations: Mapping[str, Tensor]) -> None:
         """Write the initial observations of restarted battles."""
         rows: Tensor | None = self.state.map_id
         if has_areas(self.env.sim_model.maps):

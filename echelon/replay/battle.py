@@ -23,7 +23,7 @@ REWARD_UNITS = 1 << 16
 """Rewards and values are stored in 1/65536, and clamped to +-32767."""
 NO_VALUE = -(2**31)
 """In `Battle.values`: the policy has no value."""
-NOBODY = -1
+NO_INDEX = -1
 """Index for no mech or no weapon."""
 RECORD = 2
 """Version of a battle's contents, `record` of `Replay.about`."""
@@ -87,7 +87,7 @@ class Switch(IntFlag):
     SORT_MOST_DAMAGED = 32
 
 
-class Met(IntEnum):
+class FlightEnd(IntEnum):
     """Reason why a flight ended."""
 
     NOTHING = 0
@@ -114,7 +114,7 @@ HARMS = ("tick", "shooter", "target", "damage", "weapon")
 """Columns of `Battle.harms`: damage (1/128 hit points) by one mech to another with a weapon in a tick, including splash
 on comrades. Damage from lava and burning debris has no shooter and is not listed."""
 DEATHS = ("tick", "victim", "killer", "weapon")
-"""Columns of `Battle.deaths`: killer `NOBODY` for lava; weapon is the one with the most damage in that tick."""
+"""Columns of `Battle.deaths`: killer `NO_INDEX` for lava; weapon is the one with the most damage in that tick."""
 CONDITIONS = ("tick", "mech", "condition")
 """Columns of `Battle.conditions`: a `Condition` of a mech in a tick, counted as in the statistics."""
 CLOUDS = ("tick", "end_tick", "owner", "x", "y", "z")
@@ -163,9 +163,9 @@ class Battle:
     paint: np.ndarray
     """[T + 1, N] uint8, bit p: painted by pack p."""
     focus: np.ndarray
-    """[T + 1, N] int8: preferred target in the decision before the moment, or `NOBODY`."""
+    """[T + 1, N] int8: preferred target in the decision before the moment, or `NO_INDEX`."""
     contacts: np.ndarray
-    """[T + 1, N, C] int8: the mech in each contact slot, `NOBODY` for an empty slot."""
+    """[T + 1, N, C] int8: the mech in each contact slot, `NO_INDEX` for an empty slot."""
     contact_facts: np.ndarray
     """[T + 1, N, C] uint8, bits of `Shown`."""
     lines: np.ndarray

@@ -15,7 +15,19 @@ import safetensors.numpy
 
 from echelon.env.observation.layout import MAX_CONTACTS, STREAMS
 from echelon.env.outcome import Reason, Winner
-from echelon.replay.battle import NOBODY, OPTIONAL, RECORD, TABLES, Battle, Condition, Fact, Met, Replay, Shown, Switch
+from echelon.replay.battle import (
+    NO_INDEX,
+    OPTIONAL,
+    RECORD,
+    TABLES,
+    Battle,
+    Condition,
+    Fact,
+    FlightEnd,
+    Replay,
+    Shown,
+    Switch,
+)
 from echelon.replay.ground import POSITION
 from echelon.rules.catalog import Hull, Material, Trigger
 from echelon.rules.config import EnvConfig, env_from_json
@@ -156,7 +168,7 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
     bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}
     bits |= {"triggers": 2 ** len(config.catalog.weapons) - 1, "switches": sum(Switch)}
     for key in ("focus", "contacts"):
-        check_range(where, key, arrays[key], (NOBODY, mechs - 1))
+        check_range(where, key, arrays[key], (NO_INDEX, mechs - 1))
     for key, all_set in bits.items():
         check_range(where, key, arrays[key], (0, all_set))
     if "orders" in arrays:
@@ -184,7 +196,7 @@ def check_orders(where: str, orders: np.ndarray, sizes: Sizes) -> None:
     """Check the orders of mechs, `Battle.orders`."""
     limits = {
         OrderField.KIND: (0, max(OrderKind)),
-        OrderField.TARGET: (NOBODY, sizes.config.num_mechs - 1),
+        OrderField.TARGET: (NO_INDEX, sizes.config.num_mechs - 1),
         OrderField.DISCIPLINE: (0, max(Discipline)),
         OrderField.ISSUED: (-1, sizes.ticks),
     }
@@ -203,10 +215,10 @@ def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
     """Return the range of each column of an event table."""
     config = sizes.config
     world, coordinate = config.world, (-(2**15), 2**15 - 1)
-    tick, mech, mech_or_none = (0, sizes.ticks - 1), (0, config.num_mechs - 1), (NOBODY, config.num_mechs - 1)
+    tick, mech, mech_or_none = (0, sizes.ticks - 1), (0, config.num_mechs - 1), (NO_INDEX, config.num_mechs - 1)
     weapon, points = (0, len(config.catalog.weapons) - 1), (0, WHOLE)
     points_xyz = {f"{axis}{end}": coordinate for axis in "xyz" for end in ("", "0", "1")}
-    integers = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(Met)), "weapon": weapon}
+    integers = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(FlightEnd)), "weapon": weapon}
     by_name: dict[str, Limits] = {
         **{name: tick for name in ("launch_tick", "end_tick", "tick")},
         **{name: mech for name in ("shooter", "target", "victim", "owner", "mech")},
@@ -217,8 +229,8 @@ def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
     }
     special: dict[str, dict[str, Limits]] = {
         "flights": {"victim": mech_or_none},
-        "deaths": {"weapon": (NOBODY, weapon[1])},
-        "harms": {"weapon": (NOBODY, weapon[1])},
+        "deaths": {"weapon": (NO_INDEX, weapon[1])},
+        "harms": {"weapon": (NO_INDEX, weapon[1])},
         # Smoke may exist after the end of the battle.
         "clouds": {"tick": (-1, sizes.ticks - 1), "end_tick": points},
         "voxels": {

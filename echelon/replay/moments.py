@@ -11,7 +11,7 @@ from torch import Tensor
 
 from echelon.env.observation import layout
 from echelon.replay import battle
-from echelon.replay.battle import FLIGHTS, NOBODY, POINTS, POS_PER_VOX, Condition, Met
+from echelon.replay.battle import FLIGHTS, NO_INDEX, POINTS, POS_PER_VOX, Condition, FlightEnd
 from echelon.sim.model import SimModel
 from echelon.sim.sight import crosses_smoke
 from echelon.sim.terrain import has_bit, now_made_of
@@ -199,7 +199,7 @@ def events_of(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> Arrays:
         ticks: recorded values of K substeps, `[K, ...]`.
         sim_model: rules, roster and maps.
     """
-    flights, waypoints = flown(ticks, sim_model)
+    flights, waypoints = flight_tables(ticks, sim_model)
     return {
         "beams": beams(moments, ticks, sim_model),
         "flights": flights,
@@ -230,7 +230,7 @@ def beams(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     for weapon in sim_model.roster.rays:
         target = ticks.get(f"beam_{weapon}")
         if target is not None:
-            tick, shooter = np.nonzero(target != NOBODY)
+            tick, shooter = np.nonzero(target != NO_INDEX)
             struck = target[tick, shooter]
             tables.append(table(tick, shooter, struck, weapon, stood[tick, shooter], stood[tick, struck]))
     return table(np.concatenate(tables)) if tables else np.zeros((0, 10), np.int32)
@@ -271,7 +271,7 @@ def conditions(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     return table(np.concatenate(tables))
 
 
-def flown(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
+def flight_tables(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
     """Return every shot from launch to end, and its waypoints."""
     roster = sim_model.roster
     shooter = roster.shots.shooter.cpu().numpy()
@@ -286,11 +286,11 @@ def flown(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
         launches, ended = np.flatnonzero(launched[:, slot]), np.flatnonzero(ends[:, slot])
         ended = np.append(ended, np.full(len(launches) - len(ended), len(flies) - 1))
         for first, last in zip(launches.tolist(), ended.tolist(), strict=True):
-            met, victim, end = how_it_ended(ticks, slot, last, bool(ends[last, slot]))
+            met, victim, end = flight_end(ticks, slot, last, bool(ends[last, slot]))
             points = ticks["shot_pos"][first : max(last, first + 1), slot]
             points = np.vstack((points if curves[slot] else points[:1], end))
             lock = int(ticks["lock"][first, slot])
-            by = interceptor(ticks, slot, last, sim_model) if met is Met.AMS else NOBODY
+            by = interceptor(ticks, slot, last, sim_model) if met is FlightEnd.AMS else NO_INDEX
             rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(points), by))
             waypoints.append(place(points))
             count += len(points)
@@ -299,17 +299,21 @@ def flown(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
     return table(np.array(rows)), np.concatenate(waypoints).astype(np.int16)
 
 
-def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, int, np.ndarray]:
+def flight_end(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[FlightEnd, int, np.ndarray]:
     """Return why a flight ended in a tick, the mech that it hit, and the end point."""
     if not ends:
-        return Met.BATTLE_END, NOBODY, ticks["shot_pos"][tick, slot]
+        return FlightEnd.BATTLE_END, NO_INDEX, ticks["shot_pos"][tick, slot]
     if not ticks["flew"][tick, slot]:
-        return Met.AMS, NOBODY, ticks["shot_pos"][tick - 1, slot]
+        return FlightEnd.AMS, NO_INDEX, ticks["shot_pos"][tick - 1, slot]
     point = ticks["point"][tick, slot]
     if ticks["on_mech"][tick, slot]:
-        return Met.MECH, int(ticks["victim"][tick, slot]), point
-    hit_by_surface = {Met.VOXEL: ticks["on_voxel"], Met.FLOOR: ticks["on_floor"]}
-    return next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), Met.NOTHING), NOBODY, point
+        return FlightEnd.MECH, int(ticks["victim"][tick, slot]), point
+    hit_by_surface = {FlightEnd.VOXEL: ticks["on_voxel"], FlightEnd.FLOOR: ticks["on_floor"]}
+    return (
+        next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), FlightEnd.NOTHING),
+        NO_INDEX,
+        point,
+    )
 
 
 def clouds(moments: Arrays, sim_model: SimModel) -> np.ndarray:
@@ -357,7 +361,7 @@ SWEEPS = 200
 
 
 def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return tick, shooter, target, weapon and damage in hit points, `[rows]` each; weapon `NOBODY` if unknown.
+    """Return tick, shooter, target, weapon and damage in hit points, `[rows]` each; weapon `NO_INDEX` if unknown.
 
     A tick records the damage per shooter and target, and per weapon and target. Together with fired beams and ended
     shots, this determines the weapon of each pair, with one exception: two mechs hit one target with the same two
@@ -366,9 +370,9 @@ def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarra
     dealt = ticks["dealt_by"]
     tick, shooter, target = np.nonzero(dealt > 0)
     damage = dealt[tick, shooter, target]
-    possible = may_have_struck(ticks, sim_model)[tick, shooter, :, target]  # [rows, W]
+    possible = possible_weapons(ticks, sim_model)[tick, shooter, :, target]  # [rows, W]
     rows = np.arange(len(tick))
-    weapon = np.where(possible.any(1), possible.argmax(1), NOBODY)
+    weapon = np.where(possible.any(1), possible.argmax(1), NO_INDEX)
     is_shared = possible.sum(1) > 1
     blocks = [(rows[~is_shared], weapon[~is_shared], damage[~is_shared])]
     groups = np.unique(np.stack((tick, target), 1)[is_shared], axis=0)
@@ -394,14 +398,14 @@ def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarra
     return tick[index], shooter[index], target[index], weapon[order], damage[order]
 
 
-def may_have_struck(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
+def possible_weapons(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     """Return `[K, N, W, N]` bool: in this tick, the shooter's weapon may have damaged the target."""
     roster, count = sim_model.roster, ticks["pos"].shape[1]
     possible = np.zeros((len(ticks["pos"]), count, len(roster.weapons), count), bool)
     for weapon in roster.rays:
         struck = ticks.get(f"beam_{weapon}")
         if struck is not None:
-            tick, shooter = np.nonzero(struck != NOBODY)
+            tick, shooter = np.nonzero(struck != NO_INDEX)
             possible[tick, shooter, weapon, struck[tick, shooter]] = True
     shooter_of, weapon_of = roster.shots.shooter.cpu().numpy(), roster.shots.weapon.argmax(-1).cpu().numpy()
     tick, slot = np.nonzero(ticks["ends"] & ticks["on_mech"])
@@ -450,7 +454,7 @@ def interceptor(ticks: Arrays, slot: int, tick: int, sim_model: SimModel) -> int
     hostile = sim_model.roster.hostile.cpu().numpy()[:, int(sim_model.roster.shots.shooter[slot])]
     guards = np.flatnonzero(credited & hostile)
     if not len(guards):
-        return NOBODY
+        return NO_INDEX
     # Compare positions before the tick, of shots that were in flight then and did not fly in the tick.
     vanished = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
     distance = np.linalg.norm(ticks["shot_pos"][tick - 1, vanished] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
@@ -458,4 +462,4 @@ def interceptor(ticks: Arrays, slot: int, tick: int, sim_model: SimModel) -> int
         :, sim_model.roster.shots.shooter.cpu().numpy()[vanished]
     ]
     nearest = vanished[np.where(is_hostile, distance, np.inf).argmin(1)]
-    return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NOBODY
+    return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NO_INDEX

@@ -167,7 +167,7 @@ class Recorder:
             blue, red: name of each team's commander, per recorded battle.
         """
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
-        all_moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
+        all_moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **strongest_hits(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
         commands, period = commands_of(self._commands), self.sim_model.config.command.period
         maps = self.sim_model.maps
@@ -237,7 +237,7 @@ def on_host(values: dict[str, Tensor]) -> dict[str, np.ndarray]:
     return {name: value.cpu().numpy() for name, value in values.items()}
 
 
-def last_blows(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
+def strongest_hits(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return `[K, R, N]`: the shooter and the weapon with the most damage to each mech in every tick."""
     shape = ticks["dealt_by"].shape[:2]
     dealt = Dealt(ticks["dealt_by"].flatten(0, 1), ticks["dealt_with"].flatten(0, 1))
@@ -260,7 +260,7 @@ def final_outcome(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str
     }
 
 
-def recorder_into(
+def make_recorder(
     file: Path | None, recorded: int, batch: int, battles: int, observations: bool, others: Mapping[str, Path | None]
 ) -> Recorder | None:
     """Return a recorder of the first battles of a match, or None without a file.

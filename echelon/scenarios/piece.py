@@ -19,7 +19,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 from echelon.runtime.limits import SHARE, Limits, Settings
 
-ANYBODY = "any"
+ANY_HULL = "any"
 """`Step.target` of a mech that attacks the nearest enemy."""
 FOREVER_S = 1000.0
 FAR_VOX = 1000.0
@@ -56,7 +56,7 @@ class Step(Settings):
     condition fails if there is no such hostile."""
     inside: Annotated[tuple[float, ...], PLACE] = ()
     """x, y, radius in vox of a circle that contains the mech."""
-    target: str = ANYBODY
+    target: str = ANY_HULL
     """The target is the nearest such hostile of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
     to: Annotated[tuple[float, ...], PLACE] = ()
     """x, y in vox of a destination: the mech walks straight to it, and stays."""
@@ -79,7 +79,7 @@ class Step(Settings):
         for name, least in (("inside", "x, y, radius"), ("to", "x, y"), ("face", "x, y")):
             values, count = getattr(self, name), len(least.split())
             require(len(values) in (0, count), f"Step.{name}", least, values)
-        targets = (ANYBODY, *(hull.name.lower() for hull in Hull))
+        targets = (ANY_HULL, *(hull.name.lower() for hull in Hull))
         require(self.target in targets, "Step.target", f"one of {', '.join(targets)}", self.target)
         require(not self.to or self.keep < 0, "Step.keep", "absent beside to", self.keep)
         require(not self.rear or self.keep >= 0, "Step.rear", "beside keep", self.rear)

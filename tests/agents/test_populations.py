@@ -106,7 +106,10 @@ def test_a_training_against_weights_of_the_test_population_takes_allow_test(tmp_
         ({"beside": 130}, "Strangers.beside must be at most Strangers.battles, 128"),
         ({"rosters": (("light",),)}, "rosters must be of equal size, at least 2 mechs"),
         ({"rosters": ()}, "rosters must be non-empty in each split and unique"),
-        ({"opponents": ("heuristic:easy",)}, "opponents must be non-empty in each split and unique, got 'heuristic:easy'"),
+        (
+            {"opponents": ("heuristic:easy",)},
+            "opponents must be non-empty in each split and unique, got 'heur",
+        ),
     ],
 )
 def test_populations_that_are_none_are_refused(change, message):

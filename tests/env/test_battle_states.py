@@ -83,7 +83,7 @@ def test_forks_are_the_battle_going_on():
     before = env.state.terrain.clone()
     forked = env.fork(1, 3)
     actions = some_actions(env, 5)
-    branches = follow(forked, forked.observed(), [action.expand(3) for action in actions], [0, 1, 2])
+    branches = follow(forked, forked.last_observation(), [action.expand(3) for action in actions], [0, 1, 2])
     assert (env.state.terrain == before).all(), "forks have ground of their own"
     for one, branch in zip(follow(env, now, actions, [1]), branches, strict=True):
         assert (branch == one.expand(3)).all()
@@ -113,7 +113,9 @@ def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
     other = EchelonEnv(CONFIG, 2, "cpu", 5, env.memory, env.sim_model.maps, backend="eager")
     other.load_state_dict(torch.load(tmp_path / "battles.pt", weights_only=False))
     actions = some_actions(env, 3)
-    for one, same in zip(follow(env, now, actions, [0]), follow(other, other.observed(), actions, [0]), strict=True):
+    for one, same in zip(
+        follow(env, now, actions, [0]), follow(other, other.last_observation(), actions, [0]), strict=True
+    ):
         assert (one == same).all()
     nothing = Collector(other, None, frames_per_batch=2, total_frames=2).state_dict()["env_state_dict"]
     other.load_state_dict(nothing, strict=True)
@@ -129,7 +131,10 @@ def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
         (lambda saved: saved.set("next_seed", saved["next_seed"].float()), "saved: next_seed must be .*int64"),
         (lambda saved: saved.set("map_seed", saved["map_seed"] + 1), "saved must be battles on maps of this env"),
         (lambda saved: saved.set(("state", "shots", "target"), saved["state", "shots", "target"] + 99), "target"),
-        (lambda saved: saved.set(("state", "mechs", "pos"), saved["state", "mechs", "pos"] / 0), "NaN or infinity in mechs.pos"),
+        (
+            lambda saved: saved.set(("state", "mechs", "pos"), saved["state", "mechs", "pos"] / 0),
+            "NaN .* in mechs.pos",
+        ),
         (lambda saved: None, "saved must be a TensorDict of get_state"),
         (lambda saved: saved.to("meta"), "saved must be tensors with values, got .*tensors on the device meta"),
         (lambda saved: saved.to_dict(), "saved must be a TensorDict of get_state"),

@@ -63,7 +63,7 @@ def test_called_battles_are_those_of_steps(backend, by_row):
         ends += int(told["done",].sum())
         battles.restart(told, memories, ended)
         assert_equal(battles.current, td)
-        assert_equal(played.observed(), stepped.observed())
+        assert_equal(played.last_observation(), stepped.last_observation())
         assert torch.equal(played.next_seed, stepped.next_seed)
         assert all((mine == theirs).all() for mine, theirs in zip(leaves_of(played), leaves_of(stepped), strict=True))
     assert ends >= BATTLES and not torch.equal(first["telemetry"], battles.telemetry)

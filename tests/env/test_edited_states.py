@@ -7,7 +7,7 @@ import torch
 from builders import brawl
 from test_battle_states import fought, restarts, two  # noqa: F401
 
-from echelon.env.edited_states import check_edited, look
+from echelon.env.edited_states import check_edited, observe_edited
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.config import EnvConfig
@@ -39,7 +39,7 @@ def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
             td = env.maybe_reset(td)
             continue
         check_edited(env.state, [0, 1], env.agent_names, env.sim_model)
-        state, seen = look(env.state, td.select(*env.observed().keys(True, True)), env.sim_model)
+        state, seen = observe_edited(env.state, td.select(*env.last_observation().keys(True, True)), env.sim_model)
         for key, value in seen.items(True, True):
             if "reward_terms" not in key:
                 was = td[key].clone()
@@ -57,7 +57,9 @@ def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it():
     hurt = env.sim_model.roster.hp[0] / 2
     shown = env.set_state(edit(saved, "mechs.hp", (1, 0), hurt))
     assert shown[EGO][1, 0, layout.columns(layout.EGO, "hp")].item() == 0.5
-    assert (env.observed() == shown).all() and torch.equal(shown["blue", "memory", "h"], now["blue", "memory", "h"])
+    assert (env.last_observation() == shown).all() and torch.equal(
+        shown["blue", "memory", "h"], now["blue", "memory", "h"]
+    )
     for untouched in (0, 2):
         assert (shown[untouched] == now[untouched].select(*shown.keys(True, True))).all()
     assert env.state.mechs.hp[1, 0] == hurt

@@ -16,7 +16,7 @@ from echelon.arena.config import ArenaConfig
 from echelon.env import engine, rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.rehearsal import rehearse
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import reset_by_mask
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
@@ -34,7 +34,7 @@ CONFIG = dataclasses.replace(
 )
 WRONG = {
     "a step": (step.play, lambda state: state.replace(mechs=state.mechs.replace(heat=state.mechs.heat + 0.01))),
-    "a restart": (begin_by_mask, lambda begun: begun._replace(next_seed=begun.next_seed + 1)),
+    "a restart": (reset_by_mask, lambda begun: begun._replace(next_seed=begun.next_seed + 1)),
     "not a number": (step.play, lambda state: state.replace(mechs=state.mechs.replace(yaw=state.mechs.yaw / 0.0))),
 }
 
@@ -158,10 +158,10 @@ def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
 
     def reads(which, *arguments):
         which.any().item()
-        return begin_into_buffers(which, *arguments)
+        return reset_into_buffers(which, *arguments)
 
-    begin_into_buffers = engine.begin_into_buffers
-    monkeypatch.setattr(engine, "begin_into_buffers", reads)
+    reset_into_buffers = engine.reset_into_buffers
+    monkeypatch.setattr(engine, "reset_into_buffers", reads)
     env = EchelonEnv(CONFIG, 6, "cpu", seed=1, backend=backend)
     env.restarts_by_row = False
     rehearsed = rehearse(env, captures=True)
@@ -172,7 +172,7 @@ def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
 
 def test_what_a_capture_alone_needs_may_fail_by_itself(monkeypatch, caplog):
     simulate(monkeypatch)
-    plant(monkeypatch, engine.begin_into_buffers, no_kernel)
+    plant(monkeypatch, engine.reset_into_buffers, no_kernel)
     env = env_of()
     assert not rehearse(env, captures=True).captures and env.form == "graph"
     assert lines(caplog) == [f"{PREFIX}decisions run without CUDA graphs: no kernel image"]
@@ -197,7 +197,7 @@ def test_a_wrong_replay_means_called_decisions(monkeypatch, caplog):
 def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
     """On a GPU a trainer rehearses, and trains on what is left."""
     simulate(monkeypatch)
-    monkeypatch.setattr(rehearsal, "is_due", lambda env: True)
+    monkeypatch.setattr(rehearsal, "should_rehearse", lambda env: True)
     plant(monkeypatch, step.play, no_kernel)
     brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))
     config = tiny_run(env=brief, cuda_graphs="on", backend="graph", opponent="self")
@@ -211,13 +211,15 @@ def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
 
 def test_who_is_rehearsed():
     env = env_of()
-    assert not rehearsal.is_due(env)
+    assert not rehearsal.should_rehearse(env)
     gpu = SimpleNamespace(device=torch.device("cuda", 0), observer=None)
-    assert rehearsal.is_due(gpu) and not rehearsal.is_due(SimpleNamespace(device=gpu.device, observer=object()))
+    assert rehearsal.should_rehearse(gpu) and not rehearsal.should_rehearse(
+        SimpleNamespace(device=gpu.device, observer=object())
+    )
 
 
 def test_an_arena_goes_on_after_a_fault(monkeypatch, caplog):
-    monkeypatch.setattr(rehearsal, "is_due", lambda env: True)
+    monkeypatch.setattr(rehearsal, "should_rehearse", lambda env: True)
     plant(monkeypatch, step.play, no_kernel)
     brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))
     arena = BatchArena(brief, lambda name: Heuristic(brief, name), ArenaConfig(torch.device("cpu"), compiled=True))

@@ -22,14 +22,14 @@ from echelon.replay.battle import (
     DEATHS,
     FLIGHTS,
     HARMS,
+    NO_INDEX,
     NO_VALUE,
-    NOBODY,
     POINTS,
     POS_PER_VOX,
     REWARD_UNITS,
     Condition,
     Fact,
-    Met,
+    FlightEnd,
     Shown,
     Switch,
 )
@@ -145,7 +145,7 @@ def test_events_add_up_to_the_statistics(fought):
         assert by_team(shooter[enemy], damage[enemy]) / POINTS == pytest.approx(stats["damage"], abs=0.5)
         killer, victim = (column(battle.deaths, DEATHS, name) for name in ("killer", "victim"))
         assert by_team(victim).tolist() == stats["deaths"].tolist()
-        credited = (killer != NOBODY) & (team[killer] != team[victim])
+        credited = (killer != NO_INDEX) & (team[killer] != team[victim])
         assert by_team(killer[credited]).tolist() == stats["kills"].tolist()
         with_what = column(battle.deaths, DEATHS, "weapon")[credited]
         for weapon in Weapon:
@@ -158,14 +158,14 @@ def test_events_add_up_to_the_statistics(fought):
             of_weapon = enemy & (with_what == weapon)
             did = by_team(shooter[of_weapon], damage[of_weapon]) / POINTS
             assert did == pytest.approx(stats[f"damage_{weapon.name.lower()}"], abs=0.5)
-        assert (with_what != NOBODY).all()
+        assert (with_what != NO_INDEX).all()
         mech, condition = (column(battle.conditions, CONDITIONS, name) for name in ("mech", "condition"))
         assert by_team(mech[condition == Condition.SHUT_DOWN]).tolist() == stats["shutdowns"].tolist()
         assert by_team(mech[condition == Condition.FELL])[::-1].tolist() == stats["knockdowns"].tolist()
         assert by_team(mech[condition == Condition.LEGGED])[::-1].tolist() == stats["leggings"].tolist()
         met, by = (column(battle.flights, FLIGHTS, name) for name in ("met", "by"))
-        assert ((by != NOBODY) == (met == Met.AMS)).all()
-        assert by_team(by[met == Met.AMS]).tolist() == stats["intercepts"].tolist()
+        assert ((by != NO_INDEX) == (met == FlightEnd.AMS)).all()
+        assert by_team(by[met == FlightEnd.AMS]).tolist() == stats["intercepts"].tolist()
         for weapon in BEAMS:
             rows = battle.beams[column(battle.beams, BEAM_COLUMNS, "weapon") == weapon]
             assert by_team(rows[:, 1]).tolist() == stats[f"shots_{weapon.name.lower()}"].tolist()
@@ -173,7 +173,7 @@ def test_events_add_up_to_the_statistics(fought):
             rows = battle.flights[column(battle.flights, FLIGHTS, "weapon") == weapon]
             who, met = (column(rows, FLIGHTS, name) for name in ("shooter", "met"))
             assert by_team(who).tolist() == stats[f"shots_{weapon.name.lower()}"].tolist()
-            assert by_team(who[met == Met.MECH]).tolist() == stats[f"hits_{weapon.name.lower()}"].tolist()
+            assert by_team(who[met == FlightEnd.MECH]).tolist() == stats[f"hits_{weapon.name.lower()}"].tolist()
         assert battle.about["outcome"]["stats"]["kills"] == stats["kills"].tolist()
         assert battle.about["outcome"]["score"] == pytest.approx(outcome["score"].tolist(), abs=1e-3)
         assert battle.about["outcome"]["winner"] == ("draw", "blue", "red")[int(outcome["winner"])]
@@ -194,7 +194,7 @@ def test_flights_follow_their_way(fought):
             steps = np.linalg.norm(np.diff(way, axis=0), axis=1)
             per_tick = steps if flight["points"] > 2 else steps / max(ticks, 1)
             assert per_tick.max() <= top * 0.05 + 2 / POS_PER_VOX
-            if flight["met"] == Met.MECH:
+            if flight["met"] == FlightEnd.MECH:
                 moment = (flight["end_tick"]) // 5
                 hull = battle.pos[moment : moment + 2, flight["victim"]] / POS_PER_VOX
                 assert np.linalg.norm(hull - way[-1], axis=1).min() < 4.5
@@ -223,7 +223,7 @@ def test_cockpits_are_kept_as_they_were_shown(fought):
     for r, b in enumerate((1, 2)):
         battle = replay.battles[r]
         filled = shown["contacts_mask"][b].numpy()
-        assert ((battle.contacts[1] != NOBODY) == filled).all()
+        assert ((battle.contacts[1] != NO_INDEX) == filled).all()
         for name in STREAMS:
             wanted = shown[name][b] if name.endswith("mask") else shown[name][b].half()
             assert (torch.tensor(battle.observations[name][1]) == wanted).all(), name
@@ -257,7 +257,7 @@ def test_contacts_are_known_as_they_were_sensed():
             if m > battle.decisions:
                 continue
             facts, slots = battle.contact_facts[m], battle.contacts[m]
-            for n, slot in np.argwhere(slots != NOBODY).tolist():
+            for n, slot in np.argwhere(slots != NO_INDEX).tolist():
                 other, fact = slots[n, slot], Shown(int(facts[n, slot]))
                 sees, line = bool(senses.sees[r, n, other]), bool(senses.line[r, n, other])
                 known = fact & (Shown.SIGHT | Shown.RADAR | Shown.PAINT | Shown.BLOOM)
@@ -402,8 +402,8 @@ def scene():
 def test_a_slug_is_launched_and_hits(scene):
     (flight,) = [row for row in scene.battles[0].flights.tolist() if row[3] == Weapon.GAUSS]
     launch, end, shooter, _, lock, met, victim, _, points, by = flight
-    assert by == NOBODY
-    assert (launch, shooter, lock, met, victim) == (0, 0, NOBODY, Met.MECH, 2)
+    assert by == NO_INDEX
+    assert (launch, shooter, lock, met, victim) == (0, 0, NO_INDEX, FlightEnd.MECH, 2)
     assert end == 5 and points == 6  # 10 vox less the scout's sphere at 2 vox a tick
     (harm,) = scene.battles[0].harms.tolist()
     assert harm[:3] == [end, 0, 2] and harm[3:] == [
@@ -419,7 +419,7 @@ def test_smoke_hangs_where_its_flight_ended(scene):
     assert battle.about["outcome"]["winner"] == "blue" and battle.about["outcome"]["reason"] == "elimination"
     assert len(battle.clouds) == 0  # the battle ended while the shot was in the air
     (flight,) = [row for row in battle.flights.tolist() if row[3] == Weapon.SMOKE]
-    assert flight[FLIGHTS.index("met")] == Met.BATTLE_END
+    assert flight[FLIGHTS.index("met")] == FlightEnd.BATTLE_END
 
 
 def test_clouds_are_told_by_when_they_began():

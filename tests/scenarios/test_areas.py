@@ -12,7 +12,7 @@ import echelon
 from echelon import EchelonEnv, EnvConfig, Scene
 from echelon.env.edited_states import check_edited
 from echelon.env.observation.build import initial_observation
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import reset_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
@@ -114,8 +114,8 @@ def test_a_beginning_is_one_graph():
     env = melee().env(3, "cpu", seed=3, backend="eager")
     observation, which = env.reset(), torch.tensor([True, False, True])
     there = (which, env.next_seed, env.state, {key: observation.get(key) for key in env._renewed}, *env._map_source)
-    graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (begin_by_mask, initial_observation))
-    found, wanted = graph(*there), begin_by_mask(*there)
+    graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (reset_by_mask, initial_observation))
+    found, wanted = graph(*there), reset_by_mask(*there)
     assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)
     assert not torch.equal(found.state.mechs.pos, env.state.mechs.pos)
     streams, expected = look(wanted.fresh, env.sim_model)[1], initial_observation(wanted.fresh, env.sim_model)[1]

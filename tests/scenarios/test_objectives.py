@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import echelon
 from echelon import EchelonEnv, EnvConfig, Objective, RulesConfig, Scene
 from echelon.env.objectives import goals, zone
-from echelon.env.outcome import STATS, Reason, Winner, note_events
+from echelon.env.outcome import STATS, Reason, Winner, update_last_event
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
 from echelon.runtime.errors import ConfigError
@@ -261,7 +261,7 @@ def test_the_clock_is_no_event():
     env = echelon.scene(skirmish(KINDS["hold"]), 1, "cpu")
     before = env.state
     after = goals.score_goals(before.replace(tick=before.tick + 5), env.sim_model)
-    assert after.score[0, 0] > 0 and note_events(before, after, env.sim_model).last_event.tolist() == [0]
+    assert after.score[0, 0] > 0 and update_last_event(before, after, env.sim_model).last_event.tolist() == [0]
 
 
 def test_a_file_holds_the_objective(tmp_path):

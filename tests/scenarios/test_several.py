@@ -33,7 +33,7 @@ def test_each_battle_begins_in_the_position_that_its_seed_draws():
     alone = echelon.scene(far, 1, "cpu", seed=seeds[which == 1][:1])
     first = int((which == 1).nonzero()[0])
     shown = alone.reset()["blue", "observation", "ego"][0]
-    assert torch.equal(shown, env.observed()["blue", "observation", "ego"][first]), "as in a batch of its own"
+    assert torch.equal(shown, env.last_observation()["blue", "observation", "ego"][first]), "as in a batch of its own"
 
 
 def test_weights_say_how_often_a_position_is_drawn_and_equal_ones_change_no_bit():

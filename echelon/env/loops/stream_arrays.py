@@ -13,10 +13,10 @@ from echelon.sim.loops.lanes import Lane, first, stride
 FILLED = tuple(stream for stream in OF_MECHS if stream.dense is not None)
 """The streams of mechs that loops fill, each by the loop of the same name in `loops/streams/`."""
 NAMES = names_of(FILLED)
-WATCHED = ("contact_mechs", "clear_lines")
+EXTRA = ("contact_mechs", "clear_lines")
 """Further arrays that `observe` returns."""
 make_tuple: Any = collections.namedtuple
-Streams: Any = make_tuple("Streams", (*NAMES, *WATCHED))
+Streams: Any = make_tuple("Streams", (*NAMES, *EXTRA))
 """Streams by name, `[B, N, ...]` of all battles or `[N, ...]` of one. A grid's cells are flattened to one axis."""
 
 
@@ -28,7 +28,7 @@ def fill(values: Any, number: Any, lane: Lane) -> None:
         flat[i] = number
 
 
-def written(source: str, **names: Any) -> Any:
+def loop_from_source(source: str, **names: Any) -> Any:
     """Return the function in `source` as a loop. Numba accesses tuple fields by constant names only, hence `exec`."""
     names |= {"__name__": __name__}
     exec(source, names)
@@ -38,13 +38,13 @@ def written(source: str, **names: Any) -> Any:
 cleared = {stream.name: "ZERO" for stream in FILLED if not stream.is_grid}
 cleared |= {mask: "False" for stream in FILLED for mask in stream.names[1:]}
 clearing = "; ".join(f"fill(streams.{name}, {number}, lane)" for name, number in cleared.items())
-clear_streams = written(
+clear_streams = loop_from_source(
     f"def loop(streams, lane): {clearing}; fill(streams.contact_mechs, -1, lane)", fill=fill, ZERO=ZERO
 )
 """Clear the streams of one battle, except grids, whose loops write every cell."""
 counts = ", ".join(f"cache_lines_each(streams.{name}, shares)" for name in NAMES)
-lines_each = written(f"def loop(streams, shares): return {counts},", cache_lines_each=cache_lines_each)
+lines_each = loop_from_source(f"def loop(streams, shares): return {counts},", cache_lines_each=cache_lines_each)
 """Return the number of cache lines per chunk for each stream of a battle, when split into `shares` chunks."""
 fetching = "; ".join(f"fetch_cache_lines(streams.{name}, k, each[{i}], lane)" for i, name in enumerate(NAMES))
-fetch_streams = written(f"def loop(streams, k, each, lane): {fetching}", fetch_cache_lines=fetch_cache_lines)
+fetch_streams = loop_from_source(f"def loop(streams, k, each, lane): {fetching}", fetch_cache_lines=fetch_cache_lines)
 """Prefetch chunk k of all streams of a battle; `each` is the result of `lines_each`."""

@@ -34,7 +34,7 @@ def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_mo
     Returns:
         The state, and the action with triggers released for mechs whose order holds their fire.
     """
-    state = send(state, commands, sim_model)
+    state = send_orders(state, commands, sim_model)
     state = receive_orders(
         state, actions.decode(action, state.focus_slots, sim_model.roster, sim_model.config.features), sim_model
     )
@@ -63,7 +63,7 @@ def middle(state: State, sim_model: SimModel) -> Tensor:
     return total / exact.sum(weights, 2).clamp_min(1.0)[..., None]
 
 
-def send(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
+def send_orders(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
     """Queue new orders ahead of those in transit: from commanders when commands are due, else from a drill."""
     command, rules = sim_model.config.command, sim_model.rules
     period = command.period * rules.decision_repeat
@@ -71,16 +71,16 @@ def send(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
     orders, is_given = state.orders_sent[:, 0], torch.zeros_like(is_due)
     if command.drill_s > 0:
         drill = max(1, round(command.drill_s / (command.period * rules.decision_s))) * period
-        orders, is_given = drilled(state, sim_model), is_due & (state.tick % drill == 0)[:, None]
+        orders, is_given = drill_orders(state, sim_model), is_due & (state.tick % drill == 0)[:, None]
     if commands is not None:
-        new_orders, speaks = read(state, commands, sim_model)
-        orders = torch.where(speaks[..., None], new_orders, orders)
-        is_given = (speaks & is_due) | (is_given & ~speaks)
+        new_orders, has_command = decode_commands(state, commands, sim_model)
+        orders = torch.where(has_command[..., None], new_orders, orders)
+        is_given = (has_command & is_due) | (is_given & ~has_command)
     queued = torch.cat((orders[:, None], state.orders_sent[:, :-1]), 1)
     return state.replace(orders_sent=torch.where(is_given[:, None, :, None], queued, state.orders_sent))
 
 
-def read(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
+def decode_commands(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
     """Decode `commands` into `[B, P, OrderField]` orders and `[B, P]` bool, whether there is an order."""
     command = sanitize_commands(commands)
     preference, kind = command[..., KINDS].max(-1)
@@ -88,7 +88,7 @@ def read(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, T
     is_stationary = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
     position = torch.where(is_stationary[..., None], middle(state, sim_model), position)
 
-    target = named_enemy(state, command[..., TARGETS:], sim_model)  # [B, P]
+    target = preferred_enemy(state, command[..., TARGETS:], sim_model)  # [B, P]
     attacks = (kind == int(OrderKind.ATTACK)) & (target != NO_MECH)
     target_pos = state.mechs.pos[..., :2].gather(1, target.clamp_min(0)[..., None].expand(-1, -1, 2))
     position = torch.where(attacks[..., None], target_pos, position)
@@ -108,7 +108,7 @@ def sanitize_commands(commands: Tensor) -> Tensor:
     return torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
 
 
-def named_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor:
+def preferred_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor:
     """Return `[B, P]` int64: the known enemy of highest preference above 0 in `wishes [B, P, E]`, or `NO_MECH`."""
     roster, is_known = sim_model.roster, known_enemies(state, sim_model)
     first = {"blue": roster.num_blue, "red": 0}
@@ -130,7 +130,7 @@ def pack_span(sim_model: SimModel) -> dict[str, tuple[int, int]]:
     return {"blue": (0, blue), "red": (blue, roster.num_packs)}
 
 
-def drilled(state: State, sim_model: SimModel) -> Tensor:
+def drill_orders(state: State, sim_model: SimModel) -> Tensor:
     """Return `[B, P, OrderField]`: a move order to a random reachable place."""
     packs, batch = sim_model.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)

@@ -330,11 +330,11 @@ def test_a_saved_battle_goes_on_with_its_orders():
     env.rollout(10)
     saved = env.get_state()
     first = env.rollout(
-        6, auto_reset=False, tensordict=env.observed(), policy=lambda td: td.update(env.action_spec.zero())
+        6, auto_reset=False, tensordict=env.last_observation(), policy=lambda td: td.update(env.action_spec.zero())
     )
     env.set_state(saved)
     again = env.rollout(
-        6, auto_reset=False, tensordict=env.observed(), policy=lambda td: td.update(env.action_spec.zero())
+        6, auto_reset=False, tensordict=env.last_observation(), policy=lambda td: td.update(env.action_spec.zero())
     )
     for key in first.keys(True, True):
         assert torch.equal(first[key], again[key]), key

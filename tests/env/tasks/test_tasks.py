@@ -145,7 +145,9 @@ def test_new_rules_give_every_task_a_successor_and_leave_its_row_alone(program, 
             new = {"name": f"{name}-v{int(number) + 1}", "rules_version": NEXT}
             assert after == {**before, **new, "fingerprint": find_task(new["name"]).fingerprint}
             assert latest(name) == after["name"] and find_task(after["name"]).is_playable
-            with pytest.raises(ConfigError, match=rf"^task {before['name']} was made for rules {OURS}.*{after['name']}"):
+            with pytest.raises(
+                ConfigError, match=rf"^task {before['name']} was made for rules {OURS}.*{after['name']}"
+            ):
                 find_task(before["name"])
 
 
@@ -215,9 +217,7 @@ def test_a_stranger_registers_a_task(registry):
     assert echelon.tasks()["lab/duel-v1"] == OWN
     env = echelon.make("lab/duel-v1", num_envs=2, seed=0, device="cpu")
     assert env.config == OWN.config and env.n_agents == 1
-    with pytest.raises(
-        ConfigError, match="lab/duel-v1: another task has this name. Give a changed task a new version"
-    ):
+    with pytest.raises(ConfigError, match=r"lab/duel-v1: another task has this name\. Give a changed task a new"):
         register_task(dataclasses.replace(OWN, protocol=Protocol(battles=4)))
 
 

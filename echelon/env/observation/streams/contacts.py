@@ -138,7 +138,7 @@ def known_bits(senses: Senses, sim_model: SimModel) -> Tensor:
     return in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()
 
 
-def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
+def gather_rows(columns: Tensor, slots: Tensor) -> Tensor:
     """Return `[B, N, C, P]`: the rows of `columns [B, N, P]` for the mechs in the slots."""
     width = columns.shape[-1]
     return columns.gather(1, slots.flatten(1)[..., None].expand(-1, -1, width)).view(*slots.shape, width)
@@ -157,7 +157,7 @@ def others(slots: Tensor, senses: Senses, state: State, sim_model: SimModel) -> 
         roster.is_red.to(mechs.hp.dtype).expand(batch, count),
     )
     table = torch.cat((torch.stack(columns, -1), roster.hull_one_hot.expand(batch, count, len(Hull))), -1)
-    body, hull = looked_up(table, slots).split((len(columns), len(Hull)), -1)
+    body, hull = gather_rows(table, slots).split((len(columns), len(Hull)), -1)
     hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
     # Pack three flags into one integer, because each gather is expensive.
@@ -181,7 +181,7 @@ def others(slots: Tensor, senses: Senses, state: State, sim_model: SimModel) -> 
 def motion(slots: Tensor, state: State, sim_model: SimModel) -> dict[str, Tensor]:
     """Return columns of `CONTACT`: position and motion of the contacts, and what a shot at them requires."""
     mechs, facing = state.mechs, heading(state.mechs.yaw)
-    rows = looked_up(torch.cat((mechs.pos, mechs.vel, facing), -1), slots)
+    rows = gather_rows(torch.cat((mechs.pos, mechs.vel, facing), -1), slots)
     pos, vel, other_facing = rows.split((3, 3, 2), -1)
     offset = pos - mechs.pos[:, :, None]
     relative_vel = vel - mechs.vel[:, :, None]

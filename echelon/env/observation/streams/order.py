@@ -46,7 +46,7 @@ def add_orders(state: State, streams: dict[str, Tensor], sim_model: SimModel) ->
     way = way_there(state, goal, sim_model)
     streams = {**streams, "order": order(state, goal, way, sim_model)}
     if sim_model.config.command.steers:
-        streams["ego"] = steered(state, streams["ego"], goal, way, sim_model)
+        streams["ego"] = with_ordered_place(state, streams["ego"], goal, way, sim_model)
     return streams
 
 
@@ -77,7 +77,7 @@ def order(state: State, sent: Destination, way: Way, sim_model: SimModel) -> Ten
     return pack(ORDER, values, mechs.alive & (orders[..., OrderField.ISSUED] >= 0))
 
 
-def steered(state: State, ego: Tensor, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
+def with_ordered_place(state: State, ego: Tensor, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
     """Return the ego stream `[B, N, F]`, where the order's place replaces the zone for mechs that were sent to one."""
     mechs, longest = state.mechs, sim_model.config.world.longest_side
     offset, facing = sent.place - mechs.pos[..., :2], heading(mechs.yaw)
