@@ -31,7 +31,7 @@ def batch():
 
 
 @pytest.mark.parametrize("place", [0, 5])
-def test_a_battle_alone_equals_itself_in_a_batch_bit_for_bit(batch, place):
+def test_single_battle_equals_the_same_battle_in_a_batch(batch, place):
     together, seeds, steps, states = batch
     assert (steps["next", "done"][:, place].sum() >= 1) and steps["next", "red", "reward"].any()
     env = EchelonEnv(CONFIG, 1, "cpu", seed=seeds[place : place + 1], maps=together.sim_model.maps)

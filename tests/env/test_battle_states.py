@@ -62,7 +62,7 @@ def some_actions(env: EchelonEnv, count: int) -> list[TensorDict]:
 
 
 @pytest.mark.usefixtures("restarts")
-def test_a_battle_goes_on_in_another_place_of_another_batch():
+def test_saved_battle_continues_in_another_row_of_another_batch():
     env, now = fought(3, 5)
     saved = env.get_state([2])
     other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.sim_model.maps, backend="eager")
@@ -78,7 +78,7 @@ def test_a_battle_goes_on_in_another_place_of_another_batch():
 
 
 @pytest.mark.usefixtures("restarts")
-def test_forks_are_the_battle_going_on():
+def test_forks_equal_the_continued_battle():
     env, now = fought(2, 6)
     before = env.state.terrain.clone()
     forked = env.fork(1, 3)
@@ -89,7 +89,7 @@ def test_forks_are_the_battle_going_on():
         assert (branch == one.expand(3)).all()
 
 
-def test_a_battle_is_rewound():
+def test_battle_can_be_rewound():
     env, now = fought(2, 4)
     saved, actions = env.get_state(), some_actions(env, 4)
     kept = saved.clone()
@@ -99,7 +99,7 @@ def test_a_battle_is_rewound():
     assert all((one == other).all() for one, other in zip(first, again, strict=True))
 
 
-def test_only_the_places_named_are_set():
+def test_set_state_changes_only_the_given_rows():
     env, _ = fought(3, 5)
     before = env.get_state()
     env.set_state(before[[0]], [2])
@@ -107,7 +107,7 @@ def test_only_the_places_named_are_set():
     assert (after[:2] == before[:2]).all() and (after[2] == before[0]).all() and not (before[2] == before[0]).all()
 
 
-def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
+def test_state_dict_works_with_torch_and_torchrl(tmp_path):
     env, now = fought(2, 4)
     torch.save(env.state_dict(), tmp_path / "battles.pt")
     other = EchelonEnv(CONFIG, 2, "cpu", 5, env.memory, env.sim_model.maps, backend="eager")
@@ -140,7 +140,7 @@ def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
         (lambda saved: saved.to_dict(), "saved must be a TensorDict of get_state"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(two, spoil, says):
+def test_invalid_saved_state_raises_and_changes_nothing(two, spoil, says):
     before = two.get_state()
     with pytest.raises(ConfigError, match=says):
         two.set_state(spoil(two.get_state()))
@@ -155,6 +155,6 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(two, spoil, says):
     ],
     ids=repr,
 )
-def test_places_are_within_the_batch_each_once(two, rows):
+def test_rows_out_of_range_or_duplicate_raise(two, rows):
     with pytest.raises(ConfigError, match="rows must be"):
         two.get_state(rows)

@@ -29,14 +29,14 @@ def threads_at_work(_: int) -> int:
     return torch.get_num_threads()
 
 
-def test_each_thread_works_alone(two_threads: None) -> None:
+def test_torch_uses_one_thread_in_each_worker(two_threads: None) -> None:
     """Else every block would be shared out once more, and learning would pay for it: threads that outnumber the cores
     no longer wait for each other but sleep."""
     assert list(workers(2).map(threads_at_work, range(8))) == [1] * 8
     assert torch.get_num_threads() == 2
 
 
-def test_a_whole_batch_on_a_cpu_is_played_on_one_thread(two_threads: None) -> None:
+def test_whole_batch_on_a_cpu_runs_on_one_thread(two_threads: None) -> None:
     """Its operations are small: threads would wait for each other for longer than they work."""
     assert Blocks(4, CPU, whole=True).play(threads_at_work) == [1]
     assert torch.get_num_threads() == 2

@@ -33,7 +33,7 @@ def assert_equal(ours: TensorDictBase, theirs: TensorDictBase) -> None:
 
 @pytest.mark.parametrize("backend", ["eager", *["loops"] * jit.HAS_LOOPS])
 @pytest.mark.parametrize("by_row", [True, False])
-def test_called_battles_are_those_of_steps(backend, by_row):
+def test_called_battles_equal_torchrl_steps(backend, by_row):
     def made() -> EchelonEnv:
         memory = Composite(seen=Unbounded((2,)))
         env = EchelonEnv(BRIEF, BATTLES, "cpu", seed=torch.arange(BATTLES), memory=memory, backend=backend)

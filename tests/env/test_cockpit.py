@@ -114,7 +114,7 @@ def printed() -> str:
     return cockpit(fight(), COMMANDER, *orders, focus={0: 6, 2: 8, 4: 5})
 
 
-def test_a_commanders_cockpit_reads_as_it_did():
+def test_commander_observation_matches_the_golden_text():
     kept, now = GOLDEN.read_text(), printed()
     differences = difflib.unified_diff(kept.splitlines(), now.splitlines(), "golden", "now", lineterm="", n=0)
     assert kept == now, "\n".join(["", *differences, f"If this is meant, read it all and keep it: {AGAIN}"])

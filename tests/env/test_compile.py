@@ -51,7 +51,7 @@ def test_compiled_equals_eager(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_whole_decision_is_one_graph():
+def test_decision_is_one_graph():
     """Orders, substeps, score, verdict, pay and observation are traced without a graph break; two substeps tell."""
     env = EchelonEnv(dataclasses.replace(CONFIG, rules=RulesConfig(decision_repeat=2)), 2, "cpu", seed=1)
 
@@ -72,12 +72,12 @@ def test_a_whole_decision_is_one_graph():
 @pytest.mark.parametrize(
     ("battles", "threads", "size"), [(1024, 2, 128), (30, 4, 30), (256, 2, 128), (100, 2, 50), (7, 2, 7), (1, 2, 1)]
 )
-def test_blocks_are_equal_and_keep_all_threads_busy_where_they_can(battles, threads, size):
+def test_blocks_are_equal_and_keep_threads_busy_if_possible(battles, threads, size):
     assert blocks.block_size(battles, threads, 128) == size
 
 
 @pytest.mark.parametrize("backend", ["eager", "loops"])
-def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, backend):
+def test_battles_do_not_depend_on_the_division_into_blocks(monkeypatch, backend):
     """Bit for bit: blocks change where a battle is played, nothing else. An error in a block reaches the caller."""
     finals = []
     many = 4 if backend == "eager" else 2

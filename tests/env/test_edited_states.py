@@ -25,7 +25,7 @@ def edit(saved, leaf, place, value):
     return saved
 
 
-def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
+def test_every_reached_state_is_valid_and_observed_equally():
     """Until both battles have ended: nothing that the rules lead to is refused. Who engages whom is known from orders
     alone, which no state holds."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
@@ -51,7 +51,7 @@ def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
 
 
 @pytest.mark.usefixtures("restarts")
-def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it():
+def test_edited_state_is_observed_and_used_by_the_next_decision():
     env, now = fought(3, 7)
     saved = env.get_state()
     hurt = env.sim_model.roster.hp[0] / 2
@@ -70,7 +70,7 @@ def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it():
     assert (env.state.focus_slots[1] == -1).all(), "nobody is left to be preferred as a target"
 
 
-def test_what_is_shown_cannot_be_edited_and_a_memory_can():
+def test_observation_cannot_be_edited_but_memory_can():
     env, now = fought(2, 4)
     saved = env.get_state()
     saved["shown", "blue", "observation", "contacts"][:] = 0.25
@@ -99,7 +99,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("leaf", STATES)
-def test_a_state_that_cannot_stand_is_refused_and_changes_nothing(two, leaf):  # noqa: F811
+def test_invalid_edited_state_raises_and_changes_nothing(two, leaf):  # noqa: F811
     place, value, says = STATES[leaf]
     saved = two.get_state()
     if leaf == "terrain.damage":
@@ -109,7 +109,7 @@ def test_a_state_that_cannot_stand_is_refused_and_changes_nothing(two, leaf):  #
     assert (two.get_state() == saved).all()
 
 
-def test_hulls_are_clear_of_each_other_and_of_terrain(two):  # noqa: F811
+def test_overlapping_hulls_and_terrain_raise(two):  # noqa: F811
     env = two
     saved = env.get_state()
     other = saved["state", "mechs", "pos"][1, 0] + torch.tensor([0.5, 0.5, 0.0])

@@ -12,7 +12,7 @@ from echelon.rules.config import ENV_PRESETS
 
 
 @pytest.mark.parametrize("preset", ENV_PRESETS)
-def test_the_footprint_is_that_of_an_environment(preset):
+def test_footprint_matches_an_environment(preset):
     config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=2)
     env, each = EchelonEnv(config, 3, "cpu", 0), footprint_of(config)
     state = sum(leaf.nbytes for leaf in env.state.to_tensordict().values(True, True))
@@ -53,7 +53,7 @@ PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "eager"), ("small", 2, 3
 
 
 @pytest.mark.long
-def test_what_is_told_is_what_a_process_takes():
+def test_estimated_memory_matches_the_process():
     """Within a factor of two, of the memory that the process held at the most; allocators round up a little."""
     done = subprocess.run([sys.executable, "-c", PEAK, repr(PLAYED)], capture_output=True, text=True, check=True)
     ratios = [float(line.split()[1]) for line in done.stdout.splitlines()]

@@ -78,13 +78,13 @@ def play_both(config, battles, decisions, seed=3):
     return restarts
 
 
-def test_battles_and_restarts_are_the_same():
+def test_loops_and_dense_form_agree_through_restarts():
     short = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=3.0))
     assert play_both(short, 4, 14) >= 4
 
 
 @pytest.mark.parametrize("feature", usually(FEATURES, "destruction", "ewar"))
-def test_features_switched_off_are_so_in_loops(feature):
+def test_loops_and_dense_form_agree_with_a_feature_off(feature):
     play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 4, 9)
 
 
@@ -105,11 +105,11 @@ def test_features_switched_off_are_so_in_loops(feature):
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_other_battles_are_the_same_in_loops(changes):
+def test_loops_and_dense_form_agree_in_other_configs(changes):
     play_both(dataclasses.replace(SMALL, **changes), 4, 9)
 
 
-def test_the_form_of_a_device(monkeypatch):
+def test_default_form_of_a_device(monkeypatch):
     """By default loops on a CPU with numba, and graphs elsewhere; what is named otherwise is taken at its word."""
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
     gpu, names = torch.device("cuda"), ("auto", "graph", "eager")
@@ -123,7 +123,7 @@ def test_the_form_of_a_device(monkeypatch):
         form_of(CPU, "loops")
 
 
-def test_an_environment_variable_says_what_auto_means(monkeypatch):
+def test_environment_variable_replaces_auto(monkeypatch):
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
     gpu = torch.device("cuda")
     for value, cpu_form, gpu_form in (("eager", "eager", "eager"), ("graph", "graph", "graph"), ("", "loops", "graph")):
@@ -138,7 +138,7 @@ def test_an_environment_variable_says_what_auto_means(monkeypatch):
         EchelonEnv(SMALL, 1, "cpu")
 
 
-def test_an_observer_sees_the_substeps_of_the_same_battles():
+def test_observer_receives_the_same_substeps_in_loops():
     """It is told of them by dense operations."""
     from echelon.replay.recorder import Recorder
 
@@ -155,7 +155,7 @@ def test_an_observer_sees_the_substeps_of_the_same_battles():
 
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda loops: pickle.loads(pickle.dumps(loops))])  # noqa: S301
-def test_a_copy_of_loops_begins_with_no_memory_and_plays_the_same(copy_of):
+def test_copied_loops_allocate_their_own_memory(copy_of):
     """Memory that another process is handed may be read-only, and two that share some would write over each other."""
     env = EchelonEnv(SMALL, 2, "cpu", 1, backend="loops")
     env.rollout(2, break_when_any_done=False)
@@ -168,12 +168,12 @@ def test_a_copy_of_loops_begins_with_no_memory_and_plays_the_same(copy_of):
     assert all(torch.equal(shown[name], also_shown[name]) for name in shown)
 
 
-def test_both_forms_mix_the_high_word_of_a_seed():
+def test_both_forms_use_the_high_word_of_a_seed():
     play_both(SMALL, 4, 2, torch.tensor([7, 7 + 2**32, 7 - 2**32, 2**63 - 1]))
 
 
 @pytest.mark.long
-def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
+def test_loops_and_dense_form_agree_in_full_standard_battles(monkeypatch):
     """`expert` against `hard`: every decision of every battle, checked as it is played in loops."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=32)
     checked = [0]

@@ -18,7 +18,7 @@ def counted(s: Scene) -> dict[str, list[float]]:
     return dict(zip(stat_names(s.sim_model.catalog), stats, strict=True))
 
 
-def test_a_trigger_fires_it_and_it_is_counted():
+def test_custom_weapon_fires_and_is_counted():
     s = armed_duel()
     s.run(s.orders((0, Act.TERTIARY, 1.0))).wait(6)
     told = counted(s)

@@ -65,7 +65,7 @@ def is_paid(key):
 
 @pytest.mark.usefixtures("restarts")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_battle_that_waits_is_later_what_it_would_have_been(kind):
+def test_unstepped_battle_continues_unchanged_later(kind):
     """Battle 0 moves in each of eight steps; the others now and then, on the decisions that they have come to."""
     plain, env = make(kind), make(kind)
     actions, td, expected = decided(env, 8), plain.reset(), []
@@ -95,7 +95,7 @@ def test_a_battle_that_waits_is_later_what_it_would_have_been(kind):
 
 
 @pytest.mark.usefixtures("restarts")
-def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
+def test_unstepped_battle_keeps_terrain_shots_and_wrecks():
     config = dataclasses.replace(EnvConfig.small(), map_pool=2, world=WorldConfig(32, 32, 10))
     fast, generator = EchelonEnv(config, 3, "cpu", 1), torch.Generator().manual_seed(1)
     td = fast.reset()
@@ -120,7 +120,7 @@ def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_no_battle_moves_all_show_what_they_did(kind):
+def test_step_without_any_battle_returns_the_last_observation(kind):
     """TorchRL would show zeros of what the caller left out."""
     env = make(kind)
     td = env.rollout(3)[..., -1]["next"]
@@ -132,7 +132,7 @@ def test_where_no_battle_moves_all_show_what_they_did(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rollout_goes_on_until_all_battles_are_done(kind):
+def test_rollout_continues_until_all_battles_are_done(kind):
     env = make(kind)
 
     def policy(td):
@@ -148,7 +148,7 @@ def test_a_rollout_goes_on_until_all_battles_are_done(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_torchrl_skips_steps_on_a_condition(kind):
+def test_conditional_skip_works(kind):
     """Each of two environments behind a `SerialEnv` skips what follows its second step."""
 
     def skipping():
@@ -163,7 +163,7 @@ def test_torchrl_skips_steps_on_a_condition(kind):
 
 
 @pytest.mark.parametrize("kind", ["plain", "versus", "teams"])
-def test_a_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
+def test_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     env = make(kind)
     td = env.step_and_maybe_reset(env.rand_action(env.reset()))[1]
@@ -173,7 +173,7 @@ def test_a_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
     assert not counter.reads
 
 
-def test_a_battle_that_is_recorded_waits_once_it_is_over():
+def test_recorded_battle_may_skip_steps_only_after_its_end():
     env = EchelonEnv(SHORT, 2, "cpu", 1, observer=Recorder([0, 1]))
     td = env.rand_action(env.reset())
     with pytest.raises(ConfigError, match=r"^_step must be True for battles that go on, while they are recorded"):
@@ -188,7 +188,7 @@ def test_a_battle_that_is_recorded_waits_once_it_is_over():
 
 
 @pytest.mark.parametrize("kind", ["mechs", "both_teams"])
-def test_rows_of_a_battle_move_and_begin_together(kind):
+def test_mask_must_be_equal_for_all_rows_of_a_battle(kind):
     env = make(kind)
     td = env.rand_action(env.reset())
     before, mask = battles_of(env).get_state(), torch.zeros(*env.batch_size, 1, dtype=torch.bool)
@@ -203,7 +203,7 @@ def test_rows_of_a_battle_move_and_begin_together(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_masks_of_another_form_are_refused(kind):
+def test_masks_of_wrong_form_raise(kind):
     env = make(kind)
     td, size = env.rand_action(env.reset()), env.batch_size
     group = next(iter(battles_of(env).group_map)) if kind == "plain" else next(iter(env.group_map))
@@ -218,7 +218,7 @@ def test_masks_of_another_form_are_refused(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_battle_has_just_begun_until_its_first_step(kind):
+def test_is_init_stays_true_until_the_first_step(kind):
     """`maybe_reset` and the reset of another battle do not change that; a rollout that goes on begins with it."""
     env = make(kind)
     td = env.reset()
@@ -236,7 +236,7 @@ def commanders(**settings):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "commanders"])
-def test_reset_with_a_seed_begins_the_battles_of_set_seed(kind):
+def test_reset_with_seed_equals_set_seed_and_reset(kind):
     env, other = (commanders(seed=1) if kind == "commanders" else make(kind) for _ in range(2))
     other.set_seed(5)
     expected, begun = other.reset(), env.reset(seed=5)
@@ -247,7 +247,7 @@ def test_reset_with_a_seed_begins_the_battles_of_set_seed(kind):
 
 
 @pytest.mark.parametrize("kind", ["plain", "versus", "mechs", "commanders"])
-def test_reset_refuses_other_keywords_and_wrong_seeds_by_name(kind):
+def test_reset_with_unknown_keyword_or_wrong_seed_raises(kind):
     env = commanders(seed=1) if kind == "commanders" else make(kind)
     seeds = env.next_seed.clone() if kind == "plain" else env.env.next_seed.clone()
     for keywords, words in (
@@ -262,7 +262,7 @@ def test_reset_refuses_other_keywords_and_wrong_seeds_by_name(kind):
     assert torch.equal(seeds, battles_of(env).next_seed)
 
 
-def test_reset_of_some_battles_with_a_seed_begins_those():
+def test_partial_reset_with_seed_resets_those_battles():
     env = make("plain")
     before = env.reset()
     begun = env.reset(TensorDict({RESET: torch.tensor([[False], [True], [False]])}, [3]), seed=5)
@@ -270,7 +270,7 @@ def test_reset_of_some_battles_with_a_seed_begins_those():
     assert (begun[1] == expected[1]).all() and (begun[0]["blue"] == before[0]["blue"]).all()
 
 
-def test_reset_of_a_transformed_or_a_batched_environment_takes_a_seed():
+def test_transformed_and_batched_environments_reset_with_seed():
     expected = make("versus", seed=5).reset()["agents", "observation"]
     counted = TransformedEnv(make("versus"), StepCounter())
     assert torch.equal(counted.reset(seed=5)["agents", "observation"], expected)
@@ -279,7 +279,7 @@ def test_reset_of_a_transformed_or_a_batched_environment_takes_a_seed():
     assert torch.equal(begun[0], expected) and not torch.equal(begun[1], expected)
 
 
-def test_saved_and_restored_states_refuse_keywords_that_torch_does_not_have():
+def test_state_dict_methods_accept_only_torchs_keywords():
     env = make("plain")
     saved = env.state_dict()
     for call in (lambda: env.state_dict(prefx="a"), lambda: env.load_state_dict(saved, strct=True)):

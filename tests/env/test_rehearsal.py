@@ -65,7 +65,7 @@ def env_of() -> EchelonEnv:
     return EchelonEnv(CONFIG, 6, "cpu", seed=1, backend="graph")
 
 
-def test_what_is_right_stays_and_leaves_a_new_environment(caplog):
+def test_correct_functions_stay_and_the_environment_is_as_new(caplog):
     env, other = env_of(), env_of()
     rehearsed = rehearse(env)
     assert env.form == "graph" and not rehearsed.captures and not lines(caplog)
@@ -77,7 +77,7 @@ def test_what_is_right_stays_and_leaves_a_new_environment(caplog):
 
 
 @pytest.mark.long
-def test_battles_are_fought_and_end_in_a_rehearsal(monkeypatch):
+def test_rehearsal_contains_fights_and_endings(monkeypatch):
     """Else a wrong form of what strikes, or of a restart, would not be seen."""
     monkeypatch.setattr(rehearsal, "DECISIONS", 8)
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
@@ -93,7 +93,7 @@ def test_battles_are_fought_and_end_in_a_rehearsal(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_graph_is_replaced_and_named(monkeypatch, caplog, wrong):
+def test_wrong_graph_is_replaced_and_logged(monkeypatch, caplog, wrong):
     function, fault = WRONG[wrong]
     plant(monkeypatch, function, lambda *arguments: fault(function(*arguments)))
     env = env_of()
@@ -105,7 +105,7 @@ def test_a_wrong_graph_is_replaced_and_named(monkeypatch, caplog, wrong):
     assert where in line
 
 
-def test_a_last_bit_is_no_difference(monkeypatch, caplog):
+def test_rounding_differences_are_tolerated(monkeypatch, caplog):
     def nearly(state, orders, sim_model):
         state = step.play(state, orders, sim_model)
         return state.replace(mechs=state.mechs.replace(heat=state.mechs.heat * (1 + 1e-7)))
@@ -116,7 +116,7 @@ def test_a_last_bit_is_no_difference(monkeypatch, caplog):
     assert env.form == "graph" and not lines(caplog)
 
 
-def test_what_does_not_compile_is_replaced_with_the_cause(monkeypatch, caplog):
+def test_compile_failure_falls_back_and_logs_the_cause(monkeypatch, caplog):
     def no_compiler(*arguments):
         raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nmore")
 
@@ -130,7 +130,7 @@ def test_what_does_not_compile_is_replaced_with_the_cause(monkeypatch, caplog):
     env.rand_step(env.reset())
 
 
-def test_a_device_that_is_gone_is_an_error(monkeypatch):
+def test_lost_device_raises(monkeypatch):
     def gone(*arguments):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
@@ -143,7 +143,7 @@ def test_a_device_that_is_gone_is_an_error(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_capture_is_rehearsed_and_thrown_away(monkeypatch, caplog):
+def test_capture_is_rehearsed_and_discarded(monkeypatch, caplog):
     counted = simulate(monkeypatch)
     env, other = env_of(), env_of()
     rehearsed = rehearse(env, captures=True)
@@ -153,7 +153,7 @@ def test_a_capture_is_rehearsed_and_thrown_away(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("backend", ["graph", pytest.param("eager", marks=pytest.mark.long)])
-def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
+def test_failing_capture_falls_back_to_calls(monkeypatch, caplog, backend):
     simulate(monkeypatch)
 
     def reads(which, *arguments):
@@ -170,7 +170,7 @@ def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
     assert line.startswith(f"{PREFIX}a rehearsed decision runs without a CUDA graph: it cannot be captured (operation")
 
 
-def test_what_a_capture_alone_needs_may_fail_by_itself(monkeypatch, caplog):
+def test_failure_in_capture_only_functions_falls_back(monkeypatch, caplog):
     simulate(monkeypatch)
     plant(monkeypatch, engine.reset_into_buffers, no_kernel)
     env = env_of()
@@ -178,7 +178,7 @@ def test_what_a_capture_alone_needs_may_fail_by_itself(monkeypatch, caplog):
     assert lines(caplog) == [f"{PREFIX}decisions run without CUDA graphs: no kernel image"]
 
 
-def test_a_wrong_replay_means_called_decisions(monkeypatch, caplog):
+def test_wrong_replay_falls_back_to_calls(monkeypatch, caplog):
     counted = simulate(monkeypatch)
     env = env_of()
     replay = counted.replay
@@ -194,7 +194,7 @@ def test_a_wrong_replay_means_called_decisions(monkeypatch, caplog):
 
 
 @pytest.mark.long
-def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
+def test_training_continues_after_a_fault(monkeypatch, caplog, tmp_path):
     """On a GPU a trainer rehearses, and trains on what is left."""
     simulate(monkeypatch)
     monkeypatch.setattr(rehearsal, "should_rehearse", lambda env: True)
@@ -209,7 +209,7 @@ def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
     assert trainer.rehearsal_note.endswith(": eager, captured decisions")
 
 
-def test_who_is_rehearsed():
+def test_should_rehearse_conditions():
     env = env_of()
     assert not rehearsal.should_rehearse(env)
     gpu = SimpleNamespace(device=torch.device("cuda", 0), observer=None)
@@ -218,7 +218,7 @@ def test_who_is_rehearsed():
     )
 
 
-def test_an_arena_goes_on_after_a_fault(monkeypatch, caplog):
+def test_arena_continues_after_a_fault(monkeypatch, caplog):
     monkeypatch.setattr(rehearsal, "should_rehearse", lambda env: True)
     plant(monkeypatch, step.play, no_kernel)
     brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))

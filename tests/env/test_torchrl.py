@@ -85,7 +85,7 @@ def side_by_side(transform, decisions=9):
 
 
 @pytest.mark.parametrize("kind", usually(["plain", *VIEWS], "plain", "versus", "both_teams"))
-def test_what_counts_along_a_battle_begins_anew_with_each(kind):
+def test_counting_transforms_restart_with_each_battle(kind):
     """`RewardSum`, `StepCounter` and `InitTracker` find their keys by themselves."""
     view = make(kind)
     env = TransformedEnv(view, Compose(RewardSum(), StepCounter(), InitTracker()))
@@ -115,7 +115,7 @@ def test_what_counts_along_a_battle_begins_anew_with_each(kind):
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_a_limit_of_torchrl_ends_battles(kind):
+def test_max_steps_of_torchrl_ends_battles(kind):
     env = TransformedEnv(make(kind), StepCounter(max_steps=2))
     td = env.rollout(5, break_when_any_done=False)
     assert td["next", "truncated"].flatten(0, -3)[0].flatten().tolist() == [False, True, False, True, False]
@@ -151,7 +151,7 @@ def test_fixed_normalisation():
         torch.testing.assert_close(mine[SEEN], (theirs[SEEN] - loc) / scale)
 
 
-def test_frames_of_a_battle_hold_nothing_of_the_one_before():
+def test_stacked_frames_do_not_cross_battles():
     frames = ("agents", "frames")
     past = []
     for mine, theirs, began in side_by_side(CatFrames(3, -1, in_keys=[SEEN], out_keys=[frames])):
@@ -172,7 +172,7 @@ def test_frames_of_a_battle_hold_nothing_of_the_one_before():
         ("both_teams", {}, 4),
     ],
 )
-def test_no_masked_action_is_drawn(kind, keys, made):
+def test_masked_actions_are_not_sampled(kind, keys, made):
     env = TransformedEnv(make(kind, action="discrete"), ActionMask(**keys))
     check_env_specs(env)
     mask_key = keys.get("mask_key", "action_mask")
@@ -187,7 +187,7 @@ def test_no_masked_action_is_drawn(kind, keys, made):
     assert masked > 0
 
 
-def test_an_action_repeated_for_two_frames():
+def test_frame_skip_repeats_actions():
     env, plain = TransformedEnv(make("versus"), FrameSkipTransform(2)), make("versus")
     td, other, generator = env.reset(), plain.reset(), torch.Generator().manual_seed(0)
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_an_action_repeated_for_two_frames():
 
 
 @pytest.mark.parametrize("kind", usually(["plain", *VIEWS], "plain", "versus", "both_teams"))
-def test_a_batch_of_environments_plays_the_battles_of_each(kind):
+def test_batched_environments_equal_single_ones(kind):
     seeds = (1, 2)
     env, alone = SerialEnv(2, [functools.partial(make, kind, seed) for seed in seeds]), [make(kind, s) for s in seeds]
     check_env_specs(env)
@@ -227,7 +227,7 @@ def test_a_batch_of_environments_plays_the_battles_of_each(kind):
     env.close()
 
 
-def test_one_seed_gives_every_environment_of_a_batch_its_own():
+def test_one_seed_gives_each_batched_environment_its_own_seed():
     env = SerialEnv(2, functools.partial(make, "versus"))
     first = [env.set_seed(5) and env.reset()[SEEN] for _ in range(2)]
     assert torch.equal(*first) and not torch.equal(first[0][0], first[0][1])
@@ -266,7 +266,7 @@ class Idle(nn.Module):
 
 
 @pytest.mark.long
-def test_a_collector_of_other_processes(no_orphans):
+def test_multiprocess_collector(no_orphans):
     """The batches of two workers, side by side, are the battles of each."""
     policy = TensorDictModule(Idle(), [SEEN], [("agents", "action")])
     makers = [functools.partial(make, "versus", seed) for seed in (1, 2)]
@@ -282,7 +282,7 @@ def test_a_collector_of_other_processes(no_orphans):
 # Losses and memories
 
 
-def test_mappo_learns_from_a_group():
+def test_mappo_improves_its_objective():
     torch.manual_seed(0)
     env = EchelonEnv(CONFIG, 3, device="cpu", seed=0, maps=flat_maps(CONFIG))
     sums = [(g, "episode_reward") for g in ("blue", "red")]
@@ -361,7 +361,7 @@ def primed_memory():
 
 
 @pytest.mark.parametrize("remembering", [own_memory, primed_memory])
-def test_an_lstm_of_torchrl_remembers_a_battle_and_not_the_one_before(remembering):
+def test_torchrl_lstm_state_does_not_cross_battles(remembering):
     """Played through at once, a rollout of several battles gives what each step gave."""
     torch.manual_seed(0)
     lstm, env = remembering()

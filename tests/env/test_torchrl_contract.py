@@ -29,14 +29,14 @@ def are_equal(one, other):
 
 
 @EACH
-def test_the_specs_are_those_of_every_step_and_of_every_reset(kind):
+def test_specs_match_every_step_and_reset(kind):
     env = make(kind)
     env.run_type_checks = True
     check_env_specs(env, break_when_any_done="both")
 
 
 @EACH
-def test_a_batch_of_another_size_is_refused(kind):
+def test_wrong_batch_size_raises(kind):
     env = make(kind)
     td = env.rand_action(env.reset())
     with pytest.raises(RuntimeError, match="batch_locked is a read-only property"):
@@ -46,7 +46,7 @@ def test_a_batch_of_another_size_is_refused(kind):
 
 
 @EACH
-def test_what_is_shown_next_is_what_the_next_step_begins_with(kind):
+def test_next_observation_is_the_next_steps_input(kind):
     """The fast `_StepMDP` of a rollout and `step_mdp` agree, whatever they keep."""
     env = make(kind)
     td = env.rand_step(env.reset())
@@ -57,7 +57,7 @@ def test_what_is_shown_next_is_what_the_next_step_begins_with(kind):
 
 
 @EACH
-def test_a_state_is_set_by_set_state_and_not_by_reset(kind):
+def test_reset_does_not_set_a_state(kind):
     env = make(kind)
     with pytest.raises(NotImplementedError, match="does not support deterministic resets"):
         env.reset(env.reset(), set_state=True)
@@ -67,7 +67,7 @@ def test_a_state_is_set_by_set_state_and_not_by_reset(kind):
 
 
 @EACH
-def test_where_a_rollout_stops(kind):
+def test_rollout_stops_at_the_first_end_or_not(kind):
     env = make(kind)
     assert rollout(env, 9).shape[-1] == 4, "the first end of a battle"
     assert rollout(env, 9, break_when_any_done=False).shape[-1] == 9
@@ -76,7 +76,7 @@ def test_where_a_rollout_stops(kind):
 
 
 @EACH
-def test_options_that_change_nothing_of_what_is_played(kind):
+def test_rollout_options_do_not_change_battles(kind):
     env, policy, seen = make(kind), RandomPolicy(make(kind).full_action_spec), []
     plain, kept = rollout(env), rollout(env).clone().zero_()
     assert are_equal(plain, rollout(env, out=kept)) and are_equal(plain, kept)
@@ -94,14 +94,14 @@ def test_options_that_change_nothing_of_what_is_played(kind):
 
 
 @EACH
-def test_a_rollout_may_be_cut_into_truncated_ones(kind):
+def test_rollout_can_be_split_into_truncated_ones(kind):
     td = rollout(make(kind), 3, set_truncated=True, break_when_any_done=False)
     for flag in ("truncated", "done"):
         assert td["next", flag][..., -1, :].all() and not td["next", flag][..., :-1, :].any()
 
 
 @EACH
-def test_rollouts_follow_each_other(kind):
+def test_consecutive_rollouts_equal_one_rollout(kind):
     """Chunks of three of battles of four decisions are those of one rollout."""
     whole = rollout(make(kind), 9, break_when_any_done=False)
     env, parts = make(kind), []
@@ -116,7 +116,7 @@ def test_rollouts_follow_each_other(kind):
 
 
 @pytest.mark.parametrize("kind", OF_ROWS)
-def test_actions_are_played_back(kind):
+def test_recorded_actions_can_be_replayed(kind):
     """TorchRL writes each under the first key of the actions alone, which is all of them in views without groups."""
     played = rollout(make(kind))
     actions = list(played["action"].unbind(-2))

@@ -94,7 +94,7 @@ def outcome_of(ends, b):
     return next((d, outcome[b]) for d, (done, outcome) in enumerate(ends) if done[b])
 
 
-def test_the_moments_are_those_of_the_state(fought):
+def test_moments_match_the_state(fought):
     _, replay, moments, _, ends, _ = fought
     for r, b in enumerate((1, 2)):
         battle = replay.battles[r]
@@ -111,7 +111,7 @@ def test_the_moments_are_those_of_the_state(fought):
             assert battle.score[m] / 1024 == pytest.approx(moments[m].score[b].numpy(), abs=1e-3)
 
 
-def test_who_was_hurt_is_what_the_mechs_lost(fought):
+def test_harms_add_up_to_lost_hit_points(fought):
     """Every hit point between two moments is in `harms`, but for what lava and burning debris took."""
     _, replay, *_ = fought
     for battle in replay.battles:
@@ -179,7 +179,7 @@ def test_events_add_up_to_the_statistics(fought):
         assert battle.about["outcome"]["winner"] == ("draw", "blue", "red")[int(outcome["winner"])]
 
 
-def test_flights_follow_their_way(fought):
+def test_flights_are_continuous_and_end_at_the_hit(fought):
     """No leap is longer than a substep of flight, and what straight shots hit is where they end."""
     _, replay, *_ = fought
     for battle in replay.battles:
@@ -200,7 +200,7 @@ def test_flights_follow_their_way(fought):
                 assert np.linalg.norm(hull - way[-1], axis=1).min() < 4.5
 
 
-def test_voxels_change_as_the_ground_did(fought):
+def test_voxel_changes_match_the_terrain(fought):
     _, replay, _, grounds, ends, _ = fought
     changed = 0
     for r, b in enumerate((1, 2)):
@@ -217,7 +217,7 @@ def test_voxels_change_as_the_ground_did(fought):
     assert changed > 20
 
 
-def test_cockpits_are_kept_as_they_were_shown(fought):
+def test_recorded_observations_match_the_environment(fought):
     _, replay, _, _, _, first = fought
     shown = {name: torch.cat([first["next", g, "observation", name] for g in ("blue", "red")], 1) for name in STREAMS}
     for r, b in enumerate((1, 2)):
@@ -235,7 +235,7 @@ def test_cockpits_are_kept_as_they_were_shown(fought):
 
 
 @pytest.mark.long
-def test_contacts_are_known_as_they_were_sensed():
+def test_contact_sources_match_perception():
     """By sight, radar, paint or bloom as `perceive` has it; smoke lies on the field."""
     recorder, orders = Recorder([0, 1]), []
     env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
@@ -271,7 +271,7 @@ def test_contacts_are_known_as_they_were_sensed():
     assert min(told_of[way] for way in (Shown.SIGHT, Shown.RADAR, Shown.BLOOM)) > 10, told_of
 
 
-def test_orders_are_kept_as_they_were_given():
+def test_orders_are_recorded_as_issued():
     config = dataclasses.replace(SMALL, blue=("heavy",), red=("scout",))
     recorder = Recorder([0])
     env = arena(config)
@@ -286,7 +286,7 @@ def test_orders_are_kept_as_they_were_given():
     assert not battle.moves[0].any() and not battle.triggers[0].any() and not battle.switches[0].any()
 
 
-def test_rewards_are_those_of_the_environment():
+def test_recorded_rewards_match_the_environment():
     recorder = Recorder([1])
     env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
     generator, td, paid = torch.Generator().manual_seed(1), env.reset(), []
@@ -300,7 +300,7 @@ def test_rewards_are_those_of_the_environment():
     assert (np.abs(paid) > 2 / REWARD_UNITS).any(0).all()
 
 
-def test_what_no_number_can_hold_is_kept_as_the_greatest():
+def test_out_of_range_values_are_clamped():
     kept = in_reward_units(np.array([1e9, -np.inf, np.nan, 0.25]))
     assert kept.tolist() == [2**31 - REWARD_UNITS, REWARD_UNITS - 2**31, NO_VALUE, REWARD_UNITS // 4]
 
@@ -326,7 +326,7 @@ def test_recording_changes_nothing():
         pytest.param(EnvConfig.standard(), 110, 3, marks=pytest.mark.long, id="standard"),
     ],
 )
-def test_loops_write_down_what_operations_do(preset, decisions, count):
+def test_replays_of_loops_and_dense_form_are_equal(preset, decisions, count):
     """Every table of a replay has the same bytes, whichever played the battles."""
     rules = dataclasses.replace(preset.rules, max_episode_s=0.25 * (decisions - 2))
     config = dataclasses.replace(preset, map_pool=min(4, count), rules=rules)
@@ -356,7 +356,7 @@ def test_recording_reads_nothing_on_the_host():
     assert host.reads == Counter()
 
 
-def test_the_place_in_the_batch_is_not_in_the_replay():
+def test_replay_does_not_depend_on_the_batch_row():
     """A battle recorded alone and as the third of three are one battle."""
     seeds = torch.tensor([11, 12, 13])
     kept = []
@@ -399,7 +399,7 @@ def scene():
     return recorder.finish(["blue"], ["red"])
 
 
-def test_a_slug_is_launched_and_hits(scene):
+def test_slug_is_launched_and_hits(scene):
     (flight,) = [row for row in scene.battles[0].flights.tolist() if row[3] == Weapon.GAUSS]
     launch, end, shooter, _, lock, met, victim, _, points, by = flight
     assert by == NO_INDEX
@@ -414,7 +414,7 @@ def test_a_slug_is_launched_and_hits(scene):
     assert death == [end, 2, 0, Weapon.GAUSS]
 
 
-def test_smoke_hangs_where_its_flight_ended(scene):
+def test_smoke_appears_where_its_flight_ended(scene):
     battle = scene.battles[0]
     assert battle.about["outcome"]["winner"] == "blue" and battle.about["outcome"]["reason"] == "elimination"
     assert len(battle.clouds) == 0  # the battle ended while the shot was in the air
@@ -422,7 +422,7 @@ def test_smoke_hangs_where_its_flight_ended(scene):
     assert flight[FLIGHTS.index("met")] == FlightEnd.BATTLE_END
 
 
-def test_clouds_are_told_by_when_they_began():
+def test_clouds_start_at_the_end_of_their_flight():
     config = dataclasses.replace(SMALL, blue=("scout",), red=("scout",))
     recorder = Recorder([0])
     env = arena(config)
@@ -438,7 +438,7 @@ def test_clouds_are_told_by_when_they_began():
     assert cloud[3:] == battle.waypoints[-1].tolist()
 
 
-def test_what_the_battles_have_in_common(scene):
+def test_common_data_of_the_battles(scene):
     about = scene.about
     assert [mech["hull"] for mech in about["mechs"]] == ["heavy", "scout", "scout"]
     assert about["teams"] == {"blue": [0, 2], "red": [2, 3]} and about["size"] == [40, 40, 16]
@@ -446,7 +446,7 @@ def test_what_the_battles_have_in_common(scene):
     assert about["hulls"][Hull.HEAVY] == "heavy" and about["mechs"][0]["squad"] == [1]
 
 
-def test_only_battles_that_are_there_can_be_recorded():
+def test_recording_a_row_out_of_range_raises():
     env = EchelonEnv(BUSY, 2, "cpu", seed=8, observer=Recorder([2]))
     with pytest.raises(ConfigError, match=r"Recorder.battles must be below 2 battles, got \[2\]"):
         env.reset()

@@ -33,7 +33,7 @@ def melee(settings: EnvConfig = SHORT, **facts) -> Scene:
 
 
 @pytest.mark.parametrize("bottom", [-1.0, 0.0])
-def test_every_battle_draws_places_that_can_stand(bottom):
+def test_every_battle_draws_valid_places(bottom):
     env = melee(bottom=bottom).env(256, "cpu", seed=0)
     names, pos = [name for group in env.group_map.values() for name in group], env.state.mechs.pos
     check_edited(env.state, list(range(256)), names, env.sim_model)
@@ -46,7 +46,7 @@ def test_every_battle_draws_places_that_can_stand(bottom):
     assert pos[:, 3, 0].unique().numel() == 11, "every column of the area"
 
 
-def test_a_place_is_drawn_by_the_seed_alone():
+def test_place_depends_on_the_seed_only():
     env = melee().env(16, "cpu", seed=0)
     seeds = env.state.seed
     alone = melee().env(1, "cpu", seed=seeds[5:6])
@@ -84,14 +84,14 @@ def assert_same_battles(first, second, decisions=9):
 
 @pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
 @pytest.mark.parametrize("by_row", [True, False])
-def test_battles_begin_anew_alike_in_every_form(form, by_row):
+def test_restarts_with_areas_are_equal_in_every_form(form, by_row):
     """Dense and loops, by row and, as a GPU does, by mask."""
     first, second = (melee().env(5, "cpu", seed=3, backend=backend) for backend in ("eager", form))
     second.restarts_by_row = by_row
     assert_same_battles(first, second)
 
 
-def test_battles_in_place_show_the_same():
+def test_static_battles_with_areas_observe_the_same():
     """As a captured decision of a GPU plays them."""
     called, static = (melee().env(4, "cpu", seed=3, backend="eager") for _ in range(2))
     observation = called.reset()
@@ -109,7 +109,7 @@ def test_battles_in_place_show_the_same():
 
 
 @pytest.mark.long
-def test_a_beginning_is_one_graph():
+def test_reset_with_areas_is_one_graph():
     """As a GPU compiles it: without a host read, and the same battles."""
     env = melee().env(3, "cpu", seed=3, backend="eager")
     observation, which = env.reset(), torch.tensor([True, False, True])
@@ -124,7 +124,7 @@ def test_a_beginning_is_one_graph():
     assert all(torch.allclose(streams[name], values, rtol=0, atol=1e-6) for name, values in expected.items())
 
 
-def test_a_file_holds_areas(tmp_path):
+def test_scenario_file_stores_areas(tmp_path):
     scenario = melee().scenario
     scenario.save(tmp_path / "it.json")
     assert read_scenario(tmp_path / "it.json") == scenario
@@ -152,7 +152,7 @@ def test_a_file_holds_areas(tmp_path):
         ({"x": 3}, r"^it.json.units\[0\]: Unit.x and Unit.y must be 0..500 vox, or an area instead, got \(3.0, -1.0\)"),
     ],
 )
-def test_an_area_that_cannot_be_is_refused_in_one_line(unit, said):
+def test_invalid_area_raises_one_line(unit, said):
     values = {"units": [{"team": "blue", "hull": "heavy", **unit}, {"team": "red", "hull": "light", "x": 30, "y": 30}]}
     with pytest.raises(ConfigError, match=said):
         read(values)
@@ -168,7 +168,7 @@ def test_an_area_that_cannot_be_is_refused_in_one_line(unit, said):
         ),
     ],
 )
-def test_an_area_without_room_is_refused_by_the_name_of_its_mech(area, said):
+def test_area_without_room_raises_with_the_mech_name(area, said):
     scene = Scene().wall((18, 18), (19, 22), 3).place("red", "light", (35, 35))
     for hull in ("heavy", "heavy"):
         scene.place("blue", hull, area=area)
@@ -177,7 +177,7 @@ def test_an_area_without_room_is_refused_by_the_name_of_its_mech(area, said):
 
 
 @pytest.mark.parametrize("name", ["areas", "hold-5v5", "king-of-two-5v5"])
-def test_a_decision_in_a_position_reads_nothing_on_the_host(name, monkeypatch):
+def test_decision_in_a_scenario_reads_nothing_on_the_host(name, monkeypatch):
     """In the form that a GPU runs, restarts included."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     config = melee().scenario.config if name == "areas" else echelon.scene_config([name])

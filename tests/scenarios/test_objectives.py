@@ -82,7 +82,7 @@ def by_kind(ends: Counter) -> dict[str, Counter]:
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_battles_of_every_kind_side_by_side_are_the_same_in_both_forms():
+def test_all_objectives_in_one_batch_are_equal_in_both_forms():
     ends = by_kind(play_in_both_forms(battles_of(*KINDS, rules=BRIEF), 18))
     assert all(ends.values()), "some battle of each kind has ended"
 
@@ -92,11 +92,11 @@ def of_any_size():
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_battles_of_any_size_are_the_same_in_both_forms():
+def test_battles_of_any_size_are_equal_in_both_forms():
     assert play_in_both_forms(of_any_size().config, 12).total() >= 12
 
 
-def test_each_battle_draws_how_many_mechs_there_are(tmp_path):
+def test_each_battle_draws_its_number_of_mechs(tmp_path):
     """The first ones of each team; who is absent did not die, does not run, and is told by no mask."""
     scenario = of_any_size()
     env = echelon.scene(scenario, 300, "cpu", seed=0)
@@ -129,14 +129,14 @@ def test_each_battle_draws_how_many_mechs_there_are(tmp_path):
         ({"red_sizes": "x"}, r"^it.red_sizes must be a list, got 'x'$"),
     ],
 )
-def test_sizes_that_cannot_be_are_refused_in_one_line(change, said):
+def test_invalid_sizes_raise_one_line(change, said):
     with pytest.raises(ConfigError, match=said):
         scenario_from_json({**skirmish(KINDS["breakthrough"]).as_json(), **change}, "it")
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_two_hundred_battles_of_each_kind_are_the_same_in_both_forms():
+def test_many_battles_of_each_objective_are_equal_in_both_forms():
     ends = by_kind(play_in_both_forms(battles_of(*KINDS), 1350))
     assert min(found.total() for found in ends.values()) >= 200
     for kind, attackers in (("hold", Winner.RED), ("escort", Winner.RED), ("breakthrough", Winner.BLUE)):
@@ -161,7 +161,7 @@ def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), insi
     return scored.score[0].tolist()
 
 
-def test_the_clock_gives_the_battle_to_those_who_hold():
+def test_clock_scores_for_the_defenders():
     """All 20 s of score after 5 s, which are 100 substeps."""
     assert scores(KINDS["hold"], tick=50) == pytest.approx([10, 0], rel=1e-5)
     late = scores(KINDS["hold"], tick=95), scores(KINDS["hold"], tick=100)
@@ -181,7 +181,7 @@ def test_the_clock_gives_the_battle_to_those_who_hold():
         (("red_0",), ("red_0",), [0, 20]),
     ],
 )
-def test_an_escort_is_decided_by_its_mech_alone(dead, inside, wanted):
+def test_escort_depends_only_on_its_mech(dead, inside, wanted):
     assert scores(KINDS["escort"], 0, dead, inside) == pytest.approx(wanted, rel=1e-5)
 
 
@@ -195,20 +195,20 @@ def test_an_escort_is_decided_by_its_mech_alone(dead, inside, wanted):
         (("blue_0", "blue_1"), (), [0, 20]),
     ],
 )
-def test_a_breakthrough_counts_who_arrived_and_who_no_longer_can(dead, inside, wanted):
+def test_breakthrough_counts_arrivals_and_losses(dead, inside, wanted):
     """Two of three: the second arrival wins, and so does the second loss."""
     assert scores(KINDS["breakthrough"], 0, dead, inside) == pytest.approx(wanted, rel=1e-5)
 
 
 @pytest.mark.parametrize("mechs", range(1, 21))
-def test_the_last_arrival_fills_the_score(mechs):
+def test_last_arrival_completes_the_score(mechs):
     """Whatever the number, and it counts more than the clock in the same decision."""
     share = torch.tensor(20 / mechs * BY_DEED, dtype=torch.float32)
     assert share * (mechs - 1) < 20 < 20 * BY_CLOCK < share * mechs
 
 
 @pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
-def test_the_end_of_an_escort_is_told(form):
+def test_escort_outcome_is_reported(form):
     """One arrives in its first decision, the other is dead by then."""
     scenario = skirmish(KINDS["escort"])
     here = dataclasses.replace(scenario.units[1], x=20.0, y=24.0)
@@ -231,7 +231,7 @@ def two_zones(*places: tuple[float, float]):
     return env.state, env.sim_model
 
 
-def test_of_two_zones_each_counts_half():
+def test_each_of_two_zones_counts_half():
     for places, tick in ((((20.5, 22.5),), 0.5), (((30.5, 21.5),), 0.5), (((20.5, 22.5), (30.5, 21.5)), 1.0)):
         scored = zone.score(*two_zones(*places))
         assert scored.control.tolist() == [[tick, 0]]
@@ -239,7 +239,7 @@ def test_of_two_zones_each_counts_half():
         assert scored.tally.zone_s[0, : len(places)].tolist() == [0.25] * len(places)
 
 
-def test_a_mech_is_shown_the_nearer_of_two_zones_and_the_first_of_equals():
+def test_mech_observes_the_nearer_zone_or_the_first_on_ties():
     state, sim_model = two_zones((24.0, 22.5), (27.0, 21.5), (25.5, 22.0))
     vector, radius = zone.nearer(state, sim_model)
     assert vector[0, :3].tolist() == [[-3.5, 0.0], [3.5, 0.0], [-5.0, 0.5]] and radius[0, :3].tolist() == [4] * 3
@@ -248,7 +248,7 @@ def test_a_mech_is_shown_the_nearer_of_two_zones_and_the_first_of_equals():
     ).all()
 
 
-def test_a_zone_without_worth_is_nobodys():
+def test_worthless_zone_has_no_control():
     """`elimination`: standing in the zone neither scores nor is control."""
     env = echelon.scene(skirmish(KINDS["elimination"]), 1, "cpu")
     env.state.mechs.pos[0, 0, :2] = torch.tensor([20.5, 22.5])
@@ -256,7 +256,7 @@ def test_a_zone_without_worth_is_nobodys():
     assert scored.score.tolist() == [[0, 0]] and scored.control.tolist() == [[0, 0]]
 
 
-def test_the_clock_is_no_event():
+def test_clock_score_does_not_reset_idle_time():
     """A team that only waits stands still, whatever its clock says."""
     env = echelon.scene(skirmish(KINDS["hold"]), 1, "cpu")
     before = env.state
@@ -264,7 +264,7 @@ def test_the_clock_is_no_event():
     assert after.score[0, 0] > 0 and update_last_event(before, after, env.sim_model).last_event.tolist() == [0]
 
 
-def test_a_file_holds_the_objective(tmp_path):
+def test_scenario_file_stores_the_objective(tmp_path):
     for objective in KINDS.values():
         scenario = skirmish(objective)
         scenario.save(tmp_path / "it.json")
@@ -309,7 +309,7 @@ def test_a_file_holds_the_objective(tmp_path):
         ({"second_zone": [10, 10, 2]}, r"Objective.second_zone must be absent from the kind zone, got"),
     ],
 )
-def test_an_objective_that_cannot_be_is_refused_in_one_line(tmp_path, objective, said):
+def test_invalid_objective_raises_one_line(tmp_path, objective, said):
     path = tmp_path / "it.json"
     path.write_text(json.dumps({**skirmish(Objective()).as_json(), "objective": objective}))
     with pytest.raises(ConfigError, match=said) as raised:
@@ -319,7 +319,7 @@ def test_an_objective_that_cannot_be_is_refused_in_one_line(tmp_path, objective,
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 @pytest.mark.parametrize("field", ["seconds", "control_s", "second_zone"])
-def test_numbers_that_are_none_are_refused(field, number):
+def test_nan_and_infinity_raise(field, number):
     value = (20.0, 20.0, number) if field == "second_zone" else number
     with pytest.raises(ConfigError, match=rf"^Objective.{field} must be a finite number, got"):
         Objective(**{field: value})
@@ -339,7 +339,7 @@ OBJECTIVES = st.one_of(
 
 @settings(max_examples=10, deadline=None)
 @given(OBJECTIVES)
-def test_what_is_valid_is_kept_by_a_file_and_plays(objective):
+def test_valid_values_round_trip_and_play(objective):
     scenario = skirmish(objective)
     assert scenario_from_json(json.loads(json.dumps(scenario.as_json()))) == scenario
     env = echelon.scene(scenario, 2, "cpu", seed=0)

@@ -11,7 +11,7 @@ NAMES = echelon.scenario_names()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_gives_its_battle(name):
+def test_scenario_name_gives_its_battle(name):
     scenario = echelon.find_scenario(name)
     env = echelon.scene(name, 2, "cpu", seed=0)
     maps = env.sim_model.maps
@@ -22,7 +22,7 @@ def test_a_name_gives_its_battle(name):
     assert env.config == scenario.config
 
 
-def test_make_and_evaluate_take_a_scenario():
+def test_make_and_evaluate_accept_a_scenario():
     scenario = echelon.find_scenario("gate-5v5")
     env = echelon.make(scenario, "teams", num_envs=2, seed=0, device="cpu")
     assert env.reset()["blue", "observation"].shape[:2] == (2, 5)
@@ -30,7 +30,7 @@ def test_make_and_evaluate_take_a_scenario():
     assert judged.task == "scenario" and judged.by_side and not judged.by_protocol
 
 
-def test_a_name_of_none_is_told_the_names(tmp_path):
+def test_unknown_scenario_raises_with_the_known_names(tmp_path):
     assert len(NAMES) >= 12 and {scenario.objective.kind for scenario in map(echelon.find_scenario, NAMES)} == set(USES)
     with pytest.raises(
         ConfigError, match=rf"^a scenario must be one of {', '.join(NAMES)}, or the path of a JSON file"

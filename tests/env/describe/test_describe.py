@@ -89,7 +89,7 @@ KINDS = ("plain", "versus", "teams", "mechs", "both teams as rows")
     phases=(Phase.explicit, Phase.generate),  # to shrink a failing battle takes minutes
     suppress_health_check=list(HealthCheck),
 )
-def test_columns_agree_with_tensors_in_number_and_range_and_with_the_switches(kind, config, forms, seed):
+def test_columns_match_tensors_in_number_range_and_switches(kind, config, forms, seed):
     torch.manual_seed(seed)
     env = environment(kind, config, forms)
     description = env.describe()
@@ -124,7 +124,7 @@ def check_leaf(leaf, values, spec, features):
         assert not numbers[..., is_off].any(), leaf.key
 
 
-def test_a_column_of_a_flat_vector_is_that_of_the_stream_it_names():
+def test_flat_column_equals_the_named_stream_column():
     streams = EchelonEnv(SHORT, 2, "cpu", 1).reset()["blue", "observation"]
     flat = FlatObservation.of(streams)
     structured = describe_battle(SHORT)
@@ -189,7 +189,7 @@ def with_everything():
     return seen_nonzero(BUSY, decisions=60, battles=16)
 
 
-def test_battles_at_random_show_most_columns_and_all_that_a_switch_turns_on(with_everything):
+def test_random_battles_reach_most_columns_and_all_switched_ones(with_everything):
     """Else the next test would say little."""
     named = naming(BUSY)
     shown = [name for name in named if not name.startswith("stats")]
@@ -198,7 +198,7 @@ def test_battles_at_random_show_most_columns_and_all_that_a_switch_turns_on(with
 
 
 @pytest.mark.parametrize("switch", usually(SWITCHES, "ewar", "smoke"))
-def test_a_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everything):
+def test_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everything):
     """In more and longer battles than those with everything, so that what is rare is not missed by chance."""
     without = seen_nonzero(off(BUSY, switch), decisions=120, battles=32)
     named = {name for name, switches in naming(BUSY).items() if switch in switches}
@@ -213,7 +213,7 @@ HULLS = (("scout", "heavy"), ("scout",))
     usually(product(SWITCHES, HULLS), ("smoke", HULLS[0]), ("ewar", HULLS[0]), ("ewar", HULLS[1])),
     ids=str,
 )
-def test_a_switch_forbids_exactly_the_discrete_actions_that_name_it(switch, hulls):
+def test_switch_masks_exactly_the_discrete_actions_that_name_it(switch, hulls):
     """At the opening, when every weapon is ready. Scouts have nothing but an emitter on their secondary trigger."""
     config = dataclasses.replace(SHORT, blue=hulls, red=hulls)
 
@@ -243,7 +243,7 @@ def heard(action, config):
 
 
 @pytest.mark.parametrize("switch", [None, *SWITCHES])
-def test_an_action_is_unheard_exactly_where_a_switch_of_its_is_off(switch):
+def test_action_column_is_ignored_exactly_if_its_switch_is_off(switch):
     config = BUSY if switch is None else off(BUSY, switch)
     columns = describe_battle(config)["blue", "action"].columns
     action = torch.rand(64, config.num_mechs, len(columns), generator=torch.Generator().manual_seed(2)) * 2 - 1
@@ -255,7 +255,7 @@ def test_an_action_is_unheard_exactly_where_a_switch_of_its_is_off(switch):
         assert torch.equal(heard(without, config), whole) == (switch in column.switches), column.name
 
 
-def test_a_trigger_needs_what_all_its_weapons_need():
+def test_trigger_needs_the_switches_common_to_its_weapons():
     """Of these hulls only scouts have something on their secondary trigger, an emitter."""
     scouts = dataclasses.replace(SHORT, blue=("scout",), red=("scout",))
     told = {column.name: column.switches for column in describe_battle(scouts)["red", "action"].columns}
@@ -264,7 +264,7 @@ def test_a_trigger_needs_what_all_its_weapons_need():
     assert mixed["secondary"] == ()
 
 
-def test_a_weapon_for_the_focus_target_needs_target_preference():
+def test_weapon_for_the_focus_target_needs_target_preference():
     rows = Catalog().weapons
     aimed = dataclasses.replace(rows["laser"], needs=("target", "focus"))
     config = dataclasses.replace(SHORT, catalog=Catalog(weapons={**rows, "laser": aimed}))
@@ -275,19 +275,19 @@ def test_a_weapon_for_the_focus_target_needs_target_preference():
 # Names
 
 
-def test_controls_are_those_of_an_action():
+def test_control_names_match_the_action_enum():
     assert [feature.name for feature in layout.CONTROL] == [act.name.lower() for act in Act]
 
 
 @pytest.mark.parametrize("features", [layout.CONTROL, layout.CONTACT, layout.SQUAD, layout.EGO])
-def test_parts_and_switches_are_whole(features):
+def test_parts_and_switches_are_complete(features):
     for feature in features:
         assert len(feature.parts) in (0, feature.width) and set(feature.unswitched) <= set(feature.parts)
         assert set(feature.switches) <= set(SWITCHES)
 
 
 @pytest.mark.parametrize("config", [EnvConfig.small(), EnvConfig.standard()])
-def test_names_are_those_of_the_properties(config):
+def test_column_names_match_environment_properties(config):
     extra = {"cool": RewardTerm(lambda before, after, ending, sim_model: after.mechs.heat, 0.25)}
     small = dataclasses.replace(config, map_pool=1)
     for env in (EchelonEnv(small, 1, "cpu", 0, extra_rewards=extra), echelon.teams(small, extra_rewards=extra)):
@@ -299,7 +299,7 @@ def test_names_are_those_of_the_properties(config):
     assert tuple(REWARD_MEANINGS) == TERMS
 
 
-def test_no_two_columns_of_a_tensor_have_one_name():
+def test_column_names_of_a_tensor_are_unique():
     for leaf in (*describe_battle(BUSY), *echelon.versus(SHORT, state=True).describe()):
         names = [column.name for column in leaf.columns]
         assert len(set(names)) == len(names), leaf.key
@@ -308,7 +308,7 @@ def test_no_two_columns_of_a_tensor_have_one_name():
 # As data and as a page
 
 
-def test_a_description_is_json_without_infinities():
+def test_description_is_json_without_infinities():
     description = describe_battle(SHORT)
     told = json.loads(json.dumps(description.to_json(), allow_nan=False))
     assert told["groups"] == ["blue", "red"] and len(told["leaves"]) == len(description)
@@ -321,15 +321,15 @@ def test_a_description_is_json_without_infinities():
     assert reward["columns"][0]["low"] is None and reward["kind"] == "reward"
 
 
-def test_an_unknown_entry_is_named():
+def test_unknown_entry_is_named():
     with pytest.raises(KeyError, match=r"no entry \('green',\), expected one of .*'blue', 'action'"):
         _ = describe_battle(SHORT)["green"]
 
 
-def test_the_description_of_a_config_is_that_of_its_environment():
+def test_describe_battle_equals_description_of_the_environment():
     assert describe_battle(SHORT) == EchelonEnv(SHORT, 1, "cpu", 0).describe()
 
 
-def test_the_page_of_columns_is_made_of_them():
+def test_columns_page_matches_the_code():
     """`python -m echelon describe --markdown > docs/COLUMNS.md` makes it anew."""
     assert PAGE.read_text() == columns_page("standard", describe_battle(EnvConfig.standard()))

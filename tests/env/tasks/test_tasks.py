@@ -54,7 +54,7 @@ def battles(row: dict) -> list[dict]:
     return [row["config"], row["evaluation"]]
 
 
-def test_no_edit_changes_a_published_task(program, registry, monkeypatch, tmp_path):
+def test_published_task_cannot_be_edited(program, registry, monkeypatch, tmp_path):
     """`python docs/tasks.py` refuses a task that is another than its fingerprint tells."""
     table = tmp_path / "tasks.jsonl"
     table.write_bytes(TABLE.read_bytes())
@@ -64,18 +64,18 @@ def test_no_edit_changes_a_published_task(program, registry, monkeypatch, tmp_pa
         program.main(table)
 
 
-def test_rows_of_the_first_release_stay_what_they_are():
+def test_rows_of_the_first_release_are_unchanged():
     """With them their fingerprints, so that no edit of both passes. Successors are appended."""
     published = b"".join(TABLE.read_bytes().splitlines(keepends=True)[:11])
     assert hashlib.sha256(published).hexdigest() == PUBLISHED
 
 
-def test_the_page_says_what_each_task_tests():
+def test_tasks_page_lists_every_task():
     told = re.findall(r"^\| `(\S+)` \| (.*) \|$", PAGE.read_text(), re.M)
     assert dict(told) == {task.name.rpartition("-v")[0]: task.about for task in map(task_from_json, rows())}
 
 
-def test_a_row_holds_all_that_its_name_fixes(registry):
+def test_row_contains_every_setting_of_the_task(registry):
     """So that no default has a part in it; and names have the form that `register_task` asks for."""
     for row in rows():
         task = register_task(task_from_json(row))
@@ -85,7 +85,7 @@ def test_a_row_holds_all_that_its_name_fixes(registry):
             assert missing <= versions.ADDED.get("EnvConfig", {}).keys(), row["name"]
 
 
-def test_another_preset_and_another_default_change_no_task(monkeypatch):
+def test_changed_preset_or_default_changes_no_task(monkeypatch):
     before = {name: task.fingerprint for name, task in echelon.tasks().items()}
     for kind, name, value in ((RulesConfig, "jet_heat_per_s", 18.0), (EnvConfig, "comm_dim", 4), (Protocol, "seed", 5)):
         names = [field.name for field in dataclasses.fields(kind)]
@@ -101,7 +101,7 @@ def test_another_preset_and_another_default_change_no_task(monkeypatch):
     assert all(task.config.rules.jet_heat_per_s == 15.0 for task in again if task.rules_version == 3)
 
 
-def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it(monkeypatch):
+def test_row_without_a_newer_setting_gets_its_value_from_added(monkeypatch):
     """Whatever the default is; and neither signature nor fingerprint tells a setting that has the value of before."""
     small, own = find_task(SMALL), EnvConfig(features=FeaturesConfig(smoke=False))
     (row,) = (row for row in rows() if row["name"] == SMALL)
@@ -128,7 +128,7 @@ def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it
         task_from_json(row)
 
 
-def test_new_rules_give_every_task_a_successor_and_leave_its_row_alone(program, registry, monkeypatch, tmp_path):
+def test_new_rules_append_a_successor_for_every_task(program, registry, monkeypatch, tmp_path):
     table = tmp_path / "tasks.jsonl"
     table.write_bytes(TABLE.read_bytes())
     program.main(table)
@@ -151,7 +151,7 @@ def test_new_rules_give_every_task_a_successor_and_leave_its_row_alone(program, 
                 find_task(before["name"])
 
 
-def test_a_successor_takes_the_defaults_that_its_rules_changed(monkeypatch):
+def test_successor_gets_changed_defaults(monkeypatch):
     small = find_task(SMALL)
     custom = dataclasses.replace(OWN, config=dataclasses.replace(OWN.config, radar_range_vox=9.0))
     change_rules(monkeypatch)
@@ -160,7 +160,7 @@ def test_a_successor_takes_the_defaults_that_its_rules_changed(monkeypatch):
     assert custom.successor().name == "lab/duel-v2" and custom.successor().config.radar_range_vox == 9.0
 
 
-def test_the_newest_version_is_the_highest_number(registry):
+def test_latest_returns_the_highest_version(registry):
     for number in (9, 10, 2):
         register_task(dataclasses.replace(OWN, name=f"lab/duel-v{number}"))
     assert echelon.latest("lab/duel") == "lab/duel-v10"
@@ -184,13 +184,13 @@ def test_the_newest_version_is_the_highest_number(registry):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_whatever_a_name_fixes_is_in_its_fingerprint(change):
+def test_fingerprint_covers_every_setting(change):
     small = find_task(SMALL)
     assert dataclasses.replace(small, **change).fingerprint != small.fingerprint
     assert dataclasses.replace(small, about="other words").fingerprint == small.fingerprint
 
 
-def test_evaluation_is_on_other_maps_and_other_biomes():
+def test_evaluation_uses_held_out_maps_and_biomes():
     for name, task in echelon.tasks().items():
         assert task.evaluation_config.map_seed == task.config.map_seed + EVAL_SEED, name
     task = find_task(latest("biomes-5v5"))
@@ -200,7 +200,7 @@ def test_evaluation_is_on_other_maps_and_other_biomes():
     assert by_map == task.config, "nothing else differs"
 
 
-def test_a_task_of_other_rules_is_refused_by_name_and_with_what_to_do(registry):
+def test_task_of_other_rules_raises_with_a_hint(registry):
     for field, other in (("rules_version", RULES_VERSION + 1), ("map_maker", MAP_MAKER_VERSION - 1)):
         task = register_task(dataclasses.replace(OWN, name=f"{field.replace('_', '-')}-v1", **{field: other}))
         assert not task.is_playable and task.name in echelon.tasks()
@@ -212,7 +212,7 @@ def test_a_task_of_other_rules_is_refused_by_name_and_with_what_to_do(registry):
                 use()
 
 
-def test_a_stranger_registers_a_task(registry):
+def test_user_can_register_a_task(registry):
     assert register_task(OWN) is OWN and register_task(dataclasses.replace(OWN)) == OWN
     assert echelon.tasks()["lab/duel-v1"] == OWN
     env = echelon.make("lab/duel-v1", num_envs=2, seed=0, device="cpu")
@@ -229,7 +229,7 @@ def test_a_stranger_registers_a_task(registry):
         ({"about": "two\nlines"}, "Task.about must be one line"),
     ],
 )
-def test_a_bad_name_is_one_line(registry, change, message):
+def test_invalid_name_raises_one_line(registry, change, message):
     with pytest.raises(ConfigError, match=message):
         register_task(dataclasses.replace(OWN, **change))
     with pytest.raises(ConfigError, match=r"task must be one of small-5v5-v.*, got 'small'"):
