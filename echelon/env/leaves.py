@@ -50,7 +50,7 @@ def nested(
         leaves: entries by key.
         batch_size: batch size of the root and of everything in it.
         device: device of the entries.
-        of_groups: batch sizes of those entries of the root that differ.
+        of_groups: batch sizes of nested entries that differ from `batch_size`.
     """
     tree: dict[str, Any] = {}
     for (*path, name), leaf in leaves.items():

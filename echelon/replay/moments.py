@@ -82,11 +82,11 @@ def quantised(moments: dict[str, np.ndarray], sim_model: SimModel) -> dict[str, 
     }
 
 
-def quantised_orders(heard: np.ndarray) -> np.ndarray:
+def quantised_orders(received: np.ndarray) -> np.ndarray:
     """Return `Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
-    scale = np.ones(heard.shape[-1])
+    scale = np.ones(received.shape[-1])
     scale[battle.ORDER_PLACE] = battle.POS_PER_VOX
-    return np.rint(heard * scale).astype(np.int32)
+    return np.rint(received * scale).astype(np.int32)
 
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ SUFFIX = ".json"
 
 
 def scenario_names() -> tuple[str, ...]:
-    """Return the names of the package's scenarios. They are accepted wherever the file of a scenario is."""
+    """Return the names of the package's scenarios. Each is accepted in place of a scenario file."""
     return tuple(sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}")))
 
 

@@ -1,4 +1,4 @@
-"""A battle depends on its own seed alone, not on its place in the batch."""
+"""A battle depends on its own seed only, not on its row in the batch."""
 
 import dataclasses
 
@@ -12,21 +12,21 @@ from echelon.rules.physics import RulesConfig
 
 BATTLES, DECISIONS = 7, 60
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=16, rules=RulesConfig(max_episode_s=9.0))
-"""Battles of 36 decisions, so that everyone restarts once."""
+"""Battles of 36 decisions, so that each restarts once."""
 
 
 @pytest.fixture(scope="module")
 def batch():
-    """Seven battles: their seeds, states and steps, actions included."""
+    """Return seven battles: their seeds, states and steps with actions."""
     env = EchelonEnv(CONFIG, BATTLES, "cpu", seed=9)
     seeds, generator = env.next_seed, torch.Generator().manual_seed(2)
     td, steps, states = env.reset(), [], []
     for _ in range(DECISIONS):
         step, td = env.step_and_maybe_reset(brawl(td, generator))
         steps.append(step.clone())
-        states.append(env.state.clone())  # the terrain changes in place
+        states.append(env.state.clone())  # terrain changes in place
     states = torch.stack(states)
-    assert states.terrain.rubble.any() and states.terrain.damage.any()  # wrecks, and ground worn by shots
+    assert states.terrain.rubble.any() and states.terrain.damage.any()  # wrecks, and terrain damaged by shots
     return env, seeds, torch.stack(steps), states
 
 

@@ -1,4 +1,4 @@
-"""Battles saved, restored and forked: bit by bit the battles they were."""
+"""Saved, restored and forked battles continue with the same bits."""
 
 import dataclasses
 
@@ -15,17 +15,17 @@ from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=1.2, decision_repeat=2))
-"""Battles of twelve decisions, of two substeps each."""
+"""Battles of twelve decisions with two substeps each."""
 
 
 @pytest.fixture(params=[pytest.param(True, id="by row"), pytest.param(False, id="by mask", marks=pytest.mark.long)])
 def restarts(request, monkeypatch):
-    """As a CPU restarts battles, and as a GPU does."""
+    """Restart battles as on a CPU, and as on a GPU."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", request.param)
 
 
 def fought(battles: int, decisions: int, **settings) -> tuple[EchelonEnv, TensorDict]:
-    """An environment in which mechs have fought for a while, and what it shows."""
+    """Return an environment after some decisions, and its observation."""
     memory = Composite(h=Unbounded((3,)))
     env = EchelonEnv(CONFIG, battles, "cpu", seed=1, memory=memory, backend="eager", **settings)
     now, generator = env.reset(), torch.Generator().manual_seed(1)
@@ -38,12 +38,12 @@ def fought(battles: int, decisions: int, **settings) -> tuple[EchelonEnv, Tensor
 
 @pytest.fixture(scope="module")
 def two() -> EchelonEnv:
-    """Two battles for tests that change nothing."""
+    """Two battles, for tests that change nothing."""
     return fought(2, 3)[0]
 
 
 def follow(env: EchelonEnv, now: TensorDict, actions: list[TensorDict], place: list[int]) -> list[TensorDict]:
-    """What follows on the same actions in some places of a batch; every other battle stands still."""
+    """Return the steps after the given actions in some rows of a batch; all other battles get zero actions."""
     seen = []
     for action in actions:
         now = now.update(env.action_spec.zero())
@@ -68,11 +68,11 @@ def test_saved_battle_continues_in_another_row_of_another_batch():
     other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.sim_model.maps, backend="eager")
     other.reset()
     there = other.set_state(saved, [1])
-    assert (there[1] == now[2].select(*there.keys(True, True))).all(), "what is shown, memories among it"
+    assert (there[1] == now[2].select(*there.keys(True, True))).all(), "observation with memories"
     assert (there["blue", "memory", "h"][1] == 5).all()
     actions = some_actions(env, 9)
     ours, theirs = follow(env, now, actions, [2]), follow(other, there, actions, [1])
-    assert any(step["played", "next", "done"].any() for step in ours), "and the battle after it"
+    assert any(step["played", "next", "done"].any() for step in ours), "includes a restart"
     for one, same in zip(ours, theirs, strict=True):
         assert (one == same).all()
 
@@ -84,7 +84,7 @@ def test_forks_equal_the_continued_battle():
     forked = env.fork(1, 3)
     actions = some_actions(env, 5)
     branches = follow(forked, forked.last_observation(), [action.expand(3) for action in actions], [0, 1, 2])
-    assert (env.state.terrain == before).all(), "forks have ground of their own"
+    assert (env.state.terrain == before).all(), "forks have their own terrain"
     for one, branch in zip(follow(env, now, actions, [1]), branches, strict=True):
         assert (branch == one.expand(3)).all()
 

@@ -1,4 +1,4 @@
-"""Battles that a collector steps by plain tensors are those of TorchRL's steps."""
+"""Battles that a collector steps with plain tensors equal those stepped by TorchRL."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ BATTLES = 4
 
 
 def leaves(td: TensorDictBase) -> dict:
-    """Leaves by key, without what `step_mdp` carries on beside observations."""
+    """Return leaves by key, without entries that only `step_mdp` carries on."""
     flat = {key if isinstance(key, tuple) else (key,): leaf for key, leaf in td.items(True, True)}
     return {key: leaf for key, leaf in flat.items() if key[-1] not in ("action", "reward")}
 
@@ -42,7 +42,7 @@ def test_called_battles_equal_torchrl_steps(backend, by_row):
 
     stepped, played = made(), made()
     td, first = stepped.reset(), played.reset()
-    # Clocks that differ, so that battles end one by one.
+    # Set different clocks, so that battles end one after the other.
     for env in (stepped, played):
         ticks = torch.arange(BATTLES) * env.config.rules.decision_repeat
         env.state = env.state.replace(tick=ticks)
@@ -71,5 +71,5 @@ def test_called_battles_equal_torchrl_steps(backend, by_row):
 
 
 def leaves_of(env: EchelonEnv) -> list[torch.Tensor]:
-    """Every tensor of the battles, ground included."""
+    """Return every tensor of the battles, with terrain."""
     return list(env.state.to_tensordict().values(True, True))

@@ -1,4 +1,4 @@
-"""States that somebody edited: observed as they are, or refused by name."""
+"""Edited states are observed as given, or rejected with the field's name."""
 
 import dataclasses
 
@@ -15,19 +15,19 @@ from echelon.runtime.errors import ConfigError
 
 EGO = ("blue", "observation", "ego")
 LOOK_EVERY = 6
-"""Decisions of a long battle between two looks at its state."""
+"""Number of decisions between two checks of a long battle's state."""
 
 
 def edit(saved, leaf, place, value):
-    """The same saved battles, with another value at one place of a leaf of their state."""
+    """Return the same saved battles with another value in one leaf of their state."""
     saved = saved.clone()
     saved[("state", *leaf.split("."))][place] = value
     return saved
 
 
 def test_every_reached_state_is_valid_and_observed_equally():
-    """Until both battles have ended: nothing that the rules lead to is refused. Who engages whom is known from orders
-    alone, which no state holds."""
+    """Until both battles end, every state that the rules reach is accepted. Focus targets are excluded, because a state
+    does not contain orders."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     env, generator = EchelonEnv(config, 2, "cpu", 1), torch.Generator().manual_seed(1)
     td, ended, decision = env.reset(), torch.zeros(2, 1, dtype=torch.bool), 0
@@ -67,7 +67,7 @@ def test_edited_state_is_observed_and_used_by_the_next_decision():
     shown = env.set_state(edit(saved, "mechs.hp", (1, slice(5, 10)), 0.0))
     assert shown["done"].flatten().tolist() == [False, True, False] and shown["outcome", "winner"][1] == 1
     assert not shown["red", "mask"][1].any() and not shown["red", "observation", "contacts"][1].any()
-    assert (env.state.focus_slots[1] == -1).all(), "nobody is left to be preferred as a target"
+    assert (env.state.focus_slots[1] == -1).all(), "no target is left"
 
 
 def test_observation_cannot_be_edited_but_memory_can():

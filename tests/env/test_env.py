@@ -41,7 +41,7 @@ def env_of(config=TINY, num_envs=3, seed=1, **kwargs):
 
 
 def equal(one, other):
-    """Whether two TensorDicts hold the same keys and numbers."""
+    """Return whether two TensorDicts have the same keys and values."""
     keys = set(one.keys(True, True))
     return keys == set(other.keys(True, True)) and all(torch.equal(one[k], other[k]) for k in keys)
 
@@ -69,7 +69,7 @@ def test_specs_match_torchrls_check(config, num_envs):
 def test_streams_of_a_fight_are_within_range(settings):
     env = arena(dataclasses.replace(SMALL, **settings), num_envs=2)
     td, generator = env.reset(), torch.Generator().manual_seed(4)
-    env.state.mechs.pos[..., :2] = 20 + 0.5 * (env.state.mechs.pos[..., :2] - 20)  # the teams begin close
+    env.state.mechs.pos[..., :2] = 20 + 0.5 * (env.state.mechs.pos[..., :2] - 20)  # the teams start close
     for _ in range(16):
         td, following = env.step_and_maybe_reset(brawl(td, generator))
         for group in GROUPS:
@@ -123,7 +123,7 @@ def test_command_suites_add_squad_slots():
 
 
 def test_telemetry_is_the_map_from_above():
-    """Made with the map: it does not change while the battle changes its ground."""
+    """It is computed with the map and does not change with the terrain of a battle."""
     env = env_of(SMALL, 3)
     td = env.reset()
     assert torch.equal(td["telemetry"], env.sim_model.maps.telemetry[env.state.map_id])
@@ -134,7 +134,7 @@ def test_telemetry_is_the_map_from_above():
 
 @pytest.mark.parametrize("backend", ["eager", "loops"])
 def test_static_map_data_is_computed_once(backend, monkeypatch):
-    """Materials, distances to the zone and the view from above: battles end and begin anew, and no map is made."""
+    """Materials, zone distances and telemetry: battles end and restart without generating a map."""
     config = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))
     env = env_of(config, 3, backend=backend)
     made = {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)}
@@ -143,12 +143,12 @@ def test_static_map_data_is_computed_once(backend, monkeypatch):
     for _ in range(25):
         _, td = env.step_and_maybe_reset(told(env, td))
         began |= {*env.state.seed.tolist()}
-    assert len(began) > 3, "battles began anew"
+    assert len(began) > 3, "battles restarted"
     assert {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)} == made
 
 
 def test_one_observation_is_computed_per_decision(monkeypatch):
-    """Resets build none: the first observation of each map is made once, with the environment."""
+    """Resets compute none: the initial observation of each map is computed once, with the environment."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
     env, built = env_of(num_envs=2, backend="eager"), []
     monkeypatch.setattr(decision, "observe", lambda *scene: built.append(1) or observe(*scene))
@@ -165,7 +165,7 @@ def test_collector_runs():
     collector.shutdown()
     assert [b.shape for b in batches] == [(3, 12), (3, 12)]
     assert batches[0]["next", "done"].sum() == 9  # 12 decisions are 3 battles of 4
-    assert batches[1]["is_init"][:, 0].all()  # the second batch goes on where the first ended, at a start
+    assert batches[1]["is_init"][:, 0].all()  # the second batch continues after the first, at a battle's start
 
 
 def test_transforms_work():
@@ -197,11 +197,11 @@ def test_partial_reset_leaves_other_battles_unchanged(passed):
     assert torch.equal(fresh[ego][[0, 2]], td[ego][[0, 2]]) and not torch.equal(fresh[ego][1], td[ego][1])
 
 
-# Endings
+# Ends of battles
 
 
 def played(env, decisions):
-    """A rollout by hand, `[T]` of what `step_and_maybe_reset` returned and the roots that followed."""
+    """Step by hand; return `[T]` results of `step_and_maybe_reset` and the following roots."""
     generator = torch.Generator().manual_seed(0)
     td, steps, roots = env.reset(), [], []
     for _ in range(decisions):
@@ -225,7 +225,7 @@ def test_finished_battle_keeps_its_last_observation_under_next():
 
 
 def test_restart_restores_the_terrain_of_its_battle_only():
-    """Both battles break glass, tear leaves, leave a wreck, hang smoke and paint; then the first one ends."""
+    """Both battles destroy glass and foliage, leave a wreck, smoke and paint; then the first battle ends."""
     glass, leaves = (13, 14, 10, 30, 0, 4, Material.GLASS), (11, 12, 20, 21, 0, 4, Material.FOLIAGE)
     env = arena(dataclasses.replace(TINY, blue=("scout", "medium")), glass, leaves, num_envs=2)
     td, fresh = env.reset(), env.state.clone()
@@ -269,7 +269,7 @@ def test_is_init_marks_the_first_observation_only():
 
 
 def test_restart_clears_outcome_and_reward_terms():
-    """What TorchRL carries on to the root is of the battle that goes on there, never of the one that ended."""
+    """The entries that TorchRL carries to the root belong to the running battle, not to the ended one."""
     env = env_of(SHORT, 2)
     td = env.reset()
     assert (td["outcome", "winner"] == -1).all()
@@ -372,7 +372,7 @@ def test_different_seeds_give_different_battles():
     for _ in range(6):
         seeds.add(env.state.seed.item())
         played(env, 4)
-    assert len(seeds) == 6  # every battle of an environment has its own
+    assert len(seeds) == 6  # every battle of an environment has its own seed
 
 
 def test_seed_may_be_a_tensor_with_one_seed_per_battle():
@@ -437,7 +437,7 @@ def test_nan_in_actions_counts_as_zero():
 
 
 def test_preferences_select_the_last_observed_contacts():
-    """Red stand at 5 and 6 vox; preferring the second contact slot shoots the farther one."""
+    """Red mechs are at 5 and 6 vox; a preference for the second contact slot selects the farther one."""
     config = dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium", "medium"))
     maps_env = arena(config)
     maps = maps_env.sim_model.maps
@@ -465,7 +465,7 @@ def test_memory_is_echoed_and_reset_to_zero():
         assert td["blue", "memory", "h"].shape == (2, 2, 3)
         seen.append(td["blue", "memory", "h"][0, 0, 0].item())
         td = told(env, td)
-        td["next", "blue", "memory", "h"] = torch.full((2, 2, 3), t + 1.0)  # what a recurrent policy writes
+        td["next", "blue", "memory", "h"] = torch.full((2, 2, 3), t + 1.0)  # as a recurrent policy writes it
         step, td = env.step_and_maybe_reset(td)
         assert (step["next", "blue", "memory", "h"] == t + 1).all()
         assert not step["next", "red", "memory", "h"].any()
@@ -489,7 +489,7 @@ def test_memory_is_zeroed_for_finished_battles_only():
 
 
 def test_copied_environment_compiles_again():
-    """Compiled functions cannot be pickled; the battles, the maps and the settings are."""
+    """Compiled functions cannot be pickled; battles, maps and settings can."""
     env = env_of(backend="graph")
     pickled = pickle.loads(pickle.dumps(env))  # noqa: S301
     for copied in (copy.deepcopy(env), pickled):
@@ -502,7 +502,7 @@ def test_copied_environment_compiles_again():
 
 
 def test_moving_to_a_device_keeps_the_battles():
-    """`cpu:0` is another name of the CPU, so everything is made anew; maps that were renewed are kept."""
+    """`cpu:0` is another name of the CPU, so everything is built again; renewed maps are kept."""
     config = dataclasses.replace(SHORT, map_pool=4, map_spares=2)
     env, stays = env_of(config), env_of(config)
     assert env.renew_maps() == stays.renew_maps() == 2
@@ -536,7 +536,7 @@ def test_properties_with_names_and_numbers():
 
 @pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])
 def test_step_reads_nothing_on_the_host(config):
-    """In the form that a GPU runs."""
+    """Test the form that runs on a GPU."""
     env = env_of(config, 3, backend="eager")
     env.restarts_by_row = False
     td = env.reset()

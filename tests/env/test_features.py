@@ -1,4 +1,4 @@
-"""Each system switched off: nothing of it happens, and no shape changes."""
+"""Each feature switched off: its effect is absent, and shapes do not change."""
 
 import dataclasses
 
@@ -91,9 +91,9 @@ def test_without_suites_contacts_are_unlimited_and_without_intel():
     s.place(0, 5, 20.5).place(1, 38, 20.5)
     for k in range(8):
         s.place(2 + k, 5, 22 + k)
-    assert sensed(s, 0) == shown(s, 0) == [2, 3, 4, 5, 6, 7, 8, 9]  # its own suite has five slots
+    assert sensed(s, 0) == shown(s, 0) == [2, 3, 4, 5, 6, 7, 8, 9]  # its suite has five slots
     s.place(9, 30, 20.5)
-    assert 9 in shown(s, 1) and 9 not in shown(s, 0)  # its packmate sees it, and tells nothing
+    assert 9 in shown(s, 1) and 9 not in shown(s, 0)  # its packmate senses it, but does not report it
     assert not any(column(s, "intel", 0))
     assert contact(s, "detail") == [1]
     assert ego(s, "suite") == [0] * 14

@@ -1,4 +1,4 @@
-"""Loops that another process compiles while battles run in the dense form."""
+"""Another process compiles the loops while battles run in the dense form."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from echelon.runtime.loop_cache import PACKAGE, cache_folder
 
 @pytest.fixture
 def empty_cache(monkeypatch, tmp_path):
-    """A machine of two cores whose loops are not compiled, with a command in place of the compilation."""
+    """A machine with two cores and no compiled loops, where a dummy command replaces the compilation."""
     monkeypatch.delenv("ECHELON_COMPILE", raising=False)
     monkeypatch.setattr(first_compile, "is_cached", lambda loop: False)
     monkeypatch.setattr(first_compile, "cache_folder", lambda: tmp_path / "loops")
@@ -134,7 +134,7 @@ def test_invalid_value_of_the_variable_raises(empty_cache, monkeypatch):
 
 
 def test_second_compiler_finds_the_cached_loops(monkeypatch):
-    """The tests' own loops are compiled, so the second process of a machine ends without playing."""
+    """The tests' loops are already compiled, so the second process ends without playing."""
     EchelonEnv(EnvConfig.small(), num_envs=1, backend="loops").rollout(1)
     monkeypatch.setattr(EchelonEnv, "rollout", lambda *_: pytest.fail("compiled again"))
     compile_loops()

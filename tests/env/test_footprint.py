@@ -1,4 +1,4 @@
-"""What battles are told to need is what they take."""
+"""The estimated memory of battles matches the measured memory."""
 
 import dataclasses
 import subprocess
@@ -22,7 +22,7 @@ def test_footprint_matches_an_environment(preset):
     assert abs(each.ground + each.step - (state + seen + acts) / 3) < 16
     assert each.map == sum(leaf.nbytes for leaf in env.sim_model.maps.values()) // 2
     openings = env.map_pool.initial_observations.exclude("focus_slots").values()
-    assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and whom contacts are
+    assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and contact mechs
 
 
 PEAK = """
@@ -42,7 +42,7 @@ def play(config, battles, backend):
 
 for preset, battles, maps, backend in eval(sys.argv[1]):
     one = dataclasses.replace(ENV_PRESETS[preset](), map_pool=1)
-    if os.fork() == 0:  # the memory at the most is that of a process
+    if os.fork() == 0:  # the peak memory is per process
         before, many = play(one, 2, backend), dataclasses.replace(one, map_pool=maps)
         print(preset, (play(many, battles, backend) - before) / needed_bytes(many, battles, torch.device("cpu")))
         sys.stdout.flush()
@@ -54,7 +54,7 @@ PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "eager"), ("small", 2, 3
 
 @pytest.mark.long
 def test_estimated_memory_matches_the_process():
-    """Within a factor of two, of the memory that the process held at the most; allocators round up a little."""
+    """The estimate is within a factor of two of the process's peak memory; allocators round up a little."""
     done = subprocess.run([sys.executable, "-c", PEAK, repr(PLAYED)], capture_output=True, text=True, check=True)
     ratios = [float(line.split()[1]) for line in done.stdout.splitlines()]
     assert len(ratios) == len(PLAYED) and all(0.5 < ratio < 2 for ratio in ratios), done.stdout

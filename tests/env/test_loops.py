@@ -1,4 +1,4 @@
-"""Battles in loops are the battles of dense operations, bit for bit, and so is all that is shown and paid in them."""
+"""Loops and the dense form give the same battles, observations and rewards, bit for bit."""
 
 import copy
 import dataclasses
@@ -26,7 +26,7 @@ from echelon.runtime.errors import ConfigError
 pytestmark = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 CPU = torch.device("cpu")
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4, world=WorldConfig(32, 32, 10))
-"""Teams that meet after two seconds."""
+"""Battles in which the teams meet after two seconds."""
 FEATURES = [field.name for field in dataclasses.fields(FeaturesConfig)]
 ODD_RULES = RulesConfig(
     legged_unsteadiness=0.3,
@@ -45,12 +45,12 @@ ODD_RULES = RulesConfig(
     muffled_noise=0.7,
     contested_share=0.3,
 )
-"""Other values than the default of numbers that both forms read."""
+"""Values other than the defaults, for numbers that both forms read."""
 RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 
 def same(one, other):
-    """Whether two nested dicts of tensors hold the same names, types and bits."""
+    """Return whether two nested dicts of tensors have the same keys, types and bits."""
     keys = set(one.keys(True, True))
     return keys == set(other.keys(True, True)) and all(
         one[key].dtype == other[key].dtype and one[key].numpy().tobytes() == other[key].numpy().tobytes()
@@ -59,7 +59,7 @@ def same(one, other):
 
 
 def play_both(config, battles, decisions, seed=3):
-    """Play in both forms and compare after every decision. Returns the restarts seen."""
+    """Play in both forms and compare after every decision. Return the number of restarts."""
     dense = EchelonEnv(config, battles, "cpu", seed, backend="eager")
     dense.restarts_by_row = False
     loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.sim_model.maps, backend="loops")
@@ -110,7 +110,7 @@ def test_loops_and_dense_form_agree_in_other_configs(changes):
 
 
 def test_default_form_of_a_device(monkeypatch):
-    """By default loops on a CPU with numba, and graphs elsewhere; what is named otherwise is taken at its word."""
+    """By default loops on a CPU with numba, and graphs elsewhere; an explicit choice is used."""
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
     gpu, names = torch.device("cuda"), ("auto", "graph", "eager")
     assert [form_of(CPU, name) for name in (*names, "loops")] == ["loops", "graph", "eager", "loops"]
@@ -139,7 +139,7 @@ def test_environment_variable_replaces_auto(monkeypatch):
 
 
 def test_observer_receives_the_same_substeps_in_loops():
-    """It is told of them by dense operations."""
+    """Compare with the substeps of the dense form."""
     from echelon.replay.recorder import Recorder
 
     plain = EchelonEnv(SMALL, 2, "cpu", 5)
@@ -156,7 +156,7 @@ def test_observer_receives_the_same_substeps_in_loops():
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda loops: pickle.loads(pickle.dumps(loops))])  # noqa: S301
 def test_copied_loops_allocate_their_own_memory(copy_of):
-    """Memory that another process is handed may be read-only, and two that share some would write over each other."""
+    """Memory from another process may be read-only, and shared memory would be overwritten."""
     env = EchelonEnv(SMALL, 2, "cpu", 1, backend="loops")
     env.rollout(2, break_when_any_done=False)
     loops, state = env.engine.loops, env.state.clone()
@@ -174,7 +174,7 @@ def test_both_forms_use_the_high_word_of_a_seed():
 
 @pytest.mark.long
 def test_loops_and_dense_form_agree_in_full_standard_battles(monkeypatch):
-    """`expert` against `hard`: every decision of every battle, checked as it is played in loops."""
+    """`expert` against `hard`: check every decision of every battle while it is played in loops."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=32)
     checked = [0]
     in_loops = engine.Engine.decide_in_loops

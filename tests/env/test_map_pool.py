@@ -1,4 +1,4 @@
-"""Fresh maps take their turn without a battle noticing."""
+"""Renewal of maps does not affect running battles; maps are drawn by weight."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ def test_renewed_maps_replace_the_oldest():
     assert env.map_pool.active.tolist() == [3, 4, 2] and env.map_pool.spares == [0, 1]
     assert torch.equal(env.sim_model.maps.material[:3], before.material[:3])
     assert not torch.equal(env.sim_model.maps.material[3], before.material[3])
-    play(env, 9)  # every battle ends after eight decisions, and takes a map of the new ones
+    play(env, 9)  # every battle ends after eight decisions, and then draws one of the new maps
     assert set(env.state.map_id.tolist()) <= {3, 4, 2}
     assert env.renew_maps() == 2 and env.map_pool.active.tolist() == [1, 4, 0] and env.map_pool.spares == [2, 3]
 
@@ -63,7 +63,7 @@ def test_spare_in_use_is_not_renewed():
 
 @pytest.mark.usual
 def test_renewal_does_not_change_running_battles():
-    """Up to their ends, battles are bit for bit those of an environment whose maps stay."""
+    """Until their ends, battles have the same bits as in an environment without renewal."""
     still, renewed = env_of(), env_of()
     generators = [torch.Generator().manual_seed(3) for _ in range(2)]
     one, other = (play(env, 4, generator=g) for env, g in zip((still, renewed), generators, strict=True))
@@ -114,7 +114,7 @@ def test_shared_maps_are_not_renewed():
 def test_maps_are_drawn_by_their_weights():
     env = env_of(num_envs=600)
     slots, opened = env.map_pool.map_slots, env.state.map_id
-    assert torch.equal(opened, draw_map(env.state.seed, env.map_pool.active)), "as if there were one slot a map"
+    assert torch.equal(opened, draw_map(env.state.seed, env.map_pool.active)), "as with one slot per map"
     env.map_pool.set_weights([1, 0, 3, 7, 7])
     assert env.map_pool.map_slots is slots and env.state.map_id is opened
     assert slots.bincount().tolist() == [256, 0, 770] and slots.shape == (1026,)

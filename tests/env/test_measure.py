@@ -1,4 +1,4 @@
-"""Whether loops are the faster form of a device is measured, kept, and asked for by `auto` on a GPU."""
+"""The measurement of loops on a device: it is stored, and `auto` uses it on a GPU."""
 
 import dataclasses
 import json
@@ -21,14 +21,14 @@ loops = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
-    """Where measurements are kept."""
+    """The folder of measurements."""
     monkeypatch.setattr(measurement, "cache_folder", lambda: tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """What this machine would know of a GPU with its loops."""
+    """Simulate the properties of a GPU with loops."""
     monkeypatch.setattr(measurement, "processor_name", lambda device: "A GPU")
     monkeypatch.setattr(form, "has_device_loops", lambda: True)
     monkeypatch.setattr(device, "compiling_lacks", lambda device: [])
@@ -36,7 +36,7 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Few battles of few mechs."""
+    """Use few battles of few mechs."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("medium", "scout"), red=("heavy", "light"))
     monkeypatch.setattr(EnvConfig, "small", lambda: config)
     for name, value in (("BATTLES", 4), ("ROUNDS", 1), ("DECISIONS", 3)):
@@ -101,7 +101,7 @@ def test_measurement_is_valid_for_one_machine_versions_and_sources(gpu, monkeypa
     file = measurement_file(GPU)
     monkeypatch.setattr(measurement, what, lambda *_: "another")
     assert load_measurement(GPU) is None and form_of(GPU) == "graph"
-    file.rename(measurement_file(GPU))  # as if the hashes met
+    file.rename(measurement_file(GPU))  # as if the hashes were equal
     assert load_measurement(GPU) is None
 
 

@@ -1,4 +1,4 @@
-"""How a battle ends."""
+"""How battles end, and their statistics."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ def field(**rules):
 
 
 def verdict(s, blue=0.0, red=0.0, tick=0):
-    """Winner, reason, terminated, truncated."""
+    """Return winner, reason, terminated, truncated."""
     state = s.state.replace(score=torch.tensor([[blue, red]]), tick=torch.tensor([tick]))
     e = outcome.judge(state, s.sim_model)
     assert e.winner.dtype == e.reason.dtype == torch.int8
@@ -93,7 +93,7 @@ def test_statistics_are_summed_over_each_team():
 
 
 def counted(s, name):
-    """One statistic, blue's and red's."""
+    """Return one statistic of blue and red."""
     return outcome.statistics(s.state, s.sim_model)[0, :, STATS.index(name)].tolist()
 
 
@@ -129,7 +129,7 @@ def test_losses_count_for_the_other_team(name, tally):
 
 @pytest.mark.usual
 def test_shots_and_hits_are_counted_per_weapon():
-    """Blue's laser hits, its shell flies past; its painter, on the shell's trigger, and red's scout paint."""
+    """Blue's laser hits, its shell misses; its painter, on the same trigger as the shell, and red's scout paint."""
     s = battle(("medium",), ("scout",)).place(0, 10.5, 20.5).place(1, 16.5, 20.5, yaw=math.pi)
     s.run(s.orders((0, Act.PRIMARY, 1.0), (0, Act.TERTIARY, 1.0), (1, Act.PRIMARY, 1.0)))
     s.place(1, 35, 35).wait(15)
@@ -148,19 +148,19 @@ def test_shots_and_hits_are_counted_per_weapon():
 
 @pytest.mark.usual
 def test_knockdowns_leggings_and_interceptions_are_counted():
-    """Blue's gauss slug, 60 * 1.5 in the back, knocks red down; its laser takes red's legs; its AMS takes a missile."""
+    """Blue's gauss slug, 60 * 1.5 in the back, knocks red down; its laser destroys red's legs, its AMS a missile."""
     s = battle(("heavy",), ("heavy",)).place(0, 10.5, 20.5).place(1, 17.5, 20.5).set(1, stability=85, leg_hp=5)
     s.run(s.orders((0, Act.TERTIARY, 1.0))).wait(8)
     assert counted(s, "hits_gauss") == [1, 0] and counted(s, "knockdowns") == [1, 0]
     s.run(s.orders((0, Act.PRIMARY, 1.0)), beam_height=0.0)
-    assert counted(s, "leggings") == [1, 0]  # the lowest beam strikes at a quarter of the height
+    assert counted(s, "leggings") == [1, 0]  # the lowest beam hits at a quarter of the height
     s.throw(Weapon.MISSILE, 1, (13, 20.5, 2), (-12, 0, 0), target=0).wait(1, ams=0.0)
     assert counted(s, "intercepts") == [1, 0]
 
 
 @pytest.mark.usual
 def test_damage_kills_and_deaths_are_counted_per_weapon_and_class():
-    """Blue's medium wears red's heavy down with its laser, its autocannon kills it; red's missile bursts on its own."""
+    """Blue's medium damages red's heavy with its laser, kills it with its autocannon; red's missile hits red."""
     s = battle(("medium",), ("heavy", "scout")).place(0, 10.5, 20.5).place(1, 16.5, 20.5, yaw=math.pi).set(1, hp=20)
     s.run(s.orders((0, Act.PRIMARY, 1.0))).run(s.orders((0, Act.TERTIARY, 1.0))).wait(8)
     s.place(2, 30.5, 30.5).throw(Weapon.MISSILE, 1, (30.5, 32.0, 0.3), (0, 0, -12)).wait(1)

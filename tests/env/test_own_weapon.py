@@ -1,4 +1,4 @@
-"""A weapon of one's own, a row of a JSON file, is fired and counted like the others."""
+"""A custom weapon from a JSON file is fired and counted like built-in ones."""
 
 import pytest
 from builders import Scene
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.quick
 
 
 def counted(s: Scene) -> dict[str, list[float]]:
-    """The statistics of blue and red."""
+    """Return the statistics of blue and red."""
     stats = outcome.statistics(s.state, s.sim_model)[0].T.tolist()
     return dict(zip(stat_names(s.sim_model.catalog), stats, strict=True))
 

@@ -1,4 +1,4 @@
-"""TorchRL's masks `_step` and `_reset`: battles that wait do not change, and what cannot be is refused."""
+"""TorchRL's masks `_step` and `_reset`: unstepped battles do not change, and invalid masks raise."""
 
 import dataclasses
 
@@ -24,12 +24,12 @@ KINDS = ("plain", "versus", "teams", "mechs", "both_teams", "partition")
 
 @pytest.fixture(params=[pytest.param(True, id="by row"), pytest.param(False, id="by mask", marks=pytest.mark.long)])
 def restarts(request, monkeypatch):
-    """Whether battles that begin anew are restarted alone, or as a GPU does."""
+    """Restart battles by row, and by mask as on a GPU."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", request.param)
 
 
 def make(kind, **settings):
-    """Three battles of four decisions; `both_teams` is `mechs` without an opponent, `partition` a group a mech."""
+    """Three battles of four decisions; `both_teams` is `mechs` without an opponent, `partition` one group per mech."""
     settings = {"num_envs": 3, "device": "cpu", "seed": 1, "backend": "eager", "memory": MEMORY, **settings}
     if kind in ("plain", "teams"):
         return {"plain": EchelonEnv, "teams": echelon.teams}[kind](SHORT, **settings)
@@ -46,13 +46,13 @@ def battles_of(env):
 
 
 def decided(env, count):
-    """So many decisions of random policies, which count them in their memories."""
+    """Return `count` decisions of random policies, which count them in their memories."""
     torch.manual_seed(0)
     return [env.full_action_spec.rand() for _ in range(count)]
 
 
 def remembering(env, td):
-    """The policies' next memories: one more than before."""
+    """Set the policies' next memories: the previous ones plus one."""
     for key in list(td.keys(True, True)):
         if isinstance(key, tuple) and key[-1] == "h" and key[0] != "next":
             td[("next", *key)] = td[key] + 1
@@ -66,7 +66,7 @@ def is_paid(key):
 @pytest.mark.usefixtures("restarts")
 @pytest.mark.parametrize("kind", KINDS)
 def test_unstepped_battle_continues_unchanged_later(kind):
-    """Battle 0 moves in each of eight steps; the others now and then, on the decisions that they have come to."""
+    """Battle 0 is stepped in each of eight steps, the others sometimes, with the same actions per decision."""
     plain, env = make(kind), make(kind)
     actions, td, expected = decided(env, 8), plain.reset(), []
     for action in actions:
@@ -112,20 +112,20 @@ def test_unstepped_battle_keeps_terrain_shots_and_wrecks():
     now, other = env.get_state(), twin.get_state()
     assert (now[[0, 2]] == other[[0, 2]]).all()
     for key in kept.keys(True, True):
-        # The fingerprint is of what was paid too.
+        # The fingerprint also covers rewards.
         assert is_paid(key) or key == "fingerprint" or torch.equal(now[key][1], kept[key][1]), key
     ground = ("state", "terrain", "solid")
-    assert not torch.equal(other[ground][1], kept[ground][1]), "it would have changed"
+    assert not torch.equal(other[ground][1], kept[ground][1]), "a full step would have changed it"
     assert env.state.tick.tolist() == [150, 120, 150]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_step_without_any_battle_returns_the_last_observation(kind):
-    """TorchRL would show zeros of what the caller left out."""
+    """TorchRL would return zeros for entries that the caller left out."""
     env = make(kind)
     td = env.rollout(3)[..., -1]["next"]
-    nobody = torch.zeros(*env.batch_size, dtype=torch.bool)
-    step = env.step(TensorDict({STEP: nobody}, env.batch_size).update(env.full_action_spec.rand()))["next"]
+    no_battle = torch.zeros(*env.batch_size, dtype=torch.bool)
+    step = env.step(TensorDict({STEP: no_battle}, env.batch_size).update(env.full_action_spec.rand()))["next"]
     for key, value in step.items(True, True):
         assert torch.equal(value, torch.zeros_like(value) if is_paid(key) else td[key]), key
     assert battles_of(env).state.tick.tolist() == [3, 3, 3]
@@ -149,7 +149,7 @@ def test_rollout_continues_until_all_battles_are_done(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_conditional_skip_works(kind):
-    """Each of two environments behind a `SerialEnv` skips what follows its second step."""
+    """Each of two environments in a `SerialEnv` skips the steps after its second one."""
 
     def skipping():
         env = TransformedEnv(make(kind), StepCounter())
@@ -184,7 +184,7 @@ def test_recorded_battle_may_skip_steps_only_after_its_end():
     assert [battle.about["outcome"]["reason"] for battle in battles] == ["time_up", "elimination"]
 
 
-# What cannot be
+# Invalid calls
 
 
 @pytest.mark.parametrize("kind", ["mechs", "both_teams"])
@@ -219,7 +219,7 @@ def test_masks_of_wrong_form_raise(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_is_init_stays_true_until_the_first_step(kind):
-    """`maybe_reset` and the reset of another battle do not change that; a rollout that goes on begins with it."""
+    """`maybe_reset` and the reset of another battle do not clear `is_init`; a continued rollout starts with it."""
     env = make(kind)
     td = env.reset()
     assert env.maybe_reset(td.clone())["is_init"].all()

@@ -1,5 +1,5 @@
-"""A rehearsal before battles on a GPU, in the form that a CPU can run: what is compiled is what it stands for, or a
-fault planted in it."""
+"""The rehearsal before battles on a GPU, on a CPU: compiled functions are the dense forms themselves, or contain a
+deliberate fault."""
 
 import dataclasses
 import logging
@@ -41,7 +41,7 @@ WRONG = {
 
 @pytest.fixture(autouse=True)
 def as_on_a_gpu(monkeypatch):
-    """No loops, nothing compiled, and fewer decisions."""
+    """Without loops and compilation, and with fewer decisions."""
     dense_forms(monkeypatch)
     monkeypatch.setattr(rehearsal, "DECISIONS", 4)
     monkeypatch.setattr(fallback, "REASONS", [])
@@ -49,7 +49,7 @@ def as_on_a_gpu(monkeypatch):
 
 
 def plant(monkeypatch, function, fault):
-    """Let what is compiled of a function be another one."""
+    """Replace the compiled form of a function by a faulty one."""
     monkeypatch.setattr(engine, "fused", lambda own, device, **_: fault if own is function else own)
 
 
@@ -78,7 +78,7 @@ def test_correct_functions_stay_and_the_environment_is_as_new(caplog):
 
 @pytest.mark.long
 def test_rehearsal_contains_fights_and_endings(monkeypatch):
-    """Else a wrong form of what strikes, or of a restart, would not be seen."""
+    """Otherwise errors in hits or restarts would not be detected."""
     monkeypatch.setattr(rehearsal, "DECISIONS", 8)
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     fought, env = [], EchelonEnv(config, 6, "cpu", seed=1, backend="graph")
@@ -195,7 +195,7 @@ def test_wrong_replay_falls_back_to_calls(monkeypatch, caplog):
 
 @pytest.mark.long
 def test_training_continues_after_a_fault(monkeypatch, caplog, tmp_path):
-    """On a GPU a trainer rehearses, and trains on what is left."""
+    """On a GPU, a trainer rehearses and then trains with the remaining forms."""
     simulate(monkeypatch)
     monkeypatch.setattr(rehearsal, "should_rehearse", lambda env: True)
     plant(monkeypatch, step.play, no_kernel)

@@ -22,13 +22,13 @@ from echelon.viewer.topdown import CAPTION, GOLD, TEAM, TEAM_INK, WHITE
 
 DUEL = dataclasses.replace(SMALL, map_pool=1, blue=("heavy",), red=("medium",))
 VOX_PX, SIZE = 10, 40
-"""Of pictures of the default size of small maps."""
+"""Properties of pictures of small maps at the default size."""
 WALL = (29, 32, 8, 11)
 """x0, x1, y0, y1."""
 
 
 def scene_of(env: EchelonEnv) -> Scene:
-    """Its battles: blue looks along +x at (10, 20), red back at (30, 20)."""
+    """Return its battles: blue at (10, 20) faces +x, red at (30, 20) faces blue."""
     return Scene(env.sim_model, env.state).place(0, 10, 20).place(1, 30, 20, yaw=math.pi)
 
 
@@ -40,13 +40,13 @@ def env():
 
 
 def around(picture: np.ndarray, x: float, y: float, reach_vox: float = 1.0) -> np.ndarray:
-    """`[rows, columns, 3]` int: the pixels around a point of the ground."""
+    """Return the pixels around a point of the map, `[rows, columns, 3]` int."""
     column, row, reach = round(x * VOX_PX), CAPTION + round((SIZE - y) * VOX_PX), round(reach_vox * VOX_PX)
     return picture[max(row - reach, CAPTION) : row + reach, max(column - reach, 0) : column + reach].astype(int)
 
 
 def count(part: np.ndarray, colour: tuple[int, ...]) -> int:
-    """Pixels of about a colour."""
+    """Return the number of pixels with approximately this colour."""
     return int((np.abs(part - colour).sum(-1) < 60).sum())
 
 
@@ -128,7 +128,7 @@ def test_shots_and_smoke_are_drawn(env):
     scene = scene_of(env).throw(Weapon.GAUSS, 0, (20, 5, 3), (40, 0, 0), ttl=3)
     slug = env.render()
     assert count(around(slug, 19.5, 5, 0.4), (225, 244, 255)) > 5
-    assert (around(slug, 22, 5) == around(empty, 22, 5)).all(), "nothing ahead of it"
+    assert (around(slug, 22, 5) == around(empty, 22, 5)).all(), "no trail ahead of it"
     scene.throw(Weapon.MISSILE, 0, (20, 36, 3), (0, 12, 0), ttl=3)
     assert (around(env.render(), 20, 34, 0.5) != around(empty, 20, 34, 0.5)).any()
     scene.smoke(0, 35, 35, 2)
@@ -179,7 +179,7 @@ def test_generated_map_and_running_battle_are_drawn():
         assert (before == env.state).all()
         assert all((picture == env.render(battle=b)).all() for b, picture in enumerate(pictures))
         td, begun = env.step(brawl(td, generator))["next"], other.step(brawl(begun, again))["next"]
-    assert (td == begun).all(), "who looks at battles does not change them"
+    assert (td == begun).all(), "rendering changes nothing"
     assert (pictures[0] != pictures[1]).any()
 
 
@@ -195,7 +195,7 @@ def test_render_after_restart_shows_the_new_battle(env):
 
 def test_copies_render_the_same(env):
     scene_of(env).place(0, 22.2, 13.7, yaw=0.4)
-    for copied in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):  # noqa: S301 - ours
+    for copied in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):  # noqa: S301 - own data
         assert (copied.render() == env.render()).all()
 
 

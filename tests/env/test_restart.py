@@ -1,4 +1,4 @@
-"""Battles that begin anew: by row as by mask, and the others are left as they were."""
+"""Restarts by row and by mask are equal, and leave other battles unchanged."""
 
 import dataclasses
 
@@ -82,7 +82,7 @@ def test_restart_by_row_equals_restart_by_mask():
 
 @pytest.mark.long
 def test_restart_is_one_graph():
-    """What a GPU runs, compiled for the CPU: twice the same as operation by operation."""
+    """The form for a GPU, compiled for a CPU: two runs equal eager mode."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=3)
     settings = {"seed": 1, "memory": Composite(h=Unbounded((3,)))}
     graph = EchelonEnv(config, 4, "cpu", backend="graph", **settings)

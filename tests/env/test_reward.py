@@ -1,4 +1,4 @@
-"""Named terms, their weights and their sum."""
+"""Reward terms, their weights and their sum."""
 
 import dataclasses
 
@@ -25,11 +25,11 @@ from echelon.runtime.errors import ConfigError
 pytestmark = pytest.mark.quick
 
 DUEL = dataclasses.replace(SMALL, blue=("medium",) * 2, red=("medium",) * 2)
-"""On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""
+"""On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is at (20, 20) with radius 7.5."""
 
 
 def rewards(td):
-    """`[B, N]`, blue first."""
+    """Return rewards `[B, N]`, blue first."""
     return torch.cat([td["next", g, "reward"] for g in ("blue", "red")], 1).squeeze(-1)
 
 
@@ -43,7 +43,7 @@ def ending(winner=-1, terminated=False, truncated=False):
 
 
 def field():
-    """Two before and after states that are equal until a test changes one."""
+    """Return two states, before and after, which are equal until a test changes one."""
     s = scene(DUEL).place(0, 2, 2).place(1, 2, 8).place(2, 38, 38).place(3, 38, 32)
     return s, s.state.clone()
 
@@ -130,12 +130,12 @@ def test_death_is_rewarded_once():
 )
 def test_terminal_reward_is_paid_on_termination_only(verdict, paid):
     s, before = field()
-    s.set(1, hp=0)  # the dead are paid too
+    s.set(1, hp=0)  # dead mechs get it too
     assert terms(s, before, verdict)["terminal"] == paid
 
 
 def test_kill_of_a_painted_target_rewards_killer_and_painter():
-    """Blue 0 kills red 2, whom blue 1 had painted: the 10 hp it had left are 0.05, the kill 1, the assist 0.5."""
+    """Blue 0 kills red 2, painted by blue 1: 10 remaining hp are worth 0.05, the kill 1, the assist 0.5."""
     flat = RewardConfig(approach=0, team_mix_alpha=1.0)
     env = arena(dataclasses.replace(DUEL, reward=flat))
     td = env.reset()
@@ -153,7 +153,7 @@ def test_kill_of_a_painted_target_rewards_killer_and_painter():
 
 
 def test_friendly_fire_pays_nothing():
-    """Blue's missile bursts beside a comrade and an enemy: 20 hp each, and only the enemy's count."""
+    """Blue's missile explodes beside a comrade and an enemy with 20 hp each; only the enemy's damage counts."""
     weights = RewardConfig(approach=0, zone=0, team_mix_alpha=1.0)
     config = dataclasses.replace(DUEL, blue=("heavy", "medium"), reward=weights)
     env = arena(config, (15, 16, 15, 16, 0, 4, Material.SOLID))
@@ -204,7 +204,7 @@ def test_terms_sum_to_the_reward_for_any_team_mix(alpha):
 
 @pytest.mark.usual
 def test_approach_sum_telescopes_over_a_battle():
-    """The discounted sum of the shaping is gamma^T phi_T - phi_0, whatever way was walked (Ng et al. 1999)."""
+    """The discounted sum of the shaping is gamma^T phi_T - phi_0 for any path (Ng et al. 1999)."""
     nothing = dict.fromkeys(TERMS, 0.0)
     only_approach = RewardConfig(**{**nothing, "approach": 1.0}, team_mix_alpha=1.0)
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=4, reward=only_approach), 4, "cpu", seed=3)
@@ -214,7 +214,7 @@ def test_approach_sum_telescopes_over_a_battle():
     for t in range(steps):
         td = brawl(td, generator)
         for group in ("blue", "red"):
-            td[group, "action"][..., Act.PRIMARY :] = 0  # nobody shoots, nobody dies
+            td[group, "action"][..., Act.PRIMARY :] = 0  # no shots, no deaths
         td = env.step(td)
         total = total + gamma**t * rewards(td)
         td = env.maybe_reset(env._step_mdp(td))
@@ -255,7 +255,7 @@ def test_alpha_zero_gives_equal_rewards_within_a_team():
 
 
 def test_dead_mechs_get_the_terminal_reward():
-    """A red mech dies early; blue is wiped out later; every red mech gets +5, every blue one -5."""
+    """A red mech dies early, later all blue mechs die; every red mech gets +5, every blue one -5."""
     only_terminal = RewardConfig(approach=0, zone=0, damage=0, kill=0, death=0, terminal=5.0)
     env = arena(dataclasses.replace(DUEL, reward=only_terminal))
     td = env.reset()
@@ -288,7 +288,7 @@ def test_time_up_pays_no_terminal_reward():
     assert td["next", "terminated"].all() and rewards(td).tolist() == [[-5, -5, 5, 5]]
 
 
-# Terms of one's own
+# Custom terms
 
 
 @pytest.mark.usual
@@ -346,23 +346,23 @@ def test_custom_term_of_wrong_shape_raises_one_line():
 
 
 def cool(before, after, ending, sim_model):
-    """Who carries no heat."""
+    """Return 1 for mechs without heat."""
     return after.mechs.heat < 1.0
 
 
 def first_mech(before, after, ending, sim_model):
-    """1 for the first mech of each team."""
+    """Return 1 for the first mech of each team."""
     return (torch.arange(10) % 5 == 0).expand(2, 10)
 
 
 def scouts(before, after, ending, sim_model):
-    """1 for each living scout: a comparison that is False in a graph of torch.compile."""
+    """Return 1 for each living scout, by a comparison that is False in a graph of torch.compile."""
     assert not torch.compiler.is_compiling()
     return after.mechs.alive * (sim_model.roster.hull == Hull.SCOUT)
 
 
 def winners(before, after, ending, sim_model):
-    """1 for the mechs of the team that won this decision, 0.5 where time was up, by what `Ending` says."""
+    """Return 1 for mechs of the winning team, 0.5 when time is up, according to `Ending`."""
     won = torch.where(
         sim_model.roster.is_red, ending.winner[:, None] == Winner.RED, ending.winner[:, None] == Winner.BLUE
     )
@@ -370,7 +370,7 @@ def winners(before, after, ending, sim_model):
 
 
 def test_custom_term_with_enum_comparison_works_in_a_graph():
-    """By itself, and called by a function that somebody compiles."""
+    """Directly, and called by a function that the user compiles."""
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=1), 2, "cpu", 1, backend="eager")
     env.reset()
     arguments = (
@@ -381,7 +381,7 @@ def test_custom_term_with_enum_comparison_works_in_a_graph():
         {"scouts": RewardTerm(scouts)},
     )
     per_mech = (env.sim_model.roster.hull == int(Hull.SCOUT)).float().tolist()
-    assert sum(per_mech) == 2  # a scout a team
+    assert sum(per_mech) == 2  # one scout per team
     compiled = fused(reward.extra_terms, torch.device("cpu"), exact=True)
     around = torch.compile(lambda *given: reward.extra_terms(*given), backend="eager")
     for run in (reward.extra_terms, compiled, around):
@@ -406,7 +406,7 @@ def test_custom_terms_receive_endings(backend):
 
 @pytest.mark.long
 def test_custom_terms_in_a_graph_equal_eager(monkeypatch):
-    """The graph of what ends a decision, traced and not compiled, which takes minutes."""
+    """Trace the graph of a decision's end without compiling it, which would take minutes."""
 
     def traced(function, device, **_):
         if function is not decision.score_observe_reward:

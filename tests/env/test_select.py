@@ -1,4 +1,4 @@
-"""`replace_rows`: rows of other tensors in the places of some battles."""
+"""`replace_rows`: copy rows of tensors for some battles."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""An environment of one split never meets a map or a battle of another, whatever it is asked for."""
+"""An environment of one split never uses a map or a battle of another split, for any input."""
 
 import dataclasses
 import json
@@ -30,14 +30,14 @@ def env_of(config, **settings):
 
 
 def is_within(env, split, maps=True):
-    """Whether all battles, and the maps of the pool, are of a split."""
+    """Return whether all battles, and the maps of the pool, belong to a split."""
     low, high = seed_range(split)
     seeds = torch.cat([env.state.seed, env.sim_model.maps.seed if maps else env.state.seed])
     return bool(((seeds >= low) & (seeds <= high)).all())
 
 
 def played(env, decisions=5, maps=True):
-    """Whether battles are of split train, all through some of them."""
+    """Return whether battles belong to split train during several decisions."""
     td, generator, held = env.reset(), torch.Generator().manual_seed(0), []
     for _ in range(decisions):
         held.append(is_within(env, "train", maps))
@@ -57,7 +57,7 @@ def of_test():
     ("backend", "count"), [("auto", 6), ("eager", 2), marked_long(("eager", 6))], ids=["auto", "eager", "eager-all"]
 )
 def test_seeds_stay_in_the_split(of_test, backend, count):
-    """One seed, a seed for each battle of test, large and negative ones, those set later, and what follows."""
+    """One seed, test seeds for each battle, large and negative seeds, later seeds, and following battles."""
     theirs = of_test.state.seed.clone()
     for seed in (theirs, 2**63 - 1, 0, theirs + 2**32, -theirs, torch.arange(BATTLES))[:count]:
         env = env_of(TRAIN, seed=seed, backend=backend)
@@ -155,7 +155,7 @@ def test_split_is_in_the_config_but_not_in_the_signature():
 
 
 def test_split_changes_seeds_only():
-    """The split chooses seeds, and nothing else of a battle."""
+    """The split selects seeds and changes nothing else of a battle."""
     ours = env_of(TRAIN)
     theirs = env_of(PLAIN, seed=ours.state.seed.clone(), maps=ours.sim_model.maps)
     generators = [torch.Generator().manual_seed(1) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What TorchRL's own tests ask of an environment (its `test/envs`), on the environment and on each of its views."""
+"""Checks of TorchRL's own `test/envs`, applied to the environment and each of its views."""
 
 import itertools
 
@@ -14,11 +14,11 @@ from torchrl.envs.utils import RandomPolicy, _StepMDP, step_mdp
 
 EACH = pytest.mark.parametrize("kind", usually(KINDS, "plain", "mechs", "partition"))
 OF_ROWS = ("mechs", "both_teams")
-"""Views with a row a mech, whose keys have no group."""
+"""Views with one row per mech, whose keys have no group."""
 
 
 def rollout(env, steps=4, policy=None, **options):
-    """A rollout on the same actions every time."""
+    """Return a rollout with the same actions every time."""
     torch.manual_seed(0)
     env.set_seed(1)
     return env.rollout(steps, policy, **options)
@@ -47,7 +47,7 @@ def test_wrong_batch_size_raises(kind):
 
 @EACH
 def test_next_observation_is_the_next_steps_input(kind):
-    """The fast `_StepMDP` of a rollout and `step_mdp` agree, whatever they keep."""
+    """The fast `_StepMDP` of a rollout agrees with `step_mdp`, for any options."""
     env = make(kind)
     td = env.rand_step(env.reset())
     keys = {"done_keys": env.done_keys, "action_keys": env.action_keys, "reward_keys": env.reward_keys}
@@ -63,7 +63,7 @@ def test_reset_does_not_set_a_state(kind):
         env.reset(env.reset(), set_state=True)
 
 
-# Every option of a rollout
+# Options of a rollout
 
 
 @EACH
@@ -102,7 +102,7 @@ def test_rollout_can_be_split_into_truncated_ones(kind):
 
 @EACH
 def test_consecutive_rollouts_equal_one_rollout(kind):
-    """Chunks of three of battles of four decisions are those of one rollout."""
+    """Rollouts of three steps, in battles of four decisions, equal one long rollout."""
     whole = rollout(make(kind), 9, break_when_any_done=False)
     env, parts = make(kind), []
     torch.manual_seed(0)
@@ -117,13 +117,13 @@ def test_consecutive_rollouts_equal_one_rollout(kind):
 
 @pytest.mark.parametrize("kind", OF_ROWS)
 def test_recorded_actions_can_be_replayed(kind):
-    """TorchRL writes each under the first key of the actions alone, which is all of them in views without groups."""
+    """TorchRL stores actions under the first action key only, which is complete in views without groups."""
     played = rollout(make(kind))
     actions = list(played["action"].unbind(-2))
     assert are_equal(played, rollout(make(kind), 9, actions=actions))
 
 
-# Returns over several steps
+# Multi-step returns
 
 
 @EACH
@@ -142,7 +142,7 @@ def test_multi_step_returns(kind):
         got = post(td.clone())
         torch.testing.assert_close(got["next", reward_key], expected)
         shown = got["next", "telemetry"].flatten(0, -4), td["next", "telemetry"].flatten(0, -4)
-        assert torch.equal(shown[0][:, 0], shown[1][:, 2]), "what is seen three steps on"
+        assert torch.equal(shown[0][:, 0], shown[1][:, 2]), "the observation three steps later"
 
 
 def test_multi_step_returns_in_a_replay_buffer():

@@ -1,4 +1,4 @@
-"""Hit points that a shooter took, told by weapon."""
+"""Attribution of damage to weapons."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ NOMINAL = np.array([14.0, 50.0, 32.0])
 
 
 def test_sums_determine_the_weapons_of_two_shooters():
-    """The first has laser and splash that was not felt, the second gauss and missile."""
+    """The first shooter has a laser and a splash without damage, the second gauss and missile."""
     able = np.array([[True, False, True], [False, True, True]])
     found = shared(able, np.array([14.0, 66.0]), np.array([14.0, 50.0, 16.0]), NOMINAL)
     assert np.allclose(found, [[14, 0, 0], [0, 50, 16]])

@@ -1,4 +1,4 @@
-"""A replay file gives back what was put in, or one clear line."""
+"""A replay file restores its content, or raises one clear line."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ SMALL = dataclasses.replace(EnvConfig.small(), map_pool=2)
 
 
 def record(env, recorder, names=("x", "y")):
-    """A few decisions of a battle in which somebody fires."""
+    """Record a few decisions of a battle with shots."""
     td = env.reset()
     for _ in range(4):
         _, td = env.step_and_maybe_reset(told(env, td, (3, Act.TERTIARY, 1.0), (0, Act.SPECIAL, 1.0)))
@@ -81,7 +81,7 @@ def test_terrain_is_rebuilt_from_its_recipe(replay):
 
 
 def test_map_name_has_number_and_biomes():
-    """The map of one biome has its name, and every number of the pool is that of its map."""
+    """A map of one biome has its name, and its number is the index in the pool."""
     world = dataclasses.replace(SMALL.world, biomes=("barrens",))
     config = dataclasses.replace(SMALL, world=world, map_pool=3)
     recorder = Recorder([0, 1, 2, 3])
@@ -96,7 +96,7 @@ def test_map_name_has_number_and_biomes():
 
 
 def test_replay_of_earlier_rules_opens_and_of_later_rules_raises(replay, monkeypatch):
-    """It holds what happened: the ground alone is made again, in the settings that it names."""
+    """A replay contains the events; only the terrain is rebuilt, with the settings in the file."""
     ground = rebuild(replay, replay.battles[0])
     newer = dataclasses.replace(replay, about={**replay.about, "env": {**replay.about["env"], "rules_version": NEXT}})
     with pytest.raises(FileError) as caught:
@@ -189,9 +189,9 @@ def test_damaged_file_raises_one_line(path, name):
 
 
 def test_metadata_is_hashed_too(path):
-    """By hand and without the hash that goes with it: the number of a seed, and the name of a commander."""
+    """Edit a seed and a commander's name in the file by hand, without updating the hash."""
     tensors, claims = taken_apart(path.read_bytes())
-    for change in ({"seed": 1}, {"red": "somebody else"}):
+    for change in ({"seed": 1}, {"red": "another name"}):
         battles = [{**claims["battles"][0], **change}, *claims["battles"][1:]]
         path.write_bytes(forged(tensors, claims, json.dumps({**claims, "battles": battles})))
         with pytest.raises(FileError, match=r"claims_sha256 mismatch: expected '[0-9a-f]{64}', got [0-9a-f]{64}"):

@@ -1,4 +1,4 @@
-"""Replays of battles that begin in positions which somebody has written down."""
+"""Replays of battles that start from given positions."""
 
 import pytest
 from builders import told
@@ -40,7 +40,7 @@ def test_file_restores_the_terrain_of_each_position(kept, path):
     found = file.read(path)
     which = env.state.map_id.tolist()
     assert [battle.about["map"] for battle in found.battles] == [{"position": place} for place in which]
-    assert len(set(which)) == 2, "both are there"
+    assert len(set(which)) == 2, "both positions occur"
     grounds = [rebuild(found, battle) for battle in found.battles]
     for place, battle, ground in zip(which, found.battles, grounds, strict=True):
         assert (ground == env.sim_model.maps.material[place].numpy()).all()

@@ -1,4 +1,4 @@
-"""A replay tells what was played: its numbers are the environment's, and recording changes nothing."""
+"""A replay matches the environment's numbers, and recording changes nothing."""
 
 import dataclasses
 from collections import Counter
@@ -51,18 +51,18 @@ CLOSE = dataclasses.replace(
     blue=("heavy", "medium", "heavy", "medium", "light"),
     red=("scout", "light", "medium", "scout", "heavy"),
 )
-"""Teams that meet after two seconds."""
+"""Battles in which the teams meet after two seconds."""
 DECISIONS = 120
 WAYS = (Shown.SIGHT, Shown.RADAR, Shown.PAINT, Shown.BLOOM)
 
 
 def column(table, columns, name):
-    """One named column of an event table."""
+    """Return one named column of an event table."""
     return table[:, columns.index(name)]
 
 
 def whole_ground(env):
-    """`[B, Z, Y, X]` what every voxel is made of now."""
+    """Return the current material of every voxel, `[B, Z, Y, X]`."""
     world = env.config.world
     grid = torch.meshgrid(*(torch.arange(n) for n in (world.size_z, world.size_y, world.size_x)), indexing="ij")
     z, y, x = (axis.expand(env.num_envs, *axis.shape) for axis in grid)
@@ -71,7 +71,7 @@ def whole_ground(env):
 
 @pytest.fixture(scope="module")
 def fought():
-    """Three battles of a brawl, the last two recorded, with what the environment showed at every moment."""
+    """Return three battles, the last two of them recorded, with the environment's output at every moment."""
     recorder = Recorder([1, 2], observations=True)
     brief = dataclasses.replace(BUSY, rules=RulesConfig(max_episode_s=25.0))
     env = EchelonEnv(brief, 3, "cpu", seed=4, observer=recorder)
@@ -90,7 +90,7 @@ def fought():
 
 
 def outcome_of(ends, b):
-    """When battle b first ended, and its outcome."""
+    """Return the time and outcome of battle b's first end."""
     return next((d, outcome[b]) for d, (done, outcome) in enumerate(ends) if done[b])
 
 
@@ -100,7 +100,7 @@ def test_moments_match_the_state(fought):
         battle = replay.battles[r]
         last, _ = outcome_of(ends, b)
         assert battle.decisions == last + 1
-        for m in range(0, last + 1, 7):  # the moment of the end itself is the next battle's in the environment
+        for m in range(0, last + 1, 7):  # at the end itself, the environment already has the next battle
             mechs = moments[m].mechs
             assert np.abs(battle.pos[m] / POS_PER_VOX - mechs.pos[b].numpy()).max() <= 0.5 / POS_PER_VOX
             for name in ("hp", "leg_hp", "heat", "stability"):
@@ -112,7 +112,7 @@ def test_moments_match_the_state(fought):
 
 
 def test_harms_add_up_to_lost_hit_points(fought):
-    """Every hit point between two moments is in `harms`, but for what lava and burning debris took."""
+    """`harms` contains all damage between two moments, except from lava and burning debris."""
     _, replay, *_ = fought
     for battle in replay.battles:
         lost = -np.diff(battle.hp.astype(int), axis=0)
@@ -180,7 +180,7 @@ def test_events_add_up_to_the_statistics(fought):
 
 
 def test_flights_are_continuous_and_end_at_the_hit(fought):
-    """No leap is longer than a substep of flight, and what straight shots hit is where they end."""
+    """No step is longer than a substep of flight, and straight shots end where they hit."""
     _, replay, *_ = fought
     for battle in replay.battles:
         first, points = (column(battle.flights, FLIGHTS, name) for name in ("first", "points"))
@@ -236,7 +236,7 @@ def test_recorded_observations_match_the_environment(fought):
 
 @pytest.mark.long
 def test_contact_sources_match_perception():
-    """By sight, radar, paint or bloom as `perceive` has it; smoke lies on the field."""
+    """Compare sight, radar, paint and heat with `perceive`, with smoke on the map."""
     recorder, orders = Recorder([0, 1]), []
     env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
     keep, states = recorder.moment, []
@@ -327,7 +327,7 @@ def test_recording_changes_nothing():
     ],
 )
 def test_replays_of_loops_and_dense_form_are_equal(preset, decisions, count):
-    """Every table of a replay has the same bytes, whichever played the battles."""
+    """Every table of a replay has the same bytes in both forms."""
     rules = dataclasses.replace(preset.rules, max_episode_s=0.25 * (decisions - 2))
     config = dataclasses.replace(preset, map_pool=min(4, count), rules=rules)
     recorded = []
@@ -357,7 +357,7 @@ def test_recording_reads_nothing_on_the_host():
 
 
 def test_replay_does_not_depend_on_the_batch_row():
-    """A battle recorded alone and as the third of three are one battle."""
+    """A battle recorded alone equals the same battle recorded in row 2 of three."""
     seeds = torch.tensor([11, 12, 13])
     kept = []
     for own, place in ((seeds, 2), (seeds[2:], 0)):
@@ -375,12 +375,12 @@ def test_replay_does_not_depend_on_the_batch_row():
             assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
 
 
-# A scene whose every event is known
+# A scene with known events
 
 
 @pytest.fixture(scope="module")
 def scene():
-    """Blue's heavy shells red's scout with gauss, blue's scout lays smoke; a wall stands in nobody's way."""
+    """Blue's heavy fires gauss at red's scout, blue's scout fires smoke; a wall is out of the way."""
     rules = RulesConfig(max_episode_s=2.0)
     config = dataclasses.replace(SMALL, blue=("heavy", "scout"), red=("scout",), rules=rules)
     recorder = Recorder([0])
@@ -404,12 +404,12 @@ def test_slug_is_launched_and_hits(scene):
     launch, end, shooter, _, lock, met, victim, _, points, by = flight
     assert by == NO_INDEX
     assert (launch, shooter, lock, met, victim) == (0, 0, NO_INDEX, FlightEnd.MECH, 2)
-    assert end == 5 and points == 6  # 10 vox less the scout's sphere at 2 vox a tick
+    assert end == 5 and points == 6  # 10 vox minus the scout's sphere, at 2 vox per tick
     (harm,) = scene.battles[0].harms.tolist()
     assert harm[:3] == [end, 0, 2] and harm[3:] == [
         60 * POINTS,
         Weapon.GAUSS,
-    ]  # a slug in the back, 75, ends a scout of 60
+    ]  # a slug in the back, 75, kills a scout with 60
     (death,) = scene.battles[0].deaths.tolist()
     assert death == [end, 2, 0, Weapon.GAUSS]
 

@@ -1,4 +1,4 @@
-"""Mechs that begin somewhere in an area: places that can stand, by seed, in both forms of a decision."""
+"""Mechs that spawn in an area: valid places, drawn by seed, in both forms of a decision."""
 
 import dataclasses
 import itertools
@@ -23,7 +23,7 @@ SHORT = dataclasses.replace(EnvConfig.small(), rules=echelon.RulesConfig(max_epi
 
 
 def melee(settings: EnvConfig = SHORT, **facts) -> Scene:
-    """Three against three: two of blue in an area through which a wall goes, beside one that stands there."""
+    """Three against three: two blue mechs in an area crossed by a wall, beside one with a fixed place."""
     scene = Scene(settings).wall((4, 14), (9, 16), 5).place("blue", "medium", at=(7, 20))
     for hull in ("heavy", "scout"):
         scene.place("blue", hull, area=WEST, **facts)
@@ -37,13 +37,13 @@ def test_every_battle_draws_valid_places(bottom):
     env = melee(bottom=bottom).env(256, "cpu", seed=0)
     names, pos = [name for group in env.group_map.values() for name in group], env.state.mechs.pos
     check_edited(env.state, list(range(256)), names, env.sim_model)
-    assert (pos[:, 0] == pos[0, 0]).all(), "who has a place keeps it"
+    assert (pos[:, 0] == pos[0, 0]).all(), "a fixed mech keeps its place"
     for mechs, (low_x, low_y, high_x, high_y) in ((pos[:, 1:3], WEST), (pos[:, 3:], EAST)):
         x, y, z = mechs.unbind(-1)
         assert (x >= low_x).all() and (x <= high_x).all() and (y >= low_y).all() and (y <= high_y).all()
-        assert (z < 5).all(), "nobody is on top of the wall, which is too narrow"
+        assert (z < 5).all(), "no mech is on top of the wall, which is too narrow"
     assert len({tuple(battle) for battle in pos.flatten(1).tolist()}) == 256
-    assert pos[:, 3, 0].unique().numel() == 11, "every column of the area"
+    assert pos[:, 3, 0].unique().numel() == 11, "all columns of the area"
 
 
 def test_place_depends_on_the_seed_only():
@@ -66,7 +66,7 @@ def leaves(td):
 
 
 def assert_same_battles(first, second, decisions=9):
-    """Everything that battles show and are, over two restarts of each."""
+    """Compare all observations and states over two restarts of each battle."""
     one, other = first.reset(), second.reset()
     assert leaves(one) == leaves(other)
     seen = [first.state.mechs.pos[:, 3].clone()]
@@ -85,14 +85,14 @@ def assert_same_battles(first, second, decisions=9):
 @pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
 @pytest.mark.parametrize("by_row", [True, False])
 def test_restarts_with_areas_are_equal_in_every_form(form, by_row):
-    """Dense and loops, by row and, as a GPU does, by mask."""
+    """Dense form and loops, restarted by row, and by mask as on a GPU."""
     first, second = (melee().env(5, "cpu", seed=3, backend=backend) for backend in ("eager", form))
     second.restarts_by_row = by_row
     assert_same_battles(first, second)
 
 
 def test_static_battles_with_areas_observe_the_same():
-    """As a captured decision of a GPU plays them."""
+    """Play as in a captured decision on a GPU."""
     called, static = (melee().env(4, "cpu", seed=3, backend="eager") for _ in range(2))
     observation = called.reset()
     battles = StaticBattles(static, static.reset())
@@ -110,7 +110,7 @@ def test_static_battles_with_areas_observe_the_same():
 
 @pytest.mark.long
 def test_reset_with_areas_is_one_graph():
-    """As a GPU compiles it: without a host read, and the same battles."""
+    """As compiled for a GPU: without a host read, with the same battles."""
     env = melee().env(3, "cpu", seed=3, backend="eager")
     observation, which = env.reset(), torch.tensor([True, False, True])
     there = (which, env.next_seed, env.state, {key: observation.get(key) for key in env._renewed}, *env._map_source)
@@ -119,7 +119,7 @@ def test_reset_with_areas_is_one_graph():
     assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)
     assert not torch.equal(found.state.mechs.pos, env.state.mechs.pos)
     streams, expected = look(wanted.fresh, env.sim_model)[1], initial_observation(wanted.fresh, env.sim_model)[1]
-    # A traced graph that torch's own operations run takes their square root, which a last bit may differ in.
+    # A traced graph, executed by torch operators, uses their square root, which may differ in the last bit.
     assert streams.keys() == expected.keys()
     assert all(torch.allclose(streams[name], values, rtol=0, atol=1e-6) for name, values in expected.items())
 
@@ -130,7 +130,7 @@ def test_scenario_file_stores_areas(tmp_path):
     assert read_scenario(tmp_path / "it.json") == scenario
     unit = {"team": "blue", "hull": "heavy", "area": [2, 8, 12, 32]}
     assert json.loads((tmp_path / "it.json").read_text())["units"][1] == unit
-    assert "area" not in scenario.config.signature()["positions"][0]["units"][0], "nor in what was written before"
+    assert "area" not in scenario.config.signature()["positions"][0]["units"][0], "absent in older files too"
     other = Scene(SHORT).place("blue", "medium", (7, 20)).place("red", "light", area=EAST).scenario
     still = Scene(SHORT).place("blue", "medium", (9, 20)).place("red", "light", (30, 20)).scenario
     both = echelon.scene([other, still], 64, "cpu", seed=0)
@@ -178,7 +178,7 @@ def test_area_without_room_raises_with_the_mech_name(area, said):
 
 @pytest.mark.parametrize("name", ["areas", "hold-5v5", "king-of-two-5v5"])
 def test_decision_in_a_scenario_reads_nothing_on_the_host(name, monkeypatch):
-    """In the form that a GPU runs, restarts included."""
+    """Test the form for a GPU, with restarts."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     config = melee().scenario.config if name == "areas" else echelon.scene_config([name])
     env = EchelonEnv(config, 2, "cpu", seed=0, backend="eager")

@@ -1,4 +1,4 @@
-"""What decides battles of scenarios: scores, ends, both forms of a decision, and what is refused."""
+"""Objectives of scenarios: scores, ends, both forms of a decision, and invalid objectives."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ KINDS = {
 
 
 def skirmish(objective: Objective, rules: RulesConfig = RULES) -> echelon.Scenario:
-    """Three against three, a wall between them."""
+    """Three against three, with a wall between the teams."""
     base = dataclasses.replace(EnvConfig.small(), rules=rules)
     objective = dataclasses.replace(objective, seconds=min(objective.seconds, rules.max_episode_s))
     scene = Scene(base, (20, 22, 4), objective).wall((17, 14), (23, 16), 5)
@@ -53,7 +53,7 @@ def same(one, other):
 
 
 def play_in_both_forms(config: EnvConfig, battles: int) -> Counter:
-    """How battles ended, by (map, reason, winner); every decision is compared bit by bit, restarts included."""
+    """Return counts of ends by (map, reason, winner); compare every decision bit by bit, with restarts."""
     dense, loops = (EchelonEnv(config, battles, "cpu", 3, backend=form) for form in ("eager", "loops"))
     dense.restarts_by_row = False
     generator, ends = torch.Generator().manual_seed(5), Counter()
@@ -74,7 +74,7 @@ def play_in_both_forms(config: EnvConfig, battles: int) -> Counter:
 
 
 def by_kind(ends: Counter) -> dict[str, Counter]:
-    """How battles of each kind of `KINDS` ended, by (reason, winner)."""
+    """Return counts of ends by (reason, winner), for each kind in `KINDS`."""
     found = {kind: Counter() for kind in KINDS}
     for (map_id, reason, winner), count in ends.items():
         found[list(KINDS)[map_id]][Reason(reason), Winner(winner)] += count
@@ -84,7 +84,7 @@ def by_kind(ends: Counter) -> dict[str, Counter]:
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_all_objectives_in_one_batch_are_equal_in_both_forms():
     ends = by_kind(play_in_both_forms(battles_of(*KINDS, rules=BRIEF), 18))
-    assert all(ends.values()), "some battle of each kind has ended"
+    assert all(ends.values()), "at least one battle of each kind ended"
 
 
 def of_any_size():
@@ -97,7 +97,7 @@ def test_battles_of_any_size_are_equal_in_both_forms():
 
 
 def test_each_battle_draws_its_number_of_mechs(tmp_path):
-    """The first ones of each team; who is absent did not die, does not run, and is told by no mask."""
+    """The first mechs of each team exist. Absent mechs did not die, do not run, and are in no mask."""
     scenario = of_any_size()
     env = echelon.scene(scenario, 300, "cpu", seed=0)
     alive = env.state.mechs.alive
@@ -148,7 +148,7 @@ def test_many_battles_of_each_objective_are_equal_in_both_forms():
 
 
 def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), inside: tuple[str, ...] = ()):
-    """Score of blue and red when the mechs `dead` are so, others were `inside` the zone, and a decision is scored."""
+    """Return the scores of blue and red for dead mechs `dead` and mechs `inside` the zone, after one decision."""
     scenario = skirmish(objective)
     env, names = echelon.scene(scenario, 1, "cpu"), [name for name, _ in scenario.position.named]
     state = env.state
@@ -162,7 +162,7 @@ def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), insi
 
 
 def test_clock_scores_for_the_defenders():
-    """All 20 s of score after 5 s, which are 100 substeps."""
+    """The full score of 20 s is reached after 5 s, which are 100 substeps."""
     assert scores(KINDS["hold"], tick=50) == pytest.approx([10, 0], rel=1e-5)
     late = scores(KINDS["hold"], tick=95), scores(KINDS["hold"], tick=100)
     assert late[0][0] < 20 <= late[1][0]
@@ -202,14 +202,14 @@ def test_breakthrough_counts_arrivals_and_losses(dead, inside, wanted):
 
 @pytest.mark.parametrize("mechs", range(1, 21))
 def test_last_arrival_completes_the_score(mechs):
-    """Whatever the number, and it counts more than the clock in the same decision."""
+    """For any number, and it precedes the clock in the same decision."""
     share = torch.tensor(20 / mechs * BY_DEED, dtype=torch.float32)
     assert share * (mechs - 1) < 20 < 20 * BY_CLOCK < share * mechs
 
 
 @pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
 def test_escort_outcome_is_reported(form):
-    """One arrives in its first decision, the other is dead by then."""
+    """In one battle the mech arrives in its first decision, in the other it is already dead."""
     scenario = skirmish(KINDS["escort"])
     here = dataclasses.replace(scenario.units[1], x=20.0, y=24.0)
     assert here.team == "red"
@@ -224,7 +224,7 @@ def test_escort_outcome_is_reported(form):
 
 
 def two_zones(*places: tuple[float, float]):
-    """State and constants of `king_of_two`, blue mechs at `places`, with all others far away."""
+    """Return state and constants of `king_of_two`, with blue mechs at `places` and all others far away."""
     env = echelon.scene(skirmish(KINDS["king_of_two"]), 1, "cpu")
     for number, place in enumerate(places):
         env.state.mechs.pos[0, number, :2] = torch.tensor(place)
@@ -249,7 +249,7 @@ def test_mech_observes_the_nearer_zone_or_the_first_on_ties():
 
 
 def test_worthless_zone_has_no_control():
-    """`elimination`: standing in the zone neither scores nor is control."""
+    """In `elimination`, a mech in the zone neither scores nor has control."""
     env = echelon.scene(skirmish(KINDS["elimination"]), 1, "cpu")
     env.state.mechs.pos[0, 0, :2] = torch.tensor([20.5, 22.5])
     scored = goals.score_goals(zone.score(env.state, env.sim_model), env.sim_model)
@@ -257,7 +257,7 @@ def test_worthless_zone_has_no_control():
 
 
 def test_clock_score_does_not_reset_idle_time():
-    """A team that only waits stands still, whatever its clock says."""
+    """A team that only waits is idle, although its score grows."""
     env = echelon.scene(skirmish(KINDS["hold"]), 1, "cpu")
     before = env.state
     after = goals.score_goals(before.replace(tick=before.tick + 5), env.sim_model)

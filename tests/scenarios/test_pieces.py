@@ -1,4 +1,4 @@
-"""Set pieces: their lines win, a scripted commander does not, and a file at fault is one line."""
+"""Set pieces: their lines win, a scripted commander does not, and an invalid file raises one line."""
 
 import copy
 import json
@@ -23,9 +23,9 @@ from echelon.scenarios.piece import FOLDER, LONGEST_S, PIECES, find_piece, piece
 CPU = torch.device("cpu")
 SEEDS, FEW = 64, 8
 USUAL = ("jump_wall", "outrange", "through_leaves")
-"""Pieces that the usual tier plays, on a few seeds."""
+"""Pieces that the usual test run plays, on a few seeds."""
 FURTHER = 3_000_017
-"""From which the seeds are derived that nobody looked at while a piece was made."""
+"""Base of held-out seeds, which were not used while a piece was designed."""
 
 
 def rate(name: str, policy: str, seed: int = SEED, seeds: int = SEEDS) -> float:
@@ -181,4 +181,4 @@ def test_invalid_piece_raises_one_line(path, value, said):
 def test_piece_file_is_read_completely():
     piece = piece_from_json(GOOD, "walk")
     assert piece.hulls == ("scout",) and piece.line[0][0].to == (20.0, 20.0) and piece.line[0][1].fire == ("painter",)
-    assert sorted(path.stem for path in FOLDER.iterdir()) == pieces(), "nothing else lies there"
+    assert sorted(path.stem for path in FOLDER.iterdir()) == pieces(), "no other files"

@@ -1,4 +1,4 @@
-"""Battles that begin in a position that somebody has written down."""
+"""Battles that start from a given position."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from echelon.runtime.files import FileError
 
 
 def duel() -> Scene:
-    """A medium behind a wall, and a hot and damaged heavy that looks at it."""
+    """Return a medium behind a wall, and a hot, damaged heavy that faces it."""
     scene = Scene().wall((19, 10), (21, 30), height=4)
     return scene.place("blue", "medium", at=(12, 20)).place(
         "red", "heavy", at=(30, 20.5), facing_deg=180, hp=0.25, leg_hp=0.0, heat=0.5
@@ -43,11 +43,11 @@ def test_battles_and_restarts_start_from_the_position():
         env.reset()
     assert env.sim_model.maps.solid[0, 15, 19] == 0b1111 and env.sim_model.maps.solid[0, 15, 21] == 0
     shown = env.reset()["red", "observation", "ego"]
-    assert torch.equal(shown[0], shown[2]), "one position"
+    assert torch.equal(shown[0], shown[2]), "the same position"
 
 
 def test_randomness_depends_on_the_seed_only():
-    """64 seeds of one position: each battle is that of its seed, whatever stands beside it."""
+    """64 seeds of one position: each battle depends on its seed only, not on its neighbours."""
 
     def last(seeds):
         env = duel().env(len(seeds), "cpu", seed=torch.tensor(seeds))
@@ -76,7 +76,7 @@ def test_loops_and_dense_form_agree_in_a_scenario():
 
 
 def test_initial_cooldowns_count_down(tmp_path):
-    """Seconds by weapon become substeps of its timer, the longer one where two share it; a file holds them."""
+    """Seconds per weapon become substeps of its timer, the longer ones if two weapons share it; a file stores them."""
     scene = Scene().place("blue", "heavy", at=(12, 20), cooldown_s={"missile": np.float32(2), "ams": 0.3})
     scene.place("red", "medium", at=(30, 20), facing_deg=180)
     env, rules = scene.env(2, "cpu", seed=0), scene.settings.rules
@@ -86,7 +86,7 @@ def test_initial_cooldowns_count_down(tmp_path):
     assert env.state.mechs.cooldown[:, 0].tolist() == [left] * 2 and env.state.mechs.cooldown[:, 1].sum() == 0
     after = env.step(env.rand_action(env.reset()))
     assert after["next", "done"].sum() == 0
-    assert env.state.mechs.cooldown[0, 0, 1] == left[1] - rules.decision_repeat, "it runs out as any does"
+    assert env.state.mechs.cooldown[0, 0, 1] == left[1] - rules.decision_repeat, "it counts down as usual"
     scene.scenario.save(tmp_path / "it.json")
     assert read_scenario(tmp_path / "it.json") == scene.scenario
     for left, said in (
@@ -254,7 +254,7 @@ BOXES = st.tuples(*[st.integers(0, 30)] * 2, *[st.integers(1, 9)] * 3).map(
 @settings(max_examples=25, deadline=None)
 @given(st.lists(UNITS, min_size=2, max_size=6), st.lists(BOXES, max_size=4))
 def test_valid_values_round_trip_and_play(units, boxes):
-    """Whatever units and boxes: one line, or a file that gives the same scenario and a battle that can be played."""
+    """For any units and boxes: one error line, or a file that restores the scenario, and a playable battle."""
     try:
         scenario = Scenario(tuple(units), tuple(boxes))
         env = echelon.scene(scenario, 2, "cpu", seed=0)

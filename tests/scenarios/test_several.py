@@ -1,4 +1,4 @@
-"""Battles of one batch that begin in different positions, and configs that hold them."""
+"""Battles of one batch that start from different positions, and configs that contain them."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def test_each_battle_starts_in_the_position_drawn_by_its_seed():
     alone = echelon.scene(far, 1, "cpu", seed=seeds[which == 1][:1])
     first = int((which == 1).nonzero()[0])
     shown = alone.reset()["blue", "observation", "ego"][0]
-    assert torch.equal(shown, env.last_observation()["blue", "observation", "ego"][first]), "as in a batch of its own"
+    assert torch.equal(shown, env.last_observation()["blue", "observation", "ego"][first]), "as in its own batch"
 
 
 def test_positions_are_drawn_by_weight_and_equal_weights_change_nothing():
@@ -113,7 +113,7 @@ def test_invalid_positions_raise_one_line(change, said):
 
 
 def test_memory_check_counts_each_position():
-    """Whatever a stranger's settings say of their pool."""
+    """The pool settings of a user's file do not matter."""
     scenario = duel(world=echelon.WorldConfig(500, 500, 31))
     config = dataclasses.replace(scenario.config, positions=(scenario.position,) * 1000)
     assert config.map_pool == 1 and config.num_maps == 1000

@@ -1,4 +1,4 @@
-"""Scenarios that ship: each can be played, by its name, and its mechs can walk to the zone."""
+"""Scenarios of the package: each can be played by name, and its mechs can walk to the zone."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_scenario_name_gives_its_battle(name):
     sizes = [int(size) for size in name.rpartition("-")[2].split("v")]
     assert [len(scenario.config.blue), len(scenario.config.red)] == sizes and scenario.config.is_unequal
     x, y = maps.spawn_pos[0, :, :2].long().unbind(-1)
-    assert maps.path_length[0, y, x].isfinite().all() and (maps.path_length[0, y, x] < 100).all(), "each can walk there"
+    assert maps.path_length[0, y, x].isfinite().all() and (maps.path_length[0, y, x] < 100).all(), "reachable"
     assert env.config == scenario.config
 
 

@@ -111,7 +111,7 @@ TYPES: dict[str, Any] = {
     **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
     **dict.fromkeys(("listed", "ranked"), np.int32),
 }
-"""Types of those fields of the three tuples above that are not float32."""
+"""Types of the non-float32 fields in the three tuples above."""
 
 
 def perception_scratch(count: int, packs: int, clouds: int) -> dict[str, Any]:

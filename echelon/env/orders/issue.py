@@ -64,7 +64,7 @@ def middle(state: State, sim_model: SimModel) -> Tensor:
 
 
 def send_orders(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
-    """Queue new orders ahead of those in transit: from commanders when commands are due, else from a drill."""
+    """Queue new orders ahead of those in transit: from commanders if an order is due, else from a drill."""
     command, rules = sim_model.config.command, sim_model.rules
     period = command.period * rules.decision_repeat
     is_due = (state.tick % period == 0)[:, None].expand(-1, sim_model.roster.num_packs)  # [B, P]
@@ -154,12 +154,12 @@ def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) ->
     reached = reached | ~roster.order_net.any(-1)
     listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, sim_model).jam <= command.jam_limit)
     delay = round(command.delay_s / sim_model.rules.dt_s)
-    heard = state.orders_heard
+    received = state.orders_heard
     for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, oldest first
         issued = order[..., OrderField.ISSUED]
-        is_new = (issued > heard[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
-        heard = torch.where((is_new & listens)[..., None], order, heard)
-    return state.replace(orders_heard=heard)
+        is_new = (issued > received[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
+        received = torch.where((is_new & listens)[..., None], order, received)
+    return state.replace(orders_heard=received)
 
 
 def mask_triggers(state: State, action: Tensor, sim_model: SimModel) -> Tensor:

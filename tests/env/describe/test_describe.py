@@ -1,4 +1,4 @@
-"""What `describe` tells of each column, against the tensors."""
+"""`describe` compared with the tensors of environments."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "COLUMNS.md"
 CPU = torch.device("cpu")
 SWITCHES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))
 SHORT = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RulesConfig(max_episode_s=0.1, decision_repeat=1))
-"""Battles of two decisions, of a substep each."""
+"""Battles of two decisions with one substep each."""
 
 
 def off(config, *names):
@@ -86,7 +86,7 @@ KINDS = ("plain", "versus", "teams", "mechs", "both teams as rows")
     deadline=None,
     derandomize=True,
     database=None,
-    phases=(Phase.explicit, Phase.generate),  # to shrink a failing battle takes minutes
+    phases=(Phase.explicit, Phase.generate),  # shrinking a failing battle would take minutes
     suppress_health_check=list(HealthCheck),
 )
 def test_columns_match_tensors_in_number_range_and_switches(kind, config, forms, seed):
@@ -109,7 +109,7 @@ def test_columns_match_tensors_in_number_range_and_switches(kind, config, forms,
 
 
 def check_leaf(leaf, values, spec, features):
-    """One tensor, its spec and what is told of it."""
+    """Check one tensor against its spec and its `Leaf`."""
     assert leaf.shape == tuple(values.shape) == tuple(spec.shape) and leaf.dtype == str(values.dtype), leaf.key
     assert len(leaf.axes) == len(leaf.shape)
     is_along = leaf.axes[-1] == "column"
@@ -139,7 +139,7 @@ def test_flat_column_equals_the_named_stream_column():
         assert dataclasses.replace(leaf.columns[own], name="") == dataclasses.replace(column, name="")
 
 
-# Each switch zeroes exactly the columns that name it
+# Each switch zeroes exactly the columns that list it
 
 BUSY = dataclasses.replace(
     EnvConfig.small(),
@@ -149,11 +149,11 @@ BUSY = dataclasses.replace(
     red=("heavy", "medium", "light", "light", "scout", "medium"),
     comm_dim=2,
 )
-"""With a light that commands a pack and one that does not."""
+"""Battles with a light that commands a pack, and a light that does not."""
 
 
 def seen_nonzero(config, decisions, battles):
-    """Names of the columns that are ever other than 0 in battles at random, by stream, and of such statistics."""
+    """Return the names of the columns that become nonzero in random battles, by stream, and of such statistics."""
     env = EchelonEnv(config, battles, "cpu", 5)
     generator, streams = torch.Generator().manual_seed(1), {}
     description = env.describe()
@@ -177,7 +177,7 @@ def seen_nonzero(config, decisions, battles):
 
 
 def naming(config):
-    """The switches of every column of the streams and the statistics, by its name."""
+    """Return the switches of every column of the streams and the statistics, by column name."""
     description = describe_battle(config)
     keys = {stream: ("blue", "observation", stream) for stream in ("contacts", "squad", "ego", "comms")}
     keys["stats"] = ("outcome", "stats")
@@ -190,7 +190,7 @@ def with_everything():
 
 
 def test_random_battles_reach_most_columns_and_all_switched_ones(with_everything):
-    """Else the next test would say little."""
+    """A precondition of the next test: columns that are always 0 would prove nothing."""
     named = naming(BUSY)
     shown = [name for name in named if not name.startswith("stats")]
     assert len(with_everything) > 0.6 * len(named) and len(with_everything & set(shown)) > 0.9 * len(shown)
@@ -199,7 +199,7 @@ def test_random_battles_reach_most_columns_and_all_switched_ones(with_everything
 
 @pytest.mark.parametrize("switch", usually(SWITCHES, "ewar", "smoke"))
 def test_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everything):
-    """In more and longer battles than those with everything, so that what is rare is not missed by chance."""
+    """Play more and longer battles than with everything on, so that rare events occur."""
     without = seen_nonzero(off(BUSY, switch), decisions=120, battles=32)
     named = {name for name, switches in naming(BUSY).items() if switch in switches}
     assert with_everything - without == named and not named & without
@@ -214,7 +214,7 @@ HULLS = (("scout", "heavy"), ("scout",))
     ids=str,
 )
 def test_switch_masks_exactly_the_discrete_actions_that_name_it(switch, hulls):
-    """At the opening, when every weapon is ready. Scouts have nothing but an emitter on their secondary trigger."""
+    """At the start every weapon is ready. A scout's secondary trigger has only an emitter."""
     config = dataclasses.replace(SHORT, blue=hulls, red=hulls)
 
     def allowed(config):
@@ -232,7 +232,7 @@ def test_switch_masks_exactly_the_discrete_actions_that_name_it(switch, hulls):
 
 
 def heard(action, config):
-    """What the mechs of both teams are ordered to do, as one vector a mech."""
+    """Return the decoded orders of both teams' mechs, as one vector per mech."""
     roster = build_roster(config, CPU)
     slots = torch.arange(5).expand(*action.shape[:2], 5) % roster.num_mechs
     orders = actions.decode(action, slots, roster, config.features)
@@ -249,14 +249,14 @@ def test_action_column_is_ignored_exactly_if_its_switch_is_off(switch):
     action = torch.rand(64, config.num_mechs, len(columns), generator=torch.Generator().manual_seed(2)) * 2 - 1
     whole = heard(action, config)
     for place, column in enumerate(columns):
-        # Of equal wishes the first counts, so a wish below all others says what 0 may not.
+        # Among equal preferences the first counts, so use a preference below all others instead of 0.
         without = action.clone()
         without[..., place] = -1.0 if column.name.startswith(("sort", "prefer")) else 0.0
         assert torch.equal(heard(without, config), whole) == (switch in column.switches), column.name
 
 
 def test_trigger_needs_the_switches_common_to_its_weapons():
-    """Of these hulls only scouts have something on their secondary trigger, an emitter."""
+    """Of these hulls, only scouts have something on their secondary trigger: an emitter."""
     scouts = dataclasses.replace(SHORT, blue=("scout",), red=("scout",))
     told = {column.name: column.switches for column in describe_battle(scouts)["red", "action"].columns}
     assert told["secondary"] == ("ewar",) and told["special"] == ("smoke",) and told["primary"] == ()
@@ -331,5 +331,5 @@ def test_describe_battle_equals_description_of_the_environment():
 
 
 def test_columns_page_matches_the_code():
-    """`python -m echelon describe --markdown > docs/COLUMNS.md` makes it anew."""
+    """Regenerate the page with `python -m echelon describe --markdown > docs/COLUMNS.md`."""
     assert PAGE.read_text() == columns_page("standard", describe_battle(EnvConfig.standard()))

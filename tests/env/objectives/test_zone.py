@@ -1,4 +1,4 @@
-"""Who holds the zone, and how much. On the builders' map its centre is (20, 20), its radius 7.5."""
+"""Control of the zone and its score. On the builders' map, the zone's centre is (20, 20) and its radius 7.5."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.quick
 
 
 def field(blue, red):
-    """Everybody far from the zone."""
+    """Return a scene with all mechs far from the zone."""
     s = scene(dataclasses.replace(EnvConfig.small(), blue=blue, red=red))
     for n in range(s.sim_model.roster.num_mechs):
         s.place(n, 2.0 + 4 * n, 2.0)

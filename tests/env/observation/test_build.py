@@ -1,4 +1,4 @@
-"""What a mech is told of itself, of its pack's talk and of the ground."""
+"""A mech's observation of itself, messages of its pack, and the local map."""
 
 import dataclasses
 import math
@@ -32,11 +32,11 @@ FLAGS = (
 
 
 def raised(s, mech=0, *orders):
-    """The flags that a mech sees up."""
+    """Return the names of the set flags of a mech."""
     return {name for name in FLAGS if ego(s, name, mech, *orders) == [1]}
 
 
-# Oneself
+# Ego
 
 
 @pytest.mark.usual
@@ -155,7 +155,7 @@ def test_comrades_and_dead_mechs_set_no_targeted_flag():
     ("yaw", "where"), [(0, (1, 0)), (math.pi / 2, (0, -1)), (math.pi, (-1, 0)), (-math.pi / 2, (0, 1))]
 )
 def test_hit_sets_under_fire_and_its_direction(yaw, where):
-    """Red's laser strikes blue from +x."""
+    """Red's laser hits blue from +x."""
     s = duel(7, "medium", "medium").set(0, yaw=yaw)
     s.run(s.orders((1, Act.PRIMARY, 1.0)))
     assert ego(s, "hp")[0] < 1
@@ -163,11 +163,11 @@ def test_hit_sets_under_fire_and_its_direction(yaw, where):
     assert {"under_fire"} <= raised(s)
     assert "under_fire" in raised(s.wait(19))
     assert "under_fire" not in raised(s.wait(1))  # 20 substeps later
-    assert ego(s, "hit_from") == pytest.approx(where, abs=1e-6)  # the last one, however long ago
+    assert ego(s, "hit_from") == pytest.approx(where, abs=1e-6)  # the last hit, at any later time
 
 
 def test_direction_of_several_hits_is_weighted_by_damage():
-    """Two lasers at once: 14 from +x, and from +y 14 * 1.5 into the back of blue, who faces -y."""
+    """Two lasers at once: 14 from +x, and 14 * 1.5 from +y into the back of blue, who faces -y."""
     s = team(("medium",), ("medium", "medium")).place(0, 10, 10, yaw=-math.pi / 2)
     s.place(1, 16, 10, yaw=math.pi).place(2, 10, 16, yaw=-math.pi / 2)
     s.run(s.orders((1, Act.PRIMARY, 1.0), (2, Act.PRIMARY, 1.0)))
@@ -253,7 +253,7 @@ def test_dead_mechs_of_both_teams_observe_the_same_fields():
 
 
 def says(*mechs):
-    """Each of `mechs` says its index over ten, in its first message column."""
+    """Each of `mechs` sends a tenth of its index in the first column of its message."""
     return [(n, CONTROLS, n / 10) for n in mechs]
 
 
@@ -267,7 +267,7 @@ def test_message_arrives_at_the_pack_one_decision_later():
     assert not td["blue", "observation", "comms"].any()
     _, td = env.step_and_maybe_reset(told(env, td, *says(1, 3, 6, 8)))
     assert heard(td, "blue", 0) == pytest.approx([0, 0.1, 0, 0.3, 0])  # rows are the pack's mechs in order
-    assert heard(td, "blue", 1) == pytest.approx([0, 0, 0, 0.3, 0])  # one's own row is zero
+    assert heard(td, "blue", 1) == pytest.approx([0, 0, 0, 0.3, 0])  # the own row is zero
     assert heard(td, "blue", 5) == pytest.approx([0, 0.6, 0, 0, 0])  # the second pack
     assert heard(td, "red", 0) == pytest.approx([0, 0.8, 0, 0, 0])
     _, td = env.step_and_maybe_reset(told(env, td))
@@ -289,7 +289,7 @@ def test_dead_mechs_neither_send_nor_receive_messages():
     assert heard(td, "blue", 1) == [0] * 5
 
 
-# The map around
+# Local map
 
 
 def around(yaw, *boxes, bottom=0.0):

@@ -1,4 +1,4 @@
-"""The contact table: who is in it, in what order, and what it tells."""
+"""The contact table: which mechs it contains, their order, and their columns."""
 
 import math
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.quick
 
 
 def crowd():
-    """Blue medium 0 and its comrade 1 at 3 vox; red scout 2 at 6, heavy 3 at 9, medium 4 at 12, damaged to a half."""
+    """Blue medium 0 with comrade 1 at 3 vox; red scout 2 at 6, heavy 3 at 9, medium 4 at 12 with half its hp."""
     s = team(("medium", "medium"), ("scout", "heavy", "medium"))
     s.place(0, 10.5, 20.5).place(1, 10.5, 17.5).place(2, 16.5, 20.5).place(3, 10.5, 29.5).place(4, 10.5, 8.5)
     return s.set(4, hp=75).set(3, hp=160)
@@ -33,7 +33,7 @@ def crowd():
         ((), [2, 3, 4, 1]),
         (((0, Act.SORT_BIGGEST, 1.0),), [3, 4, 2, 1]),
         (((0, Act.SORT_MOST_DAMAGED, 1.0),), [4, 3, 2, 1]),
-        (((0, Act.SORT_CLOSEST, 0.2), (0, Act.SORT_BIGGEST, 0.3)), [3, 4, 2, 1]),  # the largest of the three numbers
+        (((0, Act.SORT_CLOSEST, 0.2), (0, Act.SORT_BIGGEST, 0.3)), [3, 4, 2, 1]),  # the largest of three preferences
         (((0, Act.HOSTILE_ONLY, 1.0),), [2, 3, 4]),
     ],
 )
@@ -88,7 +88,7 @@ SUITES = [
 
 @pytest.mark.parametrize(("hull", "command", "slots"), SUITES)
 def test_suite_limits_visual_slots_hostiles_before_friends(hull, command, slots):
-    """One slot more than there are hostiles: it goes to the nearer friend."""
+    """There is one slot more than hostiles; the nearer friend gets it."""
     s = team((hull, "scout", "scout"), ("scout",) * (slots - 1), command_suites=command).place(0, 5, 5)
     s.place(1, 5, 9).place(2, 5, 8)
     for k in range(slots - 1):
@@ -101,14 +101,14 @@ def test_farthest_hostiles_over_the_limit_are_left_out():
     s = team(("heavy",), ("scout",) * 7).place(0, 5, 20)
     for k in range(7):
         s.place(1 + k, 30 - 3 * k, 20)
-    assert shown(s, 0) == [7, 6, 5, 4, 3]  # nor are they intel: it senses them
+    assert shown(s, 0) == [7, 6, 5, 4, 3]  # the others are not intel, because the mech senses them itself
 
 
 # Intel slots
 
 
 def told_of(hull, red, command=False, *friends):
-    """The viewer is blue 0 west of the wall, its spotter 1 east of it with `red` scouts, the higher index nearer."""
+    """The viewer, blue 0, is west of the wall; its spotter, 1, is east of it with `red` scouts, the last nearest."""
     s = team((hull, "scout", *friends), ("scout",) * red, WALL, command_suites=command)
     s.place(0, 2.5, 20.5).place(1, 38, 24)
     for k in range(red):
@@ -168,7 +168,7 @@ def test_focus_slots_are_the_hostiles_in_the_first_contacts():
 
 
 def test_preference_can_select_an_intel_contact():
-    """Blue 0 prefers its second contact, which it does not sense itself, and its smoke flies there."""
+    """Blue 0 prefers its second contact, which it does not sense itself; its smoke shell flies there."""
     s = told_of("heavy", 2).place(2, 2.5, 8).place(3, 17.5 + 4, 20.5 + 4)  # 3 is (19, 4) away
     assert shown(s, 0) == [2, 3] and column(s, "intel", 0) == [0, 1]
     assert s.state.focus_slots[0, 0, :2].tolist() == [2, 3]
@@ -191,7 +191,7 @@ def test_reset_sets_focus_slots_of_the_initial_observation():
     assert named == distance.argmin().item()
 
 
-# What a contact shows
+# Columns of a contact
 
 
 def test_contact_is_in_the_viewers_frame():
@@ -217,7 +217,7 @@ def test_closing_and_crossing():
     s = duel(8, "medium", "medium")
     s.state.mechs.vel[0, 1, 0] = -3.0  # straight at the viewer
     assert contact(s, "closing") == pytest.approx([0.3]) and contact(s, "crossing") == pytest.approx([0], abs=1e-6)
-    s.state.mechs.vel[0, 0, 0] = 9.0  # who comes to meet it: 12 vox/s
+    s.state.mechs.vel[0, 0, 0] = 9.0  # the viewer approaches too: 12 vox/s
     assert contact(s, "closing") == [1]
     s.state.mechs.vel[0, :] = 0
     s.state.mechs.vel[0, 1] = torch.tensor([0.0, 3.0, 0.0])  # straight across
@@ -225,7 +225,7 @@ def test_closing_and_crossing():
     s.state.mechs.vel[0, 1] = torch.tensor([3.0, 4.0, 0.0])  # 3 of 5 vox/s away from the viewer
     assert contact(s, "closing") == pytest.approx([-0.3]) and contact(s, "crossing") == pytest.approx([0.4])
     s.state.mechs.vel[0, 1] = 0
-    assert contact(s, "crossing") == [0]  # nobody moves
+    assert contact(s, "crossing") == [0]  # no relative motion
 
 
 def test_comrades_are_friendly():
@@ -252,7 +252,7 @@ def test_fidelity_limits_the_range_of_detail(hull, command, reach):
     assert [contact(s, name)[0] for name in DETAIL] == pytest.approx([0.5, 0.25, 0.6, 1])
     s.place(1, 5 + reach + 0.01, 20)
     assert [contact(s, name)[0] for name in DETAIL] == [0] * 4
-    assert [contact(s, name)[0] for name in ("fallen", "legged", "hostile")] == [1] * 3  # these show anyway
+    assert [contact(s, name)[0] for name in ("fallen", "legged", "hostile")] == [1] * 3  # shown without detail
 
 
 def test_heavy_sees_detail_up_to_sight_range():
@@ -282,7 +282,7 @@ def test_painted_flag_means_painted_by_the_own_pack():
     assert told[5][6] == 1 and told[5][7] == 0
     assert told[0][6] == 0  # another pack's paint
     assert told[6][0] == 1  # red painted it
-    assert told[5][0] == 0  # paint by the enemy is no business of comrades
+    assert told[5][0] == 0  # paint by the enemy does not count for comrades
 
 
 def test_painted_flag_does_not_depend_on_sensor_quality():
@@ -292,7 +292,7 @@ def test_painted_flag_does_not_depend_on_sensor_quality():
 
 @pytest.mark.parametrize(("range_vox", "up"), [(8.0, 0.0), (20.0, 0.0), (8.0, 4.0), (8.0, -3.0)])
 def test_lead_pitch_compensates_the_drop(range_vox, up):
-    """A slug flies d / 40 s and falls 9.81 / 2 t^2 meanwhile: on the flat at 8 vox 0.1962, a pitch of 0.0245 rad."""
+    """A slug flies d / 40 s and falls 9.81 / 2 t^2: at 8 vox on flat ground 0.1962, a pitch of 0.0245 rad."""
     s = team(("heavy",), ("heavy",)).place(0, 10.5, 20.5, bottom=3).place(1, 10.5 + range_vox, 20.5, bottom=3 + up)
     flight_s = math.hypot(range_vox, up) / 40
     pitch = math.atan((up + 9.81 / 2 * flight_s**2) / range_vox)

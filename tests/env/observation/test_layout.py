@@ -1,4 +1,4 @@
-"""The columns of every stream, and where they are."""
+"""Columns of every stream, and their indices."""
 
 import pytest
 import torch

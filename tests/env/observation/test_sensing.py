@@ -1,4 +1,4 @@
-"""Who senses whom, by what, and who tells whom."""
+"""Sensing between mechs, and reports to packmates."""
 
 import math
 
@@ -79,11 +79,11 @@ def test_shut_down_mech_has_reduced_radar():
         assert shown(s, 1) == [0]
 
 
-# Sensor quality: clip(1 - 0.85 jam + 0.65 eccm, 0.25, 1.5), each emitter fading with 1 - d / 50
+# Sensor quality: clip(1 - 0.85 jam + 0.65 eccm, 0.25, 1.5); each emitter fades with 1 - d / 50
 
 
 def jammed(*orders, far=25.0, near=20.0):
-    """Quality and jam of blue medium 0: a red scout (2) stands `far` away, its own scout (1) `near`."""
+    """Return quality and jam of blue medium 0, with a red scout (2) `far` away and its own scout (1) `near`."""
     s = team(("medium", "scout"), ("scout",)).place(0, 5, 5)
     s.place(1, 5 + near, 5, bottom=0.6).place(2, 5, 5 + far, bottom=0.6)  # centres at one height
     return pytest.approx((ego(s, "sensor_quality", 0, *orders)[0] * 1.5, ego(s, "jam", 0, *orders)[0]))
@@ -96,7 +96,7 @@ def jammed(*orders, far=25.0, near=20.0):
         ((emits(2, ECM),), 1 - 0.85 * 0.5, 0.5),  # 1 - 25 / 50
         ((emits(1, ECCM),), 1 + 0.65 * 0.6, 0),  # 1 - 20 / 50
         ((emits(2, ECM), emits(1, ECCM)), 1 - 0.425 + 0.39, 0.5),
-        ((emits(1, ECM), emits(2, ECCM)), 1.0, 0),  # one's own ECM and their ECCM are nothing to oneself
+        ((emits(1, ECM), emits(2, ECCM)), 1.0, 0),  # own ECM and enemy ECCM have no effect on the mech
     ],
 )
 def test_emitters_jam_and_clear_sensors(orders, quality, jam):
@@ -129,7 +129,7 @@ def test_only_a_running_scout_jams(trouble):
 
 @pytest.mark.parametrize(("emitter", "quality"), [((2, ECM), 0.575), ((1, ECCM), 1.39)])
 def test_jamming_and_clearing_change_radar_range(emitter, quality):
-    """Red medium 3 is behind a wall; the radar of blue medium 0 reaches 14 * quality: 8.05 or 19.46."""
+    """Red medium 3 is behind a wall; blue medium 0 has a radar range of 14 * quality: 8.05 or 19.46."""
     wall = (7, 8, 0, 20, 0, 8, Material.SOLID)
     s = team(("medium", "scout"), ("scout", "medium"), wall).place(0, 5, 5)
     s.place(1, 5, 25, bottom=0.6).place(2, 5, 30, bottom=0.6)
@@ -139,7 +139,7 @@ def test_jamming_and_clearing_change_radar_range(emitter, quality):
         assert (3 in sensed(s, 0, emits(*emitter))) == seen
 
 
-# Bloom: a hostile that is hot or emits
+# Heat: a hostile that is hot or emits
 
 
 @pytest.mark.parametrize(("heat", "seen"), [(80.5, [1]), (80.0, [])])
@@ -155,7 +155,7 @@ def test_emitting_hostile_is_sensed_through_walls(emission, seen):
 @pytest.mark.parametrize("trouble", [{"heat": 75.1}, {"fallen": 9}])
 def test_emitter_of_a_mech_not_running_is_not_sensed(trouble):
     s = duel(25, "medium", "scout", WALL).set(1, **trouble)
-    hot = trouble.get("heat", 0) > 60  # 80 % of 75: it glows all the same
+    hot = trouble.get("heat", 0) > 60  # 80 % of 75: sensed by its heat
     assert shown(s, 0, emits(1, ECM)) == ([1] if hot else [])
 
 
@@ -175,21 +175,21 @@ def test_hot_comrade_is_not_sensed_by_heat():
 
 
 def painted_behind_the_wall(jammer_at):
-    """Red medium 3, painted by blue 1, is behind a wall; red scout 2 jams blue 0 and 1 from `jammer_at` away."""
+    """Red medium 3, painted by blue 1, is behind a wall; red scout 2 jams blue 0 and 1 at distance `jammer_at`."""
     s = team(("medium", "medium"), ("scout", "medium"), WALL).place(0, 3.5, 20.5).place(1, 3.5, 24)
     return s.place(2, 3.5 + jammer_at, 20.5, bottom=0.6).place(3, 28.5, 20.5).paint(3, painter=1)
 
 
 @pytest.mark.parametrize(("jammer_at", "seen"), [(32.36, True), (32.34, False)])
 def test_paint_is_sensed_through_walls_at_sufficient_quality(jammer_at, seen):
-    """1 - 0.85 * (1 - d / 50) is 0.70 at d = 32.353. Too blind to see it, the packmate's paint is still intel."""
+    """1 - 0.85 * (1 - d / 50) is 0.70 at d = 32.353. Below that quality, the packmate's paint is still intel."""
     s = painted_behind_the_wall(jammer_at)
     assert 3 in shown(s, 0, emits(2, ECM))
     assert (3 in sensed(s, 0, emits(2, ECM))) == seen
 
 
 def test_paint_is_intel_if_no_packmate_has_the_quality():
-    """The jammer is 5 away from both: quality 0.25 at the painter as well."""
+    """The jammer is at distance 5 from both: the painter has quality 0.25 too."""
     s = painted_behind_the_wall(5)
     for viewer in (0, 1):
         assert 3 in shown(s, viewer, emits(2, ECM)) and 3 not in sensed(s, viewer, emits(2, ECM))
@@ -209,7 +209,7 @@ def test_paint_is_sensed_by_the_painters_pack_only():
 
 
 def outpost(*red, packmates=True):
-    """Blue heavy 0 west of the wall; its spotter east of it at (38, 24) sees everybody red at the given x."""
+    """Blue heavy 0 is west of the wall; its spotter east of it at (38, 24) senses all red mechs at the given x."""
     blue = ("heavy", "scout") if packmates else ("heavy",) + ("light",) * 4 + ("scout",)
     s = team(blue, ("medium",) * len(red), WALL).place(0, 2.5, 20.5).place(len(blue) - 1, 38, 24)
     for k in range(1, len(blue) - 1):
@@ -223,7 +223,7 @@ def test_intel_is_sensed_by_a_packmate_but_not_by_the_mech():
     s = outpost(35.5, 25.5)
     assert shown(s, 0) == [3, 2] and column(s, "intel", 0) == [1, 1]  # nearest first
     assert shown(s, 1) == [2, 3] and column(s, "intel", 1) == [0, 0]  # the spotter sees them itself
-    assert shown(s.set(1, hp=0), 0) == []  # the dead tell nothing
+    assert shown(s.set(1, hp=0), 0) == []  # dead mechs report nothing
 
 
 def test_intel_is_not_shared_between_packs():
@@ -233,7 +233,7 @@ def test_intel_is_not_shared_between_packs():
 
 
 def test_red_has_its_own_intel():
-    s = outpost(35.5, 2.5).place(3, 2.5, 30)  # red 3 stands with blue 0, red 2 with the spotter
+    s = outpost(35.5, 2.5).place(3, 2.5, 30)  # red 3 is with blue 0, red 2 with the spotter
     assert shown(s, 2) == [1, 0] and column(s, "intel", 2) == [0, 1]
 
 
@@ -257,7 +257,7 @@ def moving(s, mech, speed):
     ("x", "y", "quadrant"), [(23, 20, 0), (20, 23, 1), (17, 20, 2), (20, 17, 3), (22.5, 21.65, 0), (18.35, 22.5, 1)]
 )
 def test_noise_is_in_its_quadrant(x, y, quadrant):
-    """A medium at 4 vox/s is 10 loud, 3 vox away that is 10 / (1 + 9) = 1."""
+    """A medium at 4 vox/s has noise 10; at 3 vox that is 10 / (1 + 9) = 1."""
     s = moving(team(("medium",), ("medium",)).place(0, 20, 20).place(1, x, y), 1, 4.0)
     wanted = [0.0] * 4
     wanted[quadrant] = math.log(2) / 5
@@ -287,7 +287,7 @@ def test_cover_muffles_noise_but_smoke_does_not(box, share):
 
 
 def test_distance_does_not_count_as_cover():
-    """A heavy at 2.5 vox/s is 10 loud; 24 vox away over open ground, beyond a sight range of 20, that is 10 / 577."""
+    """A heavy at 2.5 vox/s has noise 10; at 24 vox, beyond the sight range of 20, over open ground, it is 10 / 577."""
     s = team(("heavy",), ("heavy",), sight_range_vox=20.0).place(0, 5, 20).place(1, 29, 20)
     assert hears(moving(s, 1, 2.5)) == pytest.approx([math.log1p(10 / 577) / 5, 0, 0, 0], abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""What a cockpit shows of comrades."""
+"""A mech's observation of its comrades."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ ROWS = [f.name for f in SQUAD]
 
 
 def watch(hull, command=False, **features):
-    """Blue 0 of `hull` faces +y at (10, 10); its mate, medium 1, is worn; a red heavy stands at (10, 30)."""
+    """Blue 0 of `hull` faces +y at (10, 10); its packmate, medium 1, is damaged; a red heavy is at (10, 30)."""
     s = team((hull, "medium"), ("heavy",), command_suites=command, features=features)
     s.place(0, 10, 10, yaw=math.pi / 2).place(1, 14, 18, bottom=2.0).place(2, 10, 30)
     s.set(1, hp=75, heat=25, stability=40)
@@ -26,7 +26,7 @@ def watch(hull, command=False, **features):
 
 
 def told(s, row=0, viewer=0, focus=None):
-    """What a comrade's row holds that is not zero, class and place apart."""
+    """Return the nonzero features of a comrade's row, without class and position."""
     values = {name: comrade(s, name, row, viewer, focus=focus) for name in ROWS if name not in ("rel_pos", "hull")}
     return {name: value[0] if len(value) == 1 else value for name, value in values.items() if any(value)}
 
@@ -103,7 +103,7 @@ def test_squad_slots_are_packmates_by_index_then_the_next_comrade():
     assert streams["squad"].shape == (1, 20, 5, layout.width(SQUAD)) and streams["squad_mask"].all()
     hulls = streams["squad"][0, :, :, layout.columns(SQUAD, "hull")].argmax(-1)  # scout 0 .. heavy 3
     assert hulls[0].tolist() == [2, 2, 1, 0, 3]  # the heavy's medium, medium, light, scout, and the other heavy
-    assert hulls[14].tolist() == [3, 2, 2, 1, 3]  # red's first scout
+    assert hulls[14].tolist() == [3, 2, 2, 1, 3]  # for red's first scout
 
 
 def test_squad_commander_sees_all_comrades():

@@ -1,4 +1,4 @@
-"""Orders: how they are read, sent, delayed and heard, what a mech is told, and what commanders are shown."""
+"""Orders: decoding, sending, delay and delivery, and the observations of mechs and commanders."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ MEDIUM, LIGHT, ENEMY, SCOUT = range(4)
 
 
 def command(kind: OrderKind, x: float = 0.0, y: float = 0.0, config: EnvConfig = CONFIG, **columns: float):
-    """`[1, 2, D]` an order to the one blue pack, and silence for red; x and y in -1..1."""
+    """Return `[1, 2, D]`: an order to the only blue pack, and none for red; x and y in -1..1."""
     orders = torch.zeros(1, 2, action_width(2))
     orders[:, 0, [int(kind), OrderAction.X, OrderAction.Y]] = torch.tensor([1.0, x, y])
     for name, value in columns.items():
@@ -52,7 +52,7 @@ def command(kind: OrderKind, x: float = 0.0, y: float = 0.0, config: EnvConfig =
 
 
 def spoken(one, orders, substeps: int = 0):
-    """The state of a scene after orders are given at a substep."""
+    """Return the state of a scene after commands were applied at a substep."""
     state = one.state.replace(tick=one.state.tick + substeps)
     idle = torch.zeros(1, 4, 26)
     one.state, action = issue.apply_commands(state, idle, orders, one.sim_model)
@@ -204,14 +204,14 @@ def test_order_is_observed_in_body_frame_and_replaces_the_zone():
     def of(name, mech, features, stream):
         return streams[stream][0, mech, layout.columns(features, name)].tolist()
 
-    # (30, 10) is 20 vox to the right of who stands at (10, 10) and looks along y.
+    # (30, 10) is 20 vox to the right of a mech at (10, 10) that faces +y.
     assert of("vector", MEDIUM, layout.ORDER, "order") == pytest.approx([0.0, -0.5], abs=1e-6)
     assert of("kind", MEDIUM, layout.ORDER, "order") == [0, 1, 0, 0, 0, 0]
     assert of("age", MEDIUM, layout.ORDER, "order") == pytest.approx([3 / 60])
     assert [of("reached", mech, layout.ORDER, "order") for mech in (MEDIUM, LIGHT, ENEMY)] == [[0], [1], [0]]
     assert of("zone_vector", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -0.5], abs=1e-6)
     assert of("path_direction", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -1.0], abs=1e-6)
-    # 19 columns to those within 1.17 vox of the middle of the block, which stand for the way to it.
+    # The path has 19 columns, until 1.17 vox from the middle of the block that represents its goal.
     length = (19 + 4 - 2 * math.sqrt(2) - 4) / 40
     assert of("path_length", MEDIUM, layout.EGO, "ego") == pytest.approx([length])
     assert of("way_length", MEDIUM, layout.ORDER, "order") == pytest.approx([length])
@@ -226,7 +226,7 @@ def test_order_is_observed_in_body_frame_and_replaces_the_zone():
 
 
 def test_order_path_leads_around_a_wall():
-    """Between (10, 20) and (30, 20) stands a wall that ends 8 vox before the upper edge of the map."""
+    """A wall between (10, 20) and (30, 20) ends 8 vox before the upper edge of the map."""
     one = scene(CONFIG, (19, 21, 0, 32, 1, 8, Material.SOLID)).place(MEDIUM, 10, 20).place(LIGHT, 26.5, 20.5)
     spoken(one, command(OrderKind.MOVE, x=0.5, y=0.0))
     sent = destination.destination(one.state, one.sim_model)
@@ -271,7 +271,7 @@ def test_commander_observes_pack_reports_and_known_enemies():
 
 
 def commanded_battles(backend: str, decisions: int = 60):
-    """State, last step and restarts of battles with orders, delays and drills, restarts by mask where eager."""
+    """Return state, last step and restarts of battles with orders, delays and drills; eager restarts by mask."""
     config = dataclasses.replace(
         CONFIG,
         rules=dataclasses.replace(CONFIG.rules, max_episode_s=4.0),

@@ -1,4 +1,4 @@
-"""`make`: the battles of a task, in any view."""
+"""`make`: environments of a task, in any view."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""Named tasks: what a name fixes, what is refused, and how a task gets a successor."""
+"""Named tasks: settings fixed by a name, invalid tasks, and successors."""
 
 import dataclasses
 import hashlib
@@ -34,7 +34,7 @@ def registry(monkeypatch):
 
 @pytest.fixture(scope="module")
 def program():
-    """`docs/tasks.py`."""
+    """Import `docs/tasks.py`."""
     source = importlib.util.spec_from_file_location("tasks_program", PAGE.with_name("tasks.py"))
     module = importlib.util.module_from_spec(source)
     source.loader.exec_module(module)
@@ -46,7 +46,7 @@ def rows(table=TABLE) -> list[dict]:
 
 
 def described(task: Task) -> dict:
-    """What a row says besides `Task.describe`."""
+    """Return the fields of a row besides `Task.describe`."""
     return {"name": task.name, "about": task.about, "fingerprint": task.fingerprint}
 
 
@@ -55,7 +55,7 @@ def battles(row: dict) -> list[dict]:
 
 
 def test_published_task_cannot_be_edited(program, registry, monkeypatch, tmp_path):
-    """`python docs/tasks.py` refuses a task that is another than its fingerprint tells."""
+    """`python docs/tasks.py` rejects a task that differs from its fingerprint."""
     table = tmp_path / "tasks.jsonl"
     table.write_bytes(TABLE.read_bytes())
     changed = dataclasses.replace(find_task(SMALL), protocol=Protocol(battles=2))
@@ -65,7 +65,7 @@ def test_published_task_cannot_be_edited(program, registry, monkeypatch, tmp_pat
 
 
 def test_rows_of_the_first_release_are_unchanged():
-    """With them their fingerprints, so that no edit of both passes. Successors are appended."""
+    """Rows include fingerprints, so an edit of both is detected too. Successors are appended."""
     published = b"".join(TABLE.read_bytes().splitlines(keepends=True)[:11])
     assert hashlib.sha256(published).hexdigest() == PUBLISHED
 
@@ -76,7 +76,7 @@ def test_tasks_page_lists_every_task():
 
 
 def test_row_contains_every_setting_of_the_task(registry):
-    """So that no default has a part in it; and names have the form that `register_task` asks for."""
+    """A row then does not depend on defaults. Names have the form required by `register_task`."""
     for row in rows():
         task = register_task(task_from_json(row))
         assert row == {**described(task), **task.describe()}
@@ -102,7 +102,7 @@ def test_changed_preset_or_default_changes_no_task(monkeypatch):
 
 
 def test_row_without_a_newer_setting_gets_its_value_from_added(monkeypatch):
-    """Whatever the default is; and neither signature nor fingerprint tells a setting that has the value of before."""
+    """The default does not matter. Signature and fingerprint omit a setting with its value in `ADDED`."""
     small, own = find_task(SMALL), EnvConfig(features=FeaturesConfig(smoke=False))
     (row,) = (row for row in rows() if row["name"] == SMALL)
     later = {
@@ -119,7 +119,7 @@ def test_row_without_a_newer_setting_gets_its_value_from_added(monkeypatch):
     before, signature = task_from_json(row), small.config.signature()
     assert before == small
     told = {**described(small), "fingerprint": row["fingerprint"], **before.describe()}
-    assert row == told, "a fingerprint is the hash of it"
+    assert row == told, "the fingerprint is a hash of it"
     assert "smoke" not in signature["features"] and env_from_json(signature) == small.config
     assert own.signature()["features"]["smoke"] is False and env_from_json(own.signature()) == own
     earlier = {kind: values for kind, values in later.items() if kind not in ("FeaturesConfig", "HullSpec", "Protocol")}
@@ -132,11 +132,11 @@ def test_new_rules_append_a_successor_for_every_task(program, registry, monkeypa
     table = tmp_path / "tasks.jsonl"
     table.write_bytes(TABLE.read_bytes())
     program.main(table)
-    assert table.read_bytes() == TABLE.read_bytes(), "nothing to be done"
+    assert table.read_bytes() == TABLE.read_bytes(), "nothing to append"
     newest = {row["name"]: row for row in rows() if row["rules_version"] == OURS}
     monkeypatch.setattr(versions, "RULES_VERSION", NEXT)
     monkeypatch.setitem(versions.CHANGES, NEXT, Change("nothing that a setting tells"))
-    for _ in range(2):  # The second time there is nothing to be done.
+    for _ in range(2):  # the second call has nothing to append
         program.main(table)
         assert table.read_bytes().startswith(TABLE.read_bytes())
         made = rows(table)[len(rows()) :]
@@ -197,7 +197,7 @@ def test_evaluation_uses_held_out_maps_and_biomes():
     trained, judged = (set(each.world.biomes) for each in (task.config, task.evaluation_config))
     assert not trained & judged and len(judged) == 4 and len(trained | judged) == 16
     by_map = dataclasses.replace(task.evaluation_config, world=task.config.world, map_seed=task.config.map_seed)
-    assert by_map == task.config, "nothing else differs"
+    assert by_map == task.config, "no other difference"
 
 
 def test_task_of_other_rules_raises_with_a_hint(registry):

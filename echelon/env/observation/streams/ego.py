@@ -66,7 +66,7 @@ EGO = (
     Feature("hit_from", 2, -1.0, 1.0, "", "to the source of the last hit, in its body frame", AHEAD_LEFT),
     Feature("sensor_quality", 1, 0.0, 1.0, BEST_QUALITY, "factor on the range of its radar"),
     Feature("jam", 1, 0.0, 1.0, "full strength", "of the strongest enemy emitter at its position", (), ("ewar",)),
-    Feature("acoustics", 4, 0.0, 2.0, "", "noise heard: log(1 + sum) / 5", ("ahead", "left", "behind", "right")),
+    Feature("acoustics", 4, 0.0, 2.0, "", "noise: log(1 + sum) / 5", ("ahead", "left", "behind", "right")),
     flag("in_zone"),
     Feature("zone_vector", 2, -1.5, 1.5, MAP_SIDE, "to the centre of the zone, in its body frame", AHEAD_LEFT),
     Feature("zone_radius", 1, 0.0, 1.0, MAP_SIDE),

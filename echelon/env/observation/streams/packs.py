@@ -51,7 +51,7 @@ def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Te
     issued = standing[..., OrderField.ISSUED]
     kinds = torch.arange(1, len(OrderKind), device=weights.device)
     age_s = (state.tick[:, None] - issued) * sim_model.rules.dt_s
-    hears = state.orders_heard[..., OrderField.ISSUED] == issued[:, roster.pack]
+    has_received = state.orders_heard[..., OrderField.ISSUED] == issued[:, roster.pack]
     has_order = issued >= 0
     hp = exact.sum(belongs * mechs.hp[:, None], 2) / exact.sum(belongs * roster.hp, 1)
     size = sim_model.size[:2]
@@ -68,7 +68,7 @@ def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Te
         "kind": standing[..., OrderField.KIND, None] == kinds,
         "place": standing[..., PLACE] / size * has_order[..., None],
         "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0) * has_order,
-        "heard": mean(hears.to(torch.float32)) * has_order,
+        "heard": mean(has_received.to(torch.float32)) * has_order,
     }
     lives = count > 0
     return pack(PACK_REPORT, values, lives), lives
