@@ -394,7 +394,7 @@ def check_recipe(where: str, value: Any) -> None:
 
 T = TypeVar("T")
 CLAIMS = "claims"
-"""Key of the metadata, which is JSON."""
+"""Metadata key of the JSON object that describes the battles."""
 
 
 def save(replay: Replay, path: Path) -> None:
