@@ -125,7 +125,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("skill",), 3, r"skill must be a text, got 3"),
+        (("skill",), 3, r"skill must be a non-empty text, got 3"),
         (("side",), "green", r"side must be blue or red, got 'green'"),
         (("rules", "max_episode_s"), 60.0, r"rules.max_episode_s must be at most 20 s, got 60.0"),
         (("gravity",), 1, r"gravity must be one of "),
