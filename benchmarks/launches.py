@@ -39,7 +39,7 @@ from echelon.env import decision
 from echelon.env.blocks import Blocks
 from echelon.env.loops.play import Loops
 from echelon.env.observation import layout
-from echelon.env.restart import NextMemory, begin_into_buffers
+from echelon.env.restart import NextMemory, reset_into_buffers
 from echelon.env.static_battles import StaticBattles
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
@@ -61,9 +61,9 @@ from fakecuda.fakes import CUDA, Fakes, without_a_driver
 PLAYED = 118
 """Battles of the environment that is made for real: neither it nor its half is any other number in it, so that these
 axes are known."""
-Name = Literal["decode", "play", "conclude", "restart", "rollout", "loops", "judge"]
+Name = Literal["decode", "play", "score_observe_reward", "restart", "rollout", "loops", "judge"]
 TOTALS = {
-    frozenset({"decode", "play", "conclude", "restart", "rollout"}): "decision",
+    frozenset({"decode", "play", "score_observe_reward", "restart", "rollout"}): "decision",
     frozenset({"loops", "judge", "restart"}): "environment in loops",
 }
 """What all of some functions make together."""
@@ -77,7 +77,7 @@ class Args:
 
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 16384
-    functions: tuple[Name, ...] = ("decode", "play", "conclude", "restart", "rollout")
+    functions: tuple[Name, ...] = ("decode", "play", "score_observe_reward", "restart", "rollout")
     """Functions of a decision; the decision as a whole is told where all are counted."""
     kernels: int = 0
     """How many kernels of each function to list, those that move most first."""
@@ -121,9 +121,9 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     return {
         "decode": (1, actions.decode, (action, state.focus_slots, sim_model.roster, config.features)),
         "play": (config.rules.decision_repeat, step.play, (state, orders, sim_model)),
-        "conclude": (1, decision.score_observe_reward, (state, state, orders, sim_model, static.streams)),
+        "score_observe_reward": (1, decision.score_observe_reward, (state, state, orders, sim_model, static.streams)),
         "judge": (1, decision.judge_and_reward, (state, state, static.streams, sim_model)),
-        "restart": (1, begin_into_buffers, (mask, state_copy, outputs, remembered, buffers, *env._maps_drawn)),
+        "restart": (1, reset_into_buffers, (mask, state_copy, outputs, remembered, buffers, *env._map_source)),
     }
 
 
@@ -216,7 +216,7 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
         with eager:
             collector = TeamCollector(env, assignment, 4, 2, ValueNorm(), cuda_graph=True)
             Fakes(mode)(collector)
-            for name in ("decode", "play", "conclude", "begin_into_buffers"):
+            for name in ("decode", "play", "score_observe_reward", "reset_into_buffers"):
                 setattr(env.engine, name, launches.uncounted(getattr(env.engine, name)))
             policy.act = acting = Calls(policy.network.forward, launches)
             collector._write_step = writing = Calls(collector._write_step, launches)

@@ -16,7 +16,7 @@ from echelon.league.entry_policy import qualified_name
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.battle_args import PLAYED, SplitBattle
 from echelon.replay.file import save
-from echelon.replay.recorder import recorder_into
+from echelon.replay.recorder import make_recorder
 from echelon.reports.tables import show_match, write_log
 from echelon.runtime.profiling import profiled_between
 from echelon.runtime.terminal import bar, terminal
@@ -54,7 +54,7 @@ class Play(SplitBattle):
         env = in_split(self.config([resolve(x), resolve(y)]), self.split)
         match = named_match(x, y, env, self.battles, settings)
         others, limits = {"--profile": self.profile, "--log": self.log}, (self.arena.batch, self.battles)
-        recorder = recorder_into(self.replay, self.replay_battles, *limits, self.replay_observations, others)
+        recorder = make_recorder(self.replay, self.replay_battles, *limits, self.replay_observations, others)
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as progress:
 
             def advance(battles: float) -> None:

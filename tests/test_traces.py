@@ -50,7 +50,7 @@ def test_training(traced, monkeypatch, tmp_path):
     config = tiny_run(backend="graph", compile_policy="all", cuda_graphs="on", opponent="curriculum", curriculum=stages)
     trainer = Trainer(config, tmp_path)
     trainer.iterate()
-    environment = {"begin_by_mask", "decode", "play", "score_observe_reward", "begin_into_buffers"}
+    environment = {"reset_by_mask", "decode", "play", "score_observe_reward", "reset_into_buffers"}
     assert set(traced) == environment | {"write_step", "concat_pieces", "ActorNetwork.forward", LOSS}
     # The next stage has an environment, maps and a collector of its own, and the same shapes.
     before = traced.copy()
@@ -68,7 +68,7 @@ def test_a_rehearsal(traced):
     """Everything once, however often it is called there and then."""
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph")
     rehearsal.rehearse(env, captures=True)
-    assert sorted(traced) == ["begin_by_mask", "begin_into_buffers", "decode", "play", "score_observe_reward"]
+    assert sorted(traced) == ["reset_by_mask", "reset_into_buffers", "decode", "play", "score_observe_reward"]
 
 
 @pytest.mark.long
@@ -76,7 +76,7 @@ def test_steps_and_resets_that_are_recorded(traced):
     """What the public interface compiles beside that."""
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph", observer=Recorder([0]))
     env.rollout(2)
-    assert set(traced) == {"decode", "logged_substep", "score_observe_reward", "begin_by_mask"}
+    assert set(traced) == {"decode", "logged_substep", "score_observe_reward", "reset_by_mask"}
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import exact
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import TINY, length, to_body, unit
-from echelon.scenarios.piece import ANYBODY, FAR_VOX, Line, Piece, Step, find_piece, weapons_on
+from echelon.scenarios.piece import ANY_HULL, FAR_VOX, Line, Piece, Step, find_piece, weapons_on
 
 AIMED_RAD = 0.12
 """Bearing within which it faces its target."""
@@ -44,7 +44,7 @@ FACTS: dict[str, Fact] = {
     "range_below": lambda step: step.range_below,
     "target_is": lambda step: TARGET_IS[step.target_is],
     "inside": lambda step: step.inside or WHOLE,
-    "target": lambda step: [float(step.target in (ANYBODY, hull.name.lower())) for hull in Hull],
+    "target": lambda step: [float(step.target in (ANY_HULL, hull.name.lower())) for hull in Hull],
     "walks": lambda step: bool(step.to),
     "to": lambda step: step.to or (0.0, 0.0),
     "keep": lambda step: step.keep,

@@ -219,7 +219,7 @@ class BatchArena:
         with torch.inference_mode(False):
             backend: Backend = "auto" if self.settings.compiled or loops_on(self.device) else "eager"
             env = EchelonEnv(self.config, size, self.device, seed=0, maps=self.maps, backend=backend, observer=recorder)
-            if rehearsal.is_due(env):
+            if rehearsal.should_rehearse(env):
                 rehearsal.rehearse(env)
         if recorder is None:
             self._env = env

@@ -419,7 +419,7 @@ class CommandedGame:
 
     def __init__(self, port: CommandPort, sink: StepSink, names: tuple[str, str]) -> None:
         self.port, self.sink, self.env = port, sink, port.view.env
-        self.endings = Endings(self.env.observed(), self.env.num_envs)
+        self.endings = Endings(self.env.last_observation(), self.env.num_envs)
         port.view.keeps = self._keep
         sink.begin([Battle(*names, seed) for seed in self.env.state.seed.tolist()])
 

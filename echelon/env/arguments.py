@@ -1,4 +1,4 @@
-"""What users hand to an environment beside its config: how many battles, from which seed, what actions."""
+"""Check arguments of an environment other than its config: number of battles, seeds, and actions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from echelon.world.splits import check_maps
 
 
 def check_options(config: Any, memory: Any, maps: Any, backend: Any, info: Any, extra_rewards: Any) -> None:
-    """Refuse arguments of `EchelonEnv` of another type than they are declared."""
+    """Raise `ConfigError` for arguments of `EchelonEnv` with a wrong type or value."""
     require(isinstance(config, EnvConfig), "config", "an EnvConfig, such as EnvConfig.small()", config)
     require(memory is None or isinstance(memory, Composite), "memory", "a Composite of float leaves", memory)
     require(maps is None or isinstance(maps, Maps), "maps", "the Maps of another environment", maps)
@@ -38,30 +38,30 @@ def check_options(config: Any, memory: Any, maps: Any, backend: Any, info: Any, 
 
 
 FURTHER = ("maps", "backend", "observer", "info", "extra_rewards")
-"""Arguments of `EchelonEnv` that makers of views pass on to it."""
+"""Arguments of `EchelonEnv` that view factories pass on."""
 FURTHER_OF_MECHS = ("dtype", *FURTHER)
-"""Arguments of `echelon.mechs` that makers for other frameworks pass on to it."""
+"""Arguments of `echelon.mechs` that factories for other frameworks pass on."""
 CLOCKS = ("max_cycles", "max_steps", "max_episode_steps")
-"""What PettingZoo, VMAS and gymnasium call the length of an episode."""
+"""Names of the episode length in PettingZoo, VMAS and gymnasium."""
 TRIED = ("frameskip",)
-"""What programs offer to every maker and leave out where it is refused in Python's words."""
+"""Keywords that other programs try, and leave out after a `TypeError` with Python's own wording."""
 
 
 class UnknownSettingError(ConfigError, TypeError):
-    """A keyword that a function does not take. Programs that try keywords, such as TorchRL's `GymEnv` with `frameskip`,
-    go on without one at a `TypeError` that names it in Python's words."""
+    """Unknown keyword of a function. Some programs try keywords, such as TorchRL's `GymEnv` with `frameskip`, and
+    continue without one after a `TypeError` with Python's own wording."""
 
 
 def check_further(
     maker: Callable[..., Any], settings: Iterable[str], further: Sequence[str] = FURTHER, name: str = ""
 ) -> None:
-    """Refuse keywords that a function does not take, by the name of the function that the user called.
+    """Raise `UnknownSettingError` for a keyword that a function does not take.
 
     Args:
-        maker: the function whose signature the user reads.
-        settings: the keywords that it passes on.
-        further: those of them that it may pass on.
-        name: of the function that the user called, by default that of `maker`.
+        maker: the function with the public signature.
+        settings: keywords that the user passed on through `maker`.
+        further: additional keywords that are allowed.
+        name: name of the function that the user called, by default that of `maker`.
     """
     parameters = inspect.signature(maker).parameters.values()
     known = [own.name for own in parameters if own.kind not in (own.VAR_KEYWORD, own.VAR_POSITIONAL)]
@@ -70,12 +70,12 @@ def check_further(
         if key not in known:
             hint = f" (unexpected keyword argument {key!r})" if key in TRIED else ""
             raise UnknownSettingError(
-                f"{name or maker.__name__} has no setting {key!r}. {instead_of(key, known)}{hint}"
+                f"{name or maker.__name__} has no setting {key!r}. {setting_hint(key, known)}{hint}"
             )
 
 
-def instead_of(key: str, known: Sequence[str]) -> str:
-    """What to use in place of a setting that a function does not have."""
+def setting_hint(key: str, known: Sequence[str]) -> str:
+    """Return a hint that replaces an unknown setting."""
     field_name = "max_episode_s" if key in CLOCKS else key
     config, unit = EnvConfig(), " in seconds" if key in CLOCKS else ""
     parts = {"config": config, **{f"config.{part.name}": getattr(config, part.name) for part in fields(config)}}
@@ -87,24 +87,24 @@ def instead_of(key: str, known: Sequence[str]) -> str:
 
 
 def whole_within(name: str, value: Any, limits: Limits) -> int:
-    """An integer of Python's within limits, from whatever counts as one."""
+    """Convert an integer of any type to `int`, and check its limits."""
     number = whole(name, value)
     check_number(name, number, limits)
     return number
 
 
 def number_of_battles(num_envs: Any, name: str = "num_envs") -> int:
-    """How many battles are played side by side."""
+    """Check the number of parallel battles, and return it as `int`."""
     return whole_within(name, num_envs, Limits(1, MOST_BATTLES, "battles"))
 
 
 def one_seed(seed: Any) -> int:
-    """One seed that others are derived from."""
+    """Check a seed from which other seeds are derived, and return it as `int`."""
     return whole_within("seed", seed, SEED)
 
 
 def seed_or_seeds(seed: Any, num_envs: int) -> int | Tensor:
-    """One seed for all battles, or `[B]` int64 with the seed of each, any of them."""
+    """Check one seed for all battles, or `[B]` int64 seeds of any value."""
     if not isinstance(seed, Tensor) or seed.dim() == 0:
         is_number = seed is not None and not isinstance(seed, list | tuple)
         limit = f"an integer, or int64 of shape ({num_envs},), a tensor with the seed of each battle"
@@ -117,15 +117,15 @@ def seed_or_seeds(seed: Any, num_envs: int) -> int | Tensor:
 
 
 def real_action(key: Any, action: Any) -> Tensor:
-    """An action as float32, from a tensor of any real numbers."""
+    """Convert an action of any real dtype to float32."""
     if not isinstance(action, Tensor) or action.is_complex():
         actual = action.dtype if isinstance(action, Tensor) else type(action).__name__
         raise ConfigError(f"{key} must be a float32 tensor, got {actual}")
     return action.to(torch.float32)
 
 
-def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
-    """The rows of `table [K, D]` that discrete actions name. On a GPU their range is left to it."""
+def lookup_actions(key: Any, table: Tensor, action: Any) -> Tensor:
+    """Return the rows of `table [K, D]` for discrete actions. On a GPU, torch's indexing checks the range."""
     count, is_tensor = len(table), isinstance(action, Tensor)
     is_integer = is_tensor and not (action.is_floating_point() or action.is_complex() or action.dtype == torch.bool)
     if not is_integer:
@@ -133,7 +133,7 @@ def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
         raise ConfigError(f"{key} must be int64, an index of {count} actions, got {actual}")
     index = action.long()
     try:
-        # An index below 0 would count from the end.
+        # Map negative indices to an invalid one, because they would count from the end.
         return table[torch.where(index < 0, count, index)]
     except IndexError:
         lowest, highest = (int(edge) for edge in index.aminmax())
@@ -143,13 +143,13 @@ def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
 def joined_actions(
     tensordict: Shown, group_map: Mapping[str, Sequence[str]], batch_size: torch.Size, comm_dim: int
 ) -> Tensor:
-    """`[B, N, D]` what the mechs of all groups do."""
+    """Return the actions `[B, N, D]` of the mechs of all groups."""
     actions_of_groups = []
     for group, names in group_map.items():
         action = tensordict.get((group, "action"), None)
         if action is None:
             raise ConfigError(
-                f"({group!r}, 'action') is missing: a step needs the actions of both teams; "
+                f"({group!r}, 'action') is missing: a step needs the actions of both teams. "
                 f"`echelon.versus` commands one of them"
             )
         expected = (*batch_size, len(names), action_width(comm_dim))
@@ -166,7 +166,7 @@ def joined_actions(
 def joined_commands(
     tensordict: Shown, action_spec: Composite, command_map: Mapping[str, Sequence[str]]
 ) -> Tensor | None:
-    """`[B, P, D]` commands of both teams, as `issue.apply_commands` takes them; None where no commander speaks."""
+    """Return both teams' commands `[B, P, D]` for `issue.apply_commands`; None if no commander has an action."""
     keys = [(group, "action") for group in command_map]
     if all(tensordict.get(key, None) is None for key in keys):
         return None

@@ -1,4 +1,4 @@
-"""Checks of saved battles before they are put into an environment."""
+"""Checks of saved battles before an environment loads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.arguments import whole_within
-from echelon.env.edited_states import check_edited, fingerprint, look
+from echelon.env.edited_states import check_edited, fingerprint, observe_edited
 from echelon.env.loops.rows import rows_where
 from echelon.rules.actions import NO_MECH
 from echelon.rules.config import EnvConfig
@@ -26,27 +26,29 @@ BATTLES = "battles"
 MAX_TICK = 2**40
 
 
-def places_of(rows: Sequence[int] | Tensor, num_envs: int, device: torch.device) -> Tensor:
-    """`[R]` int64 places of battles on `device`, or `ConfigError` unless each is within the batch and listed once."""
+def checked_rows(rows: Sequence[int] | Tensor, num_envs: int, device: torch.device) -> Tensor:
+    """Return `[R]` int64 rows on `device`; raise `ConfigError` if one is out of range or duplicate."""
     is_list = isinstance(rows, Sequence | Tensor | np.ndarray) and not isinstance(rows, str | bytes)
     is_list = is_list and not (isinstance(rows, Tensor) and rows.is_meta) and np.ndim(rows) == 1
-    require(is_list, "rows", "a list of places, or a tensor [R]", rows)
+    require(is_list, "rows", "a list of rows, or a tensor [R]", rows)
     requested = list(rows) if isinstance(rows, Sequence) else rows.tolist()
     indices = [whole_within("rows", row, Limits(0, num_envs - 1)) for row in requested]
-    require(len(indices) > 0 and len(set(indices)) == len(indices), "rows", "places, each once", requested)
+    require(
+        len(indices) > 0 and len(set(indices)) == len(indices), "rows", "one or more rows, no duplicates", requested
+    )
     return torch.tensor(indices, device=device)
 
 
 def restored(
     saved: TensorDictBase, like: State, agent_names: Sequence[str], model: SimModel
 ) -> tuple[dict[str, Any], TensorDictBase]:
-    """The fields of the state and the observation of saved battles, checked; edited ones are observed anew.
+    """Return the state's fields and the observation of saved battles, after checks. Edited battles are observed again.
 
     Args:
-        saved: what `EchelonEnv.get_state` returned, of the entries expected.
-        like: a state whose classes the fields take.
-        agent_names: of all mechs, for messages.
-        model: of the environment, with the maps that it has.
+        saved: result of `EchelonEnv.get_state`, with the expected entries.
+        like: a state; the fields get its classes.
+        agent_names: names of all mechs, for messages.
+        model: `sim_model` of the environment, with its maps.
     """
     check_indices(saved, model.config)
     check_finite(saved.get(STATE))
@@ -57,36 +59,36 @@ def restored(
     if len(edited):
         state = State(**fields, batch_size=saved.shape)[edited]
         check_edited(state, edited.tolist(), list(agent_names), model)
-        state, observation = look(state, observed[edited], model)
+        state, observation = observe_edited(state, observed[edited], model)
         fields["focus_slots"] = fields["focus_slots"].index_copy(0, edited, state.focus_slots)
         observed = observed.apply(lambda old, new: old.index_copy(0, edited, new), observation)
     return fields, observed
 
 
 def map_index(seeds: Tensor, maps: Maps) -> Tensor:
-    """`[R]` int64 indices of the maps with these seeds `[R]` in the pool."""
+    """Return `[R]` int64 indices of the maps in the pool with these seeds `[R]`."""
     matches = seeds[:, None] == maps.seed
     missing = seeds[~matches.any(1)].unique().tolist()
-    limit = "battles on maps of this environment, which `maps=` gives it"
+    limit = "battles on maps of this environment (pass them as `maps=`)"
     require(not missing, "saved", limit, f"maps of the seeds {missing}")
     return matches.int().argmax(1)
 
 
 def part_of(like: Any, value: Any) -> Any:
-    """A part of a state, of the class of another, from a TensorDict; tensors as they are."""
+    """Convert a TensorDict to the class of `like`; return a tensor unchanged."""
     return value if isinstance(like, Tensor) else type(like)._from_tensordict(value, safe=False)
 
 
 def check_battles(saved: TensorDictBase, shape: torch.Size) -> None:
-    """Raise `ConfigError` unless this is a TensorDict of tensors with values, of the batch shape expected."""
+    """Raise `ConfigError` unless `saved` is a TensorDict of the expected batch shape, with values."""
     require(isinstance(saved, TensorDictBase), "saved", "a TensorDict of get_state", saved)
-    require(saved.shape == shape, "saved", f"{shape.numel()} battles, as many as rows", tuple(saved.shape))
+    require(saved.shape == shape, "saved", f"{shape.numel()} battles, one per row", tuple(saved.shape))
     is_empty = any(getattr(leaf, "is_meta", False) for leaf in saved.values(True, True))
-    require(not is_empty, "saved", "of tensors with values", "tensors on the device meta, which hold none")
+    require(not is_empty, "saved", "tensors with values", "tensors on the device meta")
 
 
 def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:
-    """Raise `ConfigError` unless the entries are those expected, each of the same dtype and shape a battle."""
+    """Raise `ConfigError` unless the entries have the expected keys, dtypes and shapes per battle."""
     expected_leaves = {key: value for key, value in expected.items(True, True)}
     saved_leaves = {key: value for key, value in saved.items(True, True)}
     for key in expected_leaves.keys() | saved_leaves.keys():
@@ -95,17 +97,17 @@ def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:
             for leaf in (expected_leaves.get(key), saved_leaves.get(key))
         ]
         if kinds[0] != kinds[1]:
-            raise ConfigError(f"saved: {key} must hold {kinds[0]} a battle, got {kinds[1]}: of another config?")
+            raise ConfigError(f"saved: {key} must be {kinds[0]} per battle, got {kinds[1]}. Is it from another config?")
 
 
 def check_sides(saved: Tensor, own: Tensor) -> None:
-    """Raise `ConfigError` unless the user's side in saved battles `[R]` is that in their places. Reads the host."""
+    """Raise `ConfigError` unless saved battles `[R]` have the user's side of their rows. Reads tensors on the host."""
     sides, expected = saved.tolist(), own.tolist()
-    require(sides == expected, "saved: is_red", f"{expected}, the user's side in these places", sides)
+    require(sides == expected, "saved: is_red", f"{expected}, the user's side in these rows", sides)
 
 
 def index_limits(mechs: int) -> dict[str, tuple[int, int]]:
-    """Ranges of the integers of a state that are indices or seeds, by dotted name: loops do not check bounds."""
+    """Return ranges of a state's indices and seeds by dotted name. They are checked because loops check no bounds."""
     return {
         "focus_slots": (NO_MECH, mechs - 1),
         "shots.target": (NO_MECH, mechs - 1),
@@ -116,7 +118,7 @@ def index_limits(mechs: int) -> dict[str, tuple[int, int]]:
 
 
 def check_indices(saved: TensorDictBase, config: EnvConfig) -> None:
-    """Raise `ConfigError` where a saved state holds an index out of its range, or a seed of another split."""
+    """Raise `ConfigError` if a saved state contains an index out of range, or a seed of another split."""
     limits = {(STATE, *name.split(".")): limit for name, limit in index_limits(config.num_mechs).items()}
     limits[STATE, "seed"] = seed_range(config.split)
     for key, (low, high) in {**limits, (NEXT_SEED,): (0, 2**63 - 1)}.items():
@@ -125,22 +127,22 @@ def check_indices(saved: TensorDictBase, config: EnvConfig) -> None:
 
 
 def check_finite(state: TensorDictBase) -> None:
-    """Raise `ConfigError` where a saved state holds what is no number. Reads the host once."""
+    """Raise `ConfigError` if a saved state contains NaN or infinity. Reads tensors on the host once."""
     leaves = {key: leaf.isfinite().all() for key, leaf in state.items(True, True) if leaf.is_floating_point()}
     are_finite = torch.stack(list(leaves.values())).tolist()
     names = [".".join((key,) if isinstance(key, str) else key) for key in leaves]
     not_finite = [name for name, is_finite in zip(names, are_finite, strict=True) if not is_finite]
-    require(not not_finite, "saved: the state", "of finite numbers", f"others in {', '.join(not_finite)}")
+    require(not not_finite, "saved: the state", "finite", f"NaN or infinity in {', '.join(not_finite)}")
 
 
 def require_whole_battles(name: str, mask: Tensor) -> None:
-    """Raise `ConfigError` where a mask `[B, n, 1]` differs within a battle. Reads the host, if not traced."""
+    """Raise `ConfigError` if a mask `[B, n, 1]` differs within a battle. Reads the host, except in a trace."""
     if torch.compiler.is_compiling():
         return
     rows = mask.flatten(1)
     mixed = (rows != rows[:, :1]).any(1).nonzero()[:, 0].tolist()
     if mixed:
         raise ConfigError(
-            f"{name!r} must be the same for all rows of a battle, whose mechs begin and move together, "
+            f"{name!r} must be the same for all rows of a battle, because its mechs reset and step together, "
             f"got {rows[mixed[0]].tolist()} in battle {mixed[0]}"
         )

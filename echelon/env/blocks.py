@@ -1,4 +1,4 @@
-"""Battles shared out to the threads of a CPU, in blocks that fit its caches."""
+"""Divide battles among the threads of a CPU, in blocks that fit its caches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import TypeVar
 import torch
 
 BLOCK = 128
-"""Battles a block at most: what dense operations of a substep touch of so many stays in the caches
-(`benchmarks/README.md`). Loops take a battle at a time, and blocks of any size."""
+"""Maximum battles per block, so that the dense operations of a substep stay in the caches
+(`benchmarks/README.md`). Loops process one battle at a time, so their blocks have any size."""
 Played = TypeVar("Played")
 
 
 @contextlib.contextmanager
 def no_grad_outside_inference_mode() -> Iterator[None]:
-    """What is made inside are ordinary tensors without gradients, in whatever mode the caller is.
+    """Create ordinary tensors without gradients, even if the caller is in inference mode.
 
-    The modes belong to a thread, and a compiled graph is made for the one it first meets. What is made in
-    inference mode cannot be written to outside it, as steps write to the terrain.
+    Both modes are per thread, and a compiled graph is specialized to the mode of its first call. Inference tensors
+    cannot be modified outside inference mode, as steps do with terrain.
     """
     with torch.inference_mode(False), torch.no_grad():
         yield
@@ -31,10 +31,10 @@ def no_grad_outside_inference_mode() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread(device: torch.device, number: int = 1) -> Iterator[None]:
-    """torch works on one thread inside, or on another `number`, if the `device` is a CPU.
+    """Set torch's thread count to `number`, if the `device` is a CPU.
 
-    It would split each small operation of a decision among its threads, which wait for each other, busily, for longer
-    than they work: on two shared cores a decision of 192 battles took 3.6 s with two threads, and 0.3 s with one.
+    Torch would split each small operation of a decision among its threads, which then busy-wait for each other longer
+    than they work: on two shared cores, a decision of 192 battles took 3.6 s with two threads and 0.3 s with one.
     """
     if device.type != "cpu":
         yield
@@ -48,15 +48,15 @@ def one_thread(device: torch.device, number: int = 1) -> Iterator[None]:
 
 
 class Blocks:
-    """Equal runs of battles. On a CPU they are played side by side, each on one thread; on a GPU there is one.
+    """Blocks of consecutive battles, of equal size. A CPU plays blocks in parallel, one thread each; a GPU has one.
 
-    Which battles share a block changes nothing about them.
+    The division into blocks does not change any battle.
 
     Args:
-        num_envs: battles, B.
-        device: where they live.
-        most: battles a block at most, by default `BLOCK`.
-        whole: play all battles as one block, whatever the device; on a CPU on one thread.
+        num_envs: number of battles, B.
+        device: device of the battles.
+        most: maximum battles per block, by default `BLOCK`.
+        whole: play all battles as one block on any device; on a CPU in one thread.
     """
 
     def __init__(self, num_envs: int, device: torch.device, most: int | None = None, whole: bool = False) -> None:
@@ -67,13 +67,13 @@ class Blocks:
         self.share(torch.get_num_threads())
 
     def share(self, threads: int) -> None:
-        """Share the battles out to so many threads, if they are not played as one block."""
+        """Divide the battles among this number of threads, unless they are played as one block."""
         self.threads = 1 if self.is_whole else threads
         size = self.num_envs if self.is_whole else block_size(self.num_envs, threads, self.most)
         self.spans = [slice(start, start + size) for start in range(0, self.num_envs, size)]
 
     def play(self, run: Callable[[slice], Played], spans: list[slice] | None = None) -> list[Played]:
-        """`run` on every block, or on other `spans`, in their order. What it makes are ordinary tensors in any mode."""
+        """Call `run` on every block, or on other `spans`, and return the results in order; never in inference mode."""
         spans = spans or self.spans
 
         def alone(span: slice) -> Played:
@@ -81,14 +81,14 @@ class Blocks:
                 return run(span)
 
         if self.threads == 1 or len(spans) == 1 or not self._has_compiled:
-            # The first time by itself: else every thread would compile.
+            # Run the first call sequentially, or every thread would compile.
             self._has_compiled = True
             return [alone(span) for span in spans]
         return list(workers(self.threads).map(alone, spans))
 
 
 def block_size(num_envs: int, threads: int, most: int) -> int:
-    """Battles a block: at most `most`, the same in each, and the threads kept equally busy where that can be had."""
+    """Return a block size of at most `most` that divides the battles, and keeps threads equally busy if possible."""
     sizes = [size for size in range(1, min(num_envs, most) + 1) if num_envs % size == 0]
     fair = [size for size in sizes if num_envs // size % threads == 0]
     return max(fair or sizes)
@@ -96,12 +96,12 @@ def block_size(num_envs: int, threads: int, most: int) -> int:
 
 @functools.cache
 def workers(count: int) -> ThreadPoolExecutor:
-    """Threads that share battles, each working alone: torch does not split their tensors further."""
+    """Return a thread pool for blocks. In each of its threads, torch uses a single thread."""
     num_threads, ready = torch.get_num_threads(), threading.Barrier(count)
     pool = ThreadPoolExecutor(count, "echelon-block")
 
     def settle_in() -> None:
-        # A thread takes over torch's number with its first work, so it is asked for before another is set.
+        # A new thread takes over torch's thread count on its first operation, so get the count before setting it.
         torch.get_num_threads()
         torch.set_num_threads(1)
         ready.wait()
@@ -112,5 +112,5 @@ def workers(count: int) -> ThreadPoolExecutor:
     return pool
 
 
-# A forked process keeps the pool but none of its threads.
+# After a fork, the child has the pool but none of its threads, so it must create a new pool.
 os.register_at_fork(after_in_child=workers.cache_clear)

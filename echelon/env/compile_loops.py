@@ -1,4 +1,4 @@
-"""The program of the process that `echelon.env.first_compile` starts."""
+"""Entry point of the process that `echelon.env.first_compile` starts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from echelon.runtime.loop_cache import cache_folder, is_cached
 
 @contextlib.contextmanager
 def one_compiler(folder: Path) -> Iterator[None]:
-    """Within, no other process of this machine compiles into the same folder."""
+    """Hold a lock, so that only one process of this machine compiles into the folder."""
     with open(folder / "compiling.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def compile_loops() -> None:
-    """Compile the loops by playing one decision of one battle, unless another process just did."""
+    """Compile the loops by playing one decision of one battle, unless they are already cached."""
     folder = cache_folder()
     assert folder is not None, "the parent named a folder"
     with one_compiler(folder):

@@ -1,4 +1,4 @@
-"""One decision of some battles: orders in; the state, and what the teams are shown and paid, out."""
+"""One decision of a block of battles: from orders to state, observation and reward."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from echelon.state import State, Terrain
 
 @dataclass(frozen=True)
 class DecisionResult:
-    """What a decision left behind."""
+    """Result of a decision."""
 
     state: State
     streams: Observation
-    """What every mech perceives, `[B, N, ...]` each."""
+    """Observation streams of all mechs, `[B, N, ...]` each."""
     reward_terms: Tensor
-    """[B, N, K] weighted, K reward terms."""
+    """[B, N, K] float32 weighted reward terms, K terms."""
     flags: dict[str, Tensor]
     """`done`, `terminated`, `truncated`, [B, 1] bool each."""
     outcome: dict[str, Tensor]
-    """The outcome of battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
+    """Outcomes by name, [B, ...] each; for running battles, the winner is -1 and all else 0."""
 
 
 Statistics = Callable[[State, Tensor, SimModel], Tensor]
-"""`outcome.final_statistics`, or another form of it."""
+"""`outcome.final_statistics`, or the same function in loops."""
 
 
 def score_observe_reward(
@@ -44,7 +44,7 @@ def score_observe_reward(
     sim_model: SimModel,
     out: Observation | None = None,
 ) -> DecisionResult:
-    """Score, show, judge and pay, once the substeps are played; `out` as in `observe`."""
+    """Score objectives, observe, judge and compute rewards, after the substeps; `out` as in `observe`."""
     state, streams = observe(goals.score_goals(zone.score(after, sim_model), sim_model), orders, sim_model, out)
     return judge_and_reward(before, state, streams, sim_model)
 
@@ -56,8 +56,8 @@ def judge_and_reward(
     sim_model: SimModel,
     final_statistics: Statistics = outcome.final_statistics,
 ) -> DecisionResult:
-    """Judge and pay, once teams have scored."""
-    after = outcome.note_events(before, after, sim_model)
+    """Judge battles and compute rewards, after objectives were scored."""
+    after = outcome.update_last_event(before, after, sim_model)
     ending = outcome.judge(after, sim_model)
     rewards = reward.weighted(reward.terms(before, after, ending, sim_model), sim_model.config.reward, sim_model)
 
@@ -65,10 +65,10 @@ def judge_and_reward(
     return DecisionResult(after, streams, rewards, flags, result)
 
 
-def pay_extra_terms(
+def add_extra_reward_terms(
     before: State, played: DecisionResult, sim_model: SimModel, extra: Mapping[str, RewardTerm]
 ) -> DecisionResult:
-    """A decision that `score_observe_reward` paid, with the user's own reward terms, which run outside of graphs."""
+    """Append the user's reward terms to the reward terms of a decision, outside of graphs."""
     if not extra:
         return played
     flags, ended = played.flags, played.outcome
@@ -84,7 +84,7 @@ def pay_extra_terms(
 def outcome_tensors(
     after: State, ending: Ending, sim_model: SimModel, final_statistics: Statistics = outcome.final_statistics
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """`DecisionResult.flags` and `DecisionResult.outcome` of battles that were judged."""
+    """Return `DecisionResult.flags` and `DecisionResult.outcome` of judged battles."""
     done = ending.done[:, None]
     decisions = after.tick[:, None] // sim_model.rules.decision_repeat
     result = {
@@ -100,7 +100,7 @@ def outcome_tensors(
 
 
 def concat_blocks(parts: list[DecisionResult], terrain: Terrain) -> DecisionResult:
-    """What consecutive blocks left behind, as one; `terrain` is the ground of all, which each changed in place."""
+    """Concatenate the results of consecutive blocks; `terrain` is that of all blocks, which they changed in place."""
     if len(parts) == 1:
         return parts[0]
     states = [block.state for block in parts]

@@ -1,4 +1,4 @@
-"""Discrete actions: a table of composite actions, and which of them a mech can carry out."""
+"""Discrete actions: a table of composite actions, and masks of the actions available to a mech."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ FIRE: dict[str, tuple[Trigger, ...]] = {
 }
 GUNS = FIRE["primary"] + FIRE["secondary"] + FIRE["tertiary"]
 HELD = ECCM_TRIGGER
-"""What a trigger is held with: above 0 fires, and on the secondary of a hull with ECM up to `ECCM_TRIGGER` is ECM."""
+"""Value of a held trigger: above 0 fires; on the secondary of a hull with ECM, values up to `ECCM_TRIGGER` mean ECM."""
 ALWAYS = {Act.PREFER_0: 1.0, Act.SORT_CLOSEST: 1.0, Act.HOSTILE_ONLY: 1.0}
-"""What every action also asks for: contacts sorted by distance, hostile ones only, and the first of them as target."""
+"""Part of every action: contacts sorted by distance, only hostiles, and the first contact as target."""
 
 
 @dataclass(frozen=True)
 class CompositeAction:
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     controls: dict[Act, float]
     triggers: tuple[Trigger, ...] = ()
-    """Triggers that it holds; it can be carried out where a weapon hangs on one of them and is ready in time."""
+    """Triggers that the action holds; it is available if a weapon on one of them is ready in time."""
     needs_jets: bool = False
 
 
 def _table() -> tuple[CompositeAction, ...]:
-    """60 combinations of movement, turn and fire, then four actions of their own."""
+    """Return 60 combinations of movement, turn and fire, then four special actions."""
     rows = [
         CompositeAction(f"{move}_{turn}_{fire}", {**MOVES[move], **TURNS[turn]}, FIRE[fire])
         for move in MOVES
@@ -66,11 +66,11 @@ def _table() -> tuple[CompositeAction, ...]:
 
 
 ACTIONS = _table()
-"""The 64 composite actions. Action 0 does nothing; it is the one that the dead have."""
+"""The 64 composite actions. Action 0 does nothing; it is the only one available to dead mechs."""
 
 
 def action_table(comm_dim: int, device: torch.device) -> Tensor:
-    """`[64, D]` float32: every composite action as the numbers that `echelon.rules.actions` reads; messages are 0."""
+    """Return `[64, D]` float32: each composite action in the columns of `echelon.rules.actions`; messages are 0."""
     table = torch.zeros(len(ACTIONS), CONTROLS + comm_dim, dtype=torch.float32, device="cpu")
     for index, action in enumerate(ACTIONS):
         triggers = {TRIGGER_COLUMNS[trigger]: HELD for trigger in action.triggers}
@@ -80,7 +80,7 @@ def action_table(comm_dim: int, device: torch.device) -> Tensor:
 
 
 class ActionMasks:
-    """Which composite actions each mech can carry out."""
+    """Masks of the composite actions available to each mech."""
 
     def __init__(self, sim_model: SimModel) -> None:
         device, roster, features = sim_model.roster.hull.device, sim_model.roster, sim_model.config.features
@@ -91,27 +91,26 @@ class ActionMasks:
         if not features.smoke:
             hangs_on = hangs_on & ~roster.leaves_cloud[:, None, None]
         self.hangs_on = hangs_on.transpose(0, 1)
-        """[N, W, 4] bool: weapon w of mech n hangs on a trigger."""
+        """[N, W, 4] bool: weapon w of mech n is on the trigger."""
         emits = roster.has_ewar & features.ewar
         self.emits = emits[:, None] & (torch.arange(len(Trigger), device=device) == int(Trigger.SECONDARY))
-        """[N, 4] bool: the trigger works an emitter, which has no cooldown."""
+        """[N, 4] bool: the trigger controls an emitter, which has no cooldown."""
         needs = [[trigger in action.triggers for trigger in Trigger] for action in ACTIONS]
         self.needs = torch.tensor(needs, device=device)
-        """[64, 4] bool."""
+        """[64, 4] bool: the action holds the trigger."""
         no_trigger = torch.tensor([not action.triggers for action in ACTIONS], device=device)
         needs_jets = torch.tensor([action.needs_jets for action in ACTIONS], device=device)
         self.free = no_trigger & (~needs_jets | (roster.jet > 0)[:, None])
-        """[N, 64] bool: a living mech can always carry it out."""
+        """[N, 64] bool: always available to a living mech."""
         self.idle = torch.arange(len(ACTIONS), device=device) == 0
-        """[64] bool."""
+        """[64] bool: True for action 0."""
 
     def __call__(self, state: State) -> Tensor:
-        """`[B, N, 64]` bool: the action is among those that the mech can carry out in its next decision.
+        """Return `[B, N, 64]` bool: the action is available to the mech in its next decision.
 
-        A trigger counts where a weapon on it is ready in one of the decision's substeps. The dead can do nothing but
-        action 0.
+        A trigger is available if a weapon on it is ready in any substep of the decision. Dead mechs have only action 0.
         """
-        # The timer of a weapon counts down before it fires, so k substeps of cooldown end in the k-th.
+        # A weapon's timer counts down before the weapon fires, so a cooldown of k substeps ends in the k-th substep.
         is_ready = (state.mechs.cooldown <= self.decision_repeat)[..., self.timer]  # [B, N, W]
         can_hold = (is_ready[..., None] & self.hangs_on).any(-2) | self.emits  # [B, N, 4]
         can_fire = (can_hold[:, :, None] & self.needs).any(-1)  # [B, N, 64]

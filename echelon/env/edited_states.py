@@ -1,4 +1,4 @@
-"""States that somebody edited: whether they can stand, and what is observed of them."""
+"""Edited states: check whether they are valid, and compute their observation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env import outcome
-from echelon.env.areas import draw_places, has_areas, has_one_place
+from echelon.env.areas import draw_places, has_areas, has_fixed_place
 from echelon.env.decision import outcome_tensors
 from echelon.env.observation import layout
 from echelon.env.observation.build import observe
@@ -27,7 +27,7 @@ ROUNDING = 1e-5
 
 
 def fingerprint(saved: TensorDictBase) -> Tensor:
-    """`[R]` int64 of what is observed and of what it is observed from; memories and seeds may be changed freely."""
+    """Return `[R]` int64 hashes of state and observation. Memories and seeds are not included, so they may change."""
     left_out = ("map_id", "memory", "next_seed", "is_init", "fingerprint")
     total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
     keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]
@@ -36,21 +36,21 @@ def fingerprint(saved: TensorDictBase) -> Tensor:
         leaf = saved.get(key)
         bits = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)  # `clone` of a TensorDict makes 0.0 of -0.0
         seed = torch.tensor([i], device=bits.device)
-        # Odd weights: no single change is lost, whatever it is; sums of integers wrap alike on every device.
+        # Odd weights, so that every single change alters the sum; integer sums wrap alike on every device.
         total += (bits * (noise.bits(seed, 0, 0, bits.shape[1]) * 2 + 1)).cumsum(1)[:, -1]
     return total
 
 
 def as_words(leaf: Tensor) -> Tensor:
-    """`[R, W]` int64: the bytes of `leaf [R, ...]`, eight a word."""
+    """Return the bytes of `leaf [R, ...]` as `[R, W]` int64, eight bytes per word."""
     flat = leaf.reshape(leaf.shape[0], -1).contiguous().view(torch.uint8)
     return torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8)).view(torch.int64)
 
 
-def look(state: State, tensordict: TensorDictBase, sim_model: SimModel) -> tuple[State, TensorDictBase]:
-    """What is observed of battles, in place of what `tensordict` holds of them, and the state with its contact slots.
+def observe_edited(state: State, tensordict: TensorDictBase, sim_model: SimModel) -> tuple[State, TensorDictBase]:
+    """Return the state with its contact slots, and `tensordict` with the observation of `state`.
 
-    Mechs keep what they have set, their emitters and the order of contacts, and nobody has told of a focus target.
+    Mechs keep their emitters and their sort order of contacts; focus targets are cleared.
     """
     tensordict = tensordict.clone()
     teams = sim_model.roster.teams
@@ -71,7 +71,7 @@ def look(state: State, tensordict: TensorDictBase, sim_model: SimModel) -> tuple
 
 
 def settings(ego: Tensor, sim_model: SimModel) -> Tensor:
-    """`[R, N, D]` the action that sets what `ego [R, N, F]` shows of a mech's own settings, and orders nothing else."""
+    """Return the action `[R, N, D]` that repeats the settings in `ego [R, N, F]` and does nothing else."""
     action = ego.new_zeros(*ego.shape[:2], layout.action_width(sim_model.config.comm_dim))
 
     def column(name: str) -> Tensor:
@@ -84,7 +84,7 @@ def settings(ego: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def limits(sim_model: SimModel) -> dict[str, tuple[Tensor | float, Tensor | float]]:
-    """Least and greatest value of leaves of a state by dotted name, one for all or as the leaf behind its batch."""
+    """Return the lowest and highest value by leaf name of a state: a scalar, or a tensor without the batch axis."""
     rules, roster, weapons = sim_model.rules, sim_model.roster, sim_model.roster.weapons
     suppressed = max(rules.substeps(spec.suppress_s) for spec in weapons)
     return {
@@ -111,10 +111,10 @@ def limits(sim_model: SimModel) -> dict[str, tuple[Tensor | float, Tensor | floa
     }
 
 
-def refuse_where(
+def raise_where(
     state: State, places: list[int], names: list[str], what: str, name: str, bad: Tensor, limit: str
 ) -> None:
-    """Raise `ConfigError` for the first value of the leaf `name` that is `bad [E, ...]`; else as `check_edited`."""
+    """Raise `ConfigError` for the first value of the leaf `name` where `bad [E, ...]` is True; as in `check_edited`."""
     if not bad.any():
         return
     leaves, at = leaves_of(state), bad.nonzero()[0].tolist()
@@ -124,45 +124,41 @@ def refuse_where(
 
 
 def check_edited(state: State, places: list[int], names: list[str], sim_model: SimModel, what: str = "saved") -> None:
-    """Raise `ConfigError` where battles cannot stand: of `what`, whose, in which battle, the limit and the value."""
-    leaves, refuse = leaves_of(state), functools.partial(refuse_where, state, places, names, what)
+    """Raise `ConfigError` if battles are invalid. The message has `what`, field, mech, battle, limit and value."""
+    leaves, check = leaves_of(state), functools.partial(raise_where, state, places, names, what)
     for name, (low, high) in limits(sim_model).items():
         leaf = leaves[name]
         out_of_range = (leaf < low) | (leaf > high)
         if out_of_range.any():
             index = tuple(out_of_range.nonzero()[0].tolist())
             edges = [torch.as_tensor(edge).expand(leaf.shape[1:])[index[1:]].item() for edge in (low, high)]
-            refuse(name, out_of_range, f"{edges[0]:g}..{edges[1]:g}")
+            check(name, out_of_range, f"{edges[0]:g}..{edges[1]:g}")
     mechs, terrain = state.mechs, state.terrain
-    refuse(
-        "tick", state.tick % sim_model.rules.decision_repeat != 0, f"a multiple of {sim_model.rules.decision_repeat}"
-    )
-    refuse("last_event", state.last_event > state.tick, "no later than tick")
-    refuse("mechs.wrecked", mechs.wrecked & mechs.alive, "False for a mech that has hp")
+    check("tick", state.tick % sim_model.rules.decision_repeat != 0, f"a multiple of {sim_model.rules.decision_repeat}")
+    check("last_event", state.last_event > state.tick, "no later than tick")
+    check("mechs.wrecked", mechs.wrecked & mechs.alive, "False for a mech with hp")
     packs = torch.arange(sim_model.roster.num_packs, device=mechs.hp.device)
     stranger = (mechs.paint > 0) & (sim_model.roster.pack[mechs.painter] != packs)
-    refuse("mechs.painter", stranger, "a mech of the pack whose paint it is")
+    check("mechs.painter", stranger, "a mech of the pack that the paint belongs to")
     living = mechs.alive[:, :, None] & mechs.alive[:, None] & ~torch.eye(len(names), dtype=torch.bool).to(packs.device)
     overlaps = overlap(mechs.pos, mechs.pos, sim_model.roster.half_size) & living
     other_name = names[int(overlaps.nonzero()[0, 2])] if overlaps.any() else ""
-    refuse("mechs.pos", overlaps.any(-1), f"clear of the hull of {other_name}")
+    check("mechs.pos", overlaps.any(-1), f"clear of the hull of {other_name}")
     inside = hits_terrain(terrain.solid, mechs.pos, sim_model.roster.half_size, mechs.alive)
-    refuse("mechs.pos", inside, "clear of solid terrain")
+    check("mechs.pos", inside, "clear of solid terrain")
     for name in ("solid", "opaque"):
         extra = terrain.get(name) & ~(getattr(sim_model.maps, name)[state.map_id] | terrain.rubble)
-        refuse(f"terrain.{name}", extra != 0, "set only where the map or rubble has a voxel")
+        check(f"terrain.{name}", extra != 0, "set only where the map or rubble has a voxel")
     z = torch.arange(terrain.damage.shape[1], device=packs.device)[:, None, None]
-    refuse(
-        "terrain.damage", (terrain.damage > 0) & ((terrain.solid[:, None] >> z) & 1 == 0), "0 where nothing is solid"
-    )
+    check("terrain.damage", (terrain.damage > 0) & ((terrain.solid[:, None] >> z) & 1 == 0), "0 outside solid terrain")
 
 
 def check_room(sim_model: SimModel, names: list[str]) -> None:
-    """Raise `ConfigError` for a mech that might find no place clear of the others, wherever those are drawn."""
+    """Raise `ConfigError` if a mech's area may have no clear place left, depending on the draws of earlier mechs."""
     maps, half_size = sim_model.maps, sim_model.roster.half_size
     if not has_areas(maps):
         return
-    for battle, (fixed, places) in enumerate(zip(has_one_place(maps).tolist(), maps.spawn_places, strict=True)):
+    for battle, (fixed, places) in enumerate(zip(has_fixed_place(maps).tolist(), maps.spawn_places, strict=True)):
         for mech, area in enumerate(places):
             earlier = [n for n in range(len(names)) if n != mech and (fixed[n] or n < mech)]
             if fixed[mech] or not earlier:
@@ -170,19 +166,19 @@ def check_room(sim_model: SimModel, names: list[str]) -> None:
             areas, half = places[earlier], half_size[earlier].repeat_interleave(len(area), 0)
             overlaps = overlap(area[None], areas.flatten(0, 1)[None], half, half_size[mech, None])
             taken = sum(overlaps[0].view(len(area), len(earlier), -1).count_nonzero(0).amax(-1).tolist())
-            room, limit = int(area[:, 0].isfinite().count_nonzero()), "larger: of more places than others may take"
+            room, limit = int(area[:, 0].isfinite().count_nonzero()), "larger: more places than other mechs may block"
             require(taken < room, f"scenario: area of {names[mech]} in battle {battle}", limit, room)
 
 
-def check_begun(sim_model: SimModel) -> None:
-    """Raise `ConfigError` for a mech that stands in terrain or in another mech where battles begin as written.
+def check_initial_positions(sim_model: SimModel) -> None:
+    """Raise `ConfigError` if a mech starts in terrain or in another mech in a battle that starts from a position.
 
     Args:
-        sim_model: with one map for each of the positions of its config.
+        sim_model: with one map per position of its config.
     """
     maps, config = sim_model.maps, sim_model.config
     count = len(config.positions)
-    require(maps.shape[0] == count, "maps", f"{count}, one for each position of the config", maps.shape[0])
+    require(maps.shape[0] == count, "maps", f"{count}, one per position of the config", maps.shape[0])
     index = torch.arange(count, device=maps.seed.device)
     names = [name for name, _ in config.positions[0].named]
     check_room(sim_model, names)

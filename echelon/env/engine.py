@@ -1,4 +1,4 @@
-"""Plays decisions of the battles of an environment: in loops, in graphs of torch.compile, or operation by operation."""
+"""Compute decisions of an environment's battles: in loops, in graphs of torch.compile, or eagerly."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from echelon.env.loops.play import Loops
 from echelon.env.observation.build import Observation, initial_observation, write_streams
 from echelon.env.orders import commander_view, issue
 from echelon.env.restart import (
-    Begun,
+    ResetResult,
     Selection,
-    begin,
-    begin_by_mask,
-    begin_into_buffers,
+    reset_battles,
+    reset_by_mask,
+    reset_into_buffers,
     restore_ground,
-    with_first_observations,
+    with_initial_observations,
 )
 from echelon.env.reward import RewardTerm
 from echelon.rules import actions
@@ -41,20 +41,20 @@ Compare = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 """Maps a function of a decision, by its name in `Engine`, to one that calls it and compares the result."""
 COMPILED = (
     *("decode", "score_observe_reward", "judge", "apply_commands", "command_view", "play", "logged_substep"),
-    *("begin_by_mask", "begin_into_buffers", "initial_observation_dense"),
+    *("reset_by_mask", "reset_into_buffers", "initial_observation_dense"),
 )
-"""What `Engine._compile` makes."""
+"""Attributes that `Engine._compile` sets."""
 
 
 class StepObserver(Protocol):
-    """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
+    """Observer of an environment's battles, such as `echelon.replay.recorder.Recorder`. It must change nothing."""
 
     def opening(self, sim_model: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
-        """All battles begin: their constants, their state, and what `observe` showed of it."""
+        """Receive the start of all battles: constants, state, and its observation."""
 
     def tick(self, state: State, log: step.Log) -> None:
-        """A substep was played: the state after it, and what happened in it. Loops tell of the substeps of a decision
-        when all are played, with the ground behind the last one."""
+        """Receive the state after a substep, and its events. With loops, the calls of all substeps of a decision come
+        at its end, and each state contains the terrain after the last substep."""
 
     def moment(
         self,
@@ -64,20 +64,20 @@ class StepObserver(Protocol):
         outcome: TensorDictBase,
         commands: Tensor | None,
     ) -> None:
-        """A decision was played: the state after it, the orders it followed, the verdict on battles it ended, with
-        `reward [B, N]` of every mech, and what commanders told packs, as `Engine.decide` takes it."""
+        """Receive a decision: the state after it, its orders, its observation, the outcome of battles that ended with
+        `reward [B, N]` of every mech, and the `commands` passed to `Engine.decide`."""
 
 
 class Engine:
-    """What a decision of B battles and a restart are computed by, in the form that a backend has on a device.
+    """Functions that compute decisions and restarts of B battles, in the form of a backend on a device.
 
     Args:
-        sim_model: the game.
-        num_envs: battles, B.
-        device: where they live.
+        sim_model: rules, roster and maps.
+        num_envs: number of battles, B.
+        device: device of the battles.
         backend: as in `EchelonEnv`.
-        is_watched: whether an observer sees every substep, of all battles at once.
-        extra_rewards: reward terms of the user's by name.
+        is_watched: whether an observer receives every substep, with all battles in one batch.
+        extra_rewards: additional reward terms by name.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Engine:
     ) -> None:
         self.sim_model, self.device, self.extra_rewards = sim_model, device, extra_rewards
         self.compare: Compare | None = None
-        """Set while the functions of a decision are compared with their dense forms."""
+        """Set while functions of a decision are compared with their dense forms."""
         self.form = form_of(device, backend)
         in_loops = self.form == "loops"
         self.may_wait = in_loops and device.type == "cpu" and backend == "auto"
-        """Whether battles run in the dense form while another process compiles the loops."""
+        """Whether battles run in the dense form until another process has compiled the loops."""
         if self.may_wait:
             compile_process()
         elif in_loops and device.type == "cpu":
@@ -108,7 +108,7 @@ class Engine:
         self._compile()
 
     def _loops(self) -> Loops:
-        """The loops of this device."""
+        """Return the loops for this device."""
         if self.device.type == "cpu":
             return Loops(self.sim_model, self.blocks)
         from echelon.env.loops.on_device import DeviceLoops
@@ -116,9 +116,9 @@ class Engine:
         return DeviceLoops(self.sim_model, self.blocks, self.device)
 
     def _compile(self) -> None:
-        """The functions of a decision, each compiled at its first call: of the two substeps only the one in use.
+        """Set the functions of a decision. Each one is compiled at its first call, so an unused one costs nothing.
 
-        Beside the loops of a GPU stand graphs of what loops do not do.
+        With loops on a GPU, graphs compute the functions that have no loop.
         """
         is_graph = self.form == "graph" or (self.form == "loops" and self.device.type != "cpu")
 
@@ -131,34 +131,37 @@ class Engine:
         self.command_view: Callable[..., dict[tuple[str, ...], Tensor]] = prepared(commander_view.command_view)
         self.play: step.Play = prepared(step.play)
         self.logged_substep = prepared(step.logged_substep)
-        self.begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
-        self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
+        self.reset_by_mask: Callable[..., ResetResult] = prepared(reset_by_mask)
+        self.reset_into_buffers: Callable[..., None] = prepared(reset_into_buffers)
         self.initial_observation_dense: Callable[..., tuple[State, Observation]] = prepared(initial_observation)
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The function of a decision of this name, or its comparison while `compare` is set."""
+        """Return the function of a decision with this name, wrapped in its comparison if `compare` is set."""
         function: Callable[..., Any] = getattr(self, name)
         return function if self.compare is None else self.compare(name, function)
 
     def usable_loops(self) -> Loops | None:
-        """The loops, if they can run now: under torch.compile only those of a GPU, which are a custom operator; on a
-        CPU when they are compiled."""
+        """Return the loops if they can run now, else None.
+
+        Under torch.compile, only loops on a GPU can run, because they are a custom operator. Loops on a CPU can run
+        once they are compiled.
+        """
         if self.device.type == "cpu" and (torch.compiler.is_compiling() or (self.may_wait and not loops_ready())):
             return None
         return self.loops
 
     def wait_for_loops(self) -> None:
-        """Return when loops that another process compiles can run."""
+        """Wait until another process has compiled the loops, if this engine uses them."""
         if self.may_wait:
             wait_for_loops()
 
     def run_eagerly(self) -> None:
-        """Play on operation by operation."""
+        """Switch to eager mode."""
         self.form, self.loops = "eager", None
         self._compile()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
+        """Return the attributes without compiled functions, which cannot be pickled: each process compiles its own."""
         return {name: value for name, value in self.__dict__.items() if name not in COMPILED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -167,7 +170,7 @@ class Engine:
         self._compile()
 
     def initial_observation(self, state: State) -> tuple[State, Observation]:
-        """What is observed of battles at their first moment, and the state with the contact slots it showed."""
+        """Return the state with its contact slots, and the initial observation of battles."""
         loops = self.usable_loops()
         if loops is not None:
             return loops.observe(state, self.sim_model.maps)
@@ -175,26 +178,26 @@ class Engine:
         return first
 
     def cached_initial_observation(self, state: State, initial_observations: TensorDict) -> Mapping[str, Tensor]:
-        """What is observed of battles at their first moment: on their maps, or where their mechs drew to begin."""
+        """Return the initial observation of battles: cached per map, or computed if spawn places are drawn."""
         return (
             self.initial_observation(state)[1] if has_areas(self.sim_model.maps) else initial_observations[state.map_id]
         )
 
-    def restart(self, selection: Selection, *arguments: Any) -> Begun:
-        """Begin the selected battles anew; their ground is changed in place. Arguments as of `begin`."""
+    def restart(self, selection: Selection, *arguments: Any) -> ResetResult:
+        """Restart the selected battles; their terrain is changed in place. Arguments as in `reset_battles`."""
         terrain = arguments[1].terrain
         if selection.rows is None:
-            begun: Begun = self.function("begin_by_mask")(selection.mask, *arguments)
+            restarted: ResetResult = self.function("reset_by_mask")(selection.mask, *arguments)
             assert selection.mask is not None
-            restore_ground(terrain, selection.mask, begun.state.map_id, self.sim_model.maps)
+            restore_ground(terrain, selection.mask, restarted.state.map_id, self.sim_model.maps)
         else:
-            begun = begin(selection, *arguments)
-            selection.restore(terrain, begun.fresh.terrain)
+            restarted = reset_battles(selection, *arguments)
+            selection.restore(terrain, restarted.fresh.terrain)
         if not has_areas(self.sim_model.maps):
-            return begun
-        # Where their mechs drew to begin, no map has what they observe.
-        return with_first_observations(
-            begun, selection, *self.initial_observation(begun.fresh), self.sim_model.roster.teams
+            return restarted
+        # Drawn spawn places: the initial observation differs between battles on one map, so it is not cached.
+        return with_initial_observations(
+            restarted, selection, *self.initial_observation(restarted.fresh), self.sim_model.roster.teams
         )
 
     def decide(
@@ -205,14 +208,14 @@ class Engine:
         buffers: Observation | None = None,
         commands: Tensor | None = None,
     ) -> DecisionResult:
-        """A decision of all battles. The ground of `before` is changed in place.
+        """Play one decision of all battles. The terrain of `before` is changed in place.
 
         Args:
             before: the battles.
-            action: `[B, N, D]` what both teams do.
-            observer: is told of every substep and of the decision.
-            buffers: `[B, N, ...]` where the streams are written, by default to new tensors.
-            commands: what commanders order, as in `echelon.env.orders.issue.apply_commands`.
+            action: `[B, N, D]` actions of both teams.
+            observer: receives every substep and the decision.
+            buffers: `[B, N, ...]` buffers for the streams, by default new tensors.
+            commands: commands of the commanders, as in `echelon.env.orders.issue.apply_commands`.
         """
         if self.sim_model.config.command.enabled:
             with no_grad_outside_inference_mode():
@@ -241,7 +244,7 @@ class Engine:
     def decide_in_loops(
         self, loops: Loops, before: State, action: Tensor, observer: StepObserver | None, buffers: Observation | None
     ) -> DecisionResult:
-        """`decide` of all battles in loops."""
+        """Play a decision of all battles in loops."""
         with no_grad_outside_inference_mode():
             with part("play"):
                 state, streams = loops.play(before, action, None if observer is None else observer.tick)
@@ -249,12 +252,12 @@ class Engine:
                 streams = write_streams(streams, buffers)
             with part("judge"):
                 result = self.judge(before, state, streams, self.sim_model, loops.statistics)
-                return decision.pay_extra_terms(before, result, self.sim_model, self.extra_rewards)
+                return decision.add_extra_reward_terms(before, result, self.sim_model, self.extra_rewards)
 
     def decide_dense(
         self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
     ) -> DecisionResult:
-        """`decide` of a block of battles by operations of torch."""
+        """Play a decision of a block of battles with torch operations."""
         sim_model = self.sim_model
 
         def watched(state: State, orders: Orders, sim_model: SimModel) -> State:
@@ -271,4 +274,4 @@ class Engine:
             after = step.decide(before, orders, sim_model, self.function("play") if observer is None else watched)
         with part("score_observe_reward"):
             result: DecisionResult = self.function("score_observe_reward")(before, after, orders, sim_model, buffers)
-            return decision.pay_extra_terms(before, result, sim_model, self.extra_rewards)
+            return decision.add_extra_reward_terms(before, result, sim_model, self.extra_rewards)

@@ -29,14 +29,14 @@ from echelon.env.battle_states import (
     STATE,
     check_battles,
     check_entries,
-    places_of,
+    checked_rows,
     restored,
 )
 from echelon.env.blocks import no_grad_outside_inference_mode, one_thread
 from echelon.env.decision import DecisionResult
 from echelon.env.edited_states import fingerprint
 from echelon.env.engine import Engine, StepObserver
-from echelon.env.env_info import EnvInfo
+from echelon.env.env_info import EnvInfo, deprecated_observed
 from echelon.env.footprint import require_memory
 from echelon.env.form import Backend, Form
 from echelon.env.leaves import Leaves, Shown, nested
@@ -45,7 +45,7 @@ from echelon.env.observation.stream import Observation
 from echelon.env.observation.streams.registry import names_of, streams_of
 from echelon.env.orders.commander_view import commander_groups, commanders_of
 from echelon.env.outcome import Winner
-from echelon.env.partial import STEP, PartialEnv, held_state, hold, mask_of
+from echelon.env.partial import STEP, PartialEnv, mask_of, restore_entries, restore_state
 from echelon.env.restart import Selection, cleared, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.specs import DONE_KEYS, Specs
@@ -76,46 +76,46 @@ class EchelonEnv(EnvInfo, PartialEnv):
       `stats [B, 2, K]` (`env.stat_names`); winner -1 and zeros where the battle goes on. TorchRL carries the
       outcome and the reward terms on to the root, where a reset clears them.
 
-    `env.describe()` tells what every column of these means, with its unit and range.
+    `env.describe()` returns the meaning, unit and range of every column.
 
-    Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
-    A battle can be saved, restored and forked (`get_state`, `set_state`, `fork`). A saved battle has all that it goes
-    on from: mechs, shots, voxels, seeds, the last observation and the memory of policies. The same actions then lead
-    to the same battle, bit by bit, in any place of any batch. Saving begins the battles of an environment that was not
-    reset yet.
+    Finished battles restart on the device without a host read; `("next", ...)` keeps their true last observation.
+    A battle can be saved, restored and forked (`get_state`, `set_state`, `fork`). A saved battle is complete: mechs,
+    shots, voxels, seeds, the last observation and the memory of policies. After `set_state`, the same actions lead to
+    the same battle, bit for bit, in any row of any batch. Saving resets an environment that has not been reset yet.
 
-    `reset(seed=5)` is `set_seed(5)` and then `reset()`; it takes no other keyword.
+    `reset(seed=5)` equals `set_seed(5)` followed by `reset()`; `reset` takes no other keyword.
 
-    With `EnvConfig.command` on, packs can be given orders (`docs/COMMAND.md`): commanders are the groups of
-    `command_map`, and mechs observe the stream `order [B, A, F]` besides.
+    With `EnvConfig.command` on, packs receive orders (`docs/COMMAND.md`): commanders are the groups of `command_map`,
+    and mechs also observe the stream `order [B, A, F]`.
 
     Args:
-        config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
-        num_envs: battles, B.
-        device: where everything lives; by default a GPU where there is one.
-        seed: one number, spread to a seed for each battle, or `[B]` int64 seeds. A battle depends on its own seed
-            alone, not on its place in the batch.
-        memory: what policies remember from one decision to the next, as float leaves for one mech, such as
-            `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)`, zero when a battle begins.
-        maps: a pool made earlier for the same config and split, to share it between environments.
-        backend: how a decision runs. `loops`: by numba, on a GPU by numba-cuda (the extra `gpu`). `graph`: graphs of
-            torch.compile, which round otherwise. `eager`: by single operations, to the bit as loops. `auto`: what
-            `ECHELON_BACKEND` names, else loops on a CPU with numba, eager without, graph or measured loops on a GPU.
-        observer: watches every substep and decision, an `echelon.env.engine.StepObserver`; it changes nothing.
-        info: whether `outcome` and `reward_terms` are there.
-        extra_rewards: reward terms of the user's by name, mixed within the team as those of `RewardConfig` are.
+        config: the battle configuration; see `EnvConfig.small`, `.standard` and `.large`.
+        num_envs: number of battles, B.
+        device: device of all tensors; by default a GPU if there is one.
+        seed: one integer, from which each battle gets its own seed, or `[B]` int64 seeds. A battle depends only on its
+            seed, not on its row in the batch.
+        memory: recurrent state of the policies, as float leaves for one mech, such as
+            `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)` and is zero when a battle begins.
+        maps: a map pool made earlier for the same config and split, to share it between environments.
+        backend: how a decision runs. `loops`: numba, on a GPU numba-cuda (the extra `gpu`). `graph`: graphs of
+            torch.compile, which round differently. `eager`: single torch operations, bit-identical to the loops.
+            `auto`: `ECHELON_BACKEND` if set; else loops on a CPU with numba, eager without, graph or measured loops on
+            a GPU.
+        observer: receives every substep and decision (`echelon.env.engine.StepObserver`); it changes nothing.
+        info: whether the output contains `outcome` and `reward_terms`.
+        extra_rewards: additional reward terms by name, mixed within the team like those of `RewardConfig`.
 
     Raises:
-        ConfigError: an argument is of another type or outside its limits, the device is not of this machine, or so many
-            battles do not fit into its memory. `step` raises it where an action is missing or of another shape.
+        ConfigError: an argument has another type or is out of range, this machine lacks the device, or the battles do
+            not fit into its memory. `step` raises it if an action is missing or has another shape.
     """
 
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next, each placed in the config's split when it begins."""
-    _observed: TensorDictBase | Callable[[], TensorDictBase] | None
-    """What was last observed of every battle: a reset of some battles shows it again of the others."""
+    _last_observation: TensorDictBase | Callable[[], TensorDictBase] | None
+    """The last observation of every battle. A partial reset returns it unchanged for the other battles."""
     restarts_by_row = True
-    """Whether a restart on a CPU works on the battles that begin anew alone; False for tests of a GPU's form."""
+    """Whether a restart on a CPU computes only the rows that restart. Tests set False to test the form for a GPU."""
 
     def __init__(
         self,
@@ -146,23 +146,23 @@ class EchelonEnv(EnvInfo, PartialEnv):
         self.open_battles(self.next_seed)
 
     def open_battles(self, next_seed: Tensor) -> None:
-        """Be as a new environment: with battles that nobody has played, and that the first reset begins.
+        """Return to the state after construction; the next reset starts new battles.
 
         Args:
-            next_seed: `[B]` int64 seeds of the battles that it begins.
+            next_seed: `[B]` int64 seeds of the battles that the next reset begins.
         """
-        self.next_seed, self._observed = next_seed, None
+        self.next_seed, self._last_observation = next_seed, None
         with no_grad_outside_inference_mode():
-            # A copy, for a graph that is compiled for one tensor in two places does not fit two tensors.
+            # Clone: a graph compiled for one tensor in two arguments does not fit two different tensors.
             self.state = open_on_map(next_seed.clone(), *self._map_source)
 
     def run_eagerly(self) -> None:
-        """Play on operation by operation: for a backend that fails here."""
+        """Switch to eager mode, after a backend failed."""
         self.backend = "eager"
         self.engine.run_eagerly()
 
     def _build(self, maps: Maps | None) -> None:
-        """Everything on the device but the battles: roster, maps, specs and compiled functions."""
+        """Build roster, maps, specs and compiled functions: everything on the device except the battles."""
         roster = build_roster(self.config, self.device)
         with one_thread(self.device):
             maps = maps_of(self.config, self.device) if maps is None else maps
@@ -172,9 +172,9 @@ class EchelonEnv(EnvInfo, PartialEnv):
         is_watched = self.observer is not None
         self.engine = Engine(self.sim_model, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
         self.map_pool = MapPool(self.sim_model, self.engine.usable_loops)
-        self._observed = None
+        self._last_observation = None
         self.stream_buffers: Observation | None = None
-        """`[B, N, ...]` where a step writes the streams, while somebody lends that."""
+        """`[B, N, ...]` buffers that a step writes the streams to, if a caller provides them."""
         self.stream_names = names_of(streams_of(self.config))
         groups = {**self.group_map, **self.command_map}
         self.group_sizes = {group: torch.Size((self.num_envs, len(names))) for group, names in groups.items()}
@@ -183,7 +183,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     @property
     def game(self) -> SimModel:
-        """The old name of `sim_model`; valid until 2.0."""
+        """Return `sim_model`. Deprecated; removed in 2.0."""
         warnings.warn(
             "EchelonEnv.game is EchelonEnv.sim_model now; the old name works until 2.0", FutureWarning, stacklevel=2
         )
@@ -191,7 +191,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     @property
     def form(self) -> Form:
-        """How a decision runs here: what `backend` comes to."""
+        """The form in which decisions run: `backend` resolved for this device."""
         return self.engine.form
 
     def _make_specs(self) -> None:
@@ -205,32 +205,32 @@ class EchelonEnv(EnvInfo, PartialEnv):
         observation_keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
         keys = [(key,) if isinstance(key, str) else key for key in observation_keys]
         self._renewed = [key for key in keys if key != ("is_init",) and "memory" not in key[:2]]
-        """Entries of a tensordict that a restart renews, beside flags and memories."""
+        """Keys of a tensordict that a restart writes, except flags and memories."""
 
     # Saved battles
 
     def get_state(self, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
-        """Copies of some battles, on the environment's device.
+        """Return copies of some battles, on the environment's device.
 
         Args:
-            rows: places of the battles, `[R]` int64, each once; all by default.
+            rows: rows of the battles, `[R]` int64, without duplicates; by default all.
 
         Returns:
             A TensorDict of batch `[R]`, which may be indexed, expanded, moved to another device and saved: `state`,
             `next_seed`, `shown` (observations, flags and memories), `map_seed`, by which `set_state` finds the maps,
-            and `fingerprint`, by which it knows what was edited.
+            and `fingerprint`, by which `set_state` detects edits.
 
         Raises:
-            ConfigError: no such place, or one twice.
+            ConfigError: a row is out of range or duplicate.
         """
-        index = self._places(rows)
+        index = self._checked_rows(rows)
         with no_grad_outside_inference_mode():
             saved = TensorDict(
                 {
                     STATE: self.state[index].to_tensordict(),
                     NEXT_SEED: self.next_seed[index],
                     MAP_SEED: self.sim_model.maps.seed[self.state.map_id[index]],
-                    SHOWN: self.observed()[index].to_tensordict(),
+                    SHOWN: self.last_observation()[index].to_tensordict(),
                 },
                 [len(index)],
                 device=self.device,
@@ -238,25 +238,26 @@ class EchelonEnv(EnvInfo, PartialEnv):
             return saved.set(FINGERPRINT, fingerprint(saved))
 
     def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDictBase:
-        """Put saved battles into places of this environment, in place of those that are there.
+        """Replace battles of this environment by saved ones.
 
-        A battle that was not edited goes on bit for bit. One whose `state` was is checked, observed and judged anew.
+        An unedited battle continues bit for bit. A battle with an edited `state` is validated, observed and judged
+        again.
 
-        For between decisions: it reads the host, to check what was saved and to find the maps.
+        Call it between decisions: it reads tensors on the host, to validate the saved battles and to find their maps.
 
         Args:
-            saved: what `get_state` returned here or in an environment of the same config, batch `[R]`.
-            rows: places, `[R]` int64, each once; all by default.
+            saved: the result of `get_state` of an environment with the same config, batch `[R]`.
+            rows: rows to replace, `[R]` int64, without duplicates; by default all.
 
         Returns:
-            What is now observed of all battles, to go on from, as from `reset`.
+            The current observation of all battles, in the format of `reset`.
 
         Raises:
-            ConfigError: another number of battles, other entries, an index out of its range, what is no number, a map
-                that is not in this environment's pool, or an edited state that cannot stand: hulls that overlap or are
-                in terrain, timers, hit points, heat or a clock beyond their limits, a wreck with hit points.
+            ConfigError: a wrong number of battles, wrong entries, an index out of range, NaN or infinity, a map that is
+                not in this environment's pool, or an invalid edited state: hulls that overlap or are in terrain,
+                timers, hit points, heat or a clock out of range, a wreck with hit points.
         """
-        index = self._places(rows)
+        index = self._checked_rows(rows)
         check_battles(saved, index.shape)
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
@@ -268,50 +269,54 @@ class EchelonEnv(EnvInfo, PartialEnv):
                 **{name: selection.replaced(getattr(self.state, name), leaves) for name, leaves in fields.items()}
             )
             self.next_seed = selection.replaced(self.next_seed, saved.get(NEXT_SEED))
-            self._observed = self.observed().apply(selection.replaced, observed)
-        return self.observed()
+            self._last_observation = self.last_observation().apply(selection.replaced, observed)
+        return self.last_observation()
 
     def fork(self, row: int, times: int) -> EchelonEnv:
-        """An environment of `times` battles that are all as the battle in place `row` is now.
+        """Return an environment of `times` copies of the battle in row `row`.
 
-        It shares the maps, which must not be renewed while it is in use.
+        Both environments share the maps, so do not renew the maps while the fork is in use.
 
-        To fork again into it: `forked.set_state(env.get_state([row]).expand(times))`.
+        To fork into the same environment again: `forked.set_state(env.get_state([row]).expand(times))`.
+
+        Args:
+            row: row of the battle.
+            times: number of copies.
 
         Raises:
-            ConfigError: no such battle, or `times` is below 1.
+            ConfigError: `row` is out of range, or `times` is below 1.
         """
         saved, forked = self.get_state([row]), self._another(times)
         forked.set_state(saved.expand(times))
         return forked
 
     def state_dict(self, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Any]:
-        """All battles, as `get_state` returns them: one entry, `battles`."""
+        """Return all battles under one key, `battles`, in the format of `get_state`."""
         return OrderedDict({BATTLES: self.get_state()})
 
     def load_state_dict(  # type: ignore[override]
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> None:
-        """Restore what `state_dict` returned.
+        """Restore the battles that `state_dict` returned.
 
-        An empty one, which is what TorchRL's `Collector` saves of an environment without transforms, changes nothing.
+        An empty dict changes nothing; TorchRL's `Collector` saves one for an environment without transforms.
         """
         require(isinstance(state_dict, Mapping), "state_dict", "what state_dict returned", state_dict)
         if BATTLES in state_dict:
             self.set_state(state_dict[BATTLES])
 
-    def _places(self, rows: Sequence[int] | Tensor | None) -> Tensor:
-        """`[R]` int64 places, each within the batch and there once, of an environment whose battles have begun."""
-        if self._observed is None:
+    def _checked_rows(self, rows: Sequence[int] | Tensor | None) -> Tensor:
+        """Return validated rows `[R]` int64, without duplicates; reset the environment first if necessary."""
+        if self._last_observation is None:
             self.reset()
         if rows is None:
             return torch.arange(self.num_envs, device=self.device)
-        return places_of(rows, self.num_envs, self.device)
+        return checked_rows(rows, self.num_envs, self.device)
 
     # Copies
 
     def _another(self, num_envs: int) -> EchelonEnv:
-        """An environment with the same settings and maps, and other battles."""
+        """Return an environment with the same settings and maps, and other battles."""
         other = type(self)(
             self.config,
             num_envs,
@@ -323,32 +328,38 @@ class EchelonEnv(EnvInfo, PartialEnv):
             info=self.info,
             extra_rewards=self.extra_rewards,
         )
-        # Maps may have been renewed, and weighted.
+        # The maps of this environment may have been renewed or weighted.
         other.map_pool.take_over(self.map_pool)
         return other
 
     def to(self, device: torch.device | str) -> EchelonEnv:
-        """Move maps, specs and the battles being fought to another device, in place.
+        """Move maps, specs and running battles to another device, in place.
+
+        Args:
+            device: the target device.
+
+        Returns:
+            This environment.
 
         Raises:
-            ConfigError: the device is not of this machine.
+            ConfigError: this machine lacks the device.
         """
         device = resolve_device(device)
         if device == self.device:
             return self
-        pool, state, next_seed, shown = self.map_pool, self.state, self.next_seed, self._observed is not None
-        observed = self.observed()
+        pool, state, next_seed, shown = self.map_pool, self.state, self.next_seed, self._last_observation is not None
+        observed = self.last_observation()
         super().to(device)
         self._build(self.sim_model.maps.to(device))
         self.map_pool.take_over(pool)
         self.state, self.next_seed = state.to(device), next_seed.to(device)
-        self._observed = observed.to(device) if shown else None
+        self._last_observation = observed.to(device) if shown else None
         return self
 
-    # Seeds and openings
+    # Seeds and initial observations
 
     def _set_seed(self, seed: int | Tensor | None) -> None:
-        """Seeds of the battles that the next reset begins, `next_seed [B]` int64."""
+        """Set `next_seed [B]` int64, the seeds of the battles that the next reset begins."""
         seed = seed_or_seeds(seed, self.num_envs)
         self._seed_given: int | str = "one a battle" if isinstance(seed, Tensor) else seed
         if isinstance(seed, Tensor):
@@ -360,14 +371,14 @@ class EchelonEnv(EnvInfo, PartialEnv):
         """Seed the battles that the next reset begins.
 
         Args:
-            seed: one number or `[B]` int64, as in the class.
-            static_seed: as in TorchRL: whether the seed that is returned is the same one.
+            seed: one integer or `[B]` int64, as in the class.
+            static_seed: as in TorchRL, whether to return the same seed.
 
         Returns:
-            A seed that a further environment may take; None after `[B]` seeds.
+            A seed for a further environment; None after `[B]` seeds.
 
         Raises:
-            ConfigError: it is neither an integer of 63 bits nor `[B]` int64.
+            ConfigError: `seed` is neither a 63-bit integer nor `[B]` int64.
         """
         seed = seed_or_seeds(seed, self.num_envs)
         if isinstance(seed, Tensor):
@@ -377,20 +388,20 @@ class EchelonEnv(EnvInfo, PartialEnv):
 
     @property
     def _map_source(self) -> tuple[SimModel, Tensor, Mapping[str, Tensor]]:
-        """What battles that begin need of the maps, as `begin` takes it."""
+        """Arguments of `reset_battles` that depend on the maps."""
         return self.sim_model, self.map_pool.map_slots, dict(self.map_pool.initial_observations.items())
 
     def renew_maps(self) -> int:
-        """Make the spare maps anew and let battles that begin draw them, each in the place of an old one.
+        """Replace the spare maps by newly generated ones, on which new battles start.
 
-        For between rollouts: it reads the host. Battles that are being fought keep their maps, and a spare that one of
-        them is fought on is left for the next time.
+        Call it between rollouts: it reads tensors on the host. Running battles keep their maps; a spare map that a
+        running battle uses is replaced at a later call.
 
         Returns:
-            How many fresh maps are drawn from now on; 0 without `EnvConfig.map_spares`.
+            Number of new maps; 0 without `EnvConfig.map_spares`.
 
         Raises:
-            ConfigError: the maps were given to this environment, so another one may be fighting on them.
+            ConfigError: the maps were passed to this environment, so another environment may be using them.
         """
         require(self._owns_maps, "maps", "the environment's own to be renewed", "maps made elsewhere")
         return self.map_pool.renew(self.state.map_id)
@@ -400,7 +411,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         restarts = self._reset_mask(tensordict, **kwargs)
         if restarts is not None:
-            return self._restart(restarts, self.observed())
+            return self._restart(restarts, self.last_observation())
         all_battles = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         first = self._restart(all_battles, self._empty())
         if self.observer is not None:
@@ -409,50 +420,50 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return first
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Restart the battles that are done, without asking the host which."""
+        """Restart the battles that are done, without a host read on a GPU."""
         with part("restart"):
             return self._restart(tensordict.get("done"), tensordict)
 
     @property
-    def may_ask_host(self) -> bool:
-        """Whether a restart may ask which battles begin: on a CPU, not in a GPU's form or while a caller traces."""
+    def may_read_host(self) -> bool:
+        """Whether a restart may read on the host which battles restart: on a CPU, neither in a graph nor in a trace."""
         in_rows = self.restarts_by_row and self.form != "graph" and not torch.compiler.is_compiling()
         return in_rows and self.device.type == "cpu"
 
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
-        """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
+        """Restart the battles `restarts [B, 1]`: state, initial observation, memory and flags."""
         mask = restarts[:, 0]
-        selection = Selection.by_row(mask) if self.may_ask_host else Selection(mask)
+        selection = Selection.by_row(mask) if self.may_read_host else Selection(mask)
         if selection.rows is not None and not len(selection.rows):
             return self._flagged(td, restarts)
         leaves = {key: td.get(key) for key in self._renewed}
         with no_grad_outside_inference_mode():
-            begun = self.engine.restart(selection, self.next_seed, self.state, leaves, *self._map_source)
-        self.next_seed, self.state = begun.next_seed, begun.state
-        for key, value in begun.leaves.items():
+            restarted = self.engine.restart(selection, self.next_seed, self.state, leaves, *self._map_source)
+        self.next_seed, self.state = restarted.next_seed, restarted.state
+        for key, value in restarted.leaves.items():
             td.set(key, value)
         for group in self.group_map:
             for key in self._memory_keys(group):
-                # Gradients go on through the memories of battles that do.
+                # Gradients flow on through the memories of battles that continue.
                 td.set(key, cleared(td.get(key), mask))
         return self._flagged(td, restarts)
 
     def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:
-        """`td` with the flags of battles that go on or began anew, kept as what was last observed."""
+        """Set the flags of all battles in `td`, cache `td` as the last observation, and return it."""
         is_init = td.get("is_init", None)
         td.set("is_init", restarts.clone() if is_init is None else is_init | restarts)
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
-        self.show(td)
+        self.cache_observation(td)
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         moves = mask_of(tensordict, STEP, self.batch_size)
-        return self._decided(tensordict) if moves is None else self._partial_step(tensordict, moves)
+        return self._step_all(tensordict) if moves is None else self._partial_step(tensordict, moves)
 
     def _partial_step(self, tensordict: TensorDictBase, moves: Tensor) -> TensorDictBase:
-        """A step of the battles `moves [B, 1]`; the others are played too, and put back."""
-        observed, before = self.observed(), self.state
+        """Step the battles `moves [B, 1]`. The others are computed as well, and restored."""
+        observed, before = self.last_observation(), self.state
         if self.observer is not None:
             are_over = bool((moves | observed.get("done")).all())
             require(are_over, STEP, "True for battles that go on, while they are recorded", moves)
@@ -461,27 +472,29 @@ class EchelonEnv(EnvInfo, PartialEnv):
                 observed.set(leaf, self._remembered(tensordict, leaf))
         with no_grad_outside_inference_mode():
             before = before.replace(terrain=before.terrain.clone())
-        output = self._decided(tensordict)
+        output = self._step_all(tensordict)
         with no_grad_outside_inference_mode():
-            self.state = held_state(moves, before, self.state)
+            self.state = restore_state(moves, before, self.state)
         reward_keys = [(group, name) for group in self.group_map for name in ("reward", "reward_terms")]
         reward_keys += [(group, "reward") for group in self.command_map]
-        hold(moves, output, observed, [key for key in reward_keys if self.info or key[1] == "reward"])
-        self.show(output)
+        paid: list[tuple[str, ...]] = [key for key in reward_keys if self.info or key[1] == "reward"]
+        restore_entries(moves, output, observed, paid)
+        self.cache_observation(output)
         return output
 
-    def _decided(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """A step of all battles."""
+    def _step_all(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Step all battles."""
         output = self.tensordict_after(self.play(tensordict), tensordict)
-        self.show(output)
+        self.cache_observation(output)
         return output
 
     def play(self, decided: Shown) -> DecisionResult:
-        """Play a decision of all battles, without what TorchRL does beside: restarts, and what is observed, are left to
-        the caller (`echelon.env.static_battles`).
+        """Play one decision of all battles, without restarts and without caching the observation.
+
+        `echelon.env.static_battles` does both itself.
 
         Args:
-            decided: has `(group, "action")` of both teams, and those of commanders if they speak.
+            decided: contains `(group, "action")` of both teams, and of commanders if commanders are enabled.
         """
         action = joined_actions(decided, self.group_map, self.batch_size, self.config.comm_dim)
         commands = joined_commands(decided, self.action_spec, self.command_map) if self.command_map else None
@@ -490,7 +503,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return result
 
     def shown_after(self, result: DecisionResult) -> Leaves:
-        """What a decision shows to both groups, and the ends of battles: views of `result`, by key."""
+        """Return observations of both groups, outcomes and flags of a decision: views of `result`, by key."""
         mask, paid = result.state.mechs.alive, result.reward_terms
         shown: Leaves = {}
         for group, span in self.teams.items():
@@ -504,7 +517,7 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return shown | {(name,): flag for name, flag in result.flags.items()}
 
     def tensordict_after(self, played: DecisionResult, tensordict: Shown) -> TensorDict:
-        """A decision as TorchRL has it, memories of `tensordict` passed on."""
+        """Return a decision as a tensordict for TorchRL, with the next memories of `tensordict`."""
         state, rewards = played.state, exact.sum(played.reward_terms, -1, keepdim=True)
         out = nested(self.shown_after(played), self.batch_size, self.device, self.group_sizes)
         for group, span in self.teams.items():
@@ -521,34 +534,36 @@ class EchelonEnv(EnvInfo, PartialEnv):
         return out
 
     def _remembered(self, tensordict: Shown, leaf: tuple[str, ...]) -> Tensor:
-        """A memory that the caller passed, or else as it was last observed."""
+        """Return a memory that the caller passed, or else the last observed one."""
         passed: Tensor | None = tensordict.get(leaf, None)
-        return self.observed().get(leaf) if passed is None else passed
+        return self.last_observation().get(leaf) if passed is None else passed
 
-    def show(self, observed: TensorDictBase) -> None:
-        """Cache the last observation of all battles for `observed()`."""
-        self._observed = observed.clone(recurse=False)
+    def cache_observation(self, observed: TensorDictBase) -> None:
+        """Cache the last observation of all battles for `last_observation()`."""
+        self._last_observation = observed.clone(recurse=False)
 
-    def show_later(self, observed: Callable[[], TensorDictBase]) -> None:
-        """Replace what `show` stores by a function that makes it, called at the next read."""
-        self._observed = observed
+    def cache_observation_lazily(self, observed: Callable[[], TensorDictBase]) -> None:
+        """Cache a function that makes the last observation; it is called at the next read."""
+        self._last_observation = observed
 
-    def observed(self) -> TensorDictBase:
-        """What was last observed of all battles, batch `[B]`; zeros before the first reset. A shallow copy."""
-        if self._observed is None:
+    def last_observation(self) -> TensorDictBase:
+        """Return the last observation of all battles, batch `[B]`: a shallow copy, zeros before the first reset."""
+        if self._last_observation is None:
             return self._empty()
-        observed = self._observed if isinstance(self._observed, TensorDictBase) else self._observed()
-        self._observed = observed
+        cached = self._last_observation
+        self._last_observation = observed = cached if isinstance(cached, TensorDictBase) else cached()
         keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
         return observed.select(*keys, *DONE_KEYS)
 
+    observed = deprecated_observed
+
     def _empty(self) -> TensorDict:
-        """An observation of nothing, for a full reset to fill."""
+        """Return an observation of zeros, for a full reset to fill."""
         empty = self.observation_spec.zero()
         if self.info:
             winner = empty.get(("outcome", "winner"))
             empty.set(("outcome", "winner"), torch.full_like(winner, int(Winner.RUNNING)))
-        # Parts of tensors of all mechs, as a step shows them: of other strides another graph would be compiled.
+        # Views of one tensor of all mechs, as in a step: other strides would compile another graph.
         for name in {key[1:] for key in self._renewed if key[0] in self.teams}:
             both_teams = torch.cat([empty.get((group, *name)) for group in self.teams], 1)
             for group, span in self.teams.items():

@@ -1,7 +1,8 @@
-"""What other programs ask an environment: names, sizes, what its columns mean, a picture."""
+"""Information about an environment: names, sizes, the meaning of its columns, and a picture."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -20,8 +21,17 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 
+def deprecated_observed(self: Any) -> Any:
+    """Return `last_observation()`. Deprecated; removed in 2.0."""
+    name = type(self).__name__
+    warnings.warn(
+        f"{name}.observed is {name}.last_observation now; the old name works until 2.0", FutureWarning, stacklevel=2
+    )
+    return self.last_observation()
+
+
 class EnvInfo:
-    """The part of `EchelonEnv` that tells about it, and changes nothing."""
+    """The read-only part of `EchelonEnv`."""
 
     config: EnvConfig
     num_envs: int
@@ -29,14 +39,14 @@ class EnvInfo:
     state: State
     group_map: dict[str, list[str]]
     command_map: Mapping[str, list[str]] = MappingProxyType({})
-    """Of an `EchelonEnv` the commanders by group, one a pack; nobody unless `EnvConfig.command` is on."""
+    """Commanders by group, one per pack; empty unless `EnvConfig.command` is on."""
     extra_rewards: dict[str, RewardTerm]
     memory: Composite
     device: torch.device
     _seed_given: int | str
 
     def __repr__(self) -> str:
-        """The battle, how many of them, where, and from which seed."""
+        """Return config, number of battles, device and seed as text."""
         battles = f"{self.config.title}, num_envs={self.num_envs}, device={self.device}, seed={self._seed_given}"
         return f"{type(self).__name__}({battles})"
 
@@ -60,11 +70,11 @@ class EnvInfo:
         return stat_names(self.config.catalog)
 
     def describe(self) -> Description:
-        """Tell what every column of actions, observations, rewards, ends and outcomes means.
+        """Describe every column of actions, observations, rewards, done flags and outcomes.
 
         Returns:
-            A `Leaf` by key for each tensor but the memory of policies, with its shape and a `Column` for each place of
-            its last axis: name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
+            A `Leaf` by key for each tensor except memories, with its shape and a `Column` per index of its last axis:
+            name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
         """
         weights = term_weights(self.config.reward, self.extra_rewards)
         specs = {kind: getattr(self, f"full_{kind}_spec") for kind in SPECS}
@@ -77,7 +87,7 @@ class EnvInfo:
 
     @property
     def max_steps(self) -> int:
-        """Decisions in the longest battle."""
+        """Number of decisions in the longest battle."""
         return self.config.rules.max_decisions
 
     def render(
@@ -89,23 +99,23 @@ class EnvInfo:
         agent_index_focus: Any = None,
         visualize_when_rgb: Any = None,
     ) -> np.ndarray:
-        """Draw one battle from above, as it is now. Reads the device; changes nothing.
+        """Draw the current state of one battle from above. Reads the device; changes nothing.
 
         Args:
             mode: `rgb_array`.
-            battle: which, 0..B - 1.
-            side_px: longer side of the field in the picture, 32..4096 px, rounded to even; the other side follows. From
-                340 px of width on, 44 px above the field tell the clock and the scores.
-            env_index: `battle`, as VMAS calls it.
-            agent_index_focus, visualize_when_rgb: arguments of VMAS, which change nothing here.
+            battle: index of the battle, 0..B - 1.
+            side_px: longer side of the map in the picture, 32..4096 px, rounded to even; the other side follows.
+                Pictures of at least 340 px width have 44 px more at the top, with the clock and the scores.
+            env_index: the name of `battle` in VMAS.
+            agent_index_focus, visualize_when_rgb: arguments of VMAS without effect here.
 
         Returns:
             `[H, W, 3]` uint8, H and W even; +y is up.
 
         Raises:
-            ConfigError: another mode, no such battle, or a side outside its limits.
+            ConfigError: another mode, or `battle` or `side_px` out of range.
         """
-        # A program that asks for no picture needs no Pillow.
+        # Imported lazily, because only pictures need Pillow.
         from echelon.env.render import render
 
         index = battle if env_index is None else env_index

@@ -1,7 +1,7 @@
-"""Compiles the loops of a decision in a second process, so that the first battles need not wait for them.
+"""Compile the loops of a decision in a second process, so that the first battles need not wait for compilation.
 
-Both forms of a decision give the same bits, so battles begin in the dense form and change over to the loops between two
-decisions, as soon as these are on disk.
+Both forms of a decision give the same bits. Battles start in the dense form and switch to the loops between two
+decisions, as soon as the compiled loops are on disk.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from echelon.runtime.limits import variable
 from echelon.runtime.loop_cache import PACKAGE, cache_folder, is_cached
 
 VARIABLE = "ECHELON_COMPILE"
-"""Environment variable: `background` compiles in a second process, `wait` in this one before the first decision."""
+"""Environment variable: `background` compiles in a second process, `wait` in this process before the first decision."""
 LOOP = "decision_loop"
-"""The loop that takes a minute to compile; the others take seconds in all."""
+"""The loop that takes a minute to compile; all other loops take seconds in total."""
 COMMAND = "from echelon.env.compile_loops import compile_loops; compile_loops()"
 
 
 class CompileProcess:
-    """A process that compiles the loops into this user's cache. It ends by itself, also when its parent is gone.
+    """A process that compiles the loops into this user's cache. It ends by itself, even if its parent ended before.
 
     Args:
-        folder: the folder of compiled loops, as of `cache_folder`.
+        folder: folder of the compiled loops, from `cache_folder`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.began, self.is_logged = time.perf_counter(), False
-        # In the folder of the package, so that no file of the caller's folder is imported in place of a module.
+        # Start in the package's folder, so that no file in the caller's folder shadows a module.
         self.process = subprocess.Popen(
             [sys.executable, "-c", COMMAND],
             cwd=PACKAGE.parent,
@@ -45,7 +45,7 @@ class CompileProcess:
         )
 
     def has_ended(self) -> bool:
-        """Whether the loops can be loaded, or this process must compile them itself. Logs it once."""
+        """Return whether the process has ended; log the result once. If it failed, this process compiles the loops."""
         if self.process.poll() is None:
             return False
         if not self.is_logged:
@@ -59,10 +59,11 @@ class CompileProcess:
 
 @functools.cache
 def compile_process() -> CompileProcess | None:
-    """The process that compiles the loops, started at the first call; None if they are cached, or this process has to.
+    """Return the process that compiles the loops, started at the first call; None if the loops are cached, or if this
+    process compiles them.
 
-    This process compiles them, before the first decision, if `ECHELON_COMPILE` is `wait`, the machine has one core, no
-    folder can be written to, or no process can be started.
+    This process compiles them before the first decision if `ECHELON_COMPILE` is `wait`, the machine has one core, no
+    cache folder is writable, or no process can be started.
     """
     folder = cache_folder()
     if is_cached(LOOP):
@@ -81,24 +82,24 @@ def compile_process() -> CompileProcess | None:
 
 @functools.cache
 def announce_compile() -> None:
-    """Log, once a process, that its first decision compiles the loops."""
+    """Log, once per process, that its first decision compiles the loops."""
     if not is_cached(LOOP):
         logger.info("compiling the simulation for this processor, once, which takes about a minute")
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def loops_ready() -> bool:
-    """Whether loops can run now without this process waiting for their compilation by another one."""
+    """Return whether loops can run now, without waiting for the other process."""
     process = compile_process()
     return process is None or process.has_ended()
 
 
 def wait_for_loops() -> None:
-    """Return when the loops are compiled, or this process has to compile them."""
+    """Wait until the loops are compiled, or until this process has to compile them."""
     process = compile_process()
     if process is not None:
         process.process.wait()

@@ -1,4 +1,4 @@
-"""Memory that battles and maps of a config will need, worked out before any of it is allocated."""
+"""Estimate the memory of battles and maps of a config before it is allocated."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from echelon.world.pool import BLOCK
 from echelon.world.walkways import num_ways
 
 COPIES_OF_GROUND = 2
-"""A reset makes the ground of all battles while that of the last ones is there; a pool is joined from its blocks."""
+"""A reset creates all battles' terrain while the old terrain still exists; a map pool is concatenated from blocks."""
 COPIES_OF_STEP = 3
-"""States and observations: of this decision, of the next, and of the reset behind it."""
+"""States and observations that exist at once: of this decision, of the next one, and of the reset after it."""
 DRAFTS_OF_MAP = 2
-"""What a map takes more while it is made, in maps."""
+"""Peak memory while generating one map, in units of one map."""
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of one battle and of one map, as they are kept."""
+    """Bytes of one battle and of one map, as stored."""
 
     ground: int
-    """A battle's own terrain."""
+    """Bytes of a battle's own terrain."""
     step: int
-    """The rest of its state, one observation of all its mechs and their actions."""
+    """Bytes of the rest of its state, one observation of all its mechs, and their actions."""
     map: int
-    """A map of the pool."""
+    """Bytes of a map of the pool."""
     opening: int
-    """The first observation on a map."""
+    """Bytes of the initial observation on a map."""
 
     @property
     def battle(self) -> int:
-        """Bytes that a battle needs while it is stepped."""
+        """Peak bytes of a battle while it is stepped."""
         return COPIES_OF_GROUND * self.ground + COPIES_OF_STEP * self.step
 
     def pool(self, maps: int, at_once: int) -> int:
-        """Bytes that a pool of `maps` needs, of which so many are made at a time."""
+        """Return the peak bytes of a pool of `maps` maps, `at_once` of which are generated at a time."""
         return maps * (COPIES_OF_GROUND * self.map + self.opening) + min(maps, at_once) * DRAFTS_OF_MAP * self.map
 
 
 @functools.lru_cache(maxsize=64)
 def footprint_of(config: EnvConfig) -> Footprint:
-    """The bytes of one battle and one map of `config`, counted on empty ones."""
+    """Return the bytes of one battle and one map of `config`, measured on empty ones."""
     cpu, roster = torch.device("cpu"), build_roster(config, torch.device("cpu"))
     maps, zero = empty_map(config), torch.zeros(1, dtype=torch.int64, device="cpu")
     state = open_battle(zero, zero, maps, roster, config)
@@ -73,7 +73,7 @@ def footprint_of(config: EnvConfig) -> Footprint:
 
 
 def empty_map(config: EnvConfig) -> Maps:
-    """`[1]` a map of nothing."""
+    """Return an empty map, batch `[1]`."""
     world, mechs = config.world, config.num_mechs
     plane = (1, world.size_y, world.size_x)
 
@@ -100,7 +100,7 @@ def empty_map(config: EnvConfig) -> Maps:
 
 
 def leaves(values: TensorDictBase) -> Iterable[Tensor]:
-    """All tensors of nested ones."""
+    """Return all tensors of a nested TensorDict."""
     return values.values(include_nested=True, leaves_only=True)
 
 
@@ -109,12 +109,14 @@ def bytes_of(tensors: Iterable[Tensor]) -> int:
 
 
 def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, rows: int = 0) -> int:
-    """Memory at the most of so many battles while they are stepped, within a factor of two; networks come on top.
+    """Estimate the peak memory of stepped battles in bytes, within a factor of two; networks need more on top.
 
     Args:
-        device: where they are; a GPU makes all maps at once.
-        makes_maps: whether the pool of maps is made for them, and not shared.
-        rows: decisions of each battle in a rollout.
+        config: the battle configuration.
+        num_envs: number of battles.
+        device: their device; a GPU generates all maps at once.
+        makes_maps: whether the map pool is generated for these battles, not shared.
+        rows: decisions per battle in a rollout.
     """
     footprint = footprint_of(config)
     maps = config.num_maps
@@ -125,7 +127,7 @@ def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_m
 def require_memory(
     config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, rows: int = 0
 ) -> None:
-    """Refuse battles that need more than the whole memory of the device, before any of it is allocated.
+    """Raise `ConfigError` if battles need more than the device's total memory, before any of it is allocated.
 
     Args:
         config, num_envs, device, makes_maps, rows: as in `needed_bytes`.
@@ -143,7 +145,7 @@ def require_memory(
 
 
 def amount(size: float) -> str:
-    """Bytes as a reader tells them, such as 4.1 TB."""
+    """Format bytes with a unit, such as 4.1 TB."""
     for unit in UNITS:
         if size < 1000 or unit == UNITS[-1]:
             return f"{size:.3g} {unit}"

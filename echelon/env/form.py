@@ -1,4 +1,4 @@
-"""In which form a decision runs: as loops, as graphs of torch.compile, or operation by operation."""
+"""Choose the form in which decisions run: loops, graphs of torch.compile, or eager mode."""
 
 from __future__ import annotations
 
@@ -17,11 +17,19 @@ Backend = Literal["auto", "loops", "graph", "eager"]
 Form = Literal["loops", "graph", "eager"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 VARIABLE = "ECHELON_BACKEND"
-"""Environment variable: what `auto` means."""
+"""Environment variable that replaces the backend `auto`."""
 
 
 def form_of(device: torch.device, backend: Backend = "auto") -> Form:
-    """The form of an environment on a device, with a `backend` as in `EchelonEnv`."""
+    """Return the form of an environment on a device.
+
+    Args:
+        device: device of the environment.
+        backend: as in `EchelonEnv`.
+
+    Raises:
+        ConfigError: the backend is `loops`, and the device has no loops.
+    """
     name, choice = "backend", backend
     if choice == "auto":
         name, choice = VARIABLE, variable(VARIABLE, BACKENDS)  # type: ignore[assignment]
@@ -36,13 +44,13 @@ def form_of(device: torch.device, backend: Backend = "auto") -> Form:
 
 
 def without_loops(device: torch.device) -> Literal["graph", "eager"]:
-    """The form that `auto` takes where there are no loops, or they are slower."""
-    # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
+    """Return the form for `auto` on devices where loops are missing or slower."""
+    # Without numba, use eager mode on a CPU. It gives the same bits as the loops; compiled graphs would not.
     return "eager" if device.type == "cpu" else "graph"
 
 
 def prefers_loops(device: torch.device) -> bool:
-    """Whether a measurement on this machine found the loops of a GPU equal to the dense form and faster."""
+    """Return whether a measurement on this machine found GPU loops faster than the dense form, with equal results."""
     if device.type == "cpu" or not has_device_loops():
         return False
     measurement = load_measurement(device)

@@ -1,6 +1,6 @@
-"""Entries of a TensorDict as a plain dict by their keys, for the inner loops of rollouts and matches.
+"""Entries of a TensorDict as a flat dict, for the inner loops of rollouts and matches.
 
-Each access to a nested TensorDict takes a microsecond or more, as long as a small operation; a decision makes hundreds.
+Each access to a nested TensorDict takes a microsecond or more, as long as a small operator; a decision makes hundreds.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Leaves = dict[tuple[str, ...], Tensor]
 
 
 class Shown(Protocol):
-    """Entries of both groups and of the root by key: a `TensorDictBase`, or `Leaves`."""
+    """Entries of both groups and of the root, by key: a `TensorDictBase`, or `Leaves`."""
 
     def get(self, key: Any, default: Any = None, /) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
 
     def __setitem__(self, key: Any, value: Any, /) -> None:
         """Set an entry."""
@@ -31,7 +31,7 @@ NO_SIZES: Mapping[str, torch.Size] = MappingProxyType({})
 
 
 def leaves_from(shown: Shown) -> Leaves:
-    """The entries of either form by key; those of a dict are returned as they are."""
+    """Return the entries by key; a dict is returned without a copy."""
     if isinstance(shown, dict):
         return shown
     assert isinstance(shown, TensorDictBase)
@@ -44,11 +44,13 @@ def nested(
     device: torch.device,
     of_groups: Mapping[str, torch.Size] = NO_SIZES,
 ) -> TensorDict:
-    """The TensorDict of some entries, which are not checked.
+    """Return a TensorDict of the entries, without checks.
 
     Args:
-        batch_size: of the root and of all that is in it.
-        of_groups: batch sizes of entries of the root, where they are others.
+        leaves: entries by key.
+        batch_size: batch size of the root and of everything in it.
+        device: device of the entries.
+        of_groups: batch sizes of nested entries that differ from `batch_size`.
     """
     tree: dict[str, Any] = {}
     for (*path, name), leaf in leaves.items():
@@ -68,7 +70,7 @@ def nested(
 
 
 def unchecked_tensordict(source: dict[str, Any], batch_size: torch.Size, device: torch.device) -> TensorDict:
-    """A TensorDict of entries that are known to fit: its own constructor checks and copies each of them."""
+    """Return a TensorDict of entries known to be valid. Its public constructor would check and copy each entry."""
     if torch.compiler.is_compiling():
         return TensorDict(source, batch_size, device=device)
     return TensorDict._new_unsafe(source, batch_size=torch.Size(batch_size), device=device)

@@ -1,4 +1,4 @@
-"""Pool of maps that battles are drawn from: how often each is, its first observations, its renewal with fresh maps."""
+"""Pool of maps that battles draw from: sampling weights, initial observations, and renewal with fresh maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from echelon.env.blocks import one_thread
-from echelon.env.edited_states import check_begun
+from echelon.env.edited_states import check_initial_positions
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import initial_observation
 from echelon.rules.position import drawn_positions
@@ -22,70 +22,71 @@ from echelon.state import Maps, open_battle
 from echelon.world.pool import make_maps, pool_seeds
 
 SLOTS = 1024
-"""Least number of slots that battles draw from, so that weights are told to a thousandth."""
+"""Minimum number of slots that battles draw from, so that weights have a resolution of a thousandth."""
 PARTS = 1 << 32
-"""Whole parts of the largest weight that weights are rounded to: their sums are the same in every order."""
+"""Weights are rounded to this number of parts of the largest weight, so that their sums do not depend on the order."""
 
 
 class MapPool:
-    """Pool of maps of a game. Battles draw from all maps but the spares, which `renew` overwrites with fresh ones.
+    """Pool of maps. Battles draw from all maps except the spares, which `renew` overwrites with fresh ones.
 
-    How often a map is drawn follows from `set_weights`; without it all are drawn alike, and positions by their weights.
+    By default maps are drawn uniformly, and positions by their weights; `set_weights` changes that.
 
     Args:
-        sim_model: holds the maps; the last `config.map_spares` of them are the first spares.
+        sim_model: contains the maps; the last `config.map_spares` of them are the first spares.
         usable_loops: returns the loops that observe battles, or None for the dense form.
     """
 
     def __init__(self, sim_model: SimModel, usable_loops: Callable[[], Loops | None]) -> None:
         self.sim_model, self.usable_loops = sim_model, usable_loops
         if sim_model.config.positions:
-            check_begun(sim_model)
+            check_initial_positions(sim_model)
         count, spares = sim_model.maps.shape[0], sim_model.config.map_spares
-        require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
+        require(count > spares, "EnvConfig.map_spares", f"less than the number of maps, {count}", spares)
         device = sim_model.roster.hull.device
-        self.initial_observations = first_observations(sim_model, sim_model.maps, usable_loops())
+        self.initial_observations = initial_observations_of(sim_model, sim_model.maps, usable_loops())
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
         indices = drawn_positions(sim_model.config.positions) if sim_model.config.positions else range(count - spares)
         self.active = torch.tensor(list(indices), device="cpu").to(device)
-        """`[T]` int64 indices of all maps but the spares: a position as often as its weight says."""
+        """`[T]` int64 indices of all maps but the spares; a position is repeated according to its weight."""
         self.map_slots = self.active.repeat(-(-SLOTS // len(self.active)))
-        """`[D]` int64 slots that battles draw their map from: `active` a whole number of times, which draws as `active`
-        does, until weights are set. They are written in place, where captured graphs read them."""
+        """`[D]` int64 slots that battles draw their map from. Until weights are set, `active` is repeated a whole
+        number of times. Slots are written in place, because captured graphs read them."""
         self.is_weighted = False
-        """Whether `map_slots` is other than `active`, again and again."""
+        """Whether `map_slots` is weighted, not just `active` repeated."""
         self.spares = list(range(count - spares, count))
         self.renewals = 0
         self.oldest = 0
-        """Index in `active` of the map that has been there longest."""
+        """Index in `active` of the oldest map."""
 
     def set_weights(self, weights: Tensor | Sequence[float]) -> None:
-        """Let battles that begin from now on draw maps by these weights.
+        """Set the sampling weights of maps for battles that start from now on.
 
-        For between rollouts: it reads the host. Running battles keep their maps. The weights stay, in checkpoints too,
-        until others are set; a map that `renew` makes takes over that of the one in whose place it comes.
+        Call it between rollouts: it reads tensors on the host. Running battles keep their maps. Weights stay until they
+        are set again, and checkpoints store them. A map made by `renew` inherits the weight of the map it replaces.
 
         Args:
-            weights: `[M]` how often each map of the pool is drawn, beside the others; those of spares do not count, and
-                those of positions multiply the positions' own. Shares are rounded to one in `D` slots, 1,024 or more.
+            weights: `[M]` relative weight of each map of the pool. Weights of spares are ignored; weights of positions
+                multiply the positions' own. Shares are rounded to one of `D` slots, D >= 1,024.
 
         Raises:
-            ConfigError: they are not `[M]` finite numbers from 0 on, or 0 for all maps but spares.
+            ConfigError: `weights` are not `[M]` finite non-negative numbers, or are 0 for all maps except spares.
         """
         tensor, count = torch.as_tensor(weights, dtype=torch.float32), self.sim_model.maps.shape[0]
-        require(tensor.shape == (count,), "weights", f"[{count}] numbers, one a map", tuple(tensor.shape))
+        require(tensor.shape == (count,), "weights", f"[{count}] numbers, one per map", tuple(tensor.shape))
         is_valid = bool((tensor.isfinite() & (tensor >= 0)).all())
         require(is_valid, "weights", "finite and >= 0", tensor.tolist())
         active_weights = tensor.to(self.active.device)[self.active]
-        require(bool((active_weights > 0).any()), "weights", "> 0 for a map that is no spare", tensor.tolist())
+        require(bool((active_weights > 0).any()), "weights", "> 0 for a map that is not a spare", tensor.tolist())
         self.assign_slots(active_weights)
 
     def assign_slots(self, weights: Tensor, offset: float = 0.5) -> None:
-        """`set_weights` by `[T]` weights of the active maps, in their order, without a look at them or at the host.
+        """Set weights `[T]` of the active maps, in their order, without checks and without a host read.
 
         Args:
-            offset: 0..1, where in its slot each is asked whose it is; a random one lets each map have on average the
-                share of its weight (systematic resampling), however small.
+            weights: `[T]` relative weights.
+            offset: 0..1, sampling position within each slot. A random offset gives each map its exact share on average,
+                however small (systematic resampling).
         """
         slots = self.map_slots.shape[0]
         ends = (weights.double() / weights.double().amax() * PARTS).long().cumsum(0)  # [T]
@@ -96,10 +97,10 @@ class MapPool:
     def renew(self, in_use: Tensor) -> int:
         """Generate a new map in every free spare and swap it with the map that has been drawn longest.
 
-        Syncs with the device.
+        Reads tensors on the host.
 
         Args:
-            in_use: `[B]` int64 map index of each running battle. Spares among them are left as they are.
+            in_use: `[B]` int64 map index of each running battle. Spares in use do not change.
 
         Returns:
             Number of new maps.
@@ -125,7 +126,7 @@ class MapPool:
         maps = make_maps(self.sim_model.config, self.sim_model.roster, seeds)
         for stored, data in (
             (self.sim_model.maps, maps),
-            (self.initial_observations, first_observations(self.sim_model, maps, self.usable_loops())),
+            (self.initial_observations, initial_observations_of(self.sim_model, maps, self.usable_loops())),
         ):
             for name, value in data.items():
                 stored.get(name)[index] = value
@@ -142,12 +143,16 @@ class MapPool:
         """Restore the state of a pool with the same settings.
 
         Args:
-            seeds: `[M]` its `sim_model.maps.seed`; maps with another seed are generated again.
-            weighted: its `map_slots`, where weights were set.
+            seeds: `[M]` stored `sim_model.maps.seed`; maps with a different seed are generated again.
+            active, spares, renewals, oldest: stored attributes.
+            weighted: stored `map_slots` if weights were set, else None.
+
+        Raises:
+            ConfigError: the pool consists of positions, and the seeds differ from theirs.
         """
         is_written = len(self.sim_model.config.positions) > 0
         is_same = not is_written or torch.equal(seeds.cpu(), self.sim_model.maps.seed.cpu())
-        require(is_same, "map_seeds", "those of positions that are written down", seeds.tolist())
+        require(is_same, "map_seeds", "those of the given positions", seeds.tolist())
         differing = (seeds.to(self.map_slots.device) != self.sim_model.maps.seed).nonzero()[:, 0]
         if len(differing) > 0:
             self._generate(differing, seeds.to(self.map_slots.device)[differing])
@@ -158,7 +163,7 @@ class MapPool:
         self.is_weighted = weighted is not None
 
     def take_over(self, other: MapPool) -> None:
-        """Draw as another pool of the same maps does."""
+        """Copy the sampling state of another pool of the same maps."""
         self.active.copy_(other.active)
         self.map_slots.copy_(other.map_slots)
         self.spares, self.renewals, self.oldest = list(other.spares), other.renewals, other.oldest
@@ -166,13 +171,13 @@ class MapPool:
 
 
 def draw_map(seed: Tensor, map_slots: Tensor) -> Tensor:
-    """`[B]` int64 map index of each battle, from its seed `[B]` and the maps `map_slots [D]`."""
+    """Return `[B]` int64 map index of each battle, drawn by its seed `[B]` from `map_slots [D]`."""
     draw = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
     return map_slots[draw % map_slots.shape[0]]
 
 
-def first_observations(sim_model: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
-    """Observations at the start of a battle on each map, batch `[M]`; they depend on the map alone."""
+def initial_observations_of(sim_model: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
+    """Return initial observations of a battle on each map, batch `[M]`; they depend only on the map."""
     count, device = maps.shape[0], sim_model.roster.hull.device
     seed = torch.zeros(count, dtype=torch.int64, device=device)
     with one_thread(device):

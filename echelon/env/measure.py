@@ -1,4 +1,4 @@
-"""Measures whether loops are the faster form of a decision on a device, and whether they give the same bits."""
+"""Measure whether loops are the faster form of a decision on a device, and whether they give the same bits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from echelon.runtime.device import free_memory
 
 CPU = torch.device("cpu")
 MOST_BATTLES = 8192
-"""Battles that are timed on a GPU, where its free memory holds four times as many."""
+"""Number of timed battles on a GPU, if its free memory is enough for four times as many."""
 ROUNDS = 3
-"""Times that each form plays the decisions of a rehearsal."""
+"""Number of times that each form plays the decisions of a rehearsal."""
 
 
 def measure(device: torch.device) -> Measurement:
     """Measure the loops of a device, and save the result for `auto`; takes minutes if nothing is compiled yet.
+
+    Args:
+        device: a CPU or a GPU.
+
+    Returns:
+        Speed of loops and of the other form, and whether loops gave the same bits.
 
     Raises:
         ConfigError: there are no loops for this device.
@@ -33,7 +39,7 @@ def measure(device: torch.device) -> Measurement:
     config = EnvConfig.small() if device.type == "cpu" else EnvConfig.standard()
     file, other = measurement_file(device), form_of(device, without_loops(device))
     if file is not None:
-        # An earlier measurement may be wrong by now, should this one fail.
+        # Delete an earlier result first: it may be outdated if this measurement fails.
         file.unlink(missing_ok=True)
     is_equal = plays_equally(config, device)
     num_envs, maps = battles_to_time(config, device), None
@@ -43,7 +49,7 @@ def measure(device: torch.device) -> Measurement:
         maps, timers[form] = env.sim_model.maps, timed_rollout(env)
     seconds: dict[str, list[float]] = {form: [] for form in timers}
     for _ in range(ROUNDS):
-        # In turn, so that what else runs on the machine slows both.
+        # Alternate between forms, so that other load on the machine slows both.
         for form, timer in timers.items():
             seconds[form].append(timer())
     agent_steps = DECISIONS * num_envs * config.num_mechs
@@ -54,7 +60,7 @@ def measure(device: torch.device) -> Measurement:
 
 
 def battles_to_time(config: EnvConfig, device: torch.device) -> int:
-    """`MOST_BATTLES` of a GPU, halved until four times as many fit into its free memory; `BATTLES` of a CPU."""
+    """Return `MOST_BATTLES` for a GPU, halved until four times as many fit into free memory; `BATTLES` for a CPU."""
     num_envs = BATTLES if device.type == "cpu" else MOST_BATTLES
     while num_envs > BATTLES and 4 * needed_bytes(config, num_envs, device) > free_memory(device):
         num_envs //= 2
@@ -62,7 +68,7 @@ def battles_to_time(config: EnvConfig, device: torch.device) -> int:
 
 
 def plays_equally(config: EnvConfig, device: torch.device) -> bool:
-    """Whether loops on a device give all that the dense form gives on a CPU, to the last bit."""
+    """Return whether loops on a device give the same bits as the dense form on a CPU."""
     loops = EchelonEnv(config, BATTLES, device, seed=0, backend="loops")
     dense = EchelonEnv(config, BATTLES, CPU, seed=0, backend="eager")
     td, expected_td = crowded(loops), crowded(dense)
@@ -77,13 +83,15 @@ def plays_equally(config: EnvConfig, device: torch.device) -> bool:
 
 
 def bytes_of(tensor: Tensor) -> bytes:
-    """The bytes of a tensor on any device."""
+    """Return the bytes of a tensor on any device."""
     return tensor.to(CPU).contiguous().view(torch.uint8).numpy().tobytes()
 
 
 def timed_rollout(env: EchelonEnv) -> Callable[[], float]:
-    """A function, warmed up, that plays `DECISIONS` decisions of crowded battles, as CUDA graphs on a GPU, and returns
-    the seconds that they and their restarts took."""
+    """Return a warmed-up function that plays `DECISIONS` decisions of crowded battles, as CUDA graphs on a GPU.
+
+    It returns the seconds of these decisions and their restarts.
+    """
     actions = random_actions(env)
     decide, inputs = decision_in_place(env, actions[0])
 

@@ -1,6 +1,6 @@
-"""The result of `echelon doctor --measure`: whether loops play the same battles on a device, and how fast.
+"""Result of `echelon doctor --measure`: whether loops on a device give equal battles, and how fast they are.
 
-Its file lies in the cache of compiled loops, and decides what `backend="auto"` means on a GPU.
+The file is in the cache of compiled loops. It decides which form `backend="auto"` selects on a GPU.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Loops on a device compared with the form that `auto` takes without them."""
+    """Comparison of loops on a device with the form that `auto` would select without loops."""
 
     other: str
     """The form without loops: `graph` or `eager`."""
     is_equal: bool
-    """Whether loops gave every bit of the dense form on a CPU."""
+    """Whether loops gave the same bits as the dense form on a CPU."""
     loops_per_s: float
-    """Agent-steps a second in loops."""
+    """Agent-steps per second in loops."""
     other_per_s: float
-    """Agent-steps a second in the other form."""
+    """Agent-steps per second in the other form."""
 
     @property
     def prefers_loops(self) -> bool:
-        """Whether `auto` takes the loops."""
+        """Whether `auto` selects the loops."""
         return self.is_equal and self.loops_per_s > self.other_per_s
 
     @property
     def line(self) -> str:
-        """The measurement in words, as the doctor prints it."""
+        """The measurement as one line, printed by the doctor."""
         bits = "the bits of the dense form" if self.is_equal else "OTHER BITS than the dense form"
         return f"loops {self.loops_per_s:,.0f} agent-steps/s, {bits}; {self.other} {self.other_per_s:,.0f}"
 
@@ -58,34 +58,36 @@ CHECKS = {
 
 @functools.cache
 def sources() -> str:
-    """Hash of the source files that a decision depends on."""
+    """Return a hash of the source files that a decision depends on."""
     rooms = [PACKAGE / room for room in ("runtime", "rules", "world", "sim", "env")]
     return hash_of(sorted([PACKAGE / "state.py", *(file for room in rooms for file in room.glob("**/*.py"))]))
 
 
 def machine_of(device: torch.device) -> dict[str, str]:
-    """Device, versions and sources that a measurement is valid for."""
+    """Return device, versions and sources for which a measurement is valid."""
     packages = {name: version_of(name) for name in ("numba", "numba-cuda", "triton")}
     torch_build = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda)}
     return {"device": f"{device.type} {processor_name(device)}", **torch_build, **packages, "sources": sources()}
 
 
 def measurement_file(device: torch.device) -> Path | None:
-    """The file of a measurement, another for other versions and sources; None without a cache folder."""
+    """Return the file of a measurement, unique per device, versions and sources; None without a cache folder."""
     folder, words = cache_folder(), json.dumps(machine_of(device))
     return None if folder is None else folder / f"measured-{hashlib.sha256(words.encode()).hexdigest()[:16]}.json"
 
 
 def save_measurement(device: torch.device, measurement: Measurement) -> None:
-    """Write a measurement where `load_measurement` finds it, in later processes too."""
+    """Store a measurement in the cache, for `load_measurement` in this and later processes."""
     file = measurement_file(device)
     if file is not None:
         write_whole(file, json_bytes({**machine_of(device), **dataclasses.asdict(measurement)}))
 
 
 def load_measurement(device: torch.device) -> Measurement | None:
-    """The measurement of a device with these versions and sources; None without one, with a warning if its file is
-    damaged."""
+    """Return the measurement of a device for these versions and sources; None without one.
+
+    A damaged file causes a warning and None.
+    """
     file = measurement_file(device)
     if file is None or not file.exists():
         return None

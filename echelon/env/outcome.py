@@ -1,4 +1,4 @@
-"""How a battle ends, judged once a decision."""
+"""Judge at each decision whether and how a battle ends."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from echelon.sim.model import SimModel
 from echelon.state import State, Tally
 
 SCORE_TIE_S = 1e-3
-"""Scores closer than this are equal when time is up."""
+"""When time is up, scores closer than this count as equal."""
 
 
 class Winner(IntEnum):
-    """Who won."""
+    """The winner of a battle."""
 
     RUNNING = -1
     DRAW = 0
@@ -26,7 +26,7 @@ class Winner(IntEnum):
 
 
 class Reason(IntEnum):
-    """What ended the battle."""
+    """The reason why a battle ended."""
 
     RUNNING = 0
     ELIMINATION = 1
@@ -38,21 +38,22 @@ class Reason(IntEnum):
 FOUGHT = ("damage", "kills", "team_kills", "assists", "intercepts")
 FARED = ("shutdowns", "vent_s", "zone_s", "bad_actions")
 OWN = (*FOUGHT, *FARED)
-"""Fields of `Tally` that count for one's own team: what its mechs did to others, and what they did beside."""
+"""Fields of `Tally` that are summed over a team: effects of its mechs on others (FOUGHT), then other events (FARED)."""
 OF_THE_TEAM = ("deaths", "knockdowns", "leggings", "paints")
-"""What else a team's statistics count, in their order."""
+"""Further statistics of a team, in their order."""
 BY_WEAPON = ("shots", "hits", "damage", "kills")
-"""What is told by weapon."""
+"""Statistics that are also counted per weapon."""
 BY_HULL = ("damage", "kills", "assist_hp", "paint_damage", "intercepted_damage")
-"""Fields of `Tally` that are told by the class of who did it."""
+"""Fields of `Tally` that are also counted per hull class of the acting mech."""
 
 
 def stat_names(catalog: Catalog) -> tuple[str, ...]:
-    """Columns of the statistics of a finished battle, summed over each team, in their order.
+    """Return the column names of a finished battle's statistics, which are sums over each team.
 
-    Knockdowns, leggings, and damage and kills by weapon are those of the other team's mechs, paints those its painters
-    laid; by class, all but deaths is told by who did it, deaths by who died. A kill by weapon is the weapon's that
-    took most in the substep of the death. `assist_hp`, `paint_damage` and `intercepted_damage` are those of `Tally`.
+    Knockdowns, leggings, and damage and kills by weapon count effects on the other team; paints count those that the
+    team's painters placed. Statistics by class count the class of the acting mech, but deaths the class of the dead
+    mech. A kill by weapon counts for the weapon with the most damage in the substep of the death. `assist_hp`,
+    `paint_damage` and `intercepted_damage` are those of `Tally`.
     """
     by_weapon = (f"{statistic}_{weapon}" for statistic in BY_WEAPON for weapon in catalog.weapons)
     by_hull = (f"{statistic}_{hull.name.lower()}" for statistic in (*BY_HULL, "deaths") for hull in Hull)
@@ -60,12 +61,12 @@ def stat_names(catalog: Catalog) -> tuple[str, ...]:
 
 
 STATS = stat_names(Catalog())
-"""Those of the default catalog."""
+"""`stat_names` of the default catalog."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The verdict on every battle after a decision."""
+    """Which battles ended with a decision, and how."""
 
     terminated: Tensor
     """[B] bool."""
@@ -82,7 +83,7 @@ class Ending:
 
 
 def judge(state: State, sim_model: SimModel) -> Ending:
-    """Elimination, then the score, then the clock."""
+    """Judge by elimination first, then by score, then by the clock."""
     rules = sim_model.rules
     living = sim_model.roster.by_team(state.mechs.alive)
     eliminated = (living == 0).any(1)
@@ -90,7 +91,7 @@ def judge(state: State, sim_model: SimModel) -> Ending:
     terminated = eliminated | scored
     time_up = (state.tick >= rules.max_decisions * rules.decision_repeat) & ~terminated
 
-    # By how much blue is ahead in what decides.
+    # Blue minus red, for each criterion.
     per_team = living, state.score, sim_model.roster.by_team(state.mechs.hp)
     in_living, in_score, in_hp = (blue - red for blue, red in (each.unbind(1) for each in per_team))
     ahead = torch.where(time_up & (in_score.abs() <= SCORE_TIE_S), in_hp, in_score)
@@ -110,8 +111,8 @@ def judge(state: State, sim_model: SimModel) -> Ending:
     )
 
 
-def note_events(before: State, after: State, sim_model: SimModel) -> State:
-    """Remember when a team last did damage or scored, but for what the clock alone gives."""
+def update_last_event(before: State, after: State, sim_model: SimModel) -> State:
+    """Set `last_event` where a team did damage or scored by an action; score from the clock alone does not count."""
     damaged = (sim_model.roster.by_team(after.tally.damage != before.tally.damage) > 0).any(1)
     by_deed = sim_model.maps.clock_rate[after.map_id] == 0
     scored = ((after.score != before.score) & by_deed).any(1)
@@ -119,12 +120,12 @@ def note_events(before: State, after: State, sim_model: SimModel) -> State:
 
 
 def idle_s(state: State, sim_model: SimModel) -> Tensor:
-    """`[B]` seconds since a team last did damage or scored in the zone; 15 s or more at the end is a standstill."""
+    """Return `[B]` seconds since a team last did damage or scored; 15 s or more at the end is a standstill."""
     return (state.tick - state.last_event).float() * sim_model.rules.dt_s
 
 
 def statistics(state: State, sim_model: SimModel, rows: slice | Tensor = slice(None)) -> Tensor:
-    """`[B, 2, K]` `stat_names`: what each team did since its battle began; of the battles `rows`, by default of all."""
+    """Return `[B, 2, K]` statistics (`stat_names`) of each team since the start of the battles in `rows`."""
     roster, spawn_hp = sim_model.roster, sim_model.maps.spawn_hp[state.map_id[rows]]
     tally = {name: getattr(state.tally, name)[rows] for name in Tally.__dataclass_fields__}
     tally["deaths"] = ((state.mechs.hp[rows] <= 0) & (spawn_hp > 0)).float()
@@ -134,16 +135,16 @@ def statistics(state: State, sim_model: SimModel, rows: slice | Tensor = slice(N
 
     by_hull = columns(*BY_HULL, "deaths")[..., None] * roster.hull_one_hot[:, None]  # [B, N, 6, hulls]
     by_mech = columns(*FOUGHT), columns(*FARED, "deaths"), columns("falls", "legs_lost"), by_hull.flatten(2)
-    # One sum of all, which a GPU works out in few launches.
+    # One sum of all columns, for few kernel launches on a GPU.
     sums = roster.by_team(torch.cat((*by_mech, *(tally[name] for name in ("taken", "killed_by", "shots", "hits"))), -1))
     weapons = len(roster.weapons)
     sizes = [len(OWN) + 1, 2, by_mech[-1].shape[-1], 2 * weapons, 2 * weapons]
     own, suffered, of_hulls, by_enemies, by_weapon = sums.split(sizes, -1)
     paints = sum((sums[..., painter - weapons] for painter in roster.painters), torch.zeros_like(sums[..., 0]))
-    # Only enemies shake a mech's stability or hit its legs, so what one team suffered the other one did.
+    # Only enemies affect a mech's stability or hit its legs, so these losses of one team are credited to the other.
     return torch.cat((own, suffered.flip(1), paints[..., None], by_weapon, by_enemies.flip(1), of_hulls), -1)
 
 
 def final_statistics(state: State, done: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, 2, K]` `statistics` of the battles that are `done [B]`, zeros of the others."""
+    """Return `[B, 2, K]` statistics of the battles that are `done [B]`, and zeros for the others."""
     return statistics(state, sim_model) * done[:, None, None]

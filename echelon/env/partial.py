@@ -1,4 +1,4 @@
-"""Resets and steps of some battles, by TorchRL's masks `_reset` and `_step`: the others are left as they are."""
+"""Reset and step some battles by TorchRL's masks `_reset` and `_step`; the other battles do not change."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ RESET, STEP = "_reset", "_step"
 
 
 class PartialEnv(EnvBase):
-    """An environment whose `reset` and `step` of some battles show the others as they were.
+    """An environment whose partial `reset` and `step` return the other battles unchanged.
 
-    TorchRL shows zeros of them where the caller passed a mask without what was last observed; `_reset` and `_step` of a
-    subclass return it.
+    TorchRL fills the other battles with zeros if the caller passes only a mask. Here `_reset` and `_step` of a subclass
+    return their last observation.
     """
 
     __signature__ = InitSignature()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> PartialEnv:
-        """What all of `to`, `half`, `double`, `type` ... of torch come down to."""
+        """Accept moves between devices and reject other dtypes: `to`, `half`, `double` and `type` all end here."""
         dtype = fn(torch.empty(0, dtype=torch.float32, device="cpu")).dtype
         require(dtype == torch.float32, "dtype of an environment and its opponent", "torch.float32", dtype)
         return super()._apply(fn, recurse)
@@ -41,13 +41,14 @@ class PartialEnv(EnvBase):
     def _reset_mask(
         self, tensordict: TensorDictBase | None, seed: int | Tensor | None = None, **unknown: Any
     ) -> Tensor | None:
-        """`[*batch_size, 1]` bool: the mask `_reset` of a caller, or None where there is none.
+        """Return the caller's mask `_reset` as `[*batch_size, 1]` bool, or None without a mask.
 
         Args:
-            seed: of the battles that begin; set as `set_seed` does.
-            unknown: other keywords of `reset`, which are refused.
+            tensordict: input of `reset`.
+            seed: seed of the new battles, passed to `set_seed`.
+            unknown: other keywords of `reset`, which raise `ConfigError`.
         """
-        require(not unknown, "reset", "given a tensordict and a seed, nothing else", ", ".join(unknown))
+        require(not unknown, "reset", "called with a tensordict and a seed only", ", ".join(unknown))
         mask = reset_mask(tensordict, self.batch_size)
         if seed is not None:
             self.set_seed(seed)
@@ -69,7 +70,7 @@ def fill_missing(tensordict: TensorDictBase, source: TensorDictBase) -> None:
 
 
 def mask_of(tensordict: TensorDictBase | None, name: str, batch_size: torch.Size) -> Tensor | None:
-    """`[*batch_size, 1]` bool: the mask `_reset` or `_step` of a caller, or None where there is none."""
+    """Return the caller's mask `_reset` or `_step` as `[*batch_size, 1]` bool, or None without a mask."""
     mask = None if tensordict is None else tensordict.get(name, None)
     if mask is None:
         return None
@@ -83,12 +84,12 @@ def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Ten
     keys = () if tensordict is None else tensordict.keys(include_nested=True, leaves_only=True)
     for key in keys:
         if isinstance(key, tuple) and key[-1] == RESET:
-            raise ConfigError(f"{key} must be {RESET!r} at the root, {(*batch_size, 1)}: a battle begins whole")
+            raise ConfigError(f"{key}: per-agent reset is not supported; pass {RESET!r} of shape {(*batch_size, 1)}")
     return mask_of(tensordict, RESET, batch_size)
 
 
-def held_state(moves: Tensor, before: State, after: State) -> State:
-    """`after`, and `before` for battles that do not move, `moves [B, 1]`. The ground of `after` is changed in place."""
+def restore_state(moves: Tensor, before: State, after: State) -> State:
+    """Return `after` for battles in `moves [B, 1]` and `before` for others; terrain of `after` is changed in place."""
     moving = Selection(moves[:, 0])
     for name, ground in after.terrain.items():
         ground.copy_(moving.replaced(before.terrain.get(name), ground))
@@ -96,8 +97,8 @@ def held_state(moves: Tensor, before: State, after: State) -> State:
     return after.replace(**{name: moving.replaced(getattr(before, name), getattr(after, name)) for name in names})
 
 
-def hold(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
-    """Write into `played` what battles that do not move, `moves [B, 1]`, show: that of `before`, and nothing `paid`."""
+def restore_entries(moves: Tensor, played: TensorDictBase, before: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
+    """Overwrite `played` for battles not in `moves [B, 1]`: observations of `before`, and zeros for rewards `paid`."""
     mask = moves[:, 0]
     for key in before.keys(include_nested=True, leaves_only=True):
         played.set(key, select(mask, played.get(key), before.get(key)))

@@ -1,7 +1,7 @@
-"""A rehearsal before battles on a GPU: each compiled function beside what it stands for, and a capture.
+"""Rehearsal before training on a GPU: compare each compiled function with its dense form, and test a capture.
 
-What differs or fails there is replaced by the next simpler form: graphs and loops by operations one by one, a captured
-decision by a called one.
+If a function differs or fails, the next simpler form replaces it: eager mode replaces graphs and loops, and a called
+decision replaces a captured one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from echelon.env import decision
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.observation.build import initial_observation
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import reset_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules import actions
 from echelon.rules.actions import TRIGGER_COLUMNS, Act, Orders
@@ -34,25 +34,25 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 BATTLES = 64
-"""Battles that are compared, the first of the environment."""
+"""Number of battles to compare, the first ones of the environment."""
 DECISIONS = 8
 ABSOLUTE, RELATIVE = 1e-3, 1e-4
-"""What fused multiply-add and another order of sums may change in one call, from the same arguments."""
-MOST_PARTED = 0.005
-"""Share of the battles of a call that may differ by more: a last bit may decide whether a shot hits."""
+"""Tolerances of one call, for fused multiply-add and another order of sums."""
+MAX_MISMATCH_SHARE = 0.005
+"""Share of a call's battles that may differ by more, because the last bit may decide whether a shot hits."""
 CROWDED = 0.3
-"""What is left of the distances between mechs."""
+"""Factor on the distances between mechs."""
 
 
 def _score_observe_reward(
     before: State, after: State, orders: Orders, sim_model: SimModel, out: Any
 ) -> decision.DecisionResult:
-    """`score_observe_reward` into new tensors, so that it does not overwrite the tensors that it is compared with."""
+    """Call `score_observe_reward` with new tensors, so that it does not overwrite the compared tensors."""
     return decision.score_observe_reward(before, after, orders, sim_model)
 
 
 def dense_decision(env: EchelonEnv) -> Callable[..., decision.DecisionResult]:
-    """What `Engine.decide_in_loops` stands for, operation by operation."""
+    """Return the dense form of `Engine.decide_in_loops`, in eager mode."""
     sim_model, extra = env.sim_model, env.engine.extra_rewards
 
     def decide(before: State, action: Tensor, *others: Any) -> decision.DecisionResult:
@@ -60,7 +60,7 @@ def dense_decision(env: EchelonEnv) -> Callable[..., decision.DecisionResult]:
         result = decision.score_observe_reward(
             before, step.decide(before, orders, sim_model, step.play), orders, sim_model
         )
-        return decision.pay_extra_terms(before, result, sim_model, extra)
+        return decision.add_extra_reward_terms(before, result, sim_model, extra)
 
     return decide
 
@@ -69,33 +69,38 @@ COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
     "decode": (actions.decode, 2),
     "play": (step.play, 2),
     "score_observe_reward": (_score_observe_reward, 3),
-    "begin_by_mask": (begin_by_mask, 4),
+    "reset_by_mask": (reset_by_mask, 4),
     "initial_observation_dense": (initial_observation, 1),
 }
-"""Functions of a decision, by the attribute of `Engine` that holds the compiled one: what each stands for, and how
-many of its first arguments have a row a battle."""
+"""By the name of a compiled function in `Engine`: its dense form, and how many of its first arguments have a row per
+battle."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Rehearsed:
+class RehearsalResult:
     captures: bool
-    """Whether a decision can be captured and its replays are right; False where that was not asked for."""
+    """Whether a decision can be captured and its replays are correct; False if not requested."""
     line: str
-    """What runs now, in one line."""
+    """The resulting forms, in one line."""
 
 
-def is_due(env: EchelonEnv) -> bool:
-    """Whether an environment is to be rehearsed before it is used: on a GPU, unless an observer would be told of it."""
+def should_rehearse(env: EchelonEnv) -> bool:
+    """Return whether to rehearse an environment before use: on a GPU, unless an observer would receive the calls."""
     return env.device.type == "cuda" and env.observer is None
 
 
-def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
-    """Play some decisions of crowded battles, compare, and fall back where something differs or fails.
+def rehearse(env: EchelonEnv, captures: bool = False) -> RehearsalResult:
+    """Play some decisions of crowded battles, compare, and fall back where a function differs or fails.
 
-    The environment is left as a new one, with the seeds that it had. It compiles here what it would at its first step.
+    Afterwards the environment is as after construction, with the same seeds. It compiles here what its first step would
+    compile.
 
     Args:
+        env: the environment.
         captures: whether decisions will be captured as CUDA graphs.
+
+    Raises:
+        ConfigError: an error made the device unusable for this process.
     """
     began, next_seed, requested = time.perf_counter(), env.next_seed, env.form
     action = random_actions(env)
@@ -106,7 +111,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            # Whatever compilers raise, and it is no reason not to fight.
+            # Any compiler error: log it and fall back to eager mode.
             _require_alive(env.device, error)
             env.run_eagerly()
             fall_back(f"the simulation runs eager instead of {requested}: {cause_of(error)}")
@@ -116,27 +121,27 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
     env.open_battles(next_seed)
     seconds = time.perf_counter() - began
     forms = [env.form] + ["captured decisions"] * captures
-    return Rehearsed(captures, f"rehearsed {DECISIONS} decisions in {seconds:.1f} s: {', '.join(forms)}")
+    return RehearsalResult(captures, f"rehearsed {DECISIONS} decisions in {seconds:.1f} s: {', '.join(forms)}")
 
 
-class Parted(Exception):
-    """A function and what it stands for differ too often."""
+class Mismatch(Exception):
+    """A function differs from its dense form too often."""
 
 
 class Comparison:
-    """Counts the battles in which a function and what it stands for differ. Reads the host at each call."""
+    """Counts the battles in which a function differs from its dense form. Each call reads tensors on the host."""
 
     def __init__(self) -> None:
         self.counts: dict[str, tuple[int, int]] = {}
-        """Battles that differed and that were compared, calls times battles, by function."""
+        """Number of battles that differed and that were compared, summed over calls, by function."""
 
-    def beside(
+    def wrap(
         self, name: str, function: Callable[..., Any], dense: Callable[..., Any], batched: int
     ) -> Callable[..., Any]:
-        """`function`, which is compared with `dense` whenever it is called; `batched` as in `COMPARED`."""
+        """Return `function` with a comparison to `dense` at each call; `batched` as in `COMPARED`."""
 
         def call(*arguments: Any) -> Any:
-            # Before, for the ground is changed in place.
+            # Copy before the call, because the call changes terrain in place.
             rows = [first_rows(argument) for argument in arguments[:batched]]
             result = function(*arguments)
             self.compare(name, result, dense(*rows, *arguments[batched:]))
@@ -145,7 +150,7 @@ class Comparison:
         return call
 
     def compare(self, name: str, result: Any, expected: Any) -> None:
-        """Compare the first battles of a result with what is expected of them."""
+        """Compare the first battles of a result with the expected result."""
         expected_leaves = dict(leaves(expected))
         differences = {
             leaf: differs(value[: len(expected_leaves[leaf])], expected_leaves[leaf])[..., None].flatten(1).any(1)
@@ -153,15 +158,15 @@ class Comparison:
         }
         rows = torch.stack(list(differences.values()))
         differing, *counts = torch.cat([rows.any(0)[None], rows]).count_nonzero(1).tolist()
-        parted, compared = self.counts.get(name, (0, 0))
-        self.counts[name] = parted, compared = parted + differing, compared + rows.shape[1]
-        if parted > MOST_PARTED * max(compared, BATTLES * DECISIONS):
+        mismatches, compared = self.counts.get(name, (0, 0))
+        self.counts[name] = mismatches, compared = mismatches + differing, compared + rows.shape[1]
+        if mismatches > MAX_MISMATCH_SHARE * max(compared, BATTLES * DECISIONS):
             worst = max(zip(counts, differences, strict=True))
-            raise Parted(f"{name} differs in {parted} of {compared} battles, in {worst[1]} of {worst[0]} at last")
+            raise Mismatch(f"{name} differs in {mismatches} of {compared} battles, last in {worst[1]} of {worst[0]}")
 
 
 def first_rows(value: Any) -> Any:
-    """Copies of the first battles of a tensor, or of what holds tensors `[B, ...]`."""
+    """Return copies of the first battles of a tensor, or of a container of tensors `[B, ...]`."""
     if isinstance(value, Tensor) or is_tensor_collection(value):
         return value[:BATTLES].clone()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -170,7 +175,7 @@ def first_rows(value: Any) -> Any:
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a result, each with its dotted name."""
+    """Yield the tensors of a result with their dotted names."""
     if isinstance(value, Tensor):
         yield name, value
         return
@@ -188,7 +193,7 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def differs(value: Tensor, other: Tensor) -> Tensor:
-    """Where two tensors differ by more than compilation explains."""
+    """Return a mask of elements that differ by more than compilation explains."""
     if not value.is_floating_point():
         return value != other
     is_near = (value - other).abs() <= ABSOLUTE + RELATIVE * other.abs()
@@ -196,7 +201,7 @@ def differs(value: Tensor, other: Tensor) -> Tensor:
 
 
 def random_actions(env: EchelonEnv) -> Tensor:
-    """`[decisions, B, N, D]` -1..1 at random, but that all keep their heading and fire."""
+    """Return random actions `[decisions, B, N, D]` in -1..1, biased to keep the heading and to fire."""
     shape = env.num_envs, env.config.num_mechs, layout.action_width(env.config.comm_dim)
     count = shape[1] * shape[2]
     draws = [noise.uniform(env.next_seed, tick, Stream.ACTION, count).view(shape) for tick in range(DECISIONS)]
@@ -208,7 +213,7 @@ def random_actions(env: EchelonEnv) -> Tensor:
 
 
 def crowded(env: EchelonEnv) -> TensorDictBase:
-    """Begin battles of teams that stand close and face each other, some of which end: what is shown first."""
+    """Reset to battles in which the teams are close and face each other, and some end; return the observation."""
     tensordict = env.reset()
     mechs, rules = env.state.mechs, env.config.rules
     centre = exact.mean(mechs.pos, 1)[:, None]
@@ -222,34 +227,35 @@ def crowded(env: EchelonEnv) -> TensorDictBase:
 
 
 def with_actions(observation: TensorDictBase, env: EchelonEnv, decisions: Tensor) -> TensorDictBase:
-    """What is shown, with the actions `[B, N, D]` of both teams."""
+    """Set the actions `[B, N, D]` of both teams in `observation`, and return it."""
     for group, span in env.teams.items():
         observation.set((group, "action"), decisions[:, span])
     return observation
 
 
 def _play(env: EchelonEnv, observation: TensorDictBase, decisions: Tensor) -> None:
-    """Play the decisions of actions `[T, B, N, D]`, from `observation` on."""
+    """Play decisions with the actions `[T, B, N, D]`, starting from `observation`."""
     for action in decisions:
         observation = env.step_and_maybe_reset(with_actions(observation, env, action))[1]
 
 
 def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> State:
-    """Play decisions by the environment's own functions, each compared; returns the state that they lead to.
+    """Play decisions with the environment's own functions, compare each call, and return the final state.
 
     Args:
+        env: the environment.
         decisions: `[T, B, N, D]` actions.
-        into_buffers: whether streams are written to tensors that stay where they are, as captured decisions do: another
-            graph, which takes as long to compile.
+        into_buffers: whether streams are written to fixed buffers, as in captured decisions. That compiles another
+            graph, which takes as long.
     """
     comparison, loops_dense = Comparison(), dense_decision(env)
 
     def compare(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if name == "decide_in_loops":
-            return lambda loops, *given: comparison.beside("loops", functools.partial(function, loops), loops_dense, 2)(
+            return lambda loops, *given: comparison.wrap("loops", functools.partial(function, loops), loops_dense, 2)(
                 *given
             )
-        return comparison.beside(name, function, *COMPARED[name])
+        return comparison.wrap(name, function, *COMPARED[name])
 
     try:
         env.engine.compare = compare
@@ -266,8 +272,7 @@ def _play_compared(env: EchelonEnv, decisions: Tensor, into_buffers: bool) -> St
 
 
 def decision_in_place(env: EchelonEnv, action: Tensor) -> tuple[GraphedFunction, Tensor]:
-    """A decision of crowded battles in tensors that stay where they are, and the actions that it reads, at first one's
-    own copy of `action`."""
+    """Return a graphed decision of crowded battles in fixed buffers, and its input buffer, a copy of `action`."""
     static, inputs = StaticBattles(env, crowded(env)), action.clone()
 
     def decide() -> None:
@@ -277,7 +282,7 @@ def decision_in_place(env: EchelonEnv, action: Tensor) -> tuple[GraphedFunction,
 
 
 def _captures(env: EchelonEnv, decisions: Tensor, next_seed: Tensor, played: State | None) -> bool:
-    """Whether replays of a captured decision lead to the same state as calls; the graph is thrown away."""
+    """Return whether replays of a captured decision lead to the same state as calls. The graph is then discarded."""
     if played is None:
         _play(env, crowded(env), decisions)
         played = env.state
@@ -299,11 +304,11 @@ def _captures(env: EchelonEnv, decisions: Tensor, next_seed: Tensor, played: Sta
 
 
 def _require_alive(device: torch.device, problem: Exception) -> None:
-    """Refuse to go on where an error has taken the device with it."""
+    """Raise `ConfigError` if an error left the device unusable."""
     if device.type != "cuda":
         return
     try:
         torch.cuda.synchronize(device)
     except RuntimeError:
-        message = f"{device} cannot be used any more by this process: {cause_of(problem)}"
-        raise ConfigError(f"{message}; start again with ECHELON_BACKEND=eager") from problem
+        message = f"{device}: this process can no longer use it: {cause_of(problem)}"
+        raise ConfigError(f"{message}; restart with ECHELON_BACKEND=eager") from problem

@@ -1,4 +1,4 @@
-"""A picture of one battle from above, as its state is now. The host is read here, on request and never in a step."""
+"""Draw one battle from above, in its current state. Drawing reads tensors on the host; a step never calls it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from echelon.state import Maps, State
 from echelon.viewer import topdown
 
 CAPTIONED_PX = 340
-"""Width from which there is room for the clock and the scores."""
+"""Minimum width with room for the clock and the scores."""
 MARGIN = 6
-"""Left free beside them, px."""
+"""Margin beside the caption, px."""
 PUFFS, TRAIL_S = 8, 0.4
-"""What is drawn of a rocket's trail: it is straight, because a state does not hold the way that a shot came."""
+"""Number of puffs and duration of a rocket's trail. It is drawn straight, because a state has no flight path."""
 
 
 def render(state: State, sim_model: SimModel, battle: int, side_px: int) -> np.ndarray:
     """Draw one battle of a state. The same state gives the same pixels.
 
     Args:
-        battle: index of one, 0..B - 1.
-        side_px: longer side of the field in the picture, px.
+        state: B battles.
+        sim_model: rules, roster and maps.
+        battle: index of the battle, 0..B - 1.
+        side_px: longer side of the map in the picture, px.
 
     Returns:
         `[H, W, 3]` uint8, H and W even; the top is +y.
@@ -46,7 +48,7 @@ def render(state: State, sim_model: SimModel, battle: int, side_px: int) -> np.n
 
 
 def draw_field(state: State, ground: Maps, sim_model: SimModel, side_px: int) -> Image.Image:
-    """The battle `now []` on its map `ground []`, drawn larger and brought down so that edges are soft."""
+    """Draw the battle `state []` on its map `ground []`, enlarged and then reduced for smooth edges."""
     world = sim_model.config.world
     canvas = topdown.Canvas(world.size_y, -(-side_px // world.longest_side))
     materials = present_materials(ground, state.terrain).numpy()
@@ -69,7 +71,7 @@ def draw_field(state: State, ground: Maps, sim_model: SimModel, side_px: int) ->
 
 
 def mech_figures(state: State, sim_model: SimModel) -> Iterator[topdown.MechFigure]:
-    """The living mechs of the battle `now []`."""
+    """Yield the living mechs of the battle `state []`."""
     mechs, roster = state.mechs, sim_model.roster
     heat_cap = roster.heat_cap.cpu()
     values = {
@@ -90,7 +92,7 @@ def mech_figures(state: State, sim_model: SimModel) -> Iterator[topdown.MechFigu
 
 
 def draw_shots(canvas: topdown.Canvas, pen: ImageDraw.ImageDraw, state: State, sim_model: SimModel) -> None:
-    """The shots in flight of the battle `now []`."""
+    """Draw the shots in flight of the battle `state []`."""
     shots, dt_s = state.shots, sim_model.rules.dt_s
     kinds = sim_model.roster.shots.weapon.argmax(-1).tolist()
     for kind, pos, vel, ttl in zip(kinds, shots.pos.tolist(), shots.vel.tolist(), shots.ttl.tolist(), strict=True):
@@ -108,12 +110,12 @@ def draw_shots(canvas: topdown.Canvas, pen: ImageDraw.ImageDraw, state: State, s
 
 
 def position_before(pos: list[float], vel: list[float], seconds: float) -> topdown.Point:
-    """Where over the ground a shot that flew straight was some time ago."""
+    """Return the map position of a shot some time ago, if it flew straight."""
     return pos[0] - vel[0] * seconds, pos[1] - vel[1] * seconds
 
 
 def visible_clouds(state: State, sim_model: SimModel) -> list[topdown.Cloud]:
-    """Smoke of the battle `now []`, at the size it has grown to."""
+    """Return the smoke clouds of the battle `state []`, at their current size."""
     clouds = []
     for (x, y, _), ttl in zip(state.clouds.pos.tolist(), state.clouds.ttl.tolist(), strict=True):
         age_s = sim_model.catalog.cloud_s - ttl * sim_model.rules.dt_s
@@ -123,7 +125,7 @@ def visible_clouds(state: State, sim_model: SimModel) -> list[topdown.Cloud]:
 
 
 def team_captions(state: State, sim_model: SimModel) -> list[topdown.TeamCaption]:
-    """The living and the score of blue and red."""
+    """Return the number of living mechs and the score of blue and red."""
     alive, spans = state.mechs.alive.tolist(), sim_model.roster.teams.values()
     scores = state.score.tolist()
     return [topdown.TeamCaption(alive[span].count(True), score) for span, score in zip(spans, scores, strict=True)]

@@ -1,4 +1,4 @@
-"""Battles that begin anew in the places of others: by a mask on a GPU, which is not asked; by row on a CPU."""
+"""Restart battles in their rows: selected by a mask on a GPU, without a host read, or by index on a CPU."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TELEMETRY, WINNER = ("telemetry",), ("outcome", "winner")
 
 
 class Selection:
-    """Some of B battles: those of a mask, without a host read, or those in rows that the host knows.
+    """Some of B battles: selected by a mask, without a host read, or by their row indices.
 
-    With a mask all values are computed for all battles and the mask chooses; with rows no other battle is touched.
+    With a mask, values are computed for all battles and selected afterwards; with rows, no other battle is touched.
 
     Args:
-        mask: `[B]` bool.
-        rows: `[R]` int64; None where the host does not know them.
+        mask: `[B]` bool; None if `rows` is given.
+        rows: `[R]` int64; None if `mask` is given.
     """
 
     def __init__(self, mask: Tensor | None = None, rows: Tensor | None = None) -> None:
@@ -40,15 +40,20 @@ class Selection:
 
     @classmethod
     def by_row(cls, mask: Tensor) -> Selection:
-        """The battles of `mask [B]` bool, which is read on the host."""
+        """Select the battles `mask [B]` bool by index; reads the mask on the host."""
         return cls(rows=rows_where(mask))
 
     def of(self, values: Tensor) -> Tensor:
-        """Values of the selected battles among `values [B, ...]`: `[R, ...]`, or all of them with a mask."""
+        """Return the selected rows of `values [B, ...]`: `[R, ...]`, or with a mask all `[B, ...]`."""
         return values if self.rows is None else values[self.rows]
 
     def replaced(self, old: Any, new: Any) -> Any:
-        """`old [B, ...]` with `new`, `[R, ...]` or `[B, ...]`, for the selected battles; tensors or parts of states."""
+        """Return `old [B, ...]` with the selected rows taken from `new`; both are tensors or dataclasses of tensors.
+
+        Args:
+            old: `[B, ...]`
+            new: `[R, ...]` with rows, `[B, ...]` with a mask.
+        """
         if not isinstance(old, Tensor):
             return old.apply(self.replaced, new)
         if self.rows is not None:
@@ -57,30 +62,30 @@ class Selection:
         return select(self.mask, new, old)
 
     def ground(self, terrain: Terrain) -> Terrain | None:
-        """The ground on which the selected battles are opened: with a mask the present one, to be restored afterwards;
-        None for a new one."""
+        """Return the terrain for `open_battle`: with a mask the present one, which is restored afterwards; with rows
+        None, for a new one."""
         return terrain if self.rows is None else None
 
     def restore(self, terrain: Terrain, fresh: Terrain) -> None:
-        """Set the ground of the selected battles, in place, to `fresh [R]`; with rows only."""
+        """Copy `fresh [R]` into the terrain of the selected battles, in place; only with rows."""
         for field in Terrain.__dataclass_fields__:
             getattr(terrain, field)[self.rows] = getattr(fresh, field)
 
 
-class Begun(NamedTuple):
-    """What a restart makes of the battles that were there, all but their ground."""
+class ResetResult(NamedTuple):
+    """Result of a restart: all B battles, except their terrain."""
 
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next."""
     state: State
-    """The battles; the ground of those that began anew is yet to be restored."""
+    """All battles; the terrain of the restarted ones is not restored yet."""
     fresh: State
-    """The new battles alone, as opened."""
+    """Only the new battles, at their start."""
     leaves: Leaves
-    """What the teams are shown and told."""
+    """Observations, rewards and outcomes by key."""
 
 
-def begin(
+def reset_battles(
     selection: Selection,
     next_seed: Tensor,
     state: State,
@@ -88,16 +93,16 @@ def begin(
     sim_model: SimModel,
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
-) -> Begun:
-    """Begin the selected battles anew: seeds, state, first observations; rewards and outcomes are cleared.
+) -> ResetResult:
+    """Start new battles in the selected rows: seeds, state and initial observations. Clear rewards and outcomes.
 
     Args:
-        selection: the battles that begin anew.
-        next_seed: `[B]` int64 seeds of the battles that begin.
-        state: the battles that were there; nothing of it is written to.
+        selection: the battles to restart.
+        next_seed: `[B]` int64 seeds of the new battles.
+        state: the battles before; not modified.
         leaves: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
-        sim_model: with the maps.
-        map_slots, initial_observations: of the `MapPool`.
+        sim_model: rules, roster and maps.
+        map_slots, initial_observations: fields of the `MapPool`.
     """
     seeds = selection.of(next_seed)
     fresh = open_on_map(seeds, sim_model, map_slots, initial_observations, selection.ground(state.terrain))
@@ -112,25 +117,33 @@ def begin(
         blank = int(Winner.RUNNING) if key == WINNER else 0
         return selection.replaced(old, torch.full_like(selection.of(old), blank))
 
-    return Begun(following, state, fresh, {key: renewed(key, old) for key, old in leaves.items()})
+    return ResetResult(following, state, fresh, {key: renewed(key, old) for key, old in leaves.items()})
 
 
-def with_first_observations(
-    begun: Begun, selection: Selection, fresh: State, streams: Mapping[str, Tensor], teams: Mapping[str, slice]
-) -> Begun:
-    """`begun`, with what is observed of the selected battles where they began in place of what their maps tell.
+def with_initial_observations(
+    restarted: ResetResult,
+    selection: Selection,
+    fresh: State,
+    streams: Mapping[str, Tensor],
+    teams: Mapping[str, slice],
+) -> ResetResult:
+    """Replace the cached initial observations of the selected battles by computed ones.
 
     Args:
-        fresh, streams: of the selected battles, as `observe` returns them.
-        teams: where each team sits on the mech axis.
+        restarted: result of `reset_battles`.
+        selection: the restarted battles.
+        fresh, streams: result of `observe` for the selected battles.
+        teams: slice of the mech axis by team.
     """
     first = {(group, "observation", name): streams[name][:, span] for group, span in teams.items() for name in STREAMS}
-    observed = {key: selection.replaced(old, first[key]) if key in first else old for key, old in begun.leaves.items()}
-    slots = selection.replaced(begun.state.focus_slots, fresh.focus_slots)
-    return begun._replace(state=begun.state.replace(focus_slots=slots), leaves=observed)
+    observed = {
+        key: selection.replaced(old, first[key]) if key in first else old for key, old in restarted.leaves.items()
+    }
+    slots = selection.replaced(restarted.state.focus_slots, fresh.focus_slots)
+    return restarted._replace(state=restarted.state.replace(focus_slots=slots), leaves=observed)
 
 
-def begin_in_rows(
+def reset_rows(
     rows: Tensor,
     next_seed: Tensor,
     state: State,
@@ -139,17 +152,18 @@ def begin_in_rows(
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
 ) -> tuple[Tensor, State]:
-    """`begin` the battles in `rows [R]` int64 in their places, where loops have made the state and what is shown.
+    """Restart the battles `rows [R]` int64 in place, where loops made the state and the observations.
 
-    Mechs, shots, clouds, tally, ground and `shown` are written in place, so no other battle is copied. The other
-    fields of a state, which may be those of an earlier one, are copied.
+    Mechs, shots, clouds, tally, terrain and `shown` are written in place, so no other battle is copied. Other fields of
+    the state are copied, because earlier states may share them.
 
     Args:
-        next_seed, state, game, map_slots, initial_observations: as in `begin`, on maps without areas.
+        rows: `[R]` int64 battles to restart.
+        next_seed, state, sim_model, map_slots, initial_observations: as in `reset_battles`, on maps without areas.
         shown: `[B, N, ...]` streams by name, and `telemetry [B, 16, 16]`.
 
     Returns:
-        Next seeds and the state.
+        The next seeds `[B]` and the state.
     """
     seed = placed(next_seed[rows], sim_model.config.split)
     map_id = draw_map(seed, map_slots)
@@ -173,18 +187,18 @@ def begin_in_rows(
     return next_seed.index_copy(0, rows, following), state.replace(**copied)  # type: ignore[return-value]
 
 
-def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
-    """`begin` the battles `which [B]` bool, without a host read: a function of tensors, for torch.compile."""
-    return begin(Selection(which), *arguments)
+def reset_by_mask(which: Tensor, *arguments: Any) -> ResetResult:
+    """Restart the battles `which [B]` bool without a host read: a function of tensors, for torch.compile."""
+    return reset_battles(Selection(which), *arguments)
 
 
 def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
-    """Set the ground of some battles, in place, to that of their maps.
+    """Copy the initial terrain of their maps to some battles, in place.
 
     Args:
-        terrain: of B battles.
-        which: `[B]` bool, the battles that begin anew.
-        map_id: `[B]` int64 the map of each.
+        terrain: terrain of B battles.
+        which: `[B]` bool, the battles that restart.
+        map_id: `[B]` int64 map of each battle.
         maps: the maps.
     """
     targets = [terrain.solid, terrain.opaque, terrain.rubble, terrain.damage]
@@ -193,32 +207,32 @@ def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) 
 
 @dataclass(frozen=True)
 class StaticBuffers:
-    """Tensors that stay where they are, for battles that a CUDA graph plays on."""
+    """Tensors at fixed addresses, for battles that a CUDA graph plays."""
 
     next_seed: Tensor
-    """`[B]` int64, as in `Begun`."""
+    """`[B]` int64, as in `ResetResult`."""
     state: State
-    """The ground is that of the battles themselves, which is changed in place anyway."""
+    """Contains the battles' own terrain, which is always changed in place."""
     leaves: Leaves
     """Entries of a tensordict, without observation streams, flags and memories."""
     is_init: Tensor
     """`[B, 1]` bool."""
     memories: Leaves
-    """What policies remember, `[B, A, ...]` each."""
+    """Memories of the policies, `[B, A, ...]` each."""
 
 
 class NextMemory(NamedTuple):
-    """What the mechs of one group remember next, in consecutive battles."""
+    """Next memory of one group's mechs, in consecutive battles."""
 
     key: tuple[str, ...]
-    """Entry of a tensordict."""
+    """Key in a tensordict."""
     start: int
-    """The first of the battles."""
+    """Index of the first battle."""
     value: Tensor
     """`[S, A, ...]`"""
 
 
-def begin_into_buffers(
+def reset_into_buffers(
     which: Tensor,
     state: State,
     leaves: Leaves,
@@ -228,23 +242,24 @@ def begin_into_buffers(
     map_slots: Tensor,
     initial_observations: Mapping[str, Tensor],
 ) -> None:
-    """`begin_by_mask` into `buffers`, flags and memories included: what goes on is written there too.
+    """Restart battles by mask and write all battles into `buffers`, with flags and memories.
 
-    Observation streams and the ground are left to `replace_rows`.
+    Observation streams and terrain are not written here, but by `replace_rows`.
 
     Args:
-        which: `[B]` bool, the battles that begin anew.
-        state, leaves: what the last decision left behind.
-        remembered: what policies remember next. What is not among it stays as it is: nobody has written to it since
-            the battles were reset.
+        which: `[B]` bool, the battles that restart.
+        state, leaves: result of the last decision.
+        remembered: next memories of the policies. Other memories have not changed since the last reset.
+        buffers: receives the values, in place.
+        sim_model, map_slots, initial_observations: as in `reset_battles`.
     """
-    begun = begin_by_mask(which, buffers.next_seed, state, leaves, sim_model, map_slots, initial_observations)
-    buffers.next_seed.copy_(begun.next_seed)
-    values = leaves_of(begun.state)
+    restarted = reset_by_mask(which, buffers.next_seed, state, leaves, sim_model, map_slots, initial_observations)
+    buffers.next_seed.copy_(restarted.next_seed)
+    values = leaves_of(restarted.state)
     for name, buffer in leaves_of(buffers.state).items():
         buffer.copy_(values[name])
     for key, buffer in buffers.leaves.items():
-        buffer.copy_(begun.leaves[key])
+        buffer.copy_(restarted.leaves[key])
     buffers.is_init.copy_(which[:, None])
     for key, start, value in remembered:
         battles = slice(start, start + len(value))
@@ -254,7 +269,7 @@ def begin_into_buffers(
 def cached_initial_observation(
     fresh: State, sim_model: SimModel, initial_observations: Mapping[str, Tensor], wanted: Collection[object]
 ) -> Leaves:
-    """Observations, masks and telemetry of battles at their first moment, those with a key in `wanted`."""
+    """Return initial observations, masks and telemetry of battles; only observations whose key is in `wanted`."""
     leaves: Leaves = {TELEMETRY: sim_model.maps.telemetry[fresh.map_id]}
     for group, span in sim_model.roster.teams.items():
         keys = {(group, "observation", name): name for name in STREAMS}
@@ -272,8 +287,10 @@ def open_on_map(
     initial_observations: Mapping[str, Tensor],
     terrain: Terrain | None = None,
 ) -> State:
-    """Battles at their first moment, each on a map by its own seed `[B]`, which is `placed` in the config's split;
-    `terrain` as in `open_battle`."""
+    """Return new battles, each on a map drawn by its own seed `[B]`, which is `placed` in the config's split.
+
+    `terrain` as in `open_battle`.
+    """
     seed = placed(seed, sim_model.config.split)
     map_id = draw_map(seed, map_slots)
     state = draw_places(
@@ -283,25 +300,25 @@ def open_on_map(
 
 
 def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """`yes` for the battles `which [B]` bool, `no` for the others; both `[B, ...]`."""
+    """Return `yes` for the battles `which [B]` bool, `no` for the others; both `[B, ...]`."""
     return torch.where(which.view(-1, *[1] * (yes.dim() - 1)), yes, no)
 
 
 def cleared(values: Tensor, which: Tensor) -> Tensor:
-    """`values [B, ...]`, zero for the battles `which [B]`."""
+    """Return `values [B, ...]` with zeros for the battles `which [B]`."""
     return torch.where(which.view(-1, *[1] * (values.dim() - 1)), 0, values)
 
 
 def replace_rows(
     which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], sources: Sequence[Tensor | None]
 ) -> None:
-    """Write row `rows[b]` of each source to row b of the target in its place, in its dtype, for the battles `which`.
+    """Copy row `rows[b]` of each source to row b of its target, in the target's dtype, for the battles `which`.
 
     Args:
         which: `[B]` bool.
-        rows: `[B]` int64; None for row b of b.
+        rows: `[B]` int64; None copies row b to row b.
         targets: `[B, ...]` each, changed in place.
-        sources: `[R, ...]` each, of other memory than the targets; None for zeros.
+        sources: `[R, ...]` each, in other memory than the targets; None writes zeros.
     """
     for target, source in zip(targets, sources, strict=True):
         if source is None:

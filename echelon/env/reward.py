@@ -1,4 +1,4 @@
-"""Named reward terms, each with a weight in `RewardConfig`; their weighted sum is the reward."""
+"""Named reward terms, each with a weight in `RewardConfig`; the reward is their weighted sum."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 TERMS = ("approach", "zone", "damage", "kill", "assist", "death", "terminal")
-"""The named terms, in the order of the last axis of `weighted`."""
+"""Names of the terms, in the order of the last axis of `weighted`."""
 RewardFunction = Callable[[State, State, Ending, SimModel], Tensor]
-"""What each mech earned in one decision, `[B, N]`: a function of the state before and after it, the battles that ended
-and the constants. It reads tensors, never the host. Ground is changed in place: both states show it as it is after."""
+"""A function of the states before and after a decision, the ended battles and the constants; returns `[B, N]`, each
+mech's reward for the decision. It reads no tensor on the host. Terrain is changed in place: both hold the new one."""
 
 
 @dataclass(frozen=True)
 class RewardTerm:
-    """A reward term of the user's, for `EchelonEnv(extra_rewards={"name": RewardTerm(function, 0.1)})`.
+    """A user's reward term, for `EchelonEnv(extra_rewards={"name": RewardTerm(function, 0.1)})`.
 
-    The environment raises `ConfigError` where the weight is not finite, the name is taken, or the function returns a
+    The environment raises `ConfigError` if the weight is not finite, the name is taken, or the function returns a
     tensor of another shape.
     """
 
@@ -39,14 +39,14 @@ class RewardTerm:
     receives the `echelon.state.State` before and after the decision, the `echelon.env.outcome.Ending` of the battles
     and the constants. It must not read tensors on the host and must not modify them. It is never compiled."""
     weight: float = 1.0
-    """What it is multiplied with."""
+    """Weight of the term in the reward."""
 
 
 NO_EXTRA_TERMS: Mapping[str, RewardTerm] = MappingProxyType({})
 
 
 def check_extra_terms(extra: Mapping[str, RewardTerm]) -> None:
-    """Raise `ConfigError` where a term has a name that is taken, or no finite weight."""
+    """Raise `ConfigError` if a term's name is taken or its weight is not finite."""
     for name, term in extra.items():
         limit = f"an identifier other than {', '.join(TERMS)}"
         is_name = isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME
@@ -58,19 +58,19 @@ def check_extra_terms(extra: Mapping[str, RewardTerm]) -> None:
 
 
 def terms(before: State, after: State, ending: Ending, sim_model: SimModel) -> dict[str, Tensor]:
-    """What each mech earned in one decision.
+    """Return each mech's unweighted reward terms for one decision.
 
-    `approach` is potential-based shaping (Ng, Harada & Russell 1999): gamma * phi' - phi with phi the negative
-    walking distance to the zone, so its discounted sum telescopes along any path. phi is not set to zero where a battle
-    terminates, as their theorem requires: optimal policies may differ from those without it (docs/RULES.md). `zone`
-    pays those whose seconds in it grew in this decision.
+    `approach` is potential-based shaping (Ng, Harada & Russell 1999): gamma * phi' - phi, where phi is the negative
+    walking distance to the zone, so its discounted sum telescopes along any path. Their theorem requires phi = 0 at
+    termination, which is not done: optimal policies may differ from those without shaping (docs/RULES.md). `zone`
+    pays mechs whose time in the zone grew in this decision.
 
     Returns:
-        `[B, N]` by name of `TERMS`, a field of `RewardConfig` each.
+        `[B, N]` by name in `TERMS`, the fields of `RewardConfig`.
     """
     cfg, roster, was, now = sim_model.config.reward, sim_model.roster, before.tally, after.tally
     alive = after.mechs.alive
-    # Judged as the decision began: the fight that empties the zone was still a contest.
+    # Contested as of the start of the decision: a fight that empties the zone counts as contested.
     contested = (before.control > 0).all(1, keepdim=True) & is_inside(before, sim_model)
     offence = either(contested, cfg.contested_offence, 1.0)
     died = before.mechs.alive & ~alive
@@ -91,13 +91,13 @@ def terms(before: State, after: State, ending: Ending, sim_model: SimModel) -> d
 def extra_terms(
     before: State, after: State, ending: Ending, sim_model: SimModel, extra: Mapping[str, RewardTerm]
 ) -> dict[str, Tensor]:
-    """`[B, N]` float32 by name: what each mech earned by the terms of the user's own.
+    """Return `[B, N]` float32 by name: each mech's unweighted reward from the user's terms.
 
-    They run operation by operation in every form of a decision: torch.compile gives some of what users write another
-    meaning, such as `tensor == Hull.SCOUT`, which is False in a graph.
+    They always run eagerly: torch.compile changes the meaning of some user code, such as `tensor == Hull.SCOUT`, which
+    is False in a graph.
 
     Raises:
-        ConfigError: a function returns another shape.
+        ConfigError: a function returns another shape, or no tensor of real numbers.
     """
     result = {}
     for name, term in extra.items():
@@ -111,21 +111,21 @@ def extra_terms(
 
 
 def term_weights(cfg: RewardConfig, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS) -> dict[str, float]:
-    """What each term is multiplied with, in the order of `TERMS`, then `extra`."""
+    """Return the weight of each term, in the order of `TERMS`, then `extra`."""
     return {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in extra.items()}
 
 
 def weighted(
     named: dict[str, Tensor], cfg: RewardConfig, sim_model: SimModel, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS
 ) -> Tensor:
-    """`[B, N, len(named)]` what each term pays: times its weight, then mixed with the mean of the team.
+    """Return `[B, N, len(named)]`: each term times its weight, then mixed with the mean of the team.
 
     Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`,
-    of those that are `named`.
+    restricted to the names in `named`.
     """
     weights = term_weights(cfg, extra).items()
     paid = torch.stack([weight * named[name] for name, weight in weights if name in named])
-    # In two steps, which takes a CPU half as long as to stack them so.
+    # Stack, then permute: on a CPU this takes half the time of stacking along the last axis.
     individual = paid.permute(1, 2, 0).contiguous()
     team = (1 - cfg.team_mix_alpha) * sim_model.roster.team_mean(individual)
     return cfg.team_mix_alpha * individual + sim_model.roster.of_own_team(team)

@@ -1,4 +1,4 @@
-"""The specs of the environment: what of a battle every TensorDict holds, with shapes, bounds and dtypes."""
+"""Specs of the environment: shapes, bounds and dtypes of every TensorDict."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ class Specs:
     """Specs of `num_envs` battles.
 
     Args:
-        memory: float leaves that one mech remembers; see `EchelonEnv`.
-        info: whether outcomes and terms of the reward are told.
-        has_commanders: whether commanders, where orders are on, are groups of their own, and mechs are shown orders.
+        config: the battle configuration.
+        teams: number of mechs by agent group.
+        memory: float leaves of one mech's memory; see `EchelonEnv`.
+        num_envs: number of battles, B.
+        device: device of the specs.
+        info: whether outcomes and reward terms are included.
+        num_terms: number of reward terms.
+        has_commanders: whether, if orders are on, commanders are groups of their own and mechs observe orders.
     """
 
     config: EnvConfig
@@ -41,9 +46,11 @@ class Specs:
     has_commanders: bool = False
 
     def observation(self) -> Composite:
-        """Streams, masks, memories and reward terms by group, the map from above, whether a battle has just begun, and
-        the outcome of the last one. The terms and the outcome stand here because TorchRL takes every leaf of
-        `reward_spec` for a reward of its own."""
+        """Return the observation spec: streams, masks, memories and reward terms by group; at the root telemetry,
+        `is_init` and the outcome.
+
+        Terms and outcome are here because TorchRL treats every leaf of `reward_spec` as a separate reward.
+        """
         return self._root(
             **{group: self._team(count) for group, count in self.teams.items()},
             **{group: self._commanders(*counts) for group, counts in self.commanders.items()},
@@ -53,7 +60,7 @@ class Specs:
         )
 
     def action(self) -> Composite:
-        """`(group, "action") [B, A, D]` in [-1, 1]."""
+        """Return the action spec: `(group, "action") [B, A, D]` in [-1, 1]."""
         width = layout.action_width(self.config.comm_dim)
         return self._root(
             **{
@@ -72,7 +79,7 @@ class Specs:
 
     @property
     def commanders(self) -> dict[str, tuple[int, int]]:
-        """Packs of each team by the group of its commanders, and its enemies; nothing where orders are off."""
+        """Numbers of packs and enemies by group of commanders; empty if orders are off."""
         groups = commanders_of(self.config) if self.has_commanders else {}
         enemies = len(self.config.red), len(self.config.blue)
         return {group: (len(names), count) for (group, names), count in zip(groups.items(), enemies, strict=False)}
@@ -81,7 +88,7 @@ class Specs:
         return self._root(**{key: self.flags(1) for key in DONE_KEYS})
 
     def _streams(self, streams: Iterable[Stream], mechs: tuple[int, ...], *sizes: object) -> dict[str, TensorSpec]:
-        """The specs of streams and of their masks, by name; `sizes` as in `Stream.rows`."""
+        """Return the specs of streams and their masks by name; `sizes` as in `Stream.rows`."""
         specs: dict[str, TensorSpec] = {}
         comm_dim = self.config.comm_dim
         for stream in streams:

@@ -1,4 +1,4 @@
-"""Battles that a collector or a match steps: by calls, or in tensors that stay where they are, for a CUDA graph."""
+"""Battles stepped by a collector or a match: called normally, or in fixed buffers for a CUDA graph."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from echelon.env.restart import (
     NextMemory,
     Selection,
     StaticBuffers,
-    begin_in_rows,
     cleared,
     replace_rows,
+    reset_rows,
     restore_ground,
 )
 from echelon.env.specs import DONE_KEYS
@@ -34,18 +34,18 @@ TELEMETRY, IS_INIT = "telemetry", "is_init"
 
 
 def is_memory(key: tuple[str, ...]) -> bool:
-    """Whether an entry is what a policy remembers."""
+    """Return whether a key is a policy's memory."""
     return key[1:2] == ("memory",)
 
 
 class CalledBattles:
-    """Battles whose tensors are new after each decision, as in `EchelonEnv.step` and `maybe_reset`, in plain tensors.
+    """Battles whose tensors are new after each decision, as in `EchelonEnv.step` and `maybe_reset`, as plain tensors.
 
-    Where loops have played a decision on a CPU, battles that begin anew are written into their rows of what it left.
+    After a decision in loops on a CPU, restarted battles are written into their rows of its output.
 
     Args:
-        env: the environment. What it shows (`observed`) follows from what is kept here.
-        current: what the next decision is made from, as `step_and_maybe_reset` returns it.
+        env: the environment. Its last observation is computed from this object.
+        current: input of the next decision, as `step_and_maybe_reset` returns it.
     """
 
     are_in_place = False
@@ -58,9 +58,9 @@ class CalledBattles:
             for key, leaf in leaves_from(current).items()
             if (key[0] in env.teams and key[1] in ("observation", "mask", "memory")) or key[0] in kept
         }
-        """What the next decision is made from: streams, masks and memories of both groups, `telemetry`, `is_init`."""
+        """Input of the next decision: streams, masks and memories of both groups, `telemetry`, `is_init`."""
         with no_grad_outside_inference_mode():
-            # Written in place from now on.
+            # Cloned, because they are written in place from now on.
             self.telemetry = self.leaves[TELEMETRY,].clone()
             self.memories = {key: leaf.clone() for key, leaf in self.leaves.items() if is_memory(key)}
         self.leaves |= self.memories | {(TELEMETRY,): self.telemetry}
@@ -69,36 +69,36 @@ class CalledBattles:
 
     @property
     def current(self) -> TensorDictBase:
-        """`leaves` as `step_and_maybe_reset` returns them."""
+        """`leaves` as a tensordict, as `step_and_maybe_reset` returns it."""
         if self._shown is None:
             self._shown = self._as_tensordict()
         return self._shown
 
     def step(self, decided: Shown) -> Leaves:
-        """Play a decision; returns what is under `next`, without what does not change, until `restart`.
+        """Play a decision. Return the changed entries of `next`, valid until `restart`.
 
         Args:
-            decided: has the actions of both groups.
+            decided: contains the actions of both groups.
         """
         self._last = self.env.play(decided)
         return self.env.shown_after(self._last)
 
     def tensordict_after(self, decided: Shown) -> TensorDictBase:
-        """What `EchelonEnv.step` has under `next` after the last `step`, memories as in `decided`."""
+        """Return the `next` of `EchelonEnv.step` for the last `step`, with the memories of `decided`."""
         assert self._last is not None
         return self.env.tensordict_after(self._last, decided)
 
     def ended(self, after: Leaves) -> Tensor | None:
-        """`[R]` int64 the battles that `step` ended; None where the host does not know them."""
-        return rows_where(after["done",][:, 0]) if self.env.may_ask_host else None
+        """Return `[R]` int64 rows of battles that ended; None if the host does not read them."""
+        return rows_where(after["done",][:, 0]) if self.env.may_read_host else None
 
     def restart(self, after: Leaves, remembered: Sequence[NextMemory], ended: Tensor | None = None) -> None:
-        """Let battles begin anew where they ended, and all others go on.
+        """Restart ended battles; all others continue.
 
         Args:
-            after: what `step` returned.
-            remembered: what policies remember next; battles that begin forget it.
-            ended: as `ended` returned.
+            after: result of `step`.
+            remembered: next memories of policies; restarted battles get zeros.
+            ended: result of `ended`.
         """
         assert self._last is not None
         env, result, done = self.env, self._last, after["done",]
@@ -107,12 +107,12 @@ class CalledBattles:
             for key, start, value in remembered:
                 self.leaves[key][start : start + len(value)] = value
             if ended is None:
-                self._begin(Selection(done[:, 0]), streams)
+                self._restart_selected(Selection(done[:, 0]), streams)
             elif len(ended) and env.engine.last_ran_loops and not has_areas(env.sim_model.maps):
                 shown = {name: streams[name] for name in env.stream_names} | {TELEMETRY: self.telemetry}
-                env.next_seed, env.state = begin_in_rows(ended, env.next_seed, env.state, shown, *env._map_source)
+                env.next_seed, env.state = reset_rows(ended, env.next_seed, env.state, shown, *env._map_source)
             elif len(ended):
-                self._begin(Selection(rows=ended), streams)
+                self._restart_selected(Selection(rows=ended), streams)
             for memory in self.memories.values():
                 if ended is None:
                     memory.copy_(cleared(memory, done[:, 0]))
@@ -120,20 +120,20 @@ class CalledBattles:
                     memory.index_fill_(0, ended, 0)
         self.leaves = self._observed(streams) | {(TELEMETRY,): self.telemetry, (IS_INIT,): done} | self.memories
         self._shown = None
-        env.show_later(self._as_tensordict)
+        env.cache_observation_lazily(self._as_tensordict)
 
-    def _begin(self, selection: Selection, streams: dict[str, Tensor]) -> None:
-        """Begin the selected battles anew; `streams` and `telemetry` are replaced."""
+    def _restart_selected(self, selection: Selection, streams: dict[str, Tensor]) -> None:
+        """Restart the selected battles; replace `streams` and `telemetry`."""
         env = self.env
         leaves = self._observed(streams) | {(TELEMETRY,): self.telemetry}
-        begun = env.engine.restart(selection, env.next_seed, env.state, leaves, *env._map_source)
-        env.next_seed, env.state = begun.next_seed, begun.state
+        restarted = env.engine.restart(selection, env.next_seed, env.state, leaves, *env._map_source)
+        env.next_seed, env.state = restarted.next_seed, restarted.state
         for name in env.stream_names:
-            streams[name] = torch.cat([begun.leaves[group, "observation", name] for group in env.teams], 1)
-        self.telemetry = begun.leaves[TELEMETRY,]
+            streams[name] = torch.cat([restarted.leaves[group, "observation", name] for group in env.teams], 1)
+        self.telemetry = restarted.leaves[TELEMETRY,]
 
     def _observed(self, streams: Mapping[str, Tensor]) -> Leaves:
-        """Streams and masks of both groups."""
+        """Return streams and masks of both groups."""
         env, alive = self.env, self.env.state.mechs.alive
         observed: Leaves = {}
         for group, span in env.teams.items():
@@ -143,7 +143,7 @@ class CalledBattles:
         return observed
 
     def _as_tensordict(self) -> TensorDict:
-        """`leaves`, with what a restart leaves of rewards, ends and commanders."""
+        """Return `leaves` as a tensordict, with rewards, done flags and commanders' observations after a restart."""
         assert self._last is not None
         env, done = self.env, self.leaves[IS_INIT,]
         leaves = dict(self.leaves)
@@ -160,15 +160,15 @@ class CalledBattles:
 
 
 class StaticBattles:
-    """State, next seeds and last observation of an environment, in tensors of their own that are written in place.
+    """State, next seeds and last observation of an environment, in fixed buffers that are written in place.
 
-    `EchelonEnv.step` returns tensors that nobody overwrites, and a restart others. Here observations are written once,
-    to where the next decision reads them; those of battles that begin anew are replaced there. The terrain, which a
-    step changes in place, stays where it is.
+    `EchelonEnv.step` and a restart return new tensors. Here a decision writes observations once, to where the next
+    decision reads them, and a restart replaces those of new battles there. Terrain, which a step changes in place,
+    keeps its buffers.
 
     Args:
-        env: the environment, which from now on refers to these tensors.
-        current: what the next decision is made from, as `step_and_maybe_reset` returns it.
+        env: the environment, which refers to these buffers from now on.
+        current: input of the next decision, as `step_and_maybe_reset` returns it.
     """
 
     def __init__(self, env: EchelonEnv, current: TensorDictBase) -> None:
@@ -179,8 +179,8 @@ class StaticBattles:
             self.state = with_leaves(env.state, leaves)
             self.next_seed = env.next_seed.clone()
             self.current = current.clone()
-            self.streams = {name: self._joined(name) for name in STREAMS}
-        """Streams of all mechs, `[B, N, ...]` each, of which those of the groups are parts."""
+            self.streams = {name: self._join_groups(name) for name in STREAMS}
+        """Streams of all mechs, `[B, N, ...]` each; the groups' observations are views of them."""
         keys = [key if isinstance(key, tuple) else (key,) for key in self.current.keys(True, True)]
         rest = [key for key in keys if "observation" not in key and key[0] not in (*DONE_KEYS, "is_init")]
         self.buffers = StaticBuffers(
@@ -192,8 +192,8 @@ class StaticBattles:
         )
         self._return()
 
-    def _joined(self, name: str) -> Tensor:
-        """`[B, N, ...]` a stream of all mechs; what is shown to the groups become parts of it."""
+    def _join_groups(self, name: str) -> Tensor:
+        """Concatenate the groups' observations to `[B, N, ...]`, and make each group's observation a view of it."""
         keys = [(group, "observation", name) for group in self.groups]
         stream = torch.cat([self.current.get(key) for key in keys], 1)
         for key, span in zip(keys, self.env.teams.values(), strict=True):
@@ -201,24 +201,24 @@ class StaticBattles:
         return stream
 
     def _return(self) -> None:
-        """Let the environment refer to the tensors again."""
+        """Make the environment refer to these buffers again."""
         self.env.state, self.env.next_seed = self.state, self.next_seed
-        self.env.show(self.current)
+        self.env.cache_observation(self.current)
 
     @property
     def are_in_place(self) -> bool:
-        """Whether the environment still refers to these tensors: who restored or reset battles put others there."""
+        """Whether the environment still refers to these buffers: a restore or reset would have replaced them."""
         return self.env.state is self.state and self.env.next_seed is self.next_seed
 
     @property
     def leaves(self) -> Leaves:
-        """`current`, by key."""
+        """`current` as a flat dict by key."""
         return leaves_from(self.current)
 
     def step(self, decided: Shown) -> Leaves:
-        """Play a decision, whose observations overwrite those that are shown; as in `CalledBattles`.
+        """Play a decision, as in `CalledBattles`. Observations are overwritten in place.
 
-        Until `restart` nothing else that is shown has changed.
+        All other entries of `current` change only in `restart`.
         """
         self.env.stream_buffers = self.streams
         try:
@@ -228,43 +228,43 @@ class StaticBattles:
         return self.env.shown_after(self._last)
 
     def tensordict_after(self, decided: Shown) -> TensorDictBase:
-        """As in `CalledBattles`."""
+        """Return `next` as in `CalledBattles`."""
         assert self._last is not None
         return self.env.tensordict_after(self._last, decided)
 
     def ended(self, after: Leaves) -> None:
-        """As in `CalledBattles`; always None, because a captured decision is not read on the host."""
+        """Return None, because a captured decision is not read on the host."""
 
     def restart(
         self, after: Leaves, remembered: Sequence[NextMemory] | None = None, ended: Tensor | None = None
     ) -> None:
-        """Let battles begin anew where they ended, and all others go on from what `step` returned.
+        """Restart ended battles; all others continue from the result of `step`.
 
         Args:
             after, ended: as in `CalledBattles`.
-            remembered: what policies remember next, by default what they remember now; battles that begin forget it.
+            remembered: next memories of policies, by default the present ones; restarted battles get zeros.
         """
         env, mask = self.env, after["done",][:, 0]
         if remembered is None:
             remembered = [NextMemory(key, 0, memory) for key, memory in self.buffers.memories.items()]
-        told = after | (env.engine.command_view(env.state, env.sim_model) if env.command_map else {})
-        following = {key: told.get(key, buffer) for key, buffer in self.buffers.leaves.items()}
+        changed = after | (env.engine.command_view(env.state, env.sim_model) if env.command_map else {})
+        following = {key: changed.get(key, buffer) for key, buffer in self.buffers.leaves.items()}
         with no_grad_outside_inference_mode():
-            env.engine.begin_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
+            env.engine.reset_into_buffers(mask, self._played(), following, remembered, self.buffers, *env._map_source)
             restore_ground(self.state.terrain, mask, self.state.map_id, env.sim_model.maps)
-            self._show_openings(mask, env.map_pool.initial_observations)
-        # A captured decision leaves no memory behind.
+            self._write_initial_observations(mask, env.map_pool.initial_observations)
+        # After a captured decision, keep no reference to its tensors.
         self._last = None
         self._return()
 
     def _played(self) -> State:
-        """The state that the step left behind; where that has not changed, the same tensors."""
+        """Return the state after the step; unchanged leaves are the same tensors as the buffers."""
         old, state = leaves_of(self.state), self.env.state
         leaves = {name: old[name] if is_same(old[name], new) else new for name, new in leaves_of(state).items()}
         return with_leaves(state, leaves)
 
-    def _show_openings(self, which: Tensor, initial_observations: Mapping[str, Tensor]) -> None:
-        """Show the first observations of battles that began."""
+    def _write_initial_observations(self, which: Tensor, initial_observations: Mapping[str, Tensor]) -> None:
+        """Write the initial observations of restarted battles."""
         rows: Tensor | None = self.state.map_id
         if has_areas(self.env.sim_model.maps):
             opened, initial_observations = self.env.engine.initial_observation(self.state)

@@ -1,4 +1,4 @@
-"""The old import path of `echelon.views` and `echelon.env.discrete`; valid until 2.0."""
+"""Deprecated import path of `echelon.views` and `echelon.env.discrete`, removed in 2.0."""
 
 import sys
 import warnings
@@ -15,7 +15,7 @@ MOVED = {
     "transforms": "echelon.views.transforms",
     "view": "echelon.views.view",
 }
-"""By old name below this one: the module."""
+"""Module by its old name in this package."""
 
 warnings.warn("echelon.env.views is echelon.views now; the old path works until 2.0", FutureWarning, stacklevel=2)
 __path__: list[str] = []

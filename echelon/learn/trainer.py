@@ -168,7 +168,7 @@ class Trainer(TrainingRun):
             extra_rewards=self.extra_rewards,
         )
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
-        captured = self._rehearse() if rehearsal.is_due(self.env) else config.cuda_graphs == "on"
+        captured = self._rehearse() if rehearsal.should_rehearse(self.env) else config.cuda_graphs == "on"
         self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, cuda_graph=captured)
         self.levels = None
         if config.curriculum.levels == "plr":

@@ -1,1 +1,1 @@
-"""Battles kept to be watched: recorded on the device, told as events, written to one file."""
+"""Recorded battles: recorded on the device, converted to events, and written to one file."""

@@ -1,8 +1,8 @@
-"""What is kept of a battle: its moments, decision by decision, and what happened between them, tick by tick.
+"""Contents of a recorded battle: its moments, one per decision, and the events between them, by tick.
 
-Everything is a numpy array of whole numbers, as it stands in the file; the units tell how to read them. T decisions
-make T + 1 moments, the opening being moment 0; decision d leads from moment d to moment d + 1. A tick is a substep:
-tick k is the (k + 1)-th substep of the battle, so moment m is the state before tick m * `decision_repeat`.
+Everything is a numpy array of integers, as in the file; the units convert them. A battle of T decisions has T + 1
+moments, and moment 0 is its start. Decision d leads from moment d to moment d + 1. A tick is a substep: tick k is the
+(k + 1)-th substep of the battle, so moment m is the state before tick m * `decision_repeat`.
 """
 
 from dataclasses import dataclass, field
@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 
 POS_PER_VOX = 64
-"""Positions are kept in 1/64 vox, which an int16 holds on the largest map."""
+"""Positions are stored in 1/64 vox, which fits an int16 on the largest map."""
 YAW_PER_RAD = 8192
-"""Angles, within -pi .. pi, in 1/8192 rad."""
+"""Angles, in -pi .. pi, are stored in 1/8192 rad."""
 POINTS = 128
-"""Hit points, heat and stability in 1/128 points."""
+"""Hit points, heat and stability are stored in 1/128 points."""
 SCORE_PER_S = 1024
-"""Scores in 1/1024 s."""
+"""Scores are stored in 1/1024 s."""
 REWARD_UNITS = 1 << 16
-"""Rewards and values in 1/65536; what lies beyond +-32767 is kept as that."""
+"""Rewards and values are stored in 1/65536, and clamped to +-32767."""
 NO_VALUE = -(2**31)
-"""In `Battle.values`: no policy said a value."""
-NOBODY = -1
-"""An index that names no mech, and no weapon."""
+"""In `Battle.values`: the policy has no value."""
+NO_INDEX = -1
+"""Index for no mech or no weapon."""
 RECORD = 2
-"""What is kept of a battle, `record` of `Replay.about`."""
+"""Version of a battle's contents, `record` of `Replay.about`."""
 
 
 class Fact(IntFlag):
-    """Bits of `Battle.facts`: how a mech fares at a moment."""
+    """Bits of `Battle.facts`: condition of a mech at a moment."""
 
     ALIVE = 1
     FALLEN = 2
@@ -45,26 +45,26 @@ class Fact(IntFlag):
 
 
 class Shown(IntFlag):
-    """Bits of `Battle.contact_facts`: how a cockpit shows a contact."""
+    """Bits of `Battle.contact_facts`: properties of a contact."""
 
     HOSTILE = 1
     INTEL = 2
-    """Told by packmates, not sensed by the mech itself."""
+    """Reported by packmates, not sensed by the mech itself."""
     DETAIL = 4
-    """With hit points, heat and stability."""
+    """Hit points, heat and stability are shown."""
     PAINTED = 8
     SIGHT = 16
-    """Known by a clear line within the sight range."""
+    """Sensed by a clear line within the sight range."""
     RADAR = 32
-    """Known by radar, through walls and smoke."""
+    """Sensed by radar, through walls and smoke."""
     PAINT = 64
-    """Known by the paint of its own pack."""
+    """Sensed because its own pack painted it."""
     BLOOM = 128
-    """Known by its heat, or by its jamming."""
+    """Sensed by its heat, or by its jamming."""
 
 
 class Condition(IntEnum):
-    """What began or ended for a mech, `Battle.conditions`."""
+    """Condition that a mech entered or left, in `Battle.conditions`."""
 
     SHUT_DOWN = 0
     """Its heat rose above its capacity."""
@@ -73,11 +73,11 @@ class Condition(IntEnum):
     """It was knocked down."""
     STOOD_UP = 3
     LEGGED = 4
-    """Its legs were shot off."""
+    """Its legs were destroyed."""
 
 
 class Switch(IntFlag):
-    """Bits of `Battle.switches`: what a mech was ordered to do beside moving and firing."""
+    """Bits of `Battle.switches`: the mech's controls besides movement and fire."""
 
     VENT = 1
     ECM = 2
@@ -87,11 +87,11 @@ class Switch(IntFlag):
     SORT_MOST_DAMAGED = 32
 
 
-class Met(IntEnum):
-    """What ended a flight."""
+class FlightEnd(IntEnum):
+    """Reason why a flight ended."""
 
     NOTHING = 0
-    """Its time was up, or it left the map."""
+    """Its lifetime ended, or it left the map."""
     MECH = 1
     VOXEL = 2
     FLOOR = 3
@@ -102,25 +102,25 @@ class Met(IntEnum):
 
 
 BEAMS = ("tick", "shooter", "target", "weapon", "x0", "y0", "z0", "x1", "y1", "z1")
-"""Columns of `Battle.beams`: beams that fired, from hull centre to where they struck."""
+"""Columns of `Battle.beams`: beams that were fired, from hull centre to the hit point."""
 FLIGHTS = ("launch_tick", "end_tick", "shooter", "weapon", "lock", "met", "victim", "first", "points", "by")
-"""Columns of `Battle.flights`: every shot that flew. `lock` is whom a homing shot turns to, `victim` whom the shot hit,
-`by` the mech whose AMS destroyed it.
+"""Columns of `Battle.flights`: every shot that flew. `lock` is the target of a homing shot, `victim` the mech that was
+hit, `by` the mech whose AMS destroyed the shot.
 
-Its way is the `points` rows of `Battle.waypoints` from row `first` on, spaced evenly in time from the moment of its
-launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two for what flies straight.
+Its path is the `points` rows of `Battle.waypoints` starting at row `first`. They are equally spaced in time, from the
+end of tick `launch_tick` to the end of tick `end_tick`; a straight flight has two.
 """
 HARMS = ("tick", "shooter", "target", "damage", "weapon")
-"""Columns of `Battle.harms`: hit points (1/128) that one mech took from another with a weapon in a tick, splash on
-comrades included. Lava and burning debris are nobody's and not listed."""
+"""Columns of `Battle.harms`: damage (1/128 hit points) by one mech to another with a weapon in a tick, including splash
+on comrades. Damage from lava and burning debris has no shooter and is not listed."""
 DEATHS = ("tick", "victim", "killer", "weapon")
-"""Columns of `Battle.deaths`: killer `NOBODY` for lava; weapon is the one that did most in that tick."""
+"""Columns of `Battle.deaths`: killer `NO_INDEX` for lava; weapon is the one with the most damage in that tick."""
 CONDITIONS = ("tick", "mech", "condition")
-"""Columns of `Battle.conditions`: a `Condition` that a mech entered in a tick, as the statistics count them."""
+"""Columns of `Battle.conditions`: a `Condition` of a mech in a tick, counted as in the statistics."""
 CLOUDS = ("tick", "end_tick", "owner", "x", "y", "z")
-"""Columns of `Battle.clouds`: smoke, from the end of `tick` to that of `end_tick`."""
+"""Columns of `Battle.clouds`: smoke from the end of `tick` to the end of `end_tick`."""
 VOXELS = ("decision", "x", "y", "z", "material")
-"""Columns of `Battle.voxels`: what a voxel was made of from moment `decision` + 1 on."""
+"""Columns of `Battle.voxels`: material of a voxel from moment `decision` + 1 on."""
 TABLES = {
     "beams": BEAMS,
     "flights": FLIGHTS,
@@ -130,28 +130,28 @@ TABLES = {
     "clouds": CLOUDS,
     "voxels": VOXELS,
 }
-"""The event tables of a battle, int32 [rows, columns] each, ordered by their first column."""
+"""Event tables of a battle, int32 [rows, columns] each, sorted by their first column."""
 OPTIONAL = ("values", "orders", "commands")
-"""Arrays that a file may lack: values, where no policy has a value head; orders, where packs are given none; commands,
-where nobody speaks."""
+"""Arrays that a file may lack: values without a value head; orders and commands if `EnvConfig.command` is off or no
+commander gave any."""
 ORDER_PLACE = slice(1, 3)
 """Columns of `Battle.orders` that are places, 1/64 vox."""
 
 
 @dataclass(frozen=True)
 class Battle:
-    """One battle. N mechs, blue first; P packs; C contact slots; F ego columns."""
+    """One recorded battle. N mechs, blue first; P packs; C contact slots; F ego columns."""
 
     about: dict[str, Any]
-    """`blue`, `red`: who commanded; `seed`; `map`: its recipe, `seed` and `sha256`, or `position`, which of those
-    of `Replay.about["env"]` it began in; `zone`: x, y and radius, vox;
+    """`blue`, `red`: names of the commanders; `seed`; `map`: its recipe, `seed` and `sha256`, or `position`, the index
+    of its initial position in `Replay.about["env"]`; `zone`: x, y and radius, vox;
     `outcome`: `winner` (blue, red, draw, running), `reason`, `score` [2] s, `stats` {name: [blue, red]}."""
     pos: np.ndarray
     """[T + 1, N, 3] int16, hull centre, 1/64 vox."""
     yaw: np.ndarray
     """[T + 1, N] int16, 1/8192 rad, 0 = +x, counter-clockwise."""
     hp: np.ndarray
-    """[T + 1, N] int16, 1/128 points, 0 when dead."""
+    """[T + 1, N] int16, 1/128 points, 0 for dead mechs."""
     leg_hp: np.ndarray
     """[T + 1, N] int16, 1/128 points."""
     heat: np.ndarray
@@ -163,20 +163,19 @@ class Battle:
     paint: np.ndarray
     """[T + 1, N] uint8, bit p: painted by pack p."""
     focus: np.ndarray
-    """[T + 1, N] int8: the mech it prefers to aim at, as ordered in the decision before the moment, or `NOBODY`."""
+    """[T + 1, N] int8: preferred target in the decision before the moment, or `NO_INDEX`."""
     contacts: np.ndarray
-    """[T + 1, N, C] int8: the mech in each slot of the contact table its cockpit shows, `NOBODY` for an empty slot."""
+    """[T + 1, N, C] int8: the mech in each contact slot, `NO_INDEX` for an empty slot."""
     contact_facts: np.ndarray
     """[T + 1, N, C] uint8, bits of `Shown`."""
     lines: np.ndarray
     """[T + 1, N, ceil(N / 8)] uint8: bit j of the row, little end first: a clear line to mech j."""
     ego: np.ndarray
-    """[T + 1, N, F] uint8: the ego stream, each column 0..255 over its range in the layout (`Replay.about["ego"]`)."""
+    """[T + 1, N, F] uint8: the ego stream, each column scaled from its range in `Replay.about["ego"]` to 0..255."""
     messages: np.ndarray
-    """[T + 1, N, comm_dim] int8: what each mech said in the decision before the moment, 127 for 1."""
+    """[T + 1, N, comm_dim] int8: message of each mech in the decision before the moment, 127 for 1."""
     moves: np.ndarray
-    """[T + 1, N, 4] int8, 127 for 1: throttle ahead and to the left, jets, and turn to the left, as ordered in the
-    decision before the moment."""
+    """[T + 1, N, 4] int8, 127 for 1: throttle ahead and left, jets, and left turn in the decision before the moment."""
     triggers: np.ndarray
     """[T + 1, N] uint16, bit w: the trigger of weapon w was held in the decision before the moment."""
     switches: np.ndarray
@@ -184,7 +183,7 @@ class Battle:
     score: np.ndarray
     """[T + 1, 2] int32, 1/1024 s of zone control, blue and red."""
     control: np.ndarray
-    """[T + 1, 2] uint8: zone tick of each team, 255 for 1."""
+    """[T + 1, 2] uint8: zone tick of blue and red, 255 for 1."""
     beams: np.ndarray
     flights: np.ndarray
     waypoints: np.ndarray
@@ -197,34 +196,34 @@ class Battle:
     rewards: np.ndarray
     """[T + 1, 2] int32, 1/65536: reward of the decision before the moment, mean over all mechs of blue and of red."""
     values: np.ndarray | None = None
-    """[T + 1, 2] int32, 1/65536: value that the policies of blue and of red estimate at the moment, mean over the
-    living, in the normalised units of the critic; `NO_VALUE` for a policy without one, and at the last moment."""
+    """[T + 1, 2] int32, 1/65536: value estimate of the policies of blue and red at the moment, mean over living mechs,
+    in the critic's normalised units; `NO_VALUE` without a critic, and at the last moment."""
     orders: np.ndarray | None = None
-    """[T + 1, N, K] int32: what each mech was told last, by the columns of `echelon.rules.orders.OrderField`; places in
-    1/64 vox, urgency in whole numbers, and -1 for the substep of an order that was never given."""
+    """[T + 1, N, K] int32: order of each mech, in the columns of `echelon.rules.orders.OrderField`; places in 1/64 vox,
+    urgency rounded to integers, and -1 for the substep of an order that was never issued."""
     commands: np.ndarray | None = None
-    """[ceil(T / period), P, D] float32 in -1..1: what the commanders of both teams told each pack, in the columns of
-    `echelon.rules.orders`, before the decisions in which they are heard, each `CommandConfig.period`-th."""
+    """[ceil(T / period), P, D] float32 in -1..1: commands of both teams' commanders to each pack, in the columns of
+    `echelon.rules.orders`, for every `CommandConfig.period`-th decision, in which they are sent."""
     observations: dict[str, np.ndarray] = field(default_factory=dict)
-    """Where they were asked for: each stream as every mech observed it, [T + 1, N, ...] float16 or bool."""
+    """Optional: each stream as observed by every mech, [T + 1, N, ...] float16 or bool."""
 
     @property
     def decisions(self) -> int:
-        """T, how many decisions were played."""
+        """T, the number of decisions."""
         return len(self.pos) - 1
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The battles of one file and what they have in common."""
+    """The battles of one file, and their common data."""
 
     about: dict[str, Any]
-    """`record`: what is kept, `RECORD`; `env`: the settings of the battles; `dt_s`,
+    """`record`: version of the contents, `RECORD`; `env`: settings of the battles; `dt_s`,
     `decision_repeat`; `size` [3] vox; `teams` {name: [first, last + 1]};
-    `mechs`: for each the names of its `hull`, `team`, `suite` (or `none`) and `weapons`, `pack`, `size` [3], `hp`,
+    `mechs`: per mech the names of its `hull`, `team`, `suite` (or `none`) and `weapons`, `pack`, `size` [3], `hp`,
     `leg_hp`, `heat_cap`, `squad` (the mechs in its squad slots), `squad_detail`, `sees_engaged`; `hulls`, `weapons`,
     `materials`: names by index;
     `weapon_specs` {name: `range_vox`, `arc_deg`, `effect`, `look`, `colour`, `damage`, `self_heat`, `target_heat`};
-    `ego`: the columns of the ego stream, [name, width, low, high] each;
+    `ego`: columns of the ego stream, [name, width, low, high] each;
     `stability_cap`; `zone_score_to_win_s`; `sight_range_vox`; `cloud_vox`."""
     battles: list[Battle]

@@ -1,6 +1,6 @@
-"""Replays as one file: safetensors, with what is said of the battles as JSON in its metadata.
+"""Replays as one safetensors file, with the other data of the battles as JSON in its metadata.
 
-The header tells types and shapes of the arrays; the numbers in them are checked against their ranges.
+Types and shapes are checked in the header, before the arrays are read; then all numbers are checked for their range.
 """
 
 import hashlib
@@ -15,7 +15,19 @@ import safetensors.numpy
 
 from echelon.env.observation.layout import MAX_CONTACTS, STREAMS
 from echelon.env.outcome import Reason, Winner
-from echelon.replay.battle import NOBODY, OPTIONAL, RECORD, TABLES, Battle, Condition, Fact, Met, Replay, Shown, Switch
+from echelon.replay.battle import (
+    NO_INDEX,
+    OPTIONAL,
+    RECORD,
+    TABLES,
+    Battle,
+    Condition,
+    Fact,
+    FlightEnd,
+    Replay,
+    Shown,
+    Switch,
+)
 from echelon.replay.ground import POSITION
 from echelon.rules.catalog import Hull, Material, Trigger
 from echelon.rules.config import EnvConfig, env_from_json
@@ -34,11 +46,11 @@ Shape = tuple[int, ...]
 Arrays = Mapping[str, np.ndarray]
 Limits = tuple[int, int]
 NAMES = tuple(field.name for field in fields(Battle) if field.name not in ("about", "observations", *OPTIONAL))
-"""Arrays that every battle has; battle b keeps its array `pos` as the tensor `b/pos`."""
+"""Arrays of every battle; battle b stores its array `pos` as the tensor `b/pos`."""
 OBSERVATION = "observation_"
-"""What the names of the arrays of `Battle.observations` begin with."""
+"""Prefix of the names of the arrays in `Battle.observations`."""
 FEW, MANY = 1 << 10, 1 << 16
-"""Most numbers of a mech at a moment: in an array, and in an observation stream."""
+"""Maximum numbers per mech and moment: in an array, and in an observation stream."""
 KINDS = {
     **dict.fromkeys(("pos", "yaw", "hp", "leg_hp", "stability", "waypoints"), ("I16", "int16")),
     **dict.fromkeys(("heat", "facts", "triggers"), ("U16", "uint16")),
@@ -47,7 +59,7 @@ KINDS = {
     **dict.fromkeys(("score", "rewards", "values", "orders", *TABLES), ("I32", "int32")),
     "commands": ("F32", "float32"),
 }
-"""Type of every array, as safetensors calls it and as NumPy does."""
+"""Type of every array, as named by safetensors and by NumPy."""
 SHOWN_AS = {"F16": "float16", "F32": "float32", "F64": "float64", "I64": "int64", "BOOL": "bool"}
 SHOWN_AS |= dict(KINDS.values())
 WHOLE = 2**31 - 1
@@ -55,27 +67,27 @@ WHOLE = 2**31 - 1
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the settings of a battle and its number of moments say of its arrays."""
+    """Sizes of a battle's arrays, from its settings and its number of moments."""
 
     config: EnvConfig
     moments: int
     ego: int
-    """Columns of the ego stream."""
+    """Number of columns of the ego stream."""
     waypoints: int
 
     @property
     def ticks(self) -> int:
-        """Substeps that were played."""
+        """Number of substeps."""
         return (self.moments - 1) * self.config.rules.decision_repeat
 
     @property
     def packs(self) -> int:
-        """Of both teams."""
+        """Number of packs of both teams."""
         return max(build_formation(self.config).pack) + 1
 
 
 def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
-    """Check the types and shapes of the arrays of one battle before any of them is read."""
+    """Check types and shapes of one battle's arrays before any of them is read."""
     keys = {*NAMES, *(key for key in OPTIONAL if key in listed)}
     for key in listed.keys() - keys - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
         raise FileError(f"{where}: unexpected array {key}")
@@ -87,7 +99,7 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
             )
     moments = listed["yaw"][1][0] if listed["yaw"][1] else 0
     longest = config.rules.max_decisions + 1
-    limit = f"of 1..{longest} moments, as long as a battle may last"
+    limit = f"of 1..{longest} moments, the longest battle"
     expect(1 <= moments <= longest, f"{where}: yaw", limit, moments)
     sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0])
     for key, wanted in ((key, sides) for key, sides in shapes_of(sizes).items() if key in keys):
@@ -100,13 +112,13 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
             sides = " x ".join(f"at most {high}" if least is None else f"{least}" for least, high in wanted)
             raise FileError(f"{where}: {key} must be of shape {sides}, got {quoted(got_shape)}")
     if listed["contacts"][1] != listed["contact_facts"][1]:
-        raise FileError(f"{where}: contact_facts must be of the shape of contacts, got another")
+        raise FileError(f"{where}: contact_facts must be of the shape of contacts, got another shape")
     check_observations(where, listed, sizes)
     return sizes
 
 
 def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], sizes: Sizes) -> None:
-    """Check the types and shapes of whole observations, where a battle has them."""
+    """Check types and shapes of recorded observations, if a battle has them."""
     moments, mechs = sizes.moments, sizes.config.num_mechs
     for key in (key for key in listed if key.startswith(OBSERVATION)):
         kind, shape = listed[key]
@@ -117,7 +129,7 @@ def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], size
 
 
 def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
-    """The sides of every array: `(n, n)` for n, `(None, n)` for at most n."""
+    """Return the sides of every array: `(n, n)` for exactly n, `(None, n)` for at most n."""
     config = sizes.config
     count = config.num_mechs
     pairs, shots = sizes.ticks * count * count, sizes.ticks * count * len(config.catalog.weapons)
@@ -150,13 +162,13 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
 
 
 def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
-    """Check that every number of one battle is within its range, so that drawing code may use it as an index."""
+    """Check the range of every number of one battle, so that drawing code may use it as an index."""
     config = sizes.config
     mechs, packs = config.num_mechs, sizes.packs
     bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}
     bits |= {"triggers": 2 ** len(config.catalog.weapons) - 1, "switches": sum(Switch)}
     for key in ("focus", "contacts"):
-        check_range(where, key, arrays[key], (NOBODY, mechs - 1))
+        check_range(where, key, arrays[key], (NO_INDEX, mechs - 1))
     for key, all_set in bits.items():
         check_range(where, key, arrays[key], (0, all_set))
     if "orders" in arrays:
@@ -168,11 +180,11 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
         for number, column in enumerate(columns):
             check_range(where, f"{key}.{column}", arrays[key][:, number], limits[column])
         if (np.diff(arrays[key][:, 0]) < 0).any():
-            raise FileError(f"{where}: {key} must be ordered by {columns[0]}")
+            raise FileError(f"{where}: {key} must be sorted by {columns[0]}")
     flights, clouds = arrays["flights"].astype(np.int64), arrays["clouds"]
     ends = flights[:, 7] + flights[:, 8]
     if (ends > sizes.waypoints).any():
-        raise FileError(f"{where}: flights must go by {sizes.waypoints} waypoints, got {ends.max()}")
+        raise FileError(f"{where}: flights must use at most {sizes.waypoints} waypoints, got {ends.max()}")
     if (flights[:, 1] < flights[:, 0]).any() or (clouds[:, 1] < clouds[:, 0]).any():
         raise FileError(f"{where}: flights and clouds must end after they begin")
     for key in (key for key in arrays if key.startswith(OBSERVATION)):
@@ -181,10 +193,10 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
 
 
 def check_orders(where: str, orders: np.ndarray, sizes: Sizes) -> None:
-    """Check what mechs were told, `Battle.orders`."""
+    """Check the orders of mechs, `Battle.orders`."""
     limits = {
         OrderField.KIND: (0, max(OrderKind)),
-        OrderField.TARGET: (NOBODY, sizes.config.num_mechs - 1),
+        OrderField.TARGET: (NO_INDEX, sizes.config.num_mechs - 1),
         OrderField.DISCIPLINE: (0, max(Discipline)),
         OrderField.ISSUED: (-1, sizes.ticks),
     }
@@ -193,20 +205,20 @@ def check_orders(where: str, orders: np.ndarray, sizes: Sizes) -> None:
 
 
 def check_range(where: str, key: str, array: np.ndarray, limits: Limits) -> None:
-    """Refuse numbers below the first or above the second of the limits."""
+    """Raise `FileError` for numbers outside `limits`, lowest and highest."""
     low, high = limits
     if array.size and not low <= array.min() <= array.max() <= high:
         raise FileError(f"{where}: {key} must be {low}..{high}, got {array.min()}..{array.max()}")
 
 
 def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
-    """The range of each column of an event table."""
+    """Return the range of each column of an event table."""
     config = sizes.config
     world, coordinate = config.world, (-(2**15), 2**15 - 1)
-    tick, mech, mech_or_none = (0, sizes.ticks - 1), (0, config.num_mechs - 1), (NOBODY, config.num_mechs - 1)
+    tick, mech, mech_or_none = (0, sizes.ticks - 1), (0, config.num_mechs - 1), (NO_INDEX, config.num_mechs - 1)
     weapon, points = (0, len(config.catalog.weapons) - 1), (0, WHOLE)
     points_xyz = {f"{axis}{end}": coordinate for axis in "xyz" for end in ("", "0", "1")}
-    integers = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(Met)), "weapon": weapon}
+    integers = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(FlightEnd)), "weapon": weapon}
     by_name: dict[str, Limits] = {
         **{name: tick for name in ("launch_tick", "end_tick", "tick")},
         **{name: mech for name in ("shooter", "target", "victim", "owner", "mech")},
@@ -217,9 +229,9 @@ def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
     }
     special: dict[str, dict[str, Limits]] = {
         "flights": {"victim": mech_or_none},
-        "deaths": {"weapon": (NOBODY, weapon[1])},
-        "harms": {"weapon": (NOBODY, weapon[1])},
-        # Smoke may hang on when the battle has ended.
+        "deaths": {"weapon": (NO_INDEX, weapon[1])},
+        "harms": {"weapon": (NO_INDEX, weapon[1])},
+        # Smoke may exist after the end of the battle.
         "clouds": {"tick": (-1, sizes.ticks - 1), "end_tick": points},
         "voxels": {
             "decision": (0, sizes.moments - 2),
@@ -232,15 +244,15 @@ def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
 
 SCHEMA, VERSION = "echelon-replay", 1
 HASH = "claims_sha256"
-"""The claim that is the sha256 of all others."""
+"""Metadata key of the sha256 of all other metadata."""
 MOST_BATTLES = 1024
 LONGEST_COMMANDER = 4096
-"""Letters of a commander's name, which may be the path of a checkpoint."""
+"""Maximum length of a commander's name, which may be the path of a checkpoint."""
 WORD, POINTS = checks.text(64), checks.number(1e-3, 1e6)
 
 
 def anything(where: str, value: Any) -> None:
-    """What is checked elsewhere."""
+    """Accept any value; it is checked elsewhere."""
 
 
 ENVELOPE = checks.record(
@@ -255,7 +267,7 @@ ENVELOPE = checks.record(
         **{"replay": checks.OBJECT, "battles": checks.listed(anything, 1, MOST_BATTLES)},
     }
 )
-"""Every claim."""
+"""Checks of all metadata."""
 
 WEAPON = checks.record(
     {
@@ -265,28 +277,28 @@ WEAPON = checks.record(
         **dict.fromkeys(("damage", "self_heat", "target_heat"), checks.number(0, 1e6)),
     }
 )
-"""What is told of a weapon."""
+"""Checks of a weapon's data."""
 
 
 def signed(claims: dict[str, Any]) -> dict[str, Any]:
-    """Claims with their own hash."""
+    """Return metadata with its hash."""
     return {**claims, HASH: claims_digest(claims)}
 
 
 def claims_digest(claims: dict[str, Any]) -> str:
-    """sha256 of claims as JSON, but for the hash among them."""
+    """Return the sha256 of metadata as JSON, without its hash."""
     unhashed = {name: value for name, value in claims.items() if name != HASH}
     return hashlib.sha256(json.dumps(unhashed, sort_keys=True).encode()).hexdigest()
 
 
 def check_claims(name: str, claims: Any) -> EnvConfig:
-    """Check all that a replay says, and return the settings of its battles."""
+    """Check all metadata of a replay, and return the settings of its battles."""
     checks.check_schema(name, claims, SCHEMA, VERSION)
     checks.OBJECT(f"{name}: replay", claims.get("replay"))
     env = claims["replay"].get("env")
     checks.OBJECT(f"{name}: replay.env", env)
     with as_file_error(name):
-        stored_versions(env, "env")  # First, as all that follows may be otherwise in another version's file.
+        stored_versions(env, "env")  # First, because all other fields may differ in a file of another version.
         ENVELOPE(name, claims)
         if claims[HASH] != claims_digest(claims):
             raise FileError(f"{name}: {HASH} mismatch: expected {quoted(claims[HASH])}, got {claims_digest(claims)}")
@@ -339,7 +351,7 @@ def mech_check(n: int, config: EnvConfig) -> checks.Check:
 
 
 def check_feature(where: str, value: Any) -> None:
-    """Columns of the ego stream: a name, how many, and their range."""
+    """Check a feature of the ego stream: name, number of columns, lowest and highest value."""
     checks.row(WORD, checks.integer(1, 256), checks.number(-1e6, 1e6), checks.number(-1e6, 1e6))(where, value)
     expect(value[2] < value[3], where, "a range from low to high", value)
 
@@ -368,28 +380,32 @@ def battle_check(config: EnvConfig) -> checks.Check:
 
 
 def map_check(config: EnvConfig) -> checks.Check:
-    """What ground can be made from: a recipe, or which of the config's positions it is."""
+    """Return the check of `map`: a recipe, or the index of one of the config's positions."""
     if config.positions:
         return checks.record({POSITION: checks.integer(0, len(config.positions) - 1)})
     return check_recipe
 
 
 def check_recipe(where: str, value: Any) -> None:
-    """What a map can be made from."""
+    """Check a map recipe."""
     checks.record(dict.fromkeys(RECIPE_FIELDS, anything))(where, value)
     recipe_from_json(value)
 
 
 T = TypeVar("T")
 CLAIMS = "claims"
-"""The entry of the metadata that says everything but the numbers, as JSON."""
+"""Metadata key of the JSON object that describes the battles."""
 
 
 def save(replay: Replay, path: Path) -> None:
-    """Write a replay, whole or not at all.
+    """Write a replay file atomically.
+
+    Args:
+        replay: the replay.
+        path: the file.
 
     Raises:
-        FileError: it cannot be written.
+        FileError: the file cannot be written.
     """
     tensors = {
         f"{b}/{name}": np.ascontiguousarray(array)
@@ -404,19 +420,19 @@ def save(replay: Replay, path: Path) -> None:
         "replay": replay.about,
         "battles": [battle.about for battle in replay.battles],
     }
-    # One entry, because safetensors writes several in any order.
+    # A single entry, because safetensors writes several in arbitrary order.
     write_whole(path, safetensors.numpy.save(tensors, {CLAIMS: json.dumps(signed(claims))}))
 
 
 def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
-    """Every array of a battle by name, as a file keeps it."""
+    """Return every array of a battle by its name in a file."""
     arrays = {name: getattr(battle, name) for name in NAMES}
     arrays |= {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
     return {**arrays, **{f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}}
 
 
 def digest(tensors: dict[str, np.ndarray]) -> str:
-    """sha256 over the tensors in the order of their names."""
+    """Return the sha256 of the tensors, sorted by name."""
     sha256 = hashlib.sha256()
     for name in sorted(tensors):
         sha256.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
@@ -425,13 +441,19 @@ def digest(tensors: dict[str, np.ndarray]) -> str:
 
 
 def read(path: Path) -> Replay:
-    """Read a replay and check all of it: first what it says and the shapes of its arrays, then their numbers.
+    """Read a replay and check all of it: first metadata and shapes, then the numbers.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The replay.
 
     Raises:
-        FileError: it cannot be read, or something in it cannot be.
+        FileError: the file cannot be read, or its content is invalid.
     """
     name, parsed = path.name, list[tuple[dict[str, Any], list[Sizes]]]()
-    # Checked before the body is read.
+    # The header is checked before the arrays are read.
     tensors, _ = read_tensors(path, check=lambda header: parsed.append(contents_of(name, header)))
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
     ((claims, all_sizes),), found_hash = parsed, digest(arrays)
@@ -451,15 +473,17 @@ def read(path: Path) -> Replay:
 
 
 def contents_of(name: str, header: Header) -> tuple[dict[str, Any], list[Sizes]]:
-    """What the header of a replay file says, and the sizes of each battle: it holds the arrays of the battles that its
-    claims name and no others."""
+    """Check the header of a replay file; return its metadata and the sizes of each battle.
+
+    The file must contain the arrays of the battles in the metadata, and no others.
+    """
     claims = parse_json(name, header.metadata.get(CLAIMS, "{}").encode())
     config = check_claims(name, claims)
     count, ego = len(claims["battles"]), sum(feature[1] for feature in claims["replay"]["ego"])
     numbers = {str(number) for number in range(count)}
     for key in header.tensors:
         if key.partition("/")[0] not in numbers:
-            raise FileError(f"{name}: tensor {key} must be one of {count} battles'")
+            raise FileError(f"{name}: tensor {key} must belong to one of {count} battles")
     by_battle = [of_battle(number, header.tensors) for number in range(count)]
     return claims, [
         check_shapes(f"{name}: battle {number}", tensors, config, ego) for number, tensors in enumerate(by_battle)

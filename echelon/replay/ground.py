@@ -1,4 +1,4 @@
-"""The ground of a recorded battle, from its recipe or its position; and what all battles of a replay share."""
+"""Terrain of a recorded battle, from its recipe or position; and the common data of a replay's battles."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,17 +18,17 @@ from echelon.world.biomes import quadrants
 from echelon.world.pool import pool_seeds, recipe_from_json
 
 POSITION = "position"
-"""The entry of `map` in what is told of a battle: which of the positions of its config it began in, from 0."""
+"""Key of `map` in a battle's metadata: index of its initial position in the config."""
 
 
 def config_of(replay: Replay) -> EnvConfig:
-    """The settings of the battles of a replay."""
+    """Return the settings of a replay's battles."""
     with as_file_error("replay"):
         return env_from_json(replay.about.get("env", {}))
 
 
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
-    """`[Z, Y, X]` uint8 materials of the map as the battle began."""
+    """Return the materials `[Z, Y, X]` uint8 of the map at the start of the battle."""
     config = config_of(replay)
     if config.positions:
         return ground_of(config.positions[battle.about["map"][POSITION]], config.world)[0].numpy()
@@ -38,19 +38,19 @@ def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
 
 
 def opaque_materials(replay: Replay) -> list[str]:
-    """Names of the materials that nobody sees through."""
+    """Return the names of opaque materials."""
     catalog = config_of(replay).catalog
     return [material.name.lower() for material in Material if catalog.material(material).opaque]
 
 
 def objective_of(replay: Replay, battle: Battle) -> Objective:
-    """What decides a battle: the objective of the position that it began in, by default the zone."""
+    """Return the objective of a battle's initial position, by default zone control."""
     number = battle.about["map"].get(POSITION)
     return Objective() if number is None else config_of(replay).positions[number].objective
 
 
 def zones_of(replay: Replay, battle: Battle) -> list[list[float]]:
-    """x and y of the centre of each zone of a battle, and its radius, vox."""
+    """Return x, y of the centre of each zone of a battle, and its radius, vox."""
     circle = objective_of(replay, battle).second_zone
     if not circle:
         return [battle.about["zone"]]
@@ -60,16 +60,16 @@ def zones_of(replay: Replay, battle: Battle) -> list[list[float]]:
 
 @dataclass(frozen=True)
 class MapName:
-    """Which map a battle was on."""
+    """Identity of a battle's map."""
 
     number: int | None
-    """Its place in the pool of maps, or among positions; None of one that was made later, or given."""
+    """Index in the map pool, or among positions; None for a map that was renewed or passed in."""
     biomes: list[str]
-    """Names of its biomes, the largest first; none of ground that somebody has written down."""
+    """Names of its biomes, the largest first; empty for a position."""
 
 
 def name_map(replay: Replay, battle: Battle) -> MapName:
-    """Which map a battle was on, as its recipe and the settings tell; of a position its place among them."""
+    """Return the map of a battle, from its recipe and settings, or from its position."""
     config = config_of(replay)
     if config.positions:
         return MapName(battle.about["map"][POSITION], [])
@@ -83,12 +83,12 @@ def name_map(replay: Replay, battle: Battle) -> MapName:
 
 
 def describe(sim_model: SimModel) -> dict[str, Any]:
-    """`Replay.about`, as JSON values."""
+    """Return `Replay.about` as JSON values."""
     config, roster, world = sim_model.config, sim_model.roster, sim_model.config.world
     team_of = {n: name for name, span in roster.teams.items() for n in range(span.start, span.stop)}
     return {
         "record": RECORD,
-        # To play the battle again one needs the maps that it was played on.
+        # Playing the battle again requires the maps of the same seed.
         "env": {**config.signature(), "map_seed": config.map_seed, **({"split": config.split} if config.split else {})},
         "dt_s": config.rules.dt_s,
         "decision_repeat": config.rules.decision_repeat,
@@ -108,7 +108,7 @@ def describe(sim_model: SimModel) -> dict[str, Any]:
 
 
 def mech(n: int, team: str, sim_model: SimModel) -> dict[str, Any]:
-    """One mech of the rosters."""
+    """Return the data of one mech."""
     roster, cockpits, catalog = sim_model.roster, sim_model.roster.cockpits, sim_model.catalog
     hull = roster.hulls[n]
     spec = catalog.hulls[hull]
@@ -132,7 +132,7 @@ def mech(n: int, team: str, sim_model: SimModel) -> dict[str, Any]:
 
 
 def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
-    """What pages and pictures tell of each weapon."""
+    """Return the data of each weapon for pages and pictures."""
     return {
         name: {
             "range_vox": spec.range_vox,
@@ -149,7 +149,7 @@ def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
 
 
 def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
-    """What each cooldown of the ego stream is called in the cockpit of a hull; empty for those it has no use for."""
+    """Return the label of each cooldown in the ego stream of a hull; empty for unused cooldowns."""
     weapons = catalog.carried(hull)
     labels = {trigger.name.lower(): "" for trigger in Trigger}
     for name in sorted(weapons, key=lambda name: weapons[name].effect != "paint"):
@@ -158,10 +158,11 @@ def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
 
 
 def objective_text(objective: Objective, win_s: float) -> str:
-    """What decides a battle beside the death of a team, in words.
+    """Describe in words what decides a battle, besides the destruction of a team.
 
     Args:
-        win_s: seconds of zone control that win where the objective names none.
+        objective: the objective.
+        win_s: seconds of zone control that win, if the objective has no own value.
     """
     acts = objective.attacking
     reacts = "red" if acts == "blue" else "blue"

@@ -1,6 +1,6 @@
-"""What a recorder keeps of a battle, in whole numbers: its moments, and what happened between them.
+"""Convert recorded tensors of a battle to integers: its moments, and the events between them.
 
-`battle.TABLES` names the columns of the tables of events.
+`battle.TABLES` names the columns of the event tables.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from echelon.env.observation import layout
 from echelon.replay import battle
-from echelon.replay.battle import FLIGHTS, NOBODY, POINTS, POS_PER_VOX, Condition, Met
+from echelon.replay.battle import FLIGHTS, NO_INDEX, POINTS, POS_PER_VOX, Condition, FlightEnd
 from echelon.sim.model import SimModel
 from echelon.sim.sight import crosses_smoke
 from echelon.sim.terrain import has_bit, now_made_of
@@ -28,11 +28,11 @@ KEPT = (
     "under_fire",
     "paint",
 )
-"""Fields of `Mechs` that a moment is made of."""
+"""Fields of `Mechs` that a moment contains."""
 
 
 def whole(values: np.ndarray, scale: float, kind: type[np.signedinteger | np.unsignedinteger]) -> np.ndarray:
-    """`values` times `scale`, rounded; what does not fit the type would be a bug, so it is refused."""
+    """Return `values` times `scale`, rounded to integers. Overflow would be a bug, so it fails an assertion."""
     scaled = np.rint(values * scale)
     limits = np.iinfo(kind)
     assert scaled.size == 0 or (limits.min <= scaled.min() and scaled.max() <= limits.max)
@@ -40,17 +40,17 @@ def whole(values: np.ndarray, scale: float, kind: type[np.signedinteger | np.uns
 
 
 def wrapped(angle: Any) -> Any:
-    """An angle within [-pi, pi) rad, of arrays and of numbers. Unlike `geometry.wrap_angle` it also rounds angles that
-    are within these limits: files hold its bits."""
+    """Wrap an angle to [-pi, pi) rad, for arrays and numbers. Unlike `geometry.wrap_angle` it also rounds angles inside
+    this range; stored files depend on these bits."""
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
 def quantised(moments: dict[str, np.ndarray], sim_model: SimModel) -> dict[str, np.ndarray]:
-    """The arrays of `Battle` that hold a row for each moment, from the values `[T + 1, ...]` that were kept."""
+    """Return the arrays of `Battle` with a row per moment, as integers, from recorded values `[T + 1, ...]`."""
     weights = 1 << np.arange(8)
     packs = (moments["paint"] > 0) * weights[: moments["paint"].shape[-1]]  # [T + 1, N, P]
     fact_bits = (moments["contact_facts"] > 0) * weights[: moments["contact_facts"].shape[-1]]
-    # A trigger needs the weapon axis last; a catalog has at most 16 weapons.
+    # Move the weapon axis to the end; a catalog has at most 16 weapons.
     fire = np.moveaxis(moments["fire"], 1, -1)  # [T + 1, N, W]
     low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
     return {
@@ -82,15 +82,15 @@ def quantised(moments: dict[str, np.ndarray], sim_model: SimModel) -> dict[str, 
     }
 
 
-def quantised_orders(heard: np.ndarray) -> np.ndarray:
-    """`Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
-    scale = np.ones(heard.shape[-1])
+def quantised_orders(received: np.ndarray) -> np.ndarray:
+    """Return `Battle.orders` from `State.orders_heard`, `[T + 1, N, K]`."""
+    scale = np.ones(received.shape[-1])
     scale[battle.ORDER_PLACE] = battle.POS_PER_VOX
-    return np.rint(heard * scale).astype(np.int32)
+    return np.rint(received * scale).astype(np.int32)
 
 
 def in_reward_units(values: np.ndarray) -> np.ndarray:
-    """Rewards or values as they are kept; `NO_VALUE` for NaN."""
+    """Convert rewards or values to their stored integers; `NO_VALUE` for NaN."""
     limit = 2**31 - battle.REWARD_UNITS
     units = np.rint(np.clip(values.astype(np.float64) * battle.REWARD_UNITS, -limit, limit))
     return np.where(np.isnan(units), battle.NO_VALUE, units).astype(np.int32)
@@ -129,11 +129,13 @@ Arrays = dict[str, np.ndarray]
 
 
 def ways_known(moments: Arrays, sim_model: SimModel) -> np.ndarray:
-    """`[T + 1, N, C]` int bits SIGHT, RADAR, PAINT and BLOOM of `Shown` for each contact slot; none for what packmates
-    tell, and in the observation mode `full`, which shows everything.
+    """Return `[T + 1, N, C]` int bits SIGHT, RADAR, PAINT and BLOOM of `Shown` for each contact slot.
+
+    No bit is set for contacts reported by packmates, and in observation mode `full`, where all mechs are visible.
 
     Args:
-        moments: what was kept at each of T + 1 moments, `[T + 1, ...]`.
+        moments: recorded values of T + 1 moments, `[T + 1, ...]`.
+        sim_model: rules, roster and maps.
     """
     slots = moments["contacts"]
     if sim_model.config.observation_mode == "full":
@@ -152,12 +154,12 @@ def ways_known(moments: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def ego_feature(moments: Arrays, name: str) -> np.ndarray:
-    """`[T + 1, N]` a feature of the ego stream that has one column."""
+    """Return `[T + 1, N]`, a feature of the ego stream with one column."""
     return moments["ego"][..., layout.columns(layout.EGO, name).start]
 
 
 def on_radar(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.ndarray:
-    """`[T + 1, N, N]` bool: within the range of the row's radar."""
+    """Return `[T + 1, N, N]` bool: within the row's radar range."""
     offset = moments["pos"][:, None] - moments["pos"][:, :, None]
     distance = np.sqrt((offset.astype(np.float32) ** 2).sum(-1))
     reach = sim_model.config.radar_range_vox * quality * sim_model.roster.cockpits.sensor_factor.cpu().numpy()
@@ -165,14 +167,14 @@ def on_radar(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.nd
 
 
 def by_paint(moments: Arrays, quality: np.ndarray, sim_model: SimModel) -> np.ndarray:
-    """`[T + 1, N, N]` bool: painted by the pack of the row, whose sensors are good enough for it."""
+    """Return `[T + 1, N, N]` bool: painted by the row's pack, and the row's sensors are good enough to see paint."""
     pack = sim_model.roster.pack.cpu().numpy()
     is_painted = np.moveaxis(moments["paint"][..., pack] > 0, -1, 1)  # the column, by the pack of the row
     return is_painted & (quality >= sim_model.catalog.lock_quality)[..., None]
 
 
 def by_bloom(moments: Arrays, sim_model: SimModel) -> np.ndarray:
-    """`[T + 1, N, N]` bool: a hostile that is hot or jams, with no smoke between."""
+    """Return `[T + 1, N, N]` bool: a hostile that is hot or jams, without smoke in between."""
     roster, pairs = sim_model.roster, sim_model.roster.everyone
     hot = moments["heat"] > sim_model.rules.bloom_heat * roster.heat_cap.cpu().numpy()
     glows = hot | (ego_feature(moments, "ecm") > 0) | (ego_feature(moments, "eccm") > 0)
@@ -190,13 +192,14 @@ def by_bloom(moments: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def events_of(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> Arrays:
-    """The event tables of one battle, `Battle.voxels` apart.
+    """Return the event tables of one battle, without `Battle.voxels`.
 
     Args:
-        moments: what was kept at each of T + 1 moments, `[T + 1, ...]`.
-        ticks: what was kept of each of K substeps, `[K, ...]`.
+        moments: recorded values of T + 1 moments, `[T + 1, ...]`.
+        ticks: recorded values of K substeps, `[K, ...]`.
+        sim_model: rules, roster and maps.
     """
-    flights, waypoints = flown(ticks, sim_model)
+    flights, waypoints = flight_tables(ticks, sim_model)
     return {
         "beams": beams(moments, ticks, sim_model),
         "flights": flights,
@@ -209,7 +212,7 @@ def events_of(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> Arrays:
 
 
 def table(*columns: np.ndarray | int) -> np.ndarray:
-    """int32 `[rows, columns]` of columns `[rows]`, `[rows, 3]` or one number for all rows, ordered by the first."""
+    """Return int32 `[rows, columns]`, sorted by the first column, from arrays `[rows]` or `[rows, 3]` or scalars."""
     rows = next(len(column) for column in columns if isinstance(column, np.ndarray))
     blocks = [np.full((rows, 1), c) if isinstance(c, int) else c if c.ndim == 2 else c[:, None] for c in columns]
     joined = np.concatenate(blocks, 1).astype(np.int32)
@@ -221,33 +224,33 @@ def place(pos: np.ndarray) -> np.ndarray:
 
 
 def beams(moments: Arrays, ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Beams run from where their mechs stood as they fired: before the tick moved them."""
+    """Return the beams. A beam starts at the mech's position before the tick moved the mech."""
     stood = place(np.concatenate((moments["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
     tables = []
     for weapon in sim_model.roster.rays:
         target = ticks.get(f"beam_{weapon}")
         if target is not None:
-            tick, shooter = np.nonzero(target != NOBODY)
+            tick, shooter = np.nonzero(target != NO_INDEX)
             struck = target[tick, shooter]
             tables.append(table(tick, shooter, struck, weapon, stood[tick, shooter], stood[tick, struck]))
     return table(np.concatenate(tables)) if tables else np.zeros((0, 10), np.int32)
 
 
 def harms(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """What one mech took from another with a weapon in a tick."""
+    """Return damage by tick, shooter, target and weapon."""
     tick, shooter, target, weapon, damage = by_weapon(ticks, sim_model)
     return table(tick, shooter, target, np.rint(damage * POINTS), weapon)
 
 
 def deaths(ticks: Arrays) -> np.ndarray:
-    """The mechs that died, with the killer and the weapon of each."""
+    """Return the deaths, with killer and weapon."""
     before = np.concatenate((np.ones_like(ticks["alive"][:1]), ticks["alive"][:-1]))
     tick, victim = np.nonzero(before & ~ticks["alive"])
     return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
 
 
 def conditions(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """What began and ended for each mech, tick by tick, as the simulation counts it."""
+    """Return the conditions that mechs entered or left in each tick, counted as in the simulation."""
     marks, alive = ticks["marks"], ticks["alive"]  # [K, N, marks]
     before = np.concatenate((np.zeros_like(marks[:1]), marks[:-1]))
     is_new = marks > before
@@ -268,14 +271,14 @@ def conditions(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
     return table(np.concatenate(tables))
 
 
-def flown(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
-    """Every shot from its launch to its end, and the points of its way."""
+def flight_tables(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
+    """Return every shot from launch to end, and its waypoints."""
     roster = sim_model.roster
     shooter = roster.shots.shooter.cpu().numpy()
     weapon = roster.shots.weapon.argmax(-1).cpu().numpy()
     curves = (roster.homing | roster.ballistic).cpu().numpy()
-    flies = ticks["flies"]  # [K, S] after the tick
-    flew = np.concatenate((np.zeros_like(flies[:1]), flies[:-1]))  # before it
+    flies = ticks["flies"]  # [K, S] in flight after the tick
+    flew = np.concatenate((np.zeros_like(flies[:1]), flies[:-1]))  # in flight before the tick
     ends = flew & (ticks["ends"] | ~ticks["flew"])
     launched = flies & (~flew | ends)
     rows, waypoints, count = [], [], 0
@@ -283,11 +286,11 @@ def flown(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
         launches, ended = np.flatnonzero(launched[:, slot]), np.flatnonzero(ends[:, slot])
         ended = np.append(ended, np.full(len(launches) - len(ended), len(flies) - 1))
         for first, last in zip(launches.tolist(), ended.tolist(), strict=True):
-            met, victim, end = how_it_ended(ticks, slot, last, bool(ends[last, slot]))
+            met, victim, end = flight_end(ticks, slot, last, bool(ends[last, slot]))
             points = ticks["shot_pos"][first : max(last, first + 1), slot]
             points = np.vstack((points if curves[slot] else points[:1], end))
             lock = int(ticks["lock"][first, slot])
-            by = interceptor(ticks, slot, last, sim_model) if met is Met.AMS else NOBODY
+            by = interceptor(ticks, slot, last, sim_model) if met is FlightEnd.AMS else NO_INDEX
             rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(points), by))
             waypoints.append(place(points))
             count += len(points)
@@ -296,21 +299,25 @@ def flown(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray]:
     return table(np.array(rows)), np.concatenate(waypoints).astype(np.int16)
 
 
-def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, int, np.ndarray]:
-    """How a flight ended in a tick, the mech that it hit, and the point."""
+def flight_end(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[FlightEnd, int, np.ndarray]:
+    """Return why a flight ended in a tick, the mech that it hit, and the end point."""
     if not ends:
-        return Met.BATTLE_END, NOBODY, ticks["shot_pos"][tick, slot]
+        return FlightEnd.BATTLE_END, NO_INDEX, ticks["shot_pos"][tick, slot]
     if not ticks["flew"][tick, slot]:
-        return Met.AMS, NOBODY, ticks["shot_pos"][tick - 1, slot]
+        return FlightEnd.AMS, NO_INDEX, ticks["shot_pos"][tick - 1, slot]
     point = ticks["point"][tick, slot]
     if ticks["on_mech"][tick, slot]:
-        return Met.MECH, int(ticks["victim"][tick, slot]), point
-    hit_by_surface = {Met.VOXEL: ticks["on_voxel"], Met.FLOOR: ticks["on_floor"]}
-    return next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), Met.NOTHING), NOBODY, point
+        return FlightEnd.MECH, int(ticks["victim"][tick, slot]), point
+    hit_by_surface = {FlightEnd.VOXEL: ticks["on_voxel"], FlightEnd.FLOOR: ticks["on_floor"]}
+    return (
+        next((met for met, hit_mask in hit_by_surface.items() if hit_mask[tick, slot]), FlightEnd.NOTHING),
+        NO_INDEX,
+        point,
+    )
 
 
 def clouds(moments: Arrays, sim_model: SimModel) -> np.ndarray:
-    """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
+    """Return every cloud. Its start, a whole number of ticks before a moment, follows from its timer at that moment."""
     life = sim_model.rules.substeps(sim_model.catalog.cloud_s)
     owner = sim_model.roster.launchers.cpu().numpy()
     moment, cloud = np.nonzero(moments["cloud_ttl"] > 0)
@@ -322,7 +329,7 @@ def clouds(moments: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def changes(columns: dict[str, Tensor], map_id: int, sim_model: SimModel) -> np.ndarray:
-    """`Battle.voxels`, from the bit columns `solid`, `opaque` and `rubble`, `[T + 1, Y, X]`, of each moment."""
+    """Return `Battle.voxels` from the bit columns `solid`, `opaque` and `rubble`, `[T + 1, Y, X]`, of each moment."""
     maps = sim_model.maps
     differs = columns["solid"][1:] ^ columns["solid"][:-1]
     for name in ("opaque", "rubble"):
@@ -345,27 +352,27 @@ def changes(columns: dict[str, Tensor], map_id: int, sim_model: SimModel) -> np.
 
 
 MARKS = ("shutdowns", "falls", "legs_lost", "intercepts", "heat", "fallen")
-"""What is kept of every mech in a tick: counts of `Tally`, and fields of `Mechs`."""
+"""Recorded values of every mech in a tick: counts of `Tally`, and fields of `Mechs`."""
 SHUTDOWNS, FALLS, LEGS_LOST, INTERCEPTS, HEAT, FALLEN = range(len(MARKS))
 NEGLIGIBLE = 1e-3
-"""Hit points below which a remainder is rounding."""
+"""Remainders below this number of hit points are rounding errors."""
 SWEEPS = 200
-"""Of proportional fitting, where sums alone leave more than one answer."""
+"""Iterations of proportional fitting, which selects one of several solutions with the same sums."""
 
 
 def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Every (tick, shooter, target, weapon) and the hit points taken, `[rows]` each; weapon `NOBODY` if unknown.
+    """Return tick, shooter, target, weapon and damage in hit points, `[rows]` each; weapon `NO_INDEX` if unknown.
 
-    A tick keeps what each shooter and what each weapon took from each target. With the beams that fired and the shots
-    that ended, that tells the weapon of each pair but where two mechs hit one target with the same two weapons in one
-    tick; there the damage is shared in proportion.
+    A tick records the damage per shooter and target, and per weapon and target. Together with fired beams and ended
+    shots, this determines the weapon of each pair, with one exception: two mechs hit one target with the same two
+    weapons in one tick. Then the damage is split proportionally.
     """
     dealt = ticks["dealt_by"]
     tick, shooter, target = np.nonzero(dealt > 0)
     damage = dealt[tick, shooter, target]
-    possible = may_have_struck(ticks, sim_model)[tick, shooter, :, target]  # [rows, W]
+    possible = possible_weapons(ticks, sim_model)[tick, shooter, :, target]  # [rows, W]
     rows = np.arange(len(tick))
-    weapon = np.where(possible.any(1), possible.argmax(1), NOBODY)
+    weapon = np.where(possible.any(1), possible.argmax(1), NO_INDEX)
     is_shared = possible.sum(1) > 1
     blocks = [(rows[~is_shared], weapon[~is_shared], damage[~is_shared])]
     groups = np.unique(np.stack((tick, target), 1)[is_shared], axis=0)
@@ -380,7 +387,7 @@ def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarra
         shares[of_enemy] = shared(
             possible[indices][of_enemy], damage[indices][of_enemy], ticks["dealt_with"][at_tick, :, victim], nominal
         )
-        # Hit points taken by weapons are reported for enemies only.
+        # Damage per weapon is recorded for enemies only.
         shares[~of_enemy] = in_proportion(possible[indices][~of_enemy], damage[indices][~of_enemy], nominal)
         split = is_shared[indices]
         index, weapon_index = np.nonzero((shares > NEGLIGIBLE) & split[:, None])
@@ -391,14 +398,14 @@ def by_weapon(ticks: Arrays, sim_model: SimModel) -> tuple[np.ndarray, np.ndarra
     return tick[index], shooter[index], target[index], weapon[order], damage[order]
 
 
-def may_have_struck(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
-    """`[K, N, W, N]` bool: in a tick a weapon of the shooter may have hurt the target."""
+def possible_weapons(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
+    """Return `[K, N, W, N]` bool: in this tick, the shooter's weapon may have damaged the target."""
     roster, count = sim_model.roster, ticks["pos"].shape[1]
     possible = np.zeros((len(ticks["pos"]), count, len(roster.weapons), count), bool)
     for weapon in roster.rays:
         struck = ticks.get(f"beam_{weapon}")
         if struck is not None:
-            tick, shooter = np.nonzero(struck != NOBODY)
+            tick, shooter = np.nonzero(struck != NO_INDEX)
             possible[tick, shooter, weapon, struck[tick, shooter]] = True
     shooter_of, weapon_of = roster.shots.shooter.cpu().numpy(), roster.shots.weapon.argmax(-1).cpu().numpy()
     tick, slot = np.nonzero(ticks["ends"] & ticks["on_mech"])
@@ -410,7 +417,7 @@ def may_have_struck(ticks: Arrays, sim_model: SimModel) -> np.ndarray:
 
 
 def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal: np.ndarray) -> np.ndarray:
-    """`[R, W]` numbers of given sums by row and column, zero where not `able`."""
+    """Return non-negative numbers `[R, W]` with the given sums per row and column, 0 where not `able`."""
     able, amounts = able.copy(), np.zeros(able.shape)
     by_row, by_column = by_row.astype(np.float64), by_column.astype(np.float64)
     while True:
@@ -419,7 +426,7 @@ def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal:
         if not is_forced.any():
             break
         row, column = np.argwhere(is_forced)[0]
-        # The last of its column takes all that is left there, the last of its row all that the row has.
+        # The last entry of a column takes the column's rest, the last entry of a row the row's rest.
         amount = min(by_row[row], by_column[column])
         amounts[row, column] = amount
         by_row[row] -= amount
@@ -435,24 +442,24 @@ def shared(able: np.ndarray, by_row: np.ndarray, by_column: np.ndarray, nominal:
 
 
 def in_proportion(able: np.ndarray, by_row: np.ndarray, nominal: np.ndarray) -> np.ndarray:
-    """`[R, W]` each row's number shared among the weapons that are able, by their damage."""
+    """Return `[R, W]`: each row's number, split among its able weapons in proportion to their damage."""
     weight = able * np.where(nominal > 0, nominal, 1.0)
     return weight / weight.sum(1, keepdims=True).clip(1e-9) * by_row[:, None]
 
 
 def interceptor(ticks: Arrays, slot: int, tick: int, sim_model: SimModel) -> int:
-    """The mech whose AMS destroyed the shot of a slot in a tick: of those credited, the one that had it nearest."""
+    """Return the mech whose AMS destroyed a slot's shot in a tick: a credited mech to which the shot was nearest."""
     marks = ticks["marks"][..., INTERCEPTS]
     credited = marks[tick] > (marks[tick - 1] if tick else 0)  # [N]
     hostile = sim_model.roster.hostile.cpu().numpy()[:, int(sim_model.roster.shots.shooter[slot])]
     guards = np.flatnonzero(credited & hostile)
     if not len(guards):
-        return NOBODY
-    # Shots that were in flight before the tick and did not fly; both as they stood before it moved them.
+        return NO_INDEX
+    # Compare positions before the tick, of shots that were in flight then and did not fly in the tick.
     vanished = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
     distance = np.linalg.norm(ticks["shot_pos"][tick - 1, vanished] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
     is_hostile = sim_model.roster.hostile.cpu().numpy()[guards][
         :, sim_model.roster.shots.shooter.cpu().numpy()[vanished]
     ]
     nearest = vanished[np.where(is_hostile, distance, np.inf).argmin(1)]
-    return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NOBODY
+    return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NO_INDEX

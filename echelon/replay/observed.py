@@ -1,4 +1,4 @@
-"""What mechs observed, for whoever shows it: the columns of each stream in units of the game, numbers as whole ones."""
+"""Recorded observations for display: the columns of each stream in units of the game, quantised to integers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,14 +17,14 @@ from echelon.rules.config import EnvConfig
 from echelon.world.pool import bit_columns, seen_from_above
 
 LEVELS = 4095
-"""Steps from the lowest to the highest value of a column: a twentieth of a voxel on a map 64 long."""
+"""Quantisation steps of a column's range: a twentieth of a voxel on a map of length 64."""
 PREFIX = "observed_"
-"""What the names of the arrays begin with that `observed_arrays` makes."""
+"""Prefix of the array names of `observed_arrays`."""
 Scale = float | list[float]
 
 
 def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
-    """For each unit of `env.observation.layout` what its numbers are multiplied by to be in which unit of the game."""
+    """Return, for each unit of `env.observation.layout`, a factor and the resulting unit of the game."""
     world, rules = config.world, config.rules
     return {
         "": (1.0, ""),
@@ -47,10 +47,10 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
 
 
 def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
-    """The features of every stream as JSON values: `name`, `parts`, `low`, `high`, `unit` and `meaning` as in
-    `env.describe()`, `scale` and `shown` (factor and unit of the game), and `off`, whether a switch keeps it 0.
+    """Return the features of every stream as JSON values.
 
-    The ego stream is that which the replay names.
+    They are `name`, `parts`, `low`, `high`, `unit` and `meaning` as in `env.describe()`, `scale` and `shown` (factor
+    and unit of the game), and `off`, whether a switch keeps the feature at 0. The ego columns are those of the replay.
     """
     config, features = config_of(replay), features_of(replay)
     return {
@@ -60,7 +60,7 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
 
 
 def features_of(replay: Replay) -> dict[str, tuple[Feature, ...]]:
-    """Those of the streams of a replay, of the ego stream of this version's layout where it has them."""
+    """Return the features of a replay's streams; ego features get this version's metadata if it has them."""
     comm_dim = int(replay.battles[0].messages.shape[-1])
     by_column = {feature[:4]: feature for feature in layout.EGO}
     ego = tuple(by_column.get(tuple(column)) or Feature(*column) for column in replay.about["ego"])
@@ -80,9 +80,16 @@ def feature_json(feature: Feature, config: EnvConfig) -> dict[str, Any]:
 
 
 def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
-    """The observations of a battle by name, none where it kept none: numbers `[T + 1, N, ...]` uint16, 0 to `LEVELS`
-    over the range of their columns; masks and the ground around a mech uint8, 0 or 1; `observed_telemetry [1, 16, 16]`
-    of the ground `[Z, Y, X]` on which it began. A stream that has not the columns of `describe_observed` is left out.
+    """Return the recorded observations of a battle by name; empty if it has none.
+
+    Args:
+        replay: the replay.
+        battle: one of its battles.
+        ground: `[Z, Y, X]` materials at the start of the battle.
+
+    Returns:
+        Numbers `[T + 1, N, ...]` uint16, 0..`LEVELS` over the range of their columns; masks and local maps uint8, 0 or
+        1; and `observed_telemetry [1, 16, 16]`. A stream without the columns of `describe_observed` is left out.
     """
     streams = battle.observations
     if not streams:
@@ -106,7 +113,7 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
 def has_form(
     stream: Stream, streams: Mapping[str, np.ndarray], columns: tuple[Feature, ...], config: EnvConfig
 ) -> bool:
-    """Whether observations hold a stream of these columns, with its mask."""
+    """Return whether observations contain a stream with these columns, and its mask."""
     if any(name not in streams for name in stream.names):
         return False
     shape, masks = streams[stream.name].shape, [streams[name].shape for name in stream.names[1:]]
@@ -117,13 +124,13 @@ def has_form(
 
 
 def quantize(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Numbers as whole ones over their range."""
+    """Quantise numbers to integers over their range."""
     share = (values.astype(np.float64) - low) / (high - low)
     return np.rint(share.clip(0, 1) * LEVELS).astype(np.uint16)
 
 
 def telemetry(ground: np.ndarray, config: EnvConfig) -> np.ndarray:
-    """`[1, 16, 16]` the map that both teams are given, of the ground `[Z, Y, X]` on which the battle began."""
+    """Return the map `[1, 16, 16]` that both teams observe, from `ground [Z, Y, X]` at the start of the battle."""
     material = torch.from_numpy(ground)[None]
     kinds = [config.catalog.material(kind) for kind in Material]
     blocks = bit_columns(material, [kind.solid or kind.opaque for kind in kinds])

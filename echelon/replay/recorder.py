@@ -1,4 +1,4 @@
-"""Keeps what happens in a few battles of an environment, on the device, without reading anything on the host."""
+"""Record events of a few battles of an environment on the device, without reading tensors on the host."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,24 +29,28 @@ from echelon.state import State
 from echelon.world.pool import write_recipes
 
 SHOWN = ("hostile", "intel", "detail", "painted")
-"""Columns of a contact that are kept, in the order of the bits of `Shown`."""
+"""Recorded columns of a contact, in the order of the bits of `Shown`."""
 ORDERED = ("vent", "focus", "fire", "ecm", "eccm", "hostile_only", "sort_mode")
-"""Fields of `Orders` that are kept as they are."""
+"""Fields of `Orders` that are recorded without conversion."""
 
 
 class Recorder:
-    """The observer of an environment (`EchelonEnv(..., observer=recorder)`) that makes a replay of some of its battles.
+    """Observer of an environment (`EchelonEnv(..., observer=recorder)`) that makes a replay of some of its battles.
 
-    Each battle is kept from a full reset to its first end. Between `opening` and `finish` everything stays on the
-    device: about 25 MB for a minute of 10v10, most of it the ground.
+    Each battle is recorded from a full reset to its first end. Between `opening` and `finish` everything stays on the
+    device: about 25 MB for a minute of 10v10, most of it terrain.
 
     Args:
-        battles: which battles of the environment, by their place in the batch.
+        battles: rows of the recorded battles in the environment's batch.
+        observations: whether to record all observation streams.
+
+    Raises:
+        ConfigError: no battle, or a row is out of range.
     """
 
     def __init__(self, battles: Sequence[int], observations: bool = False) -> None:
         is_list = isinstance(battles, Sequence) and not isinstance(battles, str) and len(battles) >= 1
-        require(is_list, "Recorder.battles", "at least one place in the batch", battles)
+        require(is_list, "Recorder.battles", "at least one row of the batch", battles)
         self.battles = [whole_within("Recorder.battles", index, Limits(0, MOST_BATTLES - 1)) for index in battles]
         self.observations = observations
         self._moments: list[dict[str, Tensor]] = []
@@ -54,14 +58,14 @@ class Recorder:
         self._values: list[Tensor] = []
         self._commands: list[Tensor | None] = []
 
-    # What an environment tells its observer
+    # Methods of a StepObserver
 
     def opening(self, sim_model: SimModel, state: State, streams: Mapping[str, Tensor]) -> None:
-        """Battles begin: keep their first moment, and forget any kept before."""
+        """Record the first moment of new battles, and discard earlier recordings."""
         require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
         self.sim_model = sim_model
         self._which = torch.tensor(self.battles, device=state.seed.device)
-        # A list as index would be copied to the device at every decision, and waited for.
+        # A tensor, because indexing with a list would copy it to the device, and wait, at every decision.
         columns = [layout.columns(layout.CONTACT, name).start for name in SHOWN]
         self._columns = torch.tensor(columns, device=state.seed.device)
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
@@ -114,20 +118,22 @@ class Recorder:
         self._ground.append(self._keep_ground(state))
 
     def expect(self, values: Tensor) -> None:
-        """Keep `[B, 2]` what the policies of both teams expect at the last moment, NaN of a policy without values: told
-        by who asks them, such as an arena, before each decision or never."""
+        """Record `[B, 2]` value estimates of both teams' policies at the last moment, NaN for a policy without values.
+
+        The caller, such as an arena, calls it before each decision or never.
+        """
         if not self._full:
             self._values.append(values[self._which])
 
     @property
     def _full(self) -> bool:
-        """Every battle has ended by its clock."""
+        """Whether every battle has reached its time limit."""
         return len(self._moments) > self.sim_model.rules.max_decisions
 
     def _keep(
         self, state: State, orders: Orders, streams: Mapping[str, Tensor], outcome: Mapping[str, Any]
     ) -> dict[str, Tensor]:
-        """One moment of the battles that are recorded, `[R, ...]` by name."""
+        """Return one moment of the recorded battles, `[R, ...]` by name."""
         mechs = state.mechs
         values = {
             **{name: getattr(mechs, name) for name in KEPT},
@@ -149,15 +155,19 @@ class Recorder:
         return {name: value[self._which] for name, value in values.items()}
 
     def _keep_ground(self, state: State) -> dict[str, Tensor]:
-        """The columns of the battles that are recorded; a copy, because steps change them in place."""
+        """Return the terrain columns of the recorded battles: a copy, because steps change them in place."""
         return {name: getattr(state.terrain, name)[self._which] for name in ("solid", "opaque", "rubble")}
 
-    # On the host, when all is over
+    # On the host, after all battles
 
     def finish(self, blue: Sequence[str], red: Sequence[str]) -> Replay:
-        """The replay of what was kept, read from the device."""
+        """Read the recording from the device, and return it as a replay.
+
+        Args:
+            blue, red: name of each team's commander, per recorded battle.
+        """
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
-        all_moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
+        all_moments, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **strongest_hits(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
         commands, period = commands_of(self._commands), self.sim_model.config.command.period
         maps = self.sim_model.maps
@@ -192,21 +202,21 @@ class Recorder:
 
 
 def map_origin(sim_model: SimModel, map_id: int) -> dict[str, Any]:
-    """From what a map can be made again: its recipe, or which of the config's positions it was made of."""
+    """Return the data from which a map can be rebuilt: its recipe, or the index of the config's position."""
     if sim_model.config.positions:
         return {POSITION: map_id}
     return write_recipes(sim_model.maps[map_id : map_id + 1])[0].as_json()
 
 
 def values_of(expected: np.ndarray) -> np.ndarray | None:
-    """`Battle.values` from `[T, 2]`, one row before each decision; None where neither policy has any."""
+    """Return `Battle.values` from `[T, 2]`, one row before each decision; None if neither policy has values."""
     if np.isnan(expected).all():
         return None
     return in_reward_units(np.concatenate((expected, np.full((1, 2), np.nan))))
 
 
 def commands_of(decided: list[Tensor | None]) -> np.ndarray | None:
-    """`[T, R, P, D]` what commanders said in each decision, 0 where they said nothing; None where they never did."""
+    """Return the commands of each decision `[T, R, P, D]`, 0 without a command; None if there never was one."""
     example = next((command for command in decided if command is not None), None)
     if example is None:
         return None
@@ -214,12 +224,12 @@ def commands_of(decided: list[Tensor | None]) -> np.ndarray | None:
 
 
 def compact(stream: np.ndarray) -> np.ndarray:
-    """An observation stream at half precision; flags as they are."""
+    """Convert an observation stream to half precision; flags stay bool."""
     return stream if stream.dtype == bool else stream.astype(np.float16)
 
 
 def stacked(steps: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """`[steps, R, ...]` of what was kept step by step."""
+    """Stack the recorded steps to `[steps, R, ...]`."""
     return {name: torch.stack([step[name] for step in steps]) for name in steps[0]}
 
 
@@ -227,15 +237,20 @@ def on_host(values: dict[str, Tensor]) -> dict[str, np.ndarray]:
     return {name: value.cpu().numpy() for name, value in values.items()}
 
 
-def last_blows(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`[K, R, N]` who and what took most from each mech in every tick."""
+def strongest_hits(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return `[K, R, N]`: the shooter and the weapon with the most damage to each mech in every tick."""
     shape = ticks["dealt_by"].shape[:2]
     dealt = Dealt(ticks["dealt_by"].flatten(0, 1), ticks["dealt_with"].flatten(0, 1))
     return {"killer": dealt.killer.unflatten(0, shape), "deadliest": dealt.deadliest.unflatten(0, shape)}
 
 
 def final_outcome(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
-    """How a battle ended, from its last moment; winner `running` where it did not. `names` are those of its stats."""
+    """Return the outcome at the last moment; the winner is `running` if the battle did not end.
+
+    Args:
+        last: recorded values of the last moment.
+        names: names of its statistics.
+    """
     stats = {name: [round(float(x), 3) for x in last["stats"][:, i]] for i, name in enumerate(names)}
     return {
         "winner": Winner(int(last["winner"][0])).name.lower(),
@@ -245,17 +260,21 @@ def final_outcome(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str
     }
 
 
-def recorder_into(
+def make_recorder(
     file: Path | None, recorded: int, batch: int, battles: int, observations: bool, others: Mapping[str, Path | None]
 ) -> Recorder | None:
-    """A recorder of the first battles of a match, or None without a file.
+    """Return a recorder of the first battles of a match, or None without a file.
 
     Args:
-        recorded: how many battles, of the first `batch` and of `battles` in all.
-        others: further output files by flag.
+        file: the replay file.
+        recorded: number of battles to record, at most `batch`.
+        batch: number of battles in the first batch.
+        battles: number of battles in the match.
+        observations: as in `Recorder`.
+        others: other output files by flag.
 
     Raises:
-        ConfigError: another output is the same file, the number is out of its limits, or nothing can be written there.
+        ConfigError: another output is the same file, `recorded` is out of range, or a file is not writable.
     """
     check_writable(*others.values())
     if file is None:
@@ -263,6 +282,6 @@ def recorder_into(
     for flag, path in others.items():
         is_other_file = path is None or path.resolve() != file.resolve()
         require(is_other_file, flag, "another file than the replay", str(path))
-    require(1 <= recorded <= batch, "--replay-battles", f"1..{batch}, those of the first --batch", recorded)
+    require(1 <= recorded <= batch, "--replay-battles", f"1..{batch}, battles of the first --batch", recorded)
     check_writable(file)
     return Recorder(range(min(recorded, battles)), observations)

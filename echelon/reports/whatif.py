@@ -9,7 +9,7 @@ import numpy as np
 
 from echelon.arena.skills import BAR
 from echelon.arena.whatif import WhatIf
-from echelon.replay.battle import CONDITIONS, DEATHS, NOBODY, Condition, Replay
+from echelon.replay.battle import CONDITIONS, DEATHS, NO_INDEX, Condition, Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError, require
@@ -107,8 +107,8 @@ def happened(replay: Replay, index: int, begin_s: float, end_s: float) -> Iterat
     ticks = round(begin_s / dt_s), round(end_s / dt_s)
     for row in within(battle.deaths, ticks):
         _, victim, killer, weapon = (int(row[DEATHS.index(name)]) for name in DEATHS)
-        by_killer = "" if killer == NOBODY else f" by {mech_name(replay, killer)}"
-        by_weapon = "" if weapon == NOBODY else f", {replay.about['weapons'][weapon].replace('_', ' ')}"
+        by_killer = "" if killer == NO_INDEX else f" by {mech_name(replay, killer)}"
+        by_weapon = "" if weapon == NO_INDEX else f", {replay.about['weapons'][weapon].replace('_', ' ')}"
         yield f"{mech_name(replay, victim)} is destroyed{by_killer}{by_weapon}"
     for row in within(battle.conditions, ticks):
         if row[CONDITIONS.index("condition")] == Condition.LEGGED:

@@ -1,1 +1,1 @@
-"""Battles that begin in a position that somebody has written down."""
+"""Battles that start from a given position."""

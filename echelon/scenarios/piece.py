@@ -1,6 +1,6 @@
-"""Set pieces: short battles that each ask for one skill, with a scripted line that wins them.
+"""Set pieces: short battles that each test one skill, with a scripted line that wins.
 
-A line is a list of steps for each mech. A mech takes the first step whose conditions hold.
+A line is a list of steps per mech. A mech executes the first step whose conditions hold.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 from echelon.runtime.limits import SHARE, Limits, Settings
 
-ANYBODY = "any"
-"""`Step.target` of a mech that fights the nearest enemy."""
+ANY_HULL = "any"
+"""`Step.target` of a mech that attacks the nearest enemy."""
 FOREVER_S = 1000.0
 FAR_VOX = 1000.0
 MOST_STEPS = 16
@@ -31,67 +31,69 @@ HEAT = Limits(0, 2, "of the hull's")
 
 @dataclass(frozen=True)
 class Step(Settings):
-    """What a mech does while all of its conditions hold: the first eight fields are these, the others are deeds.
+    """Conditions and actions of a mech: it executes the actions while all conditions hold.
+
+    The first eight fields are conditions, the others are actions.
 
     Raises:
-        ConfigError: a field is of another type or outside its limits.
+        ConfigError: a field has another type or is out of range.
     """
 
     from_s: Annotated[float, SECONDS] = 0.0
-    """Seconds since the battle began, from which it holds."""
+    """Earliest time since the start of the battle, s."""
     until_s: Annotated[float, SECONDS] = FOREVER_S
-    """The same, before which it holds."""
+    """Latest time since the start of the battle, s."""
     heat_above: Annotated[float, HEAT] = 0.0
-    """Share of its heat capacity that its heat is at least."""
+    """Minimum heat, as a fraction of the hull's heat capacity."""
     heat_below: Annotated[float, HEAT] = 2.0
-    """Share that its heat is at most."""
+    """Maximum heat, as a fraction of the hull's heat capacity."""
     range_above: Annotated[float, VOX] = 0.0
-    """Distance of its target, vox, at least; a target that it does not know is far away."""
+    """Minimum distance of the target, vox; an unknown target counts as far away."""
     range_below: Annotated[float, VOX] = FAR_VOX
-    """The same, at most."""
+    """Maximum distance of the target, vox."""
     target_is: Literal["", "known", "clear", "painted"] = ""
-    """Which hostiles it may mean, one of whom there must be: contacts of any kind, on a clear line, painted by its
-    pack."""
+    """Required kind of target: any contact, a contact with a clear line, or a contact painted by the mech's pack. The
+    condition fails if there is no such hostile."""
     inside: Annotated[tuple[float, ...], PLACE] = ()
-    """x, y, radius in vox of a circle that it stands in."""
-    target: str = ANYBODY
-    """Which of these it selects: the nearest one of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
+    """x, y, radius in vox of a circle that contains the mech."""
+    target: str = ANY_HULL
+    """The target is the nearest such hostile of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
     to: Annotated[tuple[float, ...], PLACE] = ()
-    """x, y in vox to which it walks straight, and stays."""
+    """x, y in vox of a destination: the mech walks straight to it, and stays."""
     keep: Annotated[float, Limits(-1, LARGEST_MAP_VOX, "vox")] = -1.0
-    """Distance in vox that it keeps to its target instead, -1 for none."""
+    """Distance in vox to keep from the target, instead of `to`; -1 for none."""
     rear: bool = False
-    """It keeps that distance behind its target's back, to which it goes around the target."""
+    """Keep that distance behind the target's back; the mech walks around the target to get there."""
     face: Annotated[tuple[float, ...], PLACE] = ()
-    """x, y in vox to which it turns; by default to its target."""
+    """x, y in vox of a point to face, by default the target."""
     fire: tuple[str, ...] = ()
-    """Weapons whose triggers it holds. One that would fire without a target waits until it faces where it should."""
+    """Weapons whose triggers are held. A weapon that needs no target fires only while the mech faces its goal."""
     vent: bool = False
     jets: Annotated[float, SHARE] = 0.0
-    """Share of the thrust of its jets."""
+    """Jet thrust, as a fraction of the maximum."""
     emit: Literal["", "ecm", "eccm"] = ""
-    """What its emitter does, where its hull has one."""
+    """Mode of the emitter, if the hull has one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in (("inside", "x, y, radius"), ("to", "x, y"), ("face", "x, y")):
             values, count = getattr(self, name), len(least.split())
             require(len(values) in (0, count), f"Step.{name}", least, values)
-        targets = (ANYBODY, *(hull.name.lower() for hull in Hull))
+        targets = (ANY_HULL, *(hull.name.lower() for hull in Hull))
         require(self.target in targets, "Step.target", f"one of {', '.join(targets)}", self.target)
         require(not self.to or self.keep < 0, "Step.keep", "absent beside to", self.keep)
         require(not self.rear or self.keep >= 0, "Step.rear", "beside keep", self.rear)
 
 
 Line = tuple[Step, ...]
-"""The steps of one mech."""
+"""Steps of one mech."""
 
 
 def steps_from_json(values: Any, where: str) -> Line:
-    """The steps of a mech from JSON values.
+    """Parse the steps of a mech from JSON values.
 
     Raises:
-        ConfigError: naming the step and its field that is unknown, of another type or outside its limits.
+        ConfigError: a field is unknown, has another type or is out of range; the message names step and field.
     """
     steps: Line = typed(Line, values, where)
     require(1 <= len(steps) <= MOST_STEPS, where, f"1..{MOST_STEPS} steps", len(steps))
@@ -99,63 +101,66 @@ def steps_from_json(values: Any, where: str) -> Line:
 
 
 def weapons_on(hull: str, config: EnvConfig) -> dict[str, tuple[Trigger, WeaponSpec]]:
-    """By name the weapons of a hull, and the triggers that they hang on."""
+    """Return the weapons of a hull by name, each with its trigger."""
     weapons = config.catalog.carried(hull)
     return {name: (Trigger[weapon.mounts[hull].upper()], weapon) for name, weapon in weapons.items()}
 
 
 def check_weapons(line: Line, hull: str, config: EnvConfig, where: str) -> None:
-    """Raise `ConfigError` for a weapon that a step fires and the hull does not carry."""
+    """Raise `ConfigError` for a weapon that a step fires but the hull does not carry."""
     weapons = weapons_on(hull, config)
     for index, step in enumerate(line):
         for name in step.fire:
-            require(name in weapons, f"{where}[{index}].fire", f"one of {', '.join(weapons)}, those of a {hull}", name)
+            require(
+                name in weapons, f"{where}[{index}].fire", f"one of {', '.join(weapons)}, weapons of a {hull}", name
+            )
 
 
 PIECES = "pieces-v1"
 """Name of the set, for papers and files."""
 FOLDER = Path(__file__).with_name("pieces")
 LONGEST_S = 20.0
-"""How long a piece lasts at most."""
+"""Maximum duration of a piece, s."""
 TEXTS = ("skill", "side", "opponent")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A battle that is won by one skill."""
+    """A battle that one skill wins."""
 
     name: str
     skill: str
-    """The skill, in a sentence."""
+    """The skill, in one sentence."""
     side: str
-    """The team that is to be commanded, `blue` or `red`."""
+    """The evaluated team, `blue` or `red`."""
     opponent: str
-    """Name of the commander of the other team."""
+    """Name of the other team's commander."""
     scenario: Scenario
     line: tuple[Line, ...]
-    """The steps of each mech of the side that win it."""
+    """The winning steps of each mech of `side`."""
 
     @property
     def hulls(self) -> tuple[str, ...]:
-        """Hull names of the side."""
+        """Hull names of `side`."""
         return self.scenario.position.rosters[self.side]
 
 
 def piece_from_json(values: Any, name: str) -> Piece:
-    """A piece from JSON values: a scenario's, with `skill`, `side`, `opponent` and `line` beside them.
+    """Parse a piece from JSON values: a scenario's fields, and `skill`, `side`, `opponent` and `line`.
 
     Args:
-        values: `line` is an object: the steps of every mech of the side by its name, such as `blue_0`.
+        values: JSON object; its `line` contains the steps of every mech of the side by name, such as `blue_0`.
+        name: name of the piece, for messages.
 
     Raises:
-        ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
+        ConfigError: a field is unknown, missing, of another type or out of range; the message names the field.
     """
     file_name = f"{name}.json"
     require(isinstance(values, dict), file_name, "an object", values)
     rest = dict(values)
     texts = {key: rest.pop(key, None) for key in TEXTS}
     for key, text in texts.items():
-        require(isinstance(text, str) and text != "", f"{file_name}.{key}", "a text", text)
+        require(isinstance(text, str) and text != "", f"{file_name}.{key}", "a non-empty text", text)
     side, lines = texts["side"], rest.pop("line", None)
     require(side in TEAMS, f"{file_name}.side", "blue or red", side)
     scenario = scenario_from_json(rest, file_name)
@@ -175,16 +180,16 @@ def piece_from_json(values: Any, name: str) -> Piece:
 
 
 def pieces() -> list[str]:
-    """Names of the set pieces, sorted; `docs/SCENARIOS.md` tells them."""
+    """Return the sorted names of the set pieces; `docs/SCENARIOS.md` describes them."""
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
 @cache
 def find_piece(name: str) -> Piece:
-    """The set piece of a name.
+    """Return the set piece with this name.
 
     Raises:
-        ConfigError: there is none of that name, or its file is at fault, with the field.
+        ConfigError: unknown name, or an invalid field in the file.
     """
     by_name = pieces()
     require(name in by_name, "a piece", f"one of {', '.join(by_name)}", name)

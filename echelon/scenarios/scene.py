@@ -1,4 +1,4 @@
-"""Environments that begin in a scenario, scenarios that ship, and a builder of scenarios for a few lines of Python."""
+"""Environments that start from a scenario, the scenarios of the package, and a builder of scenarios in Python."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SUFFIX = ".json"
 
 
 def scenario_names() -> tuple[str, ...]:
-    """Names of the scenarios that ship with Echelon, which stand wherever the file of a scenario does."""
+    """Return the names of the package's scenarios. Each is accepted in place of a scenario file."""
     return tuple(sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}")))
 
 
 def find_scenario(name: str | os.PathLike[str]) -> Scenario:
-    """The scenario of a name, or of a file.
+    """Return the scenario with this name, or in this file.
 
     Args:
-        name: one of `scenario_names`; or the path of a file, as `read_scenario` takes it.
+        name: one of `scenario_names`, or a path as in `read_scenario`.
 
     Raises:
-        FileError: there is neither, or the file cannot be read.
-        ConfigError: as `read_scenario`.
+        FileError: there is no such name or file, or the file cannot be read.
+        ConfigError: as in `read_scenario`.
     """
     require(isinstance(name, str | os.PathLike), "a scenario", "a name, a file or a Scenario", name)
     text = os.fspath(name)
@@ -49,23 +49,23 @@ def find_scenario(name: str | os.PathLike[str]) -> Scenario:
 
 
 FACTS = ("bottom", "hp", "leg_hp", "heat", "area", "cooldown_s")
-"""What `Scene.place` takes beside place and heading."""
+"""Keyword arguments of `Scene.place` besides position and heading."""
 
 FURTHER_OF_SCENES = ("seed", "memory", *(name for name in FURTHER if name != "maps"))
-"""Arguments of `EchelonEnv` that `scene` passes on to it."""
+"""Arguments of `EchelonEnv` that `scene` passes on."""
 
 
 class Scene:
-    """A scenario under construction: methods add to it and return it.
+    """A scenario under construction. Its methods add to it and return it.
 
         scene = echelon.Scene().wall((19, 10), (21, 30), height=4)
         scene.place("blue", "medium", at=(12, 20)).place("red", "heavy", at=(30, 20), facing_deg=180, heat=0.5)
         env = scene.env(num_envs=64, seed=0)
 
     Args:
-        settings: world, rules, rewards and what else a battle has; its rosters give way to the mechs placed.
-        zone: column x, y of the zone's centre and its radius, vox; by default 7.5 in the middle of the map.
-        objective: what decides the battle; by default the zone.
+        settings: world, rules, rewards and other settings; the placed mechs replace its rosters.
+        zone: x, y of the zone's centre and its radius, vox; by default radius 7.5 in the middle of the map.
+        objective: condition that decides the battle; by default zone control.
     """
 
     def __init__(
@@ -87,13 +87,18 @@ class Scene:
         """Add a mech.
 
         Args:
+            team: `blue` or `red`.
+            hull: hull name.
             at: x, y of its centre, vox.
-            facing_deg: its heading: 0 is +x, 90 is +y.
-            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (shares of the hull's),
-                `cooldown_s`, and in place of `at` an `area`, as in `Unit`.
+            facing_deg: heading in degrees: 0 is +x, 90 is +y.
+            facts: `bottom` (vox, by default on the ground), `hp`, `leg_hp`, `heat` (fractions of the hull's),
+                `cooldown_s`, or `area` instead of `at`, as in `Unit`.
+
+        Returns:
+            This scene.
 
         Raises:
-            ConfigError: a value is unknown or outside its limits.
+            ConfigError: a value is unknown or out of range.
         """
         for name in facts:
             require(name in FACTS, "Scene.place", f"given {', '.join(FACTS)}", name)
@@ -108,10 +113,13 @@ class Scene:
         """Add a box of voxels.
 
         Args:
-            low, high: its first column x, y, and the column behind its last.
-            height: of its top above the floor, vox.
+            low, high: x, y of its first column, and of the column after its last one.
+            height: height of its top above the floor, vox.
             material: as in `Box`.
-            bottom: of its underside, vox.
+            bottom: height of its underside, vox.
+
+        Returns:
+            This scene.
         """
         self.boxes.append(Box((*low, bottom), (*high, height), material))
         return self
@@ -123,16 +131,19 @@ class Scene:
         low: tuple[int, int] = (0, 0),
         bottom: int = 0,
     ) -> Scene:
-        """Add the boxes that a drawing of the map from above stands for.
+        """Add boxes from a drawing of the map from above.
 
         Args:
-            rows: of equal length, the upper one first: `#` is a wall, `=` a reinforced one, `*` foliage, `~` water.
+            rows: lines of equal length, top first: `#` is a wall, `=` a reinforced wall, `*` foliage, `~` water.
             legend: material and height by character, such as `{"x": {"material": "glass", "height": 3}}`.
-            low: column x, y of the lower left character.
-            bottom: height of the underside of all of it, vox.
+            low: x, y of the lower left character's column.
+            bottom: height of the underside of all boxes, vox.
+
+        Returns:
+            This scene.
 
         Raises:
-            ConfigError: naming the row, or what is wrong with the legend.
+            ConfigError: a row or the legend is invalid.
         """
         layer = {"rows": list(rows), "low": list(low), "bottom": bottom}
         self.boxes += boxes_from_json([layer], legend or {}, "Scene.draw")
@@ -143,13 +154,13 @@ class Scene:
         """The scenario so far.
 
         Raises:
-            ConfigError: as `Scenario`.
+            ConfigError: as in `Scenario`.
         """
         return Scenario(tuple(self.units), tuple(self.boxes), tuple(self.zone), self.settings, self.objective)
 
     def env(self, num_envs: int = 1, device: torch.device | str | None = None, **settings: Any) -> EchelonEnv:
-        """Battles that begin so, see `echelon.scene`."""
-        check_further(scene, settings, (*FURTHER_OF_SCENES, "maps"), "Scene.env")  # `scene` refuses maps, and says why.
+        """Return an environment that starts from this scenario; arguments as in `echelon.scene`."""
+        check_further(scene, settings, (*FURTHER_OF_SCENES, "maps"), "Scene.env")  # `scene` rejects maps with a reason
         return scene(self.scenario, num_envs, device, **settings)
 
 
@@ -160,19 +171,21 @@ def scene(
     weights: Sequence[int] | None = None,
     **settings: Any,
 ) -> EchelonEnv:
-    """Battles that begin in a scenario, every time anew, each with chances of its own seed.
+    """Return an environment whose battles start from a scenario. Each battle has random numbers of its own seed.
 
-    Views play them by `echelon.versus(echelon.scene_config(scenario), ...)`.
+    For views, use `echelon.versus(echelon.scene_config(scenario), ...)`.
 
     Args:
-        scenario: or its name or file; of several of one shape, each battle draws one by its seed.
+        scenario: a scenario, its name or its file; from a list, each battle draws a scenario by its seed.
         num_envs, device: as in `EchelonEnv`.
         weights: as in `scene_config`.
         settings: further arguments of `EchelonEnv`: `seed`, `memory`, `backend`, `observer`, `info`, `extra_rewards`.
 
+    Returns:
+        The environment.
+
     Raises:
-        ConfigError: as `scene_config`; or naming a mech that cannot stand where it is put: beyond the map, in solid
-            terrain or another mech.
+        ConfigError: as in `scene_config`; or a mech is outside the map, in solid terrain or in another mech.
         FileError: the file cannot be read.
     """
     require("maps" not in settings, "maps", "absent: the scenario makes them", settings.get("maps"))
@@ -184,15 +197,18 @@ def scene_config(
     scenario: Scenario | str | os.PathLike[str] | Sequence[Scenario | str | os.PathLike[str]],
     weights: Sequence[int] | None = None,
 ) -> EnvConfig:
-    """The config of battles that begin in a scenario, or each in one of several, drawn by its own seed.
+    """Return the config of battles that start from a scenario, or from one of several, drawn by the battle's seed.
 
     Args:
-        scenario: or its name or file, see `find_scenario`. Several have the same rosters and settings, and
-            differ in ground, zone, and how mechs begin.
-        weights: how often each of several is drawn, whole numbers of 1..100; by default all alike.
+        scenario: a scenario, its name or its file (see `find_scenario`), or a list. The scenarios of a list must have
+            equal rosters and settings; terrain, zone and initial mechs may differ.
+        weights: relative frequency of each scenario, integers in 1..100; by default equal.
+
+    Returns:
+        The config.
 
     Raises:
-        ConfigError: naming the first setting in which two differ.
+        ConfigError: two scenarios differ in a setting; the message names the first one.
         FileError: a file cannot be read.
     """
     scenarios = scenario if isinstance(scenario, Sequence) and not isinstance(scenario, str) else [scenario]
@@ -200,7 +216,7 @@ def scene_config(
 
 
 def config_of_words(words: Sequence[str]) -> EnvConfig:
-    """`scene_config` of the words of a command line: names or files, each with `:WEIGHT` behind it if it has one."""
+    """Return `scene_config` of command-line words: names or files, each optionally followed by `:WEIGHT`."""
     matches = [re.fullmatch(r"(.*?)(?::(\d{1,9}))?", text, re.DOTALL) for text in words]
     names, weights = zip(*(match.groups() for match in matches if match), strict=True)
     return scene_config(names, [int(weight or 1) for weight in weights])

@@ -19,7 +19,7 @@ import torch
 from echelon.arena.config import ArenaConfig
 from echelon.arena.match import named_match, replay_of
 from echelon.env.arguments import whole_within
-from echelon.env.edited_states import check_begun
+from echelon.env.edited_states import check_initial_positions
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.catalog import Material
@@ -163,7 +163,7 @@ def playable_scenario(values: Any) -> Scenario:
     """
     scenario = scenario_from_json(values)
     config = scenario.config
-    check_begun(build_model(config, build_roster(config, torch.device("cpu")), write_maps(config)))
+    check_initial_positions(build_model(config, build_roster(config, torch.device("cpu")), write_maps(config)))
     return scenario
 
 

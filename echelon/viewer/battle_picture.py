@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
-from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Battle, Fact, Met, Replay
+from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Battle, Fact, FlightEnd, Replay
 from echelon.replay.ground import zones_of
 from echelon.replay.moments import wrapped
 from echelon.runtime.errors import one_line
@@ -182,7 +182,7 @@ class BattlePlan(topdown.Canvas):
         if t <= end:
             tail = self.along(flight, max(t - topdown.TAIL_S.get(look, topdown.OTHER_TAIL_S), launch))
             topdown.draw_shot(self, pen, look, weapon["colour"], tail, self.along(flight, t))
-        elif t < end + BURST_S and look in BURST_VOX and flight["met"] not in (Met.NOTHING, Met.BATTLE_END):
+        elif t < end + BURST_S and look in BURST_VOX and flight["met"] not in (FlightEnd.NOTHING, FlightEnd.BATTLE_END):
             self.draw_burst(pen, self.along(flight, end), BURST_VOX[look], (t - end) / BURST_S)
 
     def draw_burst(self, pen: ImageDraw.ImageDraw, at: topdown.Point, size: float, age: float) -> None:

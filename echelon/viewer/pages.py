@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from echelon.replay.battle import POS_PER_VOX, TABLES, Battle, Met, Replay
+from echelon.replay.battle import POS_PER_VOX, TABLES, Battle, FlightEnd, Replay
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
 from echelon.viewer.page import fill_template, read, write_page
@@ -79,7 +79,7 @@ def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
             hits.append((beam["shooter"], beam["weapon"], float(np.linalg.norm(ends[1] - ends[0])) / POS_PER_VOX))
     for row in battle.flights.tolist():
         flight = dict(zip(TABLES["flights"], row, strict=True))
-        if flight["met"] == Met.MECH and flight["points"] > 0:
+        if flight["met"] == FlightEnd.MECH and flight["points"] > 0:
             points = battle.waypoints[flight["first"] : flight["first"] + flight["points"]].astype(float)
             hits.append(
                 (flight["shooter"], flight["weapon"], float(np.linalg.norm(points[-1] - points[0])) / POS_PER_VOX)

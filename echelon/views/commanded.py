@@ -126,7 +126,7 @@ class InsideTeams(TeamRunner):
     @torch.no_grad()
     def decide(self, who: str) -> Tensor:
         """Return the actions `[B, A, D]` of a policy for its whole team."""
-        td, of_team = self.env.observed(), self.of_team[who]
+        td, of_team = self.env.last_observation(), self.of_team[who]
         normals = noise_of_teams(self.env) if draws_actions(self.policies[who]) else None
         return self.deciders[who].decide(TeamObservation.shown(td, of_team, td.get("telemetry"), normals))
 

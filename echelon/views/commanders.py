@@ -133,7 +133,7 @@ class CommandersView(EnvInfo, PartialEnv):
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
         done = tensordict.get("done")
-        observed = self.env.observed()
+        observed = self.env.last_observation()
         observed.set("done", done)
         return tensordict.update(self._began(self.env.maybe_reset(observed), done))
 
@@ -178,7 +178,7 @@ class CommandersView(EnvInfo, PartialEnv):
                     "action": side if side.shape == shape else torch.zeros(shape, device=self.device)
                 }
         actions = TensorDict(by_group, self.batch_size, device=self.device)
-        before = env.observed() if self.keeps is not None else None
+        before = env.last_observation() if self.keeps is not None else None
         result = env._step(actions)
         if self.keeps is not None and before is not None:
             self.keeps(before.update(actions).set("next", result))

@@ -13,11 +13,11 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.agents.team_policy import TeamPolicy, is_policy
-from echelon.env.arguments import looked_up, real_action
+from echelon.env.arguments import lookup_actions, real_action
 from echelon.env.battle_states import BATTLES, check_battles, check_entries, check_sides
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
-from echelon.env.env_info import EnvInfo
+from echelon.env.env_info import EnvInfo, deprecated_observed
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of
@@ -191,9 +191,11 @@ class View(EnvInfo, PartialEnv):
 
     # Saved battles
 
-    def observed(self) -> TensorDict:
+    def last_observation(self) -> TensorDict:
         """What was last observed of all battles, to go on from."""
-        return self._show(self.env.observed())
+        return self._show(self.env.last_observation())
+
+    observed = deprecated_observed
 
     def _memories(self) -> TensorDict:
         """What opponent, partner and the user's policies remember of the battles, batch `[B]`."""
@@ -221,7 +223,7 @@ class View(EnvInfo, PartialEnv):
         Raises:
             ConfigError: no such place, or one twice.
         """
-        index = self.env._places(rows)
+        index = self.env._checked_rows(rows)
         saved = self.env.get_state(index)
         return saved.update({MEMORIES: self._memories()[index].clone(), SIDE: self._is_red(index)})
 
@@ -238,7 +240,7 @@ class View(EnvInfo, PartialEnv):
         Raises:
             ConfigError: as `EchelonEnv.set_state`; or memories of another view, or the other side's battles.
         """
-        index = self.env._places(rows)
+        index = self.env._checked_rows(rows)
         check_battles(saved, index.shape)
         memories, is_red = saved.get(MEMORIES, None), saved.get(SIDE, None)
         is_of_view = isinstance(memories, TensorDictBase) and isinstance(is_red, Tensor)
@@ -250,7 +252,7 @@ class View(EnvInfo, PartialEnv):
         self.env.set_state(saved.exclude(MEMORIES, SIDE), index)
         selection = Selection(rows=index)
         self._recall(self._memories().apply(selection.replaced, memories.to(self.device)))
-        return self.observed()
+        return self.last_observation()
 
     def fork(self, row: int, times: int) -> View:
         """A view of `times` battles that are all as the battle in place `row` is now; see `EchelonEnv.fork`.
@@ -288,7 +290,7 @@ class View(EnvInfo, PartialEnv):
     def load_state_dict(  # type: ignore[override]
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> None:
-        """Restore what `state_dict` returned; `observed` then shows it. An empty one changes nothing.
+        """Restore what `state_dict` returned; `last_observation` then shows it. An empty one changes nothing.
 
         Raises:
             ConfigError: battles or memories are not of such a view; see `EchelonEnv.set_state`.
@@ -329,7 +331,7 @@ class View(EnvInfo, PartialEnv):
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
         restarts = self._per_battle(tensordict.get("done"))
-        observed = self.env.maybe_reset(self.env.observed())
+        observed = self.env.maybe_reset(self.env.last_observation())
         return tensordict.update(self._begin(observed, restarts))
 
     def _begin(self, td: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
@@ -384,7 +386,7 @@ class View(EnvInfo, PartialEnv):
             expected = self.full_action_spec[key].shape
             if action.shape != expected:
                 raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
-            action = looked_up(key, self._table, action) if form.is_discrete else real_action(key, action)
+            action = lookup_actions(key, self._table, action) if form.is_discrete else real_action(key, action)
             by_group.append(action.view(self.num_envs, width, action.shape[-1]))
         actions = by_group[0] if len(by_group) == 1 else torch.cat(by_group, 1)
         if self._place is not None:

@@ -104,9 +104,12 @@ def test_a_training_against_weights_of_the_test_population_takes_allow_test(tmp_
     [
         ({"battles": 3}, "Strangers.battles must be even"),
         ({"beside": 130}, "Strangers.beside must be at most Strangers.battles, 128"),
-        ({"rosters": (("light",),)}, "rosters must be of one number of mechs, at least 2"),
-        ({"rosters": ()}, "rosters must be some in each split, none twice"),
-        ({"opponents": ("heuristic:easy",)}, "opponents must be some in each split, none twice, got 'heuristic:easy'"),
+        ({"rosters": (("light",),)}, "rosters must be of equal size, at least 2 mechs"),
+        ({"rosters": ()}, "rosters must be non-empty in each split and unique"),
+        (
+            {"opponents": ("heuristic:easy",)},
+            "opponents must be non-empty in each split and unique, got 'heur",
+        ),
     ],
 )
 def test_populations_that_are_none_are_refused(change, message):
@@ -119,7 +122,7 @@ def test_populations_that_are_none_are_refused(change, message):
 
 def test_a_task_without_protocol_2_says_so():
     plain: Task = echelon.tasks()[echelon.latest("small-5v5")]
-    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be one of protocol 2"):
+    with pytest.raises(ConfigError, match=r"task small-5v5-v\d+ must be a task with protocol 2"):
         plain.battle("test")
     with pytest.raises(ConfigError, match=r"roster must be 0\.\.2, got 3"):
         FAMILY[0].battle("test", 3)

@@ -60,7 +60,7 @@ def test_a_view_with_a_partner_plays_the_same_battles():
     own, td = Heuristic(BRIEF, "easy"), view.reset()
     memory = own.memory_spec().expand(1, 5).zero()
     while True:
-        seen = view.env.observed()
+        seen = view.env.last_observation()
         streams = dict(seen["red", "observation"].items())
         decided = own(team_input(streams, seen["red", "mask"], seen["telemetry"], memory, None))
         memory = decided["next", "memory"]

@@ -31,7 +31,7 @@ def module(function, reads, writes):
 
 def team(view) -> TensorDict:
     """What a policy of the blue teams of a view's battles is shown."""
-    seen = view.env.observed()
+    seen = view.env.last_observation()
     streams = dict(seen["blue", "observation"].items())
     memory = TensorDict({}, [view.num_envs, 2])
     return team_input(streams, seen["blue", "mask"], seen["telemetry"], memory, None)

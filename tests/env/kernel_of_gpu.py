@@ -1,4 +1,4 @@
-"""A program: the kernel of a decision, compiled for a GPU of a compute capability, and what stands in it.
+"""A program: compile the kernel of a decision for a GPU's compute capability, and report its instructions.
 
 python tests/env/kernel_of_gpu.py MAJOR MINOR [FILE]     # FILE takes the assembly, for `ptxas -v`
 """
@@ -22,8 +22,8 @@ CPU = torch.device("cpu")
 
 
 def without_compared(ptx):
-    """Assembly without minima and maxima that are only compared: LLVM makes one of `a < c or b < c`, where the sign of
-    a zero and what is no number change nothing."""
+    """Remove minima and maxima that are only compared. LLVM generates one for `a < c or b < c`, where NaN and the sign
+    of zero make no difference."""
     lines = ptx.splitlines()
     for line in [line for line in lines if re.match(r"\s*(min|max)\.f", line)]:
         register = line.split()[1].rstrip(",")

@@ -1,13 +1,13 @@
-"""A program: battles in the kernel of a GPU, as plain Python, beside those of dense operations.
+"""A program: run battles in the GPU kernel as plain Python, and compare them with the dense form.
 
     NUMBA_DISABLE_JIT=1 python tests/env/simulated_gpu.py DECISIONS [--without BARRIER] WORD...
 
 With the word `traced` among the features, a graph of `torch.compile` plays them.
 
-The lanes of a warp run one after the other up to where they wait for each other, in another order each time. Every
-tensor of every decision must have the same bits, or a lane read what another had not written yet, or had already. To
-show that this finds such races, `--without` leaves out one of the barriers of a decision. A square root of a float32 is
-a float64 in Python: it is rounded to a float32 here, which is what the instruction of a CPU and of a GPU gives.
+The lanes of a warp run one after the other up to each barrier, in a different order each time. Every tensor of every
+decision must have the same bits; otherwise a lane read a value too early or too late. To prove that such races are
+found, `--without` removes one barrier of a decision. The square root of a float32 is a float64 in Python, so it is
+rounded to float32 here, as the instructions of CPUs and GPUs do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CPU = torch.device("cpu")
 
 
 class Row(np.record):
-    """A record whose fields come before what NumPy calls so, such as `size`; numba adds int32 up in int64."""
+    """A record whose fields precede NumPy's attributes of the same name, such as `size`; int32 adds up in int64."""
 
     def __getattribute__(self, name):
         get = super().__getattribute__
@@ -55,7 +55,7 @@ class Row(np.record):
 
 
 def arrays(value):
-    """An argument of a kernel as NumPy's arrays on the same memory."""
+    """Convert a kernel argument to NumPy arrays on the same memory."""
     if isinstance(value, tuple):
         return type(value)(*map(arrays, value)) if hasattr(value, "_fields") else tuple(map(arrays, value))
     if isinstance(value, DeviceRecords):
@@ -65,18 +65,18 @@ def arrays(value):
 
 
 class Warp:
-    """A block of threads that take turns: each runs until it waits for the others, or ends.
+    """A block of threads that take turns: each runs until its next barrier, or its end.
 
     Args:
-        count: lanes.
-        without: which barrier is none, counted from the beginning of the kernel; -1: all are.
+        count: number of lanes.
+        without: index of the barrier to remove, counted from the start of the kernel; -1 keeps all.
     """
 
     def __init__(self, count, without=-1):
         self.without, self.place = without, threading.local()
         self.turns, self.turn_over = [threading.Semaphore(0) for _ in range(count)], threading.Semaphore(0)
         self.order = random.Random(0)
-        # As `numba.cuda`.
+        # Attributes of `numba.cuda`.
         self.blockDim = SimpleNamespace(x=count)
         self.gridDim = SimpleNamespace(x=0)
 
@@ -123,7 +123,7 @@ class Warp:
             self.turns[self.place.lane].acquire()
 
     def launch(self, kernel, blocks, threads, device, *arguments):
-        """`device_loops.launch`."""
+        """Replace `device_loops.launch`."""
         assert threads == self.blockDim.x
         self.gridDim.x = blocks
         for block in range(blocks):
@@ -131,7 +131,7 @@ class Warp:
 
 
 def compare(name, result, expected):
-    """Refuse another bit anywhere; returns how many tensors there are."""
+    """Assert that all bits are equal; return the number of tensors."""
     others = dict(leaves(expected))
     for leaf, value in leaves(result):
         assert value.dtype == others[leaf].dtype and value.shape == others[leaf].shape, (name, leaf)
@@ -141,7 +141,7 @@ def compare(name, result, expected):
 
 
 def traced(engine, loops):
-    """A decision of the environment with these loops in one graph."""
+    """Return a decision of the environment with these loops, compiled to one graph."""
 
     def decide(before, action):
         return engine.decide_in_loops(loops, before, action, None, None)
@@ -160,7 +160,7 @@ def main(decisions, without, words):
     jit.shared = play.shared = torch.Tensor.detach
     warp = Warp(lanes.LANES, without)
     on_device.launch, on_device.cuda, lanes.barrier = warp.launch, warp, warp.barrier
-    # One block plays both battles, one after the other.
+    # A single block plays both battles, one after the other.
     on_device.BLOCKS, on_device.processors = 1, lambda device: 1
     loops, engine, dense = on_device.DeviceLoops(env.sim_model, env.engine.blocks, CPU), env.engine, env.engine.decide
     count = [0, 0]
@@ -175,7 +175,7 @@ def main(decisions, without, words):
         one = play_one(before.clone(), action)
         other = dense(before, action, *others)
         if play_one is not called:
-            # A graph of the reward's operations rounds otherwise.
+            # A graph rounds the operations of the reward differently.
             assert torch.allclose(one.reward_terms, other.reward_terms, atol=1e-6)
             one = dataclasses.replace(one, reward_terms=other.reward_terms)
         count[0] += compare("a decision", one, other)

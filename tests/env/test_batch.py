@@ -1,4 +1,4 @@
-"""A battle depends on its own seed alone, not on its place in the batch."""
+"""A battle depends on its own seed only, not on its row in the batch."""
 
 import dataclasses
 
@@ -12,26 +12,26 @@ from echelon.rules.physics import RulesConfig
 
 BATTLES, DECISIONS = 7, 60
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=16, rules=RulesConfig(max_episode_s=9.0))
-"""Battles of 36 decisions, so that everyone restarts once."""
+"""Battles of 36 decisions, so that each restarts once."""
 
 
 @pytest.fixture(scope="module")
 def batch():
-    """Seven battles: their seeds, states and steps, actions included."""
+    """Return seven battles: their seeds, states and steps with actions."""
     env = EchelonEnv(CONFIG, BATTLES, "cpu", seed=9)
     seeds, generator = env.next_seed, torch.Generator().manual_seed(2)
     td, steps, states = env.reset(), [], []
     for _ in range(DECISIONS):
         step, td = env.step_and_maybe_reset(brawl(td, generator))
         steps.append(step.clone())
-        states.append(env.state.clone())  # the terrain changes in place
+        states.append(env.state.clone())  # terrain changes in place
     states = torch.stack(states)
-    assert states.terrain.rubble.any() and states.terrain.damage.any()  # wrecks, and ground worn by shots
+    assert states.terrain.rubble.any() and states.terrain.damage.any()  # wrecks, and terrain damaged by shots
     return env, seeds, torch.stack(steps), states
 
 
 @pytest.mark.parametrize("place", [0, 5])
-def test_a_battle_alone_equals_itself_in_a_batch_bit_for_bit(batch, place):
+def test_single_battle_equals_the_same_battle_in_a_batch(batch, place):
     together, seeds, steps, states = batch
     assert (steps["next", "done"][:, place].sum() >= 1) and steps["next", "red", "reward"].any()
     env = EchelonEnv(CONFIG, 1, "cpu", seed=seeds[place : place + 1], maps=together.sim_model.maps)

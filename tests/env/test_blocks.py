@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
-    """Two threads, whatever the machine has."""
+    """Set torch to two threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     workers.cache_clear()
@@ -24,20 +24,20 @@ def two_threads() -> Iterator[None]:
 
 
 def threads_at_work(_: int) -> int:
-    """How many threads torch shares a product out to, once it has made one."""
+    """Return torch's thread count in a worker, after a matrix product."""
     torch.ones(64, 64) @ torch.ones(64, 64)
     return torch.get_num_threads()
 
 
-def test_each_thread_works_alone(two_threads: None) -> None:
-    """Else every block would be shared out once more, and learning would pay for it: threads that outnumber the cores
-    no longer wait for each other but sleep."""
+def test_torch_uses_one_thread_in_each_worker(two_threads: None) -> None:
+    """Otherwise every block would be split again, and learning would get slower: with more threads than cores, waiting
+    threads sleep instead of spinning."""
     assert list(workers(2).map(threads_at_work, range(8))) == [1] * 8
     assert torch.get_num_threads() == 2
 
 
-def test_a_whole_batch_on_a_cpu_is_played_on_one_thread(two_threads: None) -> None:
-    """Its operations are small: threads would wait for each other for longer than they work."""
+def test_whole_batch_on_a_cpu_runs_on_one_thread(two_threads: None) -> None:
+    """Its operations are small, so threads would wait for each other longer than they work."""
     assert Blocks(4, CPU, whole=True).play(threads_at_work) == [1]
     assert torch.get_num_threads() == 2
     with pytest.raises(ZeroDivisionError):
@@ -49,13 +49,13 @@ def test_a_whole_batch_on_a_cpu_is_played_on_one_thread(two_threads: None) -> No
     ("num_envs", "threads", "expected"), [(1024, 2, 128), (128, 2, 64), (128, 1, 128), (6, 2, 3), (7, 2, 7), (1, 2, 1)]
 )
 def test_block_sizes(num_envs: int, threads: int, expected: int) -> None:
-    """Equal, at most `BLOCK`, and the threads equally busy where that can be had."""
+    """Blocks are equal, at most `BLOCK`, and keep threads equally busy if possible."""
     assert block_size(num_envs, threads, BLOCK) == expected <= BLOCK
 
 
 def test_blocks_cover_all_battles_in_order(two_threads: None) -> None:
-    """Whichever thread plays them."""
+    """The order does not depend on the threads."""
     blocks = Blocks(1024, CPU)
-    for _ in range(2):  # the first time on one thread
+    for _ in range(2):  # the first call runs on one thread
         played = blocks.play(lambda span: torch.arange(1024)[span])
         assert torch.cat(played).equal(torch.arange(1024)) and len(played) == 8

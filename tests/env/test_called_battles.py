@@ -1,4 +1,4 @@
-"""Battles that a collector steps by plain tensors are those of TorchRL's steps."""
+"""Battles that a collector steps with plain tensors equal those stepped by TorchRL."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ BATTLES = 4
 
 
 def leaves(td: TensorDictBase) -> dict:
-    """Leaves by key, without what `step_mdp` carries on beside observations."""
+    """Return leaves by key, without entries that only `step_mdp` carries on."""
     flat = {key if isinstance(key, tuple) else (key,): leaf for key, leaf in td.items(True, True)}
     return {key: leaf for key, leaf in flat.items() if key[-1] not in ("action", "reward")}
 
@@ -33,7 +33,7 @@ def assert_equal(ours: TensorDictBase, theirs: TensorDictBase) -> None:
 
 @pytest.mark.parametrize("backend", ["eager", *["loops"] * jit.HAS_LOOPS])
 @pytest.mark.parametrize("by_row", [True, False])
-def test_called_battles_are_those_of_steps(backend, by_row):
+def test_called_battles_equal_torchrl_steps(backend, by_row):
     def made() -> EchelonEnv:
         memory = Composite(seen=Unbounded((2,)))
         env = EchelonEnv(BRIEF, BATTLES, "cpu", seed=torch.arange(BATTLES), memory=memory, backend=backend)
@@ -42,7 +42,7 @@ def test_called_battles_are_those_of_steps(backend, by_row):
 
     stepped, played = made(), made()
     td, first = stepped.reset(), played.reset()
-    # Clocks that differ, so that battles end one by one.
+    # Set different clocks, so that battles end one after the other.
     for env in (stepped, played):
         ticks = torch.arange(BATTLES) * env.config.rules.decision_repeat
         env.state = env.state.replace(tick=ticks)
@@ -63,7 +63,7 @@ def test_called_battles_are_those_of_steps(backend, by_row):
         ends += int(told["done",].sum())
         battles.restart(told, memories, ended)
         assert_equal(battles.current, td)
-        assert_equal(played.observed(), stepped.observed())
+        assert_equal(played.last_observation(), stepped.last_observation())
         assert torch.equal(played.next_seed, stepped.next_seed)
         assert all((mine == theirs).all() for mine, theirs in zip(leaves_of(played), leaves_of(stepped), strict=True))
     assert ends >= BATTLES and not torch.equal(first["telemetry"], battles.telemetry)
@@ -71,5 +71,5 @@ def test_called_battles_are_those_of_steps(backend, by_row):
 
 
 def leaves_of(env: EchelonEnv) -> list[torch.Tensor]:
-    """Every tensor of the battles, ground included."""
+    """Return every tensor of the battles, with terrain."""
     return list(env.state.to_tensordict().values(True, True))

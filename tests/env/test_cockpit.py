@@ -1,4 +1,4 @@
-"""One cockpit in the middle of a fight, printed for a person to read and kept as a golden text."""
+"""The observation of one mech during a fight, as a readable golden text."""
 
 import dataclasses
 import difflib
@@ -16,7 +16,7 @@ from echelon.rules.catalog import Material
 GOLDEN = Path(__file__).parents[1] / "golden" / "cockpit.txt"
 AGAIN = "PYTHONPATH=tests python tests/env/test_cockpit.py > tests/golden/cockpit.txt"
 COMMANDER = 3
-"""Blue's light, who carries a pack commander's cockpit."""
+"""Blue's light, which has the suite of a pack commander."""
 PARTS = {
     "rel_pos": ("ahead", "left", "up"),
     "rel_vel": ("ahead", "left", "up"),
@@ -36,7 +36,7 @@ PARTS = {
 
 
 def fight() -> Scene:
-    """Five against five about a wall east of the commander, who stands at (10.5, 20.5) and faces north (+y)."""
+    """Five against five, with a wall east of the commander, who is at (10.5, 20.5) and faces north (+y)."""
     wall = (14, 15, 10, 24, 0, 8, Material.SOLID)
     north, south, west = math.pi / 2, -math.pi / 2, math.pi
     s = scene(dataclasses.replace(SMALL, command_suites=True), wall)
@@ -48,9 +48,9 @@ def fight() -> Scene:
     s.place(4, 24.5, 12.5, north)  # scout, far beyond it
 
     s.place(6, 10.5, 27.5, south).set(6, hp=75, heat=30, stability=80)  # medium, ahead, comes closer
-    s.place(8, 4.5, 20.5, 0.0)  # light, to the left, crosses behind smoke
+    s.place(8, 4.5, 20.5, 0.0)  # light, to the left, moves behind smoke
     s.place(5, 24.5, 20.5, west).paint(5, painter=4)  # heavy beyond the wall, painted by the scout
-    s.place(7, 34.5, 10.5, west).set(7, fallen=20)  # medium, which only the scout sees
+    s.place(7, 34.5, 10.5, west).set(7, fallen=20)  # medium, sensed only by the scout
     s.place(9, 30.5, 36.5, west)  # scout, jams
 
     mechs, state = s.state.mechs, s.state
@@ -71,7 +71,7 @@ def fight() -> Scene:
 
 
 def cockpit(s: Scene, mech: int, *orders, focus) -> str:
-    """What one mech observes, field by field."""
+    """Return the observation of one mech as text, field by field."""
     streams = {name: values[0, mech] for name, values in look(s, *orders, focus=focus).items()}
     lines = ["ego"]
     for feature in layout.EGO:
@@ -89,7 +89,7 @@ def cockpit(s: Scene, mech: int, *orders, focus) -> str:
 
 
 def table(name, features, rows) -> list[str]:
-    """A line for each column of a stream, a column for each of its filled rows."""
+    """Return a text line per column of a stream, with its value in each filled row."""
     lines = [f"{name:<24}" + "".join(f"{k:>9}" for k in range(len(rows)))]
     for feature in features:
         values = rows[:, layout.columns(features, feature.name)].T.tolist()
@@ -100,7 +100,7 @@ def table(name, features, rows) -> list[str]:
 
 
 def named(name, values) -> list[str]:
-    """The numbers of a feature, each with the name of its part."""
+    """Return the values of a feature, each with the name of its part."""
     parts = PARTS.get(name, ("",) * len(values))
     return [f"{part} {short(value)}".strip() for part, value in zip(parts, values, strict=True)]
 
@@ -114,10 +114,10 @@ def printed() -> str:
     return cockpit(fight(), COMMANDER, *orders, focus={0: 6, 2: 8, 4: 5})
 
 
-def test_a_commanders_cockpit_reads_as_it_did():
+def test_commander_observation_matches_the_golden_text():
     kept, now = GOLDEN.read_text(), printed()
     differences = difflib.unified_diff(kept.splitlines(), now.splitlines(), "golden", "now", lineterm="", n=0)
-    assert kept == now, "\n".join(["", *differences, f"If this is meant, read it all and keep it: {AGAIN}"])
+    assert kept == now, "\n".join(["", *differences, f"If the change is intended, review it all and run: {AGAIN}"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compiled and eager play the same battle."""
+"""Compiled and eager mode play the same battles."""
 
 import dataclasses
 
@@ -24,8 +24,8 @@ CONFIG = dataclasses.replace(
 
 @pytest.mark.long
 def test_compiled_equals_eager(monkeypatch):
-    """240 decisions, restarts among them, each from the state that eager play came to: 1e-3, for fused kernels round
-    sums and products otherwise. Two blocks on two threads, in and out of inference mode, compiled once."""
+    """Compare 240 decisions with restarts, each from the state of eager mode, with tolerance 1e-3, because fused
+    kernels round differently. Two blocks on two threads, in and out of inference mode, are compiled once."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     eager = EchelonEnv(CONFIG, 4, "cpu", seed=1, backend="eager")
     compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.sim_model.maps, backend="graph")
@@ -51,8 +51,8 @@ def test_compiled_equals_eager(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_whole_decision_is_one_graph():
-    """Orders, substeps, score, verdict, pay and observation are traced without a graph break; two substeps tell."""
+def test_decision_is_one_graph():
+    """Orders, substeps, score, outcome, reward and observation are traced without a graph break, with two substeps."""
     env = EchelonEnv(dataclasses.replace(CONFIG, rules=RulesConfig(decision_repeat=2)), 2, "cpu", seed=1)
 
     def whole(state, action):
@@ -64,7 +64,7 @@ def test_a_whole_decision_is_one_graph():
     with torch.no_grad():
         expected = whole(env.state.clone(), action)
         traced = torch.compile(whole, fullgraph=True, dynamic=False, backend="eager")(env.state.clone(), action)
-    # Sums alone have other last bits in a graph (`exact.sum`).
+    # Sums have other last bits in a graph (`exact.sum`).
     torch.testing.assert_close(traced.streams["ego"], expected.streams["ego"], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(traced.reward_terms, expected.reward_terms, atol=1e-5, rtol=1e-5)
 
@@ -72,13 +72,13 @@ def test_a_whole_decision_is_one_graph():
 @pytest.mark.parametrize(
     ("battles", "threads", "size"), [(1024, 2, 128), (30, 4, 30), (256, 2, 128), (100, 2, 50), (7, 2, 7), (1, 2, 1)]
 )
-def test_blocks_are_equal_and_keep_all_threads_busy_where_they_can(battles, threads, size):
+def test_blocks_are_equal_and_keep_threads_busy_if_possible(battles, threads, size):
     assert blocks.block_size(battles, threads, 128) == size
 
 
 @pytest.mark.parametrize("backend", ["eager", "loops"])
-def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, backend):
-    """Bit for bit: blocks change where a battle is played, nothing else. An error in a block reaches the caller."""
+def test_battles_do_not_depend_on_the_division_into_blocks(monkeypatch, backend):
+    """Bit for bit: blocks change only where a battle is played. An error in a block reaches the caller."""
     finals = []
     many = 4 if backend == "eager" else 2
     for threads in (1, 2):

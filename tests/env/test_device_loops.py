@@ -1,4 +1,4 @@
-"""The loops of a GPU, where there is none: their kernel in plain Python, and what NVIDIA's compilers make of it."""
+"""GPU loops without a GPU: their kernel in plain Python, and the output of NVIDIA's compilers."""
 
 import dataclasses
 import os
@@ -42,7 +42,7 @@ def run(program, *words, **variables):
     return ran.stdout
 
 
-def test_a_gpu_without_numba_cuda_refuses_loops_in_one_line(monkeypatch):
+def test_loops_on_a_gpu_without_numba_cuda_raise_one_line(monkeypatch):
     monkeypatch.setattr(form, "has_device_loops", lambda: False)
     with pytest.raises(ConfigError) as refusal:
         form_of(GPU, "loops")
@@ -52,18 +52,18 @@ def test_a_gpu_without_numba_cuda_refuses_loops_in_one_line(monkeypatch):
     )
 
 
-def test_an_array_is_told_as_numba_holds_it():
+def test_array_argument_matches_numbas_layout():
     values = torch.arange(24, dtype=torch.float32).view(2, 3, 4)
     assert list(words((7, values))) == [7, 0, 0, 24, 4, values.data_ptr(), 2, 3, 4, 48, 16, 4]
-    nobody = torch.empty((5, 0), dtype=torch.int64)
-    assert list(words(nobody))[:5] == [0, 0, 0, 8, nobody.data_ptr()] and list(words(nobody))[5:7] == [5, 0]
+    empty = torch.empty((5, 0), dtype=torch.int64)
+    assert list(words(empty))[:5] == [0, 0, 0, 8, empty.data_ptr()] and list(words(empty))[5:7] == [5, 0]
 
 
-def test_lanes_are_as_far_apart_as_there_are_lanes():
+def test_lane_stride_is_the_number_of_lanes():
     assert getattr(lanes.stride, "py_func", lanes.stride)(0) == lanes.LANES
 
 
-def test_records_begin_with_zeros_and_are_told_as_numba_holds_them():
+def test_records_start_with_zeros_and_match_numbas_layout():
     records = empty_device_records(PAIR, (2, 2), CPU)
     assert not records.memory.any() and records.memory.numel() == 4 * PAIR.itemsize
     item = PAIR.itemsize
@@ -79,8 +79,8 @@ def test_constants_keep_their_bytes():
 
 
 @runs
-def test_loops_that_differ_are_replaced_before_battles_begin(monkeypatch, caplog):
-    """The rehearsal of a GPU, with the loops of a CPU, which stand in for its own."""
+def test_differing_loops_are_replaced_before_training(monkeypatch, caplog):
+    """Run the rehearsal for a GPU, with CPU loops in place of GPU loops."""
     monkeypatch.setattr(rehearsal, "DECISIONS", 2)
     config = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("medium", "scout"), red=("heavy", "light"))
     env = EchelonEnv(config, 2, CPU, 1, backend="loops")
@@ -99,8 +99,8 @@ def test_loops_that_differ_are_replaced_before_battles_begin(monkeypatch, caplog
 @runs
 @pytest.mark.long
 @pytest.mark.parametrize("off", [(), ("destruction", "smoke"), ("ewar", "comms"), ("target_preference",)], ids=str)
-def test_simulated_kernels_play_the_battles_of_dense_operations(off):
-    """Every tensor of every decision, through deaths and restarts, bit for bit, in whatever order lanes run."""
+def test_simulated_kernels_equal_the_dense_form(off):
+    """Compare every tensor of every decision, through deaths and restarts, bit for bit, for any order of lanes."""
     output = run("simulated_gpu.py", "12", *off, NUMBA_DISABLE_JIT="1")
     assert re.search(r"^\d{3,} tensors of 12 decisions equal, [1-9]\d* restarts", output, re.MULTILINE), output
 
@@ -108,16 +108,16 @@ def test_simulated_kernels_play_the_battles_of_dense_operations(off):
 @runs
 @pytest.mark.long
 @pytest.mark.parametrize("barrier", ["5", "7", "8"])
-def test_a_barrier_that_is_missing_shows(barrier):
-    """Lanes in any order find races: of what shots do, and of whom a mech fires at."""
+def test_missing_barrier_is_detected(barrier):
+    """Random lane orders detect races: in shots, and in focus targets."""
     with pytest.raises(AssertionError, match=r"a decision: state.* differs"):
         run("simulated_gpu.py", "2", "--without", barrier, NUMBA_DISABLE_JIT="1")
 
 
 @runs
 @pytest.mark.long
-def test_a_graph_of_a_user_holds_them_as_one_operation():
-    """`torch.compile(fullgraph=True)` of a decision, with the loops of a GPU."""
+def test_user_graph_contains_loops_as_one_operator():
+    """Run `torch.compile(fullgraph=True)` on a decision with GPU loops."""
     output = run("simulated_gpu.py", "8", "traced", NUMBA_DISABLE_JIT="1")
     assert re.search(r"^\d{3,} tensors of 8 decisions equal, [1-9]\d* restarts", output), output
 
@@ -125,8 +125,8 @@ def test_a_graph_of_a_user_holds_them_as_one_operation():
 @compiles
 @pytest.mark.long
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (12, 0)], ids=str)
-def test_kernels_round_as_a_cpu_does(capability):
-    """What NVIDIA's compiler makes of a decision fuses nothing: each operation of floats is rounded to nearest."""
+def test_kernels_round_like_a_cpu(capability):
+    """NVIDIA's compiler fuses nothing in a decision: each float operation is rounded to nearest."""
     output = run("kernel_of_gpu.py", *map(str, capability))
     report = dict(line.split(": ", 1) for line in output.splitlines())
     operations = report["operations"].split()

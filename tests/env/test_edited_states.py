@@ -1,4 +1,4 @@
-"""States that somebody edited: observed as they are, or refused by name."""
+"""Edited states are observed as given, or rejected with the field's name."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import torch
 from builders import brawl
 from test_battle_states import fought, restarts, two  # noqa: F401
 
-from echelon.env.edited_states import check_edited, look
+from echelon.env.edited_states import check_edited, observe_edited
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.config import EnvConfig
@@ -15,19 +15,19 @@ from echelon.runtime.errors import ConfigError
 
 EGO = ("blue", "observation", "ego")
 LOOK_EVERY = 6
-"""Decisions of a long battle between two looks at its state."""
+"""Number of decisions between two checks of a long battle's state."""
 
 
 def edit(saved, leaf, place, value):
-    """The same saved battles, with another value at one place of a leaf of their state."""
+    """Return the same saved battles with another value in one leaf of their state."""
     saved = saved.clone()
     saved[("state", *leaf.split("."))][place] = value
     return saved
 
 
-def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
-    """Until both battles have ended: nothing that the rules lead to is refused. Who engages whom is known from orders
-    alone, which no state holds."""
+def test_every_reached_state_is_valid_and_observed_equally():
+    """Until both battles end, every state that the rules reach is accepted. Focus targets are excluded, because a state
+    does not contain orders."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     env, generator = EchelonEnv(config, 2, "cpu", 1), torch.Generator().manual_seed(1)
     td, ended, decision = env.reset(), torch.zeros(2, 1, dtype=torch.bool), 0
@@ -39,7 +39,7 @@ def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
             td = env.maybe_reset(td)
             continue
         check_edited(env.state, [0, 1], env.agent_names, env.sim_model)
-        state, seen = look(env.state, td.select(*env.observed().keys(True, True)), env.sim_model)
+        state, seen = observe_edited(env.state, td.select(*env.last_observation().keys(True, True)), env.sim_model)
         for key, value in seen.items(True, True):
             if "reward_terms" not in key:
                 was = td[key].clone()
@@ -51,13 +51,15 @@ def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
 
 
 @pytest.mark.usefixtures("restarts")
-def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it():
+def test_edited_state_is_observed_and_used_by_the_next_decision():
     env, now = fought(3, 7)
     saved = env.get_state()
     hurt = env.sim_model.roster.hp[0] / 2
     shown = env.set_state(edit(saved, "mechs.hp", (1, 0), hurt))
     assert shown[EGO][1, 0, layout.columns(layout.EGO, "hp")].item() == 0.5
-    assert (env.observed() == shown).all() and torch.equal(shown["blue", "memory", "h"], now["blue", "memory", "h"])
+    assert (env.last_observation() == shown).all() and torch.equal(
+        shown["blue", "memory", "h"], now["blue", "memory", "h"]
+    )
     for untouched in (0, 2):
         assert (shown[untouched] == now[untouched].select(*shown.keys(True, True))).all()
     assert env.state.mechs.hp[1, 0] == hurt
@@ -65,10 +67,10 @@ def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it():
     shown = env.set_state(edit(saved, "mechs.hp", (1, slice(5, 10)), 0.0))
     assert shown["done"].flatten().tolist() == [False, True, False] and shown["outcome", "winner"][1] == 1
     assert not shown["red", "mask"][1].any() and not shown["red", "observation", "contacts"][1].any()
-    assert (env.state.focus_slots[1] == -1).all(), "nobody is left to be preferred as a target"
+    assert (env.state.focus_slots[1] == -1).all(), "no target is left"
 
 
-def test_what_is_shown_cannot_be_edited_and_a_memory_can():
+def test_observation_cannot_be_edited_but_memory_can():
     env, now = fought(2, 4)
     saved = env.get_state()
     saved["shown", "blue", "observation", "contacts"][:] = 0.25
@@ -85,19 +87,19 @@ STATES = {
     "mechs.heat": ((0, 2), -1.0, r"mechs.heat of blue_2 in battle 0 must be 0\.\.\d+, got -1"),
     "mechs.pos": ((0, 0, 0), -5.0, r"mechs.pos of blue_0 in battle 0 must be [\d.]+\.\.[\d.]+, got -5"),
     "mechs.yaw": ((0, 0), 9.0, r"mechs.yaw of blue_0 in battle 0 must be -3.14\S*\.\.3.14\S*, got 9"),
-    "mechs.wrecked": ((1, 3), True, r"mechs.wrecked of blue_3 in battle 1 must be False for a mech that has hp, got T"),
+    "mechs.wrecked": ((1, 3), True, r"mechs.wrecked of blue_3 in battle 1 must be False for a mech with hp, got True"),
     "tick": ((1,), 7, r"tick in battle 1 must be a multiple of 2, got 7"),
     "last_event": ((0,), 20, r"last_event in battle 0 must be no later than tick, got 20"),
     "score": ((0, 1), -1.0, r"score \[1\] in battle 0 must be 0\.\.inf, got -1"),
-    "terrain.damage": ((0, 30, 1, 1), 3, r"terrain.damage .* in battle 0 must be 0 where nothing is solid"),
+    "terrain.damage": ((0, 30, 1, 1), 3, r"terrain.damage .* in battle 0 must be 0 outside solid terrain"),
     "terrain.solid": ((0, 1, 1), 1 << 30, r"terrain.solid .* in battle 0 must be set only where the map or rubble"),
     "focus_slots": ((0, 0, 0), 99, r"state.focus_slots must be -1..9, got '-?\d..99'"),
-    "mechs.vel": ((0, 0, 0), float("inf"), "others in mechs.vel"),
+    "mechs.vel": ((0, 0, 0), float("inf"), "NaN or infinity in mechs.vel"),
 }
 
 
 @pytest.mark.parametrize("leaf", STATES)
-def test_a_state_that_cannot_stand_is_refused_and_changes_nothing(two, leaf):  # noqa: F811
+def test_invalid_edited_state_raises_and_changes_nothing(two, leaf):  # noqa: F811
     place, value, says = STATES[leaf]
     saved = two.get_state()
     if leaf == "terrain.damage":
@@ -107,7 +109,7 @@ def test_a_state_that_cannot_stand_is_refused_and_changes_nothing(two, leaf):  #
     assert (two.get_state() == saved).all()
 
 
-def test_hulls_are_clear_of_each_other_and_of_terrain(two):  # noqa: F811
+def test_overlapping_hulls_and_terrain_raise(two):  # noqa: F811
     env = two
     saved = env.get_state()
     other = saved["state", "mechs", "pos"][1, 0] + torch.tensor([0.5, 0.5, 0.0])

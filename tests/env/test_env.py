@@ -41,7 +41,7 @@ def env_of(config=TINY, num_envs=3, seed=1, **kwargs):
 
 
 def equal(one, other):
-    """Whether two TensorDicts hold the same keys and numbers."""
+    """Return whether two TensorDicts have the same keys and values."""
     keys = set(one.keys(True, True))
     return keys == set(other.keys(True, True)) and all(torch.equal(one[k], other[k]) for k in keys)
 
@@ -61,15 +61,15 @@ VARIANTS = {
 
 @pytest.mark.parametrize("num_envs", [1, 5])
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
-def test_the_specs_hold(config, num_envs):
+def test_specs_match_torchrls_check(config, num_envs):
     check_env_specs(env_of(config, num_envs), break_when_any_done="both")
 
 
 @pytest.mark.parametrize("settings", [{}, {"observation_mode": "full"}, {"command_suites": True}])
-def test_every_stream_of_a_fight_is_within_its_range(settings):
+def test_streams_of_a_fight_are_within_range(settings):
     env = arena(dataclasses.replace(SMALL, **settings), num_envs=2)
     td, generator = env.reset(), torch.Generator().manual_seed(4)
-    env.state.mechs.pos[..., :2] = 20 + 0.5 * (env.state.mechs.pos[..., :2] - 20)  # the teams begin close
+    env.state.mechs.pos[..., :2] = 20 + 0.5 * (env.state.mechs.pos[..., :2] - 20)  # the teams start close
     for _ in range(16):
         td, following = env.step_and_maybe_reset(brawl(td, generator))
         for group in GROUPS:
@@ -80,7 +80,7 @@ def test_every_stream_of_a_fight_is_within_its_range(settings):
     assert env.state.tally.damage.any()
 
 
-def test_the_specs_hold_for_teams_of_different_sizes():
+def test_specs_match_for_teams_of_different_sizes():
     config = dataclasses.replace(SMALL, blue=("heavy", "medium", "medium", "light", "scout"), red=("light",) * 3)
     env = env_of(config, 2)
     check_env_specs(env, break_when_any_done="both")
@@ -117,13 +117,13 @@ def test_keys_and_shapes():
     assert env.reward_keys == [("blue", "reward"), ("red", "reward")]
 
 
-def test_command_suites_make_room_for_twelve_comrades():
+def test_command_suites_add_squad_slots():
     td = env_of(dataclasses.replace(SMALL, command_suites=True), 1).rollout(1)
     assert td["blue", "observation", "squad_mask"].shape == (1, 1, 5, 12)
 
 
-def test_telemetry_is_the_map_from_above_once_a_battle():
-    """Made with the map: it does not change while the battle changes its ground."""
+def test_telemetry_is_the_map_from_above():
+    """It is computed with the map and does not change with the terrain of a battle."""
     env = env_of(SMALL, 3)
     td = env.reset()
     assert torch.equal(td["telemetry"], env.sim_model.maps.telemetry[env.state.map_id])
@@ -133,8 +133,8 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
 
 
 @pytest.mark.parametrize("backend", ["eager", "loops"])
-def test_what_is_static_of_a_map_is_made_with_it(backend, monkeypatch):
-    """Materials, distances to the zone and the view from above: battles end and begin anew, and no map is made."""
+def test_static_map_data_is_computed_once(backend, monkeypatch):
+    """Materials, zone distances and telemetry: battles end and restart without generating a map."""
     config = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))
     env = env_of(config, 3, backend=backend)
     made = {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)}
@@ -143,12 +143,12 @@ def test_what_is_static_of_a_map_is_made_with_it(backend, monkeypatch):
     for _ in range(25):
         _, td = env.step_and_maybe_reset(told(env, td))
         began |= {*env.state.seed.tolist()}
-    assert len(began) > 3, "battles began anew"
+    assert len(began) > 3, "battles restarted"
     assert {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)} == made
 
 
-def test_one_observation_is_built_a_decision(monkeypatch):
-    """Resets build none: the first observation of each map is made once, with the environment."""
+def test_one_observation_is_computed_per_decision(monkeypatch):
+    """Resets compute none: the initial observation of each map is computed once, with the environment."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
     env, built = env_of(num_envs=2, backend="eager"), []
     monkeypatch.setattr(decision, "observe", lambda *scene: built.append(1) or observe(*scene))
@@ -158,14 +158,14 @@ def test_one_observation_is_built_a_decision(monkeypatch):
     assert len(built) == 3
 
 
-def test_a_collector_runs():
+def test_collector_runs():
     env = env_of(SHORT, 3)
     collector = Collector(env, env.rand_action, frames_per_batch=36, total_frames=72)
     batches = [batch.clone() for batch in collector]
     collector.shutdown()
     assert [b.shape for b in batches] == [(3, 12), (3, 12)]
     assert batches[0]["next", "done"].sum() == 9  # 12 decisions are 3 battles of 4
-    assert batches[1]["is_init"][:, 0].all()  # the second batch goes on where the first ended, at a start
+    assert batches[1]["is_init"][:, 0].all()  # the second batch continues after the first, at a battle's start
 
 
 def test_transforms_work():
@@ -184,7 +184,7 @@ def test_transforms_work():
 
 
 @pytest.mark.parametrize("passed", ["all", "mask alone"])
-def test_a_partial_reset_leaves_the_others_alone(passed):
+def test_partial_reset_leaves_other_battles_unchanged(passed):
     env = env_of()
     td = env.rollout(3, auto_reset=True)[:, -1]["next"]
     before = env.state.clone()
@@ -197,11 +197,11 @@ def test_a_partial_reset_leaves_the_others_alone(passed):
     assert torch.equal(fresh[ego][[0, 2]], td[ego][[0, 2]]) and not torch.equal(fresh[ego][1], td[ego][1])
 
 
-# Endings
+# Ends of battles
 
 
 def played(env, decisions):
-    """A rollout by hand, `[T]` of what `step_and_maybe_reset` returned and the roots that followed."""
+    """Step by hand; return `[T]` results of `step_and_maybe_reset` and the following roots."""
     generator = torch.Generator().manual_seed(0)
     td, steps, roots = env.reset(), [], []
     for _ in range(decisions):
@@ -211,7 +211,7 @@ def played(env, decisions):
     return torch.stack(steps), torch.stack(roots)
 
 
-def test_a_finished_battle_keeps_its_last_observation_and_the_root_shows_the_next():
+def test_finished_battle_keeps_its_last_observation_under_next():
     env = env_of(SHORT)
     first = env.reset()
     steps, roots = played(env, 4)
@@ -224,8 +224,8 @@ def test_a_finished_battle_keeps_its_last_observation_and_the_root_shows_the_nex
     assert not torch.equal(root["telemetry"], first["telemetry"])  # other battles, other maps
 
 
-def test_a_restart_gives_a_battle_its_ground_back_and_leaves_the_neighbours_theirs():
-    """Both battles break glass, tear leaves, leave a wreck, hang smoke and paint; then the first one ends."""
+def test_restart_restores_the_terrain_of_its_battle_only():
+    """Both battles destroy glass and foliage, leave a wreck, smoke and paint; then the first battle ends."""
     glass, leaves = (13, 14, 10, 30, 0, 4, Material.GLASS), (11, 12, 20, 21, 0, 4, Material.FOLIAGE)
     env = arena(dataclasses.replace(TINY, blue=("scout", "medium")), glass, leaves, num_envs=2)
     td, fresh = env.reset(), env.state.clone()
@@ -268,8 +268,8 @@ def test_is_init_marks_the_first_observation_only():
     assert not steps["next", "is_init"].any()
 
 
-def test_a_restart_clears_the_outcome_and_the_reward_terms():
-    """What TorchRL carries on to the root is of the battle that goes on there, never of the one that ended."""
+def test_restart_clears_outcome_and_reward_terms():
+    """The entries that TorchRL carries to the root belong to the running battle, not to the ended one."""
     env = env_of(SHORT, 2)
     td = env.reset()
     assert (td["outcome", "winner"] == -1).all()
@@ -291,7 +291,7 @@ def test_without_info_there_are_no_outcomes_and_no_reward_terms():
     assert {"reward", "done"} <= keys and not {"outcome", "winner", "reward_terms"} & keys
 
 
-def test_an_outcome_is_reported_where_a_battle_ended_and_nowhere_else():
+def test_outcome_is_zero_for_running_battles():
     env = env_of(SHORT)
     steps, _ = played(env, 8)
     done, outcome = steps["next", "done"], steps["next", "outcome"]
@@ -304,7 +304,7 @@ def test_an_outcome_is_reported_where_a_battle_ended_and_nowhere_else():
     assert (outcome["decisions"][~going] == 4).all()
 
 
-def test_battles_end_apart():
+def test_battles_end_independently():
     env = env_of(num_envs=3)
     td = env.reset()
     env.state.mechs.hp[1, 2:] = 0  # red of battle 1
@@ -326,7 +326,7 @@ def test_terminated_and_truncated_exclude_each_other():
     assert torch.equal(steps["next", "done"], terminated | truncated)
 
 
-def test_twenty_seconds_alone_in_the_zone_win():
+def test_zone_control_for_the_required_time_wins():
     env = arena(dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium",)))
     td = env.reset()
     env.state.mechs.pos[:, 0, :2] = 20.0
@@ -343,13 +343,13 @@ def test_twenty_seconds_alone_in_the_zone_win():
 # Seeds
 
 
-def test_one_seed_one_battle():
+def test_equal_seeds_give_equal_battles():
     one, other = env_of(seed=5), env_of(seed=5)
     assert equal(one.reset(), other.reset())
     assert equal(played(one, 6)[0], played(other, 6)[0])
 
 
-def test_set_seed_begins_again():
+def test_set_seed_repeats_the_battles():
     env = env_of(seed=5)
     first = played(env, 3)[0]
     env.set_seed(5)
@@ -357,14 +357,14 @@ def test_set_seed_begins_again():
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint32, torch.tensor])
-def test_an_integer_of_numpy_or_torch_is_the_seed_of_the_same_battles(kind):
+def test_seed_may_be_a_numpy_or_torch_integer(kind):
     expected, env = env_of(seed=5), env_of(seed=kind(5))
     assert torch.equal(env.state.seed, expected.state.seed)
     assert env.set_seed(kind(7)) == expected.set_seed(7) and torch.equal(env.next_seed, expected.next_seed)
     assert equal(env.reset(seed=kind(9)), expected.reset(seed=9))
 
 
-def test_other_seeds_other_battles():
+def test_different_seeds_give_different_battles():
     config = dataclasses.replace(TINY, map_pool=32)
     assert not torch.equal(env_of(config, 8, seed=1).state.map_id, env_of(config, 8, seed=2).state.map_id)
     env = env_of(dataclasses.replace(SHORT, map_pool=32), 1)
@@ -372,23 +372,23 @@ def test_other_seeds_other_battles():
     for _ in range(6):
         seeds.add(env.state.seed.item())
         played(env, 4)
-    assert len(seeds) == 6  # every battle of an environment has its own
+    assert len(seeds) == 6  # every battle of an environment has its own seed
 
 
-def test_seeds_may_be_given_one_by_one():
+def test_seed_may_be_a_tensor_with_one_seed_per_battle():
     env = env_of(seed=torch.tensor([7, 8, 7]))
     state = env.state
     assert state.seed.tolist() == [7, 8, 7] and state.map_id[0] == state.map_id[2]
 
 
 @pytest.mark.parametrize("seed", [torch.tensor([1, 2]), torch.tensor([1.0, 2.0, 3.0])])
-def test_seeds_of_the_wrong_form_are_refused(seed):
+def test_seeds_of_wrong_form_raise(seed):
     with pytest.raises(ConfigError, match=r"seed must be int64 of shape \(3,\), got") as error:
         env_of(seed=seed)
     assert "\n" not in str(error.value)
 
 
-def test_a_battle_needs_a_place():
+def test_zero_battles_raise():
     with pytest.raises(ConfigError, match=r"num_envs must be 1\.\.16777216 battles, got 0"):
         env_of(num_envs=0)
 
@@ -403,7 +403,7 @@ def test_environments_may_share_maps():
 # Actions
 
 
-def test_the_wrong_width_is_refused_in_one_line():
+def test_wrong_action_width_raises_one_line():
     env = env_of()
     td = told(env, env.reset())
     td["red", "action"] = torch.zeros(3, 2, 25)
@@ -415,14 +415,14 @@ def test_the_wrong_width_is_refused_in_one_line():
     assert "5 vent" in message and "8 message numbers" in message
 
 
-def test_a_missing_action_is_one_line():
+def test_missing_action_raises_one_line():
     env = env_of()
     with pytest.raises(ConfigError, match=r"\('blue', 'action'\) is missing.*echelon.versus") as error:
         env.step(env.reset())
     assert "\n" not in str(error.value)
 
 
-def test_not_a_number_counts_as_zero():
+def test_nan_in_actions_counts_as_zero():
     env = env_of()
     td = told(env, env.reset(), (0, Act.YAW_RATE, 1.0), (1, Act.FORWARD, float("nan")), (1, Act.PRIMARY, float("inf")))
     kept = td["blue", "action"].clone()
@@ -436,8 +436,8 @@ def test_not_a_number_counts_as_zero():
     assert env.state.tally.bad_actions[0].tolist() == [0, 2, 0, 0]
 
 
-def test_preferences_name_the_contacts_just_seen():
-    """Red stand at 5 and 6 vox; preferring the second contact slot shoots the farther one."""
+def test_preferences_select_the_last_observed_contacts():
+    """Red mechs are at 5 and 6 vox; a preference for the second contact slot selects the farther one."""
     config = dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium", "medium"))
     maps_env = arena(config)
     maps = maps_env.sim_model.maps
@@ -457,7 +457,7 @@ def with_memory(**kwargs):
     return arena(SHORT, num_envs=2, memory=Composite(h=Unbounded((3,))), **kwargs)
 
 
-def test_memory_is_zero_echoed_and_zeroed_again():
+def test_memory_is_echoed_and_reset_to_zero():
     env = with_memory()
     td = env.reset()
     seen = []
@@ -465,14 +465,14 @@ def test_memory_is_zero_echoed_and_zeroed_again():
         assert td["blue", "memory", "h"].shape == (2, 2, 3)
         seen.append(td["blue", "memory", "h"][0, 0, 0].item())
         td = told(env, td)
-        td["next", "blue", "memory", "h"] = torch.full((2, 2, 3), t + 1.0)  # what a recurrent policy writes
+        td["next", "blue", "memory", "h"] = torch.full((2, 2, 3), t + 1.0)  # as a recurrent policy writes it
         step, td = env.step_and_maybe_reset(td)
         assert (step["next", "blue", "memory", "h"] == t + 1).all()
         assert not step["next", "red", "memory", "h"].any()
     assert seen == [0, 1, 2, 3, 0, 5]
 
 
-def test_memory_belongs_to_the_specs():
+def test_memory_is_in_the_specs():
     check_env_specs(with_memory(), break_when_any_done="both")
 
 
@@ -488,8 +488,8 @@ def test_memory_is_zeroed_for_finished_battles_only():
 # Copies
 
 
-def test_a_copy_of_a_compiled_environment_compiles_again():
-    """Compiled functions cannot be pickled; the battles, the maps and the settings are."""
+def test_copied_environment_compiles_again():
+    """Compiled functions cannot be pickled; battles, maps and settings can."""
     env = env_of(backend="graph")
     pickled = pickle.loads(pickle.dumps(env))  # noqa: S301
     for copied in (copy.deepcopy(env), pickled):
@@ -501,8 +501,8 @@ def test_a_copy_of_a_compiled_environment_compiles_again():
         assert torch.equal(copied.state.mechs.pos, env.state.mechs.pos)
 
 
-def test_moving_to_a_device_goes_on_with_the_same_battles():
-    """`cpu:0` is another name of the CPU, so everything is made anew; maps that were renewed are kept."""
+def test_moving_to_a_device_keeps_the_battles():
+    """`cpu:0` is another name of the CPU, so everything is built again; renewed maps are kept."""
     config = dataclasses.replace(SHORT, map_pool=4, map_spares=2)
     env, stays = env_of(config), env_of(config)
     assert env.renew_maps() == stays.renew_maps() == 2
@@ -519,13 +519,13 @@ def test_moving_to_a_device_goes_on_with_the_same_battles():
     assert equal(td, other) and env.renew_maps() == stays.renew_maps()
 
 
-def test_a_repr_tells_the_battle_how_many_where_and_the_seed():
+def test_repr_shows_config_number_device_and_seed():
     assert repr(env_of()) == "EchelonEnv(2v2 on 40x40x16, num_envs=3, device=cpu, seed=1)"
     small = EchelonEnv(EnvConfig.small(), 1, "cpu", torch.tensor([3]), maps=flat_maps(EnvConfig.small()))
     assert repr(small) == "EchelonEnv(small, num_envs=1, device=cpu, seed=one a battle)"
 
 
-def test_names_and_numbers_that_scripts_ask_for():
+def test_properties_with_names_and_numbers():
     env = env_of(SHORT)
     assert env.agent_names == ["blue_0", "blue_1", "red_0", "red_1"]
     assert env.n_agents == 4 and env.max_steps == 4
@@ -535,8 +535,8 @@ def test_names_and_numbers_that_scripts_ask_for():
 
 
 @pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])
-def test_a_step_reads_nothing_on_the_host(config):
-    """In the form that a GPU runs."""
+def test_step_reads_nothing_on_the_host(config):
+    """Test the form that runs on a GPU."""
     env = env_of(config, 3, backend="eager")
     env.restarts_by_row = False
     td = env.reset()

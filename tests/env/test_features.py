@@ -1,4 +1,4 @@
-"""Each system switched off: nothing of it happens, and no shape changes."""
+"""Each feature switched off: its effect is absent, and shapes do not change."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ def off(config, *names):
     return dataclasses.replace(config, features=FeaturesConfig(**dict.fromkeys(names, False)))
 
 
-def test_everything_is_on_unless_told():
+def test_all_features_are_on_by_default():
     assert FEATURES == ("ewar", "comms", "target_preference", "observation_control", "suites", "smoke", "destruction")
     assert all(getattr(FeaturesConfig(), name) for name in FEATURES)
 
@@ -33,7 +33,7 @@ def test_no_shape_changes(name, command_suites):
         assert getattr(one, spec) == getattr(other, spec), spec
 
 
-def test_a_battle_without_anything_is_a_battle():
+def test_battle_without_any_feature_runs():
     env = arena(off(SMALL, *FEATURES))
     td = env.rollout(4)
     assert td["blue", "observation", "ego"].isfinite().all() and (env.state.tick == 20).all()
@@ -86,14 +86,14 @@ def test_observation_control(on):
     assert ego(s, "hostile_only", 0, *orders) == [float(on)]
 
 
-def test_without_suites_a_heavy_sees_everything_it_senses_and_no_intel():
+def test_without_suites_contacts_are_unlimited_and_without_intel():
     s = team(("heavy", "scout"), ("scout",) * 8, WALL, features={"suites": False}, sight_range_vox=25.0)
     s.place(0, 5, 20.5).place(1, 38, 20.5)
     for k in range(8):
         s.place(2 + k, 5, 22 + k)
-    assert sensed(s, 0) == shown(s, 0) == [2, 3, 4, 5, 6, 7, 8, 9]  # its own suite has five slots
+    assert sensed(s, 0) == shown(s, 0) == [2, 3, 4, 5, 6, 7, 8, 9]  # its suite has five slots
     s.place(9, 30, 20.5)
-    assert 9 in shown(s, 1) and 9 not in shown(s, 0)  # its packmate sees it, and tells nothing
+    assert 9 in shown(s, 1) and 9 not in shown(s, 0)  # its packmate senses it, but does not report it
     assert not any(column(s, "intel", 0))
     assert contact(s, "detail") == [1]
     assert ego(s, "suite") == [0] * 14
@@ -101,7 +101,7 @@ def test_without_suites_a_heavy_sees_everything_it_senses_and_no_intel():
 
 
 @pytest.mark.parametrize("hull", ["scout", "light", "medium", "heavy"])
-def test_without_suites_every_radar_reaches_14(hull):
+def test_without_suites_every_radar_has_the_base_range(hull):
     s = team((hull,), (hull,), WALL, features={"suites": False}).place(0, 10.5, 20.5)
     assert shown(s.place(1, 24.49, 20.5), 0) == [1]
     assert shown(s.place(1, 24.51, 20.5), 0) == []
@@ -120,7 +120,7 @@ def test_smoke(on):
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_a_cloud_hides_only_where_smoke_is_on(on):
+def test_cloud_hides_only_if_smoke_is_on(on):
     s = battle(("medium",), ("medium",), smoke=on).place(0, 10.5, 20.5).place(1, 35.5, 20.5).smoke(0, 20, 20.5, 1.5)
     assert shown(s, 0) == ([] if on else [1])
 

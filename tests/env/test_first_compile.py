@@ -1,4 +1,4 @@
-"""Loops that another process compiles while battles run in the dense form."""
+"""Another process compiles the loops while battles run in the dense form."""
 
 import dataclasses
 import os
@@ -38,7 +38,7 @@ ENDING_EARLY = dataclasses.replace(
 
 @pytest.fixture
 def empty_cache(monkeypatch, tmp_path):
-    """A machine of two cores whose loops are not compiled, with a command in place of the compilation."""
+    """A machine with two cores and no compiled loops, where a dummy command replaces the compilation."""
     monkeypatch.delenv("ECHELON_COMPILE", raising=False)
     monkeypatch.setattr(first_compile, "is_cached", lambda loop: False)
     monkeypatch.setattr(first_compile, "cache_folder", lambda: tmp_path / "loops")
@@ -52,7 +52,7 @@ def empty_cache(monkeypatch, tmp_path):
         function.cache_clear()
 
 
-def test_battles_change_from_the_dense_form_to_loops_with_the_same_bits(monkeypatch):
+def test_switch_from_dense_form_to_loops_keeps_the_bits(monkeypatch):
     answers = [False, False, False, False, True, True, True, True, True]
     forms = []
 
@@ -120,7 +120,7 @@ def test_the_process_compiles_into_the_callers_cache_from_the_folder_of_the_pack
     assert (empty_cache / "seen").read_text().strip() == str(PACKAGE.parent)
 
 
-def test_one_process_is_started_and_its_end_is_logged_once(empty_cache, monkeypatch, caplog):
+def test_one_process_is_started_and_logged_once(empty_cache, monkeypatch, caplog):
     with caplog.at_level("INFO", compile.__name__):
         process = compile_process()
         assert compile_process() is process
@@ -141,7 +141,7 @@ def test_battles_stay_dense_until_the_process_ends(empty_cache, monkeypatch):
     assert loops_ready()
 
 
-def test_a_failed_process_is_named_and_this_one_compiles(empty_cache, monkeypatch, caplog):
+def test_failed_process_is_logged_and_this_one_compiles(empty_cache, monkeypatch, caplog):
     monkeypatch.setattr(first_compile, "COMMAND", "raise SystemExit(3)")
     compile_process().process.wait(60)
     assert loops_ready()
@@ -149,7 +149,7 @@ def test_a_failed_process_is_named_and_this_one_compiles(empty_cache, monkeypatc
 
 
 @pytest.mark.parametrize("reason", ["one core", "no folder", "wait", "no process"])
-def test_this_process_compiles_and_says_so(empty_cache, monkeypatch, caplog, reason):
+def test_this_process_compiles_and_logs_it(empty_cache, monkeypatch, caplog, reason):
     if reason == "one core":
         monkeypatch.setattr(first_compile, "cores", lambda: 1)
     elif reason == "no folder":
@@ -174,14 +174,14 @@ def test_compiled_loops_start_no_process(empty_cache, monkeypatch, caplog):
     assert not caplog.records
 
 
-def test_another_value_of_the_variable_is_refused(empty_cache, monkeypatch):
+def test_invalid_value_of_the_variable_raises(empty_cache, monkeypatch):
     monkeypatch.setenv("ECHELON_COMPILE", "later")
     with pytest.raises(ConfigError, match="ECHELON_COMPILE must be one of background, wait"):
         compile_process()
 
 
-def test_a_second_compiler_finds_what_the_first_one_made(monkeypatch):
-    """The tests' own loops are compiled, so the second process of a machine ends without playing."""
+def test_second_compiler_finds_the_cached_loops(monkeypatch):
+    """The tests' loops are already compiled, so the second process ends without playing."""
     EchelonEnv(EnvConfig.small(), num_envs=1, backend="loops").rollout(1)
     monkeypatch.setattr(EchelonEnv, "rollout", lambda *_: pytest.fail("compiled again"))
     compile_loops()

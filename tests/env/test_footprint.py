@@ -1,4 +1,4 @@
-"""What battles are told to need is what they take."""
+"""The estimated memory of battles matches the measured memory."""
 
 import dataclasses
 import subprocess
@@ -12,7 +12,7 @@ from echelon.rules.config import ENV_PRESETS
 
 
 @pytest.mark.parametrize("preset", ENV_PRESETS)
-def test_the_footprint_is_that_of_an_environment(preset):
+def test_footprint_matches_an_environment(preset):
     config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=2)
     env, each = EchelonEnv(config, 3, "cpu", 0), footprint_of(config)
     state = sum(leaf.nbytes for leaf in env.state.to_tensordict().values(True, True))
@@ -22,7 +22,7 @@ def test_the_footprint_is_that_of_an_environment(preset):
     assert abs(each.ground + each.step - (state + seen + acts) / 3) < 16
     assert each.map == sum(leaf.nbytes for leaf in env.sim_model.maps.values()) // 2
     openings = env.map_pool.initial_observations.exclude("focus_slots").values()
-    assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and whom contacts are
+    assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and contact mechs
 
 
 PEAK = """
@@ -42,7 +42,7 @@ def play(config, battles, backend):
 
 for preset, battles, maps, backend in eval(sys.argv[1]):
     one = dataclasses.replace(ENV_PRESETS[preset](), map_pool=1)
-    if os.fork() == 0:  # the memory at the most is that of a process
+    if os.fork() == 0:  # the peak memory is per process
         before, many = play(one, 2, backend), dataclasses.replace(one, map_pool=maps)
         print(preset, (play(many, battles, backend) - before) / needed_bytes(many, battles, torch.device("cpu")))
         sys.stdout.flush()
@@ -53,8 +53,8 @@ PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "eager"), ("small", 2, 3
 
 
 @pytest.mark.long
-def test_what_is_told_is_what_a_process_takes():
-    """Within a factor of two, of the memory that the process held at the most; allocators round up a little."""
+def test_estimated_memory_matches_the_process():
+    """The estimate is within a factor of two of the process's peak memory; allocators round up a little."""
     done = subprocess.run([sys.executable, "-c", PEAK, repr(PLAYED)], capture_output=True, text=True, check=True)
     ratios = [float(line.split()[1]) for line in done.stdout.splitlines()]
     assert len(ratios) == len(PLAYED) and all(0.5 < ratio < 2 for ratio in ratios), done.stdout

@@ -1,4 +1,4 @@
-"""Battles in loops are the battles of dense operations, bit for bit, and so is all that is shown and paid in them."""
+"""Loops and the dense form give the same battles, observations and rewards, bit for bit."""
 
 import copy
 import dataclasses
@@ -26,7 +26,7 @@ from echelon.runtime.errors import ConfigError
 pytestmark = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 CPU = torch.device("cpu")
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4, world=WorldConfig(32, 32, 10))
-"""Teams that meet after two seconds."""
+"""Battles in which the teams meet after two seconds."""
 FEATURES = [field.name for field in dataclasses.fields(FeaturesConfig)]
 ODD_RULES = RulesConfig(
     legged_unsteadiness=0.3,
@@ -45,12 +45,12 @@ ODD_RULES = RulesConfig(
     muffled_noise=0.7,
     contested_share=0.3,
 )
-"""Other values than the default of numbers that both forms read."""
+"""Values other than the defaults, for numbers that both forms read."""
 RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 
 def same(one, other):
-    """Whether two nested dicts of tensors hold the same names, types and bits."""
+    """Return whether two nested dicts of tensors have the same keys, types and bits."""
     keys = set(one.keys(True, True))
     return keys == set(other.keys(True, True)) and all(
         one[key].dtype == other[key].dtype and one[key].numpy().tobytes() == other[key].numpy().tobytes()
@@ -59,7 +59,7 @@ def same(one, other):
 
 
 def play_both(config, battles, decisions, seed=3):
-    """Play in both forms and compare after every decision. Returns the restarts seen."""
+    """Play in both forms and compare after every decision. Return the number of restarts."""
     dense = EchelonEnv(config, battles, "cpu", seed, backend="eager")
     dense.restarts_by_row = False
     loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.sim_model.maps, backend="loops")
@@ -78,13 +78,13 @@ def play_both(config, battles, decisions, seed=3):
     return restarts
 
 
-def test_battles_and_restarts_are_the_same():
+def test_loops_and_dense_form_agree_through_restarts():
     short = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=3.0))
     assert play_both(short, 4, 14) >= 4
 
 
 @pytest.mark.parametrize("feature", usually(FEATURES, "destruction", "ewar"))
-def test_features_switched_off_are_so_in_loops(feature):
+def test_loops_and_dense_form_agree_with_a_feature_off(feature):
     play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 4, 9)
 
 
@@ -105,12 +105,12 @@ def test_features_switched_off_are_so_in_loops(feature):
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_other_battles_are_the_same_in_loops(changes):
+def test_loops_and_dense_form_agree_in_other_configs(changes):
     play_both(dataclasses.replace(SMALL, **changes), 4, 9)
 
 
-def test_the_form_of_a_device(monkeypatch):
-    """By default loops on a CPU with numba, and graphs elsewhere; what is named otherwise is taken at its word."""
+def test_default_form_of_a_device(monkeypatch):
+    """By default loops on a CPU with numba, and graphs elsewhere; an explicit choice is used."""
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
     gpu, names = torch.device("cuda"), ("auto", "graph", "eager")
     assert [form_of(CPU, name) for name in (*names, "loops")] == ["loops", "graph", "eager", "loops"]
@@ -123,7 +123,7 @@ def test_the_form_of_a_device(monkeypatch):
         form_of(CPU, "loops")
 
 
-def test_an_environment_variable_says_what_auto_means(monkeypatch):
+def test_environment_variable_replaces_auto(monkeypatch):
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
     gpu = torch.device("cuda")
     for value, cpu_form, gpu_form in (("eager", "eager", "eager"), ("graph", "graph", "graph"), ("", "loops", "graph")):
@@ -138,8 +138,8 @@ def test_an_environment_variable_says_what_auto_means(monkeypatch):
         EchelonEnv(SMALL, 1, "cpu")
 
 
-def test_an_observer_sees_the_substeps_of_the_same_battles():
-    """It is told of them by dense operations."""
+def test_observer_receives_the_same_substeps_in_loops():
+    """Compare with the substeps of the dense form."""
     from echelon.replay.recorder import Recorder
 
     plain = EchelonEnv(SMALL, 2, "cpu", 5)
@@ -155,8 +155,8 @@ def test_an_observer_sees_the_substeps_of_the_same_battles():
 
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda loops: pickle.loads(pickle.dumps(loops))])  # noqa: S301
-def test_a_copy_of_loops_begins_with_no_memory_and_plays_the_same(copy_of):
-    """Memory that another process is handed may be read-only, and two that share some would write over each other."""
+def test_copied_loops_allocate_their_own_memory(copy_of):
+    """Memory from another process may be read-only, and shared memory would be overwritten."""
     env = EchelonEnv(SMALL, 2, "cpu", 1, backend="loops")
     env.rollout(2, break_when_any_done=False)
     loops, state = env.engine.loops, env.state.clone()
@@ -168,13 +168,13 @@ def test_a_copy_of_loops_begins_with_no_memory_and_plays_the_same(copy_of):
     assert all(torch.equal(shown[name], also_shown[name]) for name in shown)
 
 
-def test_both_forms_mix_the_high_word_of_a_seed():
+def test_both_forms_use_the_high_word_of_a_seed():
     play_both(SMALL, 4, 2, torch.tensor([7, 7 + 2**32, 7 - 2**32, 2**63 - 1]))
 
 
 @pytest.mark.long
-def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
-    """`expert` against `hard`: every decision of every battle, checked as it is played in loops."""
+def test_loops_and_dense_form_agree_in_full_standard_battles(monkeypatch):
+    """`expert` against `hard`: check every decision of every battle while it is played in loops."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=32)
     checked = [0]
     in_loops = engine.Engine.decide_in_loops

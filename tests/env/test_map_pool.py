@@ -1,4 +1,4 @@
-"""Fresh maps take their turn without a battle noticing."""
+"""Renewal of maps does not affect running battles; maps are drawn by weight."""
 
 import dataclasses
 
@@ -30,25 +30,25 @@ def play(env, decisions, td=None, generator=None):
     return td
 
 
-def test_nobody_draws_a_spare():
+def test_spares_are_not_drawn():
     env = env_of(num_envs=64)
     assert env.sim_model.maps.shape[0] == 5 and set(env.state.map_id.tolist()) == {0, 1, 2}
 
 
 @pytest.mark.usual
-def test_fresh_maps_take_the_places_of_the_oldest():
+def test_renewed_maps_replace_the_oldest():
     env = env_of()
     before = env.sim_model.maps.clone()
     assert env.renew_maps() == 2
     assert env.map_pool.active.tolist() == [3, 4, 2] and env.map_pool.spares == [0, 1]
     assert torch.equal(env.sim_model.maps.material[:3], before.material[:3])
     assert not torch.equal(env.sim_model.maps.material[3], before.material[3])
-    play(env, 9)  # every battle ends after eight decisions, and takes a map of the new ones
+    play(env, 9)  # every battle ends after eight decisions, and then draws one of the new maps
     assert set(env.state.map_id.tolist()) <= {3, 4, 2}
     assert env.renew_maps() == 2 and env.map_pool.active.tolist() == [1, 4, 0] and env.map_pool.spares == [2, 3]
 
 
-def test_a_spare_that_is_fought_on_waits():
+def test_spare_in_use_is_not_renewed():
     env = env_of()
     env.renew_maps()
     old = env.state.map_id
@@ -62,8 +62,8 @@ def test_a_spare_that_is_fought_on_waits():
 
 
 @pytest.mark.usual
-def test_a_battle_does_not_notice():
-    """Up to their ends, battles are bit for bit those of an environment whose maps stay."""
+def test_renewal_does_not_change_running_battles():
+    """Until their ends, battles have the same bits as in an environment without renewal."""
     still, renewed = env_of(), env_of()
     generators = [torch.Generator().manual_seed(3) for _ in range(2)]
     one, other = (play(env, 4, generator=g) for env, g in zip((still, renewed), generators, strict=True))
@@ -73,7 +73,7 @@ def test_a_battle_does_not_notice():
         assert torch.equal(one[key], other[key]), key
 
 
-def test_what_is_shown_first_is_of_the_fresh_map():
+def test_initial_observation_is_of_the_renewed_map():
     env = env_of()
     env.renew_maps()
     env.set_seed(5)
@@ -88,7 +88,7 @@ def test_what_is_shown_first_is_of_the_fresh_map():
 
 
 @pytest.mark.usual
-def test_renewals_follow_from_the_seed():
+def test_renewals_are_reproducible_by_seed():
     one, other = env_of(), env_of(seed=9)
     for env in (one, other):
         env.renew_maps()
@@ -99,22 +99,22 @@ def test_renewals_follow_from_the_seed():
     assert torch.equal(again.material[0], one.sim_model.maps.material[3])
 
 
-def test_maps_of_others_are_left_alone():
+def test_shared_maps_are_not_renewed():
     assert env_of(dataclasses.replace(CONFIG, map_spares=0)).renew_maps() == 0
     shared = EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=env_of().sim_model.maps)
     with pytest.raises(ConfigError, match="maps must be the environment's own to be renewed"):
         shared.renew_maps()
-    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be below the 1 maps given, got 2"):
+    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be less than the number of maps, 1, got 2"):
         EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=flat_maps(CONFIG))
     with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be 0\.\.map_pool, got 4"):
         dataclasses.replace(CONFIG, map_spares=4)
 
 
 @pytest.mark.usual
-def test_weights_say_how_often_a_map_is_drawn():
+def test_maps_are_drawn_by_their_weights():
     env = env_of(num_envs=600)
     slots, opened = env.map_pool.map_slots, env.state.map_id
-    assert torch.equal(opened, draw_map(env.state.seed, env.map_pool.active)), "as if there were one slot a map"
+    assert torch.equal(opened, draw_map(env.state.seed, env.map_pool.active)), "as with one slot per map"
     env.map_pool.set_weights([1, 0, 3, 7, 7])
     assert env.map_pool.map_slots is slots and env.state.map_id is opened
     assert slots.bincount().tolist() == [256, 0, 770] and slots.shape == (1026,)
@@ -127,7 +127,7 @@ def test_weights_say_how_often_a_map_is_drawn():
     assert torch.equal(env._another(2).map_pool.map_slots, slots)
 
 
-def test_a_small_weight_has_its_turn_now_and_then():
+def test_small_weight_is_drawn_sometimes_with_random_offset():
     pool, often = env_of().map_pool, torch.zeros(3)
     for step in range(100):
         pool.assign_slots(torch.tensor([1e-4, 0.5, 0.5]), step / 100)
@@ -138,12 +138,12 @@ def test_a_small_weight_has_its_turn_now_and_then():
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ([1, 2, 3], r"\[5\] numbers, one a map, got \(3,\)"),
+        ([1, 2, 3], r"\[5\] numbers, one per map, got \(3,\)"),
         ([1, -1, 1, 1, 1], "finite and >= 0"),
         ([float("nan")] * 5, "finite and >= 0"),
-        ([0, 0, 0, 1, 1], "> 0 for a map that is no spare"),
+        ([0, 0, 0, 1, 1], "> 0 for a map that is not a spare"),
     ],
 )
-def test_weights_that_say_nothing_are_refused(weights, said):
+def test_invalid_weights_raise(weights, said):
     with pytest.raises(ConfigError, match=f"^weights must be {said}"):
         env_of().map_pool.set_weights(weights)

@@ -1,4 +1,4 @@
-"""Whether loops are the faster form of a device is measured, kept, and asked for by `auto` on a GPU."""
+"""The measurement of loops on a device: it is stored, and `auto` uses it on a GPU."""
 
 import dataclasses
 import json
@@ -21,14 +21,14 @@ loops = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
-    """Where measurements are kept."""
+    """The folder of measurements."""
     monkeypatch.setattr(measurement, "cache_folder", lambda: tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """What this machine would know of a GPU with its loops."""
+    """Simulate the properties of a GPU with loops."""
     monkeypatch.setattr(measurement, "processor_name", lambda device: "A GPU")
     monkeypatch.setattr(form, "has_device_loops", lambda: True)
     monkeypatch.setattr(device, "compiling_lacks", lambda device: [])
@@ -36,7 +36,7 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Few battles of few mechs."""
+    """Use few battles of few mechs."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("medium", "scout"), red=("heavy", "light"))
     monkeypatch.setattr(EnvConfig, "small", lambda: config)
     for name, value in (("BATTLES", 4), ("ROUNDS", 1), ("DECISIONS", 3)):
@@ -45,7 +45,7 @@ def short(monkeypatch):
 
 
 @loops
-def test_the_doctor_measures_and_keeps_what_it_finds(short, capsys):
+def test_doctor_measures_and_stores_the_result(short, capsys):
     Doctor(device="cpu", measure=True).run()
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("measured ")]
     result = load_measurement(CPU)
@@ -54,7 +54,7 @@ def test_the_doctor_measures_and_keeps_what_it_finds(short, capsys):
 
 
 @loops
-def test_loops_with_another_bit_are_not_preferred_however_fast(short, monkeypatch):
+def test_unequal_loops_are_not_preferred(short, monkeypatch):
     play = Loops.play
 
     def fault(*arguments):
@@ -68,7 +68,7 @@ def test_loops_with_another_bit_are_not_preferred_however_fast(short, monkeypatc
 
 
 @loops
-def test_a_measurement_that_fails_leaves_none_behind(short, monkeypatch):
+def test_failed_measurement_deletes_the_old_result(short, monkeypatch):
     save_measurement(CPU, FASTER)
 
     def fault(*arguments):
@@ -80,7 +80,7 @@ def test_a_measurement_that_fails_leaves_none_behind(short, monkeypatch):
     assert load_measurement(CPU) is None
 
 
-def test_auto_takes_the_loops_of_a_gpu_only_where_they_were_equal_and_faster(gpu, monkeypatch):
+def test_auto_selects_gpu_loops_only_if_equal_and_faster(gpu, monkeypatch):
     assert (form_of(GPU), form_of(GPU, "loops")) == ("graph", "loops")
     for changes, expected in (({}, "loops"), ({"is_equal": False}, "graph"), ({"other_per_s": 2e6}, "graph")):
         save_measurement(GPU, dataclasses.replace(FASTER, **changes))
@@ -90,18 +90,18 @@ def test_auto_takes_the_loops_of_a_gpu_only_where_they_were_equal_and_faster(gpu
     assert form_of(GPU) == "graph"
 
 
-def test_a_cpu_does_not_ask(monkeypatch):
+def test_cpu_needs_no_measurement(monkeypatch):
     monkeypatch.setattr(form, "load_measurement", lambda device: pytest.fail("asked"))
     assert form_of(CPU) == ("loops" if jit.HAS_LOOPS else "eager")
 
 
 @pytest.mark.parametrize("what", ["processor_name", "version_of", "sources"])
-def test_a_measurement_is_of_one_machine_its_versions_and_these_sources(gpu, monkeypatch, folder, what):
+def test_measurement_is_valid_for_one_machine_versions_and_sources(gpu, monkeypatch, folder, what):
     save_measurement(GPU, FASTER)
     file = measurement_file(GPU)
     monkeypatch.setattr(measurement, what, lambda *_: "another")
     assert load_measurement(GPU) is None and form_of(GPU) == "graph"
-    file.rename(measurement_file(GPU))  # as if the hashes met
+    file.rename(measurement_file(GPU))  # as if the hashes were equal
     assert load_measurement(GPU) is None
 
 
@@ -116,7 +116,7 @@ def test_a_measurement_is_of_one_machine_its_versions_and_these_sources(gpu, mon
         (lambda text: "[]", "must be an object, got []"),
     ],
 )
-def test_a_damaged_measurement_is_none_and_one_line_says_so(gpu, caplog, damage, says):
+def test_damaged_measurement_is_ignored_with_a_warning(gpu, caplog, damage, says):
     save_measurement(GPU, FASTER)
     file = measurement_file(GPU)
     damaged = damage(file.read_text())
@@ -127,19 +127,19 @@ def test_a_damaged_measurement_is_none_and_one_line_says_so(gpu, caplog, damage,
     assert says in line and str(file) in line and line.endswith("measure again, `echelon doctor --measure`")
 
 
-def test_a_file_names_the_machine(gpu):
+def test_measurement_file_names_the_machine(gpu):
     save_measurement(GPU, FASTER)
     stored = json.loads(measurement_file(GPU).read_text())
     assert stored == {**machine_of(GPU), **dataclasses.asdict(FASTER)} and stored["device"] == "cuda A GPU"
 
 
-def test_nowhere_to_keep_it_is_no_measurement(gpu, monkeypatch):
+def test_without_cache_folder_there_is_no_measurement(gpu, monkeypatch):
     monkeypatch.setattr(measurement, "cache_folder", lambda: None)
     save_measurement(GPU, FASTER)
     assert load_measurement(GPU) is None and form_of(GPU) == "graph"
 
 
-def test_battles_that_are_timed_fit_into_the_memory_of_a_gpu(monkeypatch):
+def test_number_of_timed_battles_fits_gpu_memory(monkeypatch):
     for free, expected in ((10**15, measure.MOST_BATTLES), (10**9, 256), (1, measure.BATTLES)):
         monkeypatch.setattr(measure, "free_memory", lambda device, free=free: free)
         assert measure.battles_to_time(EnvConfig.standard(), GPU) == expected

@@ -1,4 +1,4 @@
-"""A weapon of one's own, a row of a JSON file, is fired and counted like the others."""
+"""A custom weapon from a JSON file is fired and counted like built-in ones."""
 
 import pytest
 from builders import Scene
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.quick
 
 
 def counted(s: Scene) -> dict[str, list[float]]:
-    """The statistics of blue and red."""
+    """Return the statistics of blue and red."""
     stats = outcome.statistics(s.state, s.sim_model)[0].T.tolist()
     return dict(zip(stat_names(s.sim_model.catalog), stats, strict=True))
 
 
-def test_a_trigger_fires_it_and_it_is_counted():
+def test_custom_weapon_fires_and_is_counted():
     s = armed_duel()
     s.run(s.orders((0, Act.TERTIARY, 1.0))).wait(6)
     told = counted(s)

@@ -1,4 +1,4 @@
-"""TorchRL's masks `_step` and `_reset`: battles that wait do not change, and what cannot be is refused."""
+"""TorchRL's masks `_step` and `_reset`: unstepped battles do not change, and invalid masks raise."""
 
 import dataclasses
 
@@ -24,12 +24,12 @@ KINDS = ("plain", "versus", "teams", "mechs", "both_teams", "partition")
 
 @pytest.fixture(params=[pytest.param(True, id="by row"), pytest.param(False, id="by mask", marks=pytest.mark.long)])
 def restarts(request, monkeypatch):
-    """Whether battles that begin anew are restarted alone, or as a GPU does."""
+    """Restart battles by row, and by mask as on a GPU."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", request.param)
 
 
 def make(kind, **settings):
-    """Three battles of four decisions; `both_teams` is `mechs` without an opponent, `partition` a group a mech."""
+    """Three battles of four decisions; `both_teams` is `mechs` without an opponent, `partition` one group per mech."""
     settings = {"num_envs": 3, "device": "cpu", "seed": 1, "backend": "eager", "memory": MEMORY, **settings}
     if kind in ("plain", "teams"):
         return {"plain": EchelonEnv, "teams": echelon.teams}[kind](SHORT, **settings)
@@ -46,13 +46,13 @@ def battles_of(env):
 
 
 def decided(env, count):
-    """So many decisions of random policies, which count them in their memories."""
+    """Return `count` decisions of random policies, which count them in their memories."""
     torch.manual_seed(0)
     return [env.full_action_spec.rand() for _ in range(count)]
 
 
 def remembering(env, td):
-    """The policies' next memories: one more than before."""
+    """Set the policies' next memories: the previous ones plus one."""
     for key in list(td.keys(True, True)):
         if isinstance(key, tuple) and key[-1] == "h" and key[0] != "next":
             td[("next", *key)] = td[key] + 1
@@ -65,8 +65,8 @@ def is_paid(key):
 
 @pytest.mark.usefixtures("restarts")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_battle_that_waits_is_later_what_it_would_have_been(kind):
-    """Battle 0 moves in each of eight steps; the others now and then, on the decisions that they have come to."""
+def test_unstepped_battle_continues_unchanged_later(kind):
+    """Battle 0 is stepped in each of eight steps, the others sometimes, with the same actions per decision."""
     plain, env = make(kind), make(kind)
     actions, td, expected = decided(env, 8), plain.reset(), []
     for action in actions:
@@ -95,7 +95,7 @@ def test_a_battle_that_waits_is_later_what_it_would_have_been(kind):
 
 
 @pytest.mark.usefixtures("restarts")
-def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
+def test_unstepped_battle_keeps_terrain_shots_and_wrecks():
     config = dataclasses.replace(EnvConfig.small(), map_pool=2, world=WorldConfig(32, 32, 10))
     fast, generator = EchelonEnv(config, 3, "cpu", 1), torch.Generator().manual_seed(1)
     td = fast.reset()
@@ -112,27 +112,27 @@ def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
     now, other = env.get_state(), twin.get_state()
     assert (now[[0, 2]] == other[[0, 2]]).all()
     for key in kept.keys(True, True):
-        # The fingerprint is of what was paid too.
+        # The fingerprint also covers rewards.
         assert is_paid(key) or key == "fingerprint" or torch.equal(now[key][1], kept[key][1]), key
     ground = ("state", "terrain", "solid")
-    assert not torch.equal(other[ground][1], kept[ground][1]), "it would have changed"
+    assert not torch.equal(other[ground][1], kept[ground][1]), "a full step would have changed it"
     assert env.state.tick.tolist() == [150, 120, 150]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_no_battle_moves_all_show_what_they_did(kind):
-    """TorchRL would show zeros of what the caller left out."""
+def test_step_without_any_battle_returns_the_last_observation(kind):
+    """TorchRL would return zeros for entries that the caller left out."""
     env = make(kind)
     td = env.rollout(3)[..., -1]["next"]
-    nobody = torch.zeros(*env.batch_size, dtype=torch.bool)
-    step = env.step(TensorDict({STEP: nobody}, env.batch_size).update(env.full_action_spec.rand()))["next"]
+    no_battle = torch.zeros(*env.batch_size, dtype=torch.bool)
+    step = env.step(TensorDict({STEP: no_battle}, env.batch_size).update(env.full_action_spec.rand()))["next"]
     for key, value in step.items(True, True):
         assert torch.equal(value, torch.zeros_like(value) if is_paid(key) else td[key]), key
     assert battles_of(env).state.tick.tolist() == [3, 3, 3]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rollout_goes_on_until_all_battles_are_done(kind):
+def test_rollout_continues_until_all_battles_are_done(kind):
     env = make(kind)
 
     def policy(td):
@@ -148,8 +148,8 @@ def test_a_rollout_goes_on_until_all_battles_are_done(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_torchrl_skips_steps_on_a_condition(kind):
-    """Each of two environments behind a `SerialEnv` skips what follows its second step."""
+def test_conditional_skip_works(kind):
+    """Each of two environments in a `SerialEnv` skips the steps after its second one."""
 
     def skipping():
         env = TransformedEnv(make(kind), StepCounter())
@@ -163,7 +163,7 @@ def test_torchrl_skips_steps_on_a_condition(kind):
 
 
 @pytest.mark.parametrize("kind", ["plain", "versus", "teams"])
-def test_a_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
+def test_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     env = make(kind)
     td = env.step_and_maybe_reset(env.rand_action(env.reset()))[1]
@@ -173,7 +173,7 @@ def test_a_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
     assert not counter.reads
 
 
-def test_a_battle_that_is_recorded_waits_once_it_is_over():
+def test_recorded_battle_may_skip_steps_only_after_its_end():
     env = EchelonEnv(SHORT, 2, "cpu", 1, observer=Recorder([0, 1]))
     td = env.rand_action(env.reset())
     with pytest.raises(ConfigError, match=r"^_step must be True for battles that go on, while they are recorded"):
@@ -184,11 +184,11 @@ def test_a_battle_that_is_recorded_waits_once_it_is_over():
     assert [battle.about["outcome"]["reason"] for battle in battles] == ["time_up", "elimination"]
 
 
-# What cannot be
+# Invalid calls
 
 
 @pytest.mark.parametrize("kind", ["mechs", "both_teams"])
-def test_rows_of_a_battle_move_and_begin_together(kind):
+def test_mask_must_be_equal_for_all_rows_of_a_battle(kind):
     env = make(kind)
     td = env.rand_action(env.reset())
     before, mask = battles_of(env).get_state(), torch.zeros(*env.batch_size, 1, dtype=torch.bool)
@@ -203,7 +203,7 @@ def test_rows_of_a_battle_move_and_begin_together(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_masks_of_another_form_are_refused(kind):
+def test_masks_of_wrong_form_raise(kind):
     env = make(kind)
     td, size = env.rand_action(env.reset()), env.batch_size
     group = next(iter(battles_of(env).group_map)) if kind == "plain" else next(iter(env.group_map))
@@ -213,13 +213,13 @@ def test_masks_of_another_form_are_refused(kind):
                 call(td.clone().set(name, mask))
     if kind not in ("mechs", "both_teams"):
         of_mechs = torch.ones(td[group].shape, dtype=torch.bool)
-        with pytest.raises(ConfigError, match="must be '_reset' at the root"):
+        with pytest.raises(ConfigError, match="per-agent reset is not supported; pass '_reset'"):
             env.reset(td.clone().set((group, RESET), of_mechs))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_battle_has_just_begun_until_its_first_step(kind):
-    """`maybe_reset` and the reset of another battle do not change that; a rollout that goes on begins with it."""
+def test_is_init_stays_true_until_the_first_step(kind):
+    """`maybe_reset` and the reset of another battle do not clear `is_init`; a continued rollout starts with it."""
     env = make(kind)
     td = env.reset()
     assert env.maybe_reset(td.clone())["is_init"].all()
@@ -236,7 +236,7 @@ def commanders(**settings):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "commanders"])
-def test_reset_with_a_seed_begins_the_battles_of_set_seed(kind):
+def test_reset_with_seed_equals_set_seed_and_reset(kind):
     env, other = (commanders(seed=1) if kind == "commanders" else make(kind) for _ in range(2))
     other.set_seed(5)
     expected, begun = other.reset(), env.reset(seed=5)
@@ -247,12 +247,12 @@ def test_reset_with_a_seed_begins_the_battles_of_set_seed(kind):
 
 
 @pytest.mark.parametrize("kind", ["plain", "versus", "mechs", "commanders"])
-def test_reset_refuses_other_keywords_and_wrong_seeds_by_name(kind):
+def test_reset_with_unknown_keyword_or_wrong_seed_raises(kind):
     env = commanders(seed=1) if kind == "commanders" else make(kind)
     seeds = env.next_seed.clone() if kind == "plain" else env.env.next_seed.clone()
     for keywords, words in (
-        ({"sede": 5}, "reset must be given a tensordict and a seed, nothing else, got 'sede'"),
-        ({"seed": 5, "options": {}}, "reset must be given a tensordict and a seed, nothing else, got 'options'"),
+        ({"sede": 5}, "reset must be called with a tensordict and a seed only, got 'sede'"),
+        ({"seed": 5, "options": {}}, "reset must be called with a tensordict and a seed only, got 'options'"),
         ({"seed": "five"}, "seed must be an integer, got 'five'"),
         ({"seed": -1}, "seed must be 0..9223372036854775807, got -1"),
     ):
@@ -262,7 +262,7 @@ def test_reset_refuses_other_keywords_and_wrong_seeds_by_name(kind):
     assert torch.equal(seeds, battles_of(env).next_seed)
 
 
-def test_reset_of_some_battles_with_a_seed_begins_those():
+def test_partial_reset_with_seed_resets_those_battles():
     env = make("plain")
     before = env.reset()
     begun = env.reset(TensorDict({RESET: torch.tensor([[False], [True], [False]])}, [3]), seed=5)
@@ -270,7 +270,7 @@ def test_reset_of_some_battles_with_a_seed_begins_those():
     assert (begun[1] == expected[1]).all() and (begun[0]["blue"] == before[0]["blue"]).all()
 
 
-def test_reset_of_a_transformed_or_a_batched_environment_takes_a_seed():
+def test_transformed_and_batched_environments_reset_with_seed():
     expected = make("versus", seed=5).reset()["agents", "observation"]
     counted = TransformedEnv(make("versus"), StepCounter())
     assert torch.equal(counted.reset(seed=5)["agents", "observation"], expected)
@@ -279,7 +279,7 @@ def test_reset_of_a_transformed_or_a_batched_environment_takes_a_seed():
     assert torch.equal(begun[0], expected) and not torch.equal(begun[1], expected)
 
 
-def test_saved_and_restored_states_refuse_keywords_that_torch_does_not_have():
+def test_state_dict_methods_accept_only_torchs_keywords():
     env = make("plain")
     saved = env.state_dict()
     for call in (lambda: env.state_dict(prefx="a"), lambda: env.load_state_dict(saved, strct=True)):

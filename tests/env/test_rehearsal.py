@@ -1,5 +1,5 @@
-"""A rehearsal before battles on a GPU, in the form that a CPU can run: what is compiled is what it stands for, or a
-fault planted in it."""
+"""The rehearsal before battles on a GPU, on a CPU: compiled functions are the dense forms themselves, or contain a
+deliberate fault."""
 
 import dataclasses
 import logging
@@ -16,7 +16,7 @@ from echelon.arena.config import ArenaConfig
 from echelon.env import engine, rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.rehearsal import rehearse
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import reset_by_mask
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import EnvConfig
 from echelon.rules.physics import RulesConfig
@@ -34,14 +34,14 @@ CONFIG = dataclasses.replace(
 )
 WRONG = {
     "a step": (step.play, lambda state: state.replace(mechs=state.mechs.replace(heat=state.mechs.heat + 0.01))),
-    "a restart": (begin_by_mask, lambda begun: begun._replace(next_seed=begun.next_seed + 1)),
+    "a restart": (reset_by_mask, lambda begun: begun._replace(next_seed=begun.next_seed + 1)),
     "not a number": (step.play, lambda state: state.replace(mechs=state.mechs.replace(yaw=state.mechs.yaw / 0.0))),
 }
 
 
 @pytest.fixture(autouse=True)
 def as_on_a_gpu(monkeypatch):
-    """No loops, nothing compiled, and fewer decisions."""
+    """Without loops and compilation, and with fewer decisions."""
     dense_forms(monkeypatch)
     monkeypatch.setattr(rehearsal, "DECISIONS", 4)
     monkeypatch.setattr(fallback, "REASONS", [])
@@ -49,7 +49,7 @@ def as_on_a_gpu(monkeypatch):
 
 
 def plant(monkeypatch, function, fault):
-    """Let what is compiled of a function be another one."""
+    """Replace the compiled form of a function by a faulty one."""
     monkeypatch.setattr(engine, "fused", lambda own, device, **_: fault if own is function else own)
 
 
@@ -65,7 +65,7 @@ def env_of() -> EchelonEnv:
     return EchelonEnv(CONFIG, 6, "cpu", seed=1, backend="graph")
 
 
-def test_what_is_right_stays_and_leaves_a_new_environment(caplog):
+def test_correct_functions_stay_and_the_environment_is_as_new(caplog):
     env, other = env_of(), env_of()
     rehearsed = rehearse(env)
     assert env.form == "graph" and not rehearsed.captures and not lines(caplog)
@@ -77,8 +77,8 @@ def test_what_is_right_stays_and_leaves_a_new_environment(caplog):
 
 
 @pytest.mark.long
-def test_battles_are_fought_and_end_in_a_rehearsal(monkeypatch):
-    """Else a wrong form of what strikes, or of a restart, would not be seen."""
+def test_rehearsal_contains_fights_and_endings(monkeypatch):
+    """Otherwise errors in hits or restarts would not be detected."""
     monkeypatch.setattr(rehearsal, "DECISIONS", 8)
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     fought, env = [], EchelonEnv(config, 6, "cpu", seed=1, backend="graph")
@@ -93,7 +93,7 @@ def test_battles_are_fought_and_end_in_a_rehearsal(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_graph_is_replaced_and_named(monkeypatch, caplog, wrong):
+def test_wrong_graph_is_replaced_and_logged(monkeypatch, caplog, wrong):
     function, fault = WRONG[wrong]
     plant(monkeypatch, function, lambda *arguments: fault(function(*arguments)))
     env = env_of()
@@ -105,7 +105,7 @@ def test_a_wrong_graph_is_replaced_and_named(monkeypatch, caplog, wrong):
     assert where in line
 
 
-def test_a_last_bit_is_no_difference(monkeypatch, caplog):
+def test_rounding_differences_are_tolerated(monkeypatch, caplog):
     def nearly(state, orders, sim_model):
         state = step.play(state, orders, sim_model)
         return state.replace(mechs=state.mechs.replace(heat=state.mechs.heat * (1 + 1e-7)))
@@ -116,7 +116,7 @@ def test_a_last_bit_is_no_difference(monkeypatch, caplog):
     assert env.form == "graph" and not lines(caplog)
 
 
-def test_what_does_not_compile_is_replaced_with_the_cause(monkeypatch, caplog):
+def test_compile_failure_falls_back_and_logs_the_cause(monkeypatch, caplog):
     def no_compiler(*arguments):
         raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nmore")
 
@@ -130,12 +130,12 @@ def test_what_does_not_compile_is_replaced_with_the_cause(monkeypatch, caplog):
     env.rand_step(env.reset())
 
 
-def test_a_device_that_is_gone_is_an_error(monkeypatch):
+def test_lost_device_raises(monkeypatch):
     def gone(*arguments):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     monkeypatch.setattr(torch.cuda, "synchronize", gone)
-    with pytest.raises(ConfigError, match=r"illegal memory access.*; start again with ECHELON_BACKEND=eager"):
+    with pytest.raises(ConfigError, match=r"illegal memory access.*; restart with ECHELON_BACKEND=eager"):
         rehearsal._require_alive(torch.device("cuda", 0), RuntimeError("CUDA error: an illegal memory access"))
     plant(monkeypatch, step.play, lambda *arguments: (_ for _ in ()).throw(torch.OutOfMemoryError("no memory")))
     with pytest.raises(torch.OutOfMemoryError):
@@ -143,7 +143,7 @@ def test_a_device_that_is_gone_is_an_error(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_capture_is_rehearsed_and_thrown_away(monkeypatch, caplog):
+def test_capture_is_rehearsed_and_discarded(monkeypatch, caplog):
     counted = simulate(monkeypatch)
     env, other = env_of(), env_of()
     rehearsed = rehearse(env, captures=True)
@@ -153,15 +153,15 @@ def test_a_capture_is_rehearsed_and_thrown_away(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("backend", ["graph", pytest.param("eager", marks=pytest.mark.long)])
-def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
+def test_failing_capture_falls_back_to_calls(monkeypatch, caplog, backend):
     simulate(monkeypatch)
 
     def reads(which, *arguments):
         which.any().item()
-        return begin_into_buffers(which, *arguments)
+        return reset_into_buffers(which, *arguments)
 
-    begin_into_buffers = engine.begin_into_buffers
-    monkeypatch.setattr(engine, "begin_into_buffers", reads)
+    reset_into_buffers = engine.reset_into_buffers
+    monkeypatch.setattr(engine, "reset_into_buffers", reads)
     env = EchelonEnv(CONFIG, 6, "cpu", seed=1, backend=backend)
     env.restarts_by_row = False
     rehearsed = rehearse(env, captures=True)
@@ -170,15 +170,15 @@ def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
     assert line.startswith(f"{PREFIX}a rehearsed decision runs without a CUDA graph: it cannot be captured (operation")
 
 
-def test_what_a_capture_alone_needs_may_fail_by_itself(monkeypatch, caplog):
+def test_failure_in_capture_only_functions_falls_back(monkeypatch, caplog):
     simulate(monkeypatch)
-    plant(monkeypatch, engine.begin_into_buffers, no_kernel)
+    plant(monkeypatch, engine.reset_into_buffers, no_kernel)
     env = env_of()
     assert not rehearse(env, captures=True).captures and env.form == "graph"
     assert lines(caplog) == [f"{PREFIX}decisions run without CUDA graphs: no kernel image"]
 
 
-def test_a_wrong_replay_means_called_decisions(monkeypatch, caplog):
+def test_wrong_replay_falls_back_to_calls(monkeypatch, caplog):
     counted = simulate(monkeypatch)
     env = env_of()
     replay = counted.replay
@@ -194,10 +194,10 @@ def test_a_wrong_replay_means_called_decisions(monkeypatch, caplog):
 
 
 @pytest.mark.long
-def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
-    """On a GPU a trainer rehearses, and trains on what is left."""
+def test_training_continues_after_a_fault(monkeypatch, caplog, tmp_path):
+    """On a GPU, a trainer rehearses and then trains with the remaining forms."""
     simulate(monkeypatch)
-    monkeypatch.setattr(rehearsal, "is_due", lambda env: True)
+    monkeypatch.setattr(rehearsal, "should_rehearse", lambda env: True)
     plant(monkeypatch, step.play, no_kernel)
     brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))
     config = tiny_run(env=brief, cuda_graphs="on", backend="graph", opponent="self")
@@ -209,15 +209,17 @@ def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
     assert trainer.rehearsal_note.endswith(": eager, captured decisions")
 
 
-def test_who_is_rehearsed():
+def test_should_rehearse_conditions():
     env = env_of()
-    assert not rehearsal.is_due(env)
+    assert not rehearsal.should_rehearse(env)
     gpu = SimpleNamespace(device=torch.device("cuda", 0), observer=None)
-    assert rehearsal.is_due(gpu) and not rehearsal.is_due(SimpleNamespace(device=gpu.device, observer=object()))
+    assert rehearsal.should_rehearse(gpu) and not rehearsal.should_rehearse(
+        SimpleNamespace(device=gpu.device, observer=object())
+    )
 
 
-def test_an_arena_goes_on_after_a_fault(monkeypatch, caplog):
-    monkeypatch.setattr(rehearsal, "is_due", lambda env: True)
+def test_arena_continues_after_a_fault(monkeypatch, caplog):
+    monkeypatch.setattr(rehearsal, "should_rehearse", lambda env: True)
     plant(monkeypatch, step.play, no_kernel)
     brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))
     arena = BatchArena(brief, lambda name: Heuristic(brief, name), ArenaConfig(torch.device("cpu"), compiled=True))

@@ -22,13 +22,13 @@ from echelon.viewer.topdown import CAPTION, GOLD, TEAM, TEAM_INK, WHITE
 
 DUEL = dataclasses.replace(SMALL, map_pool=1, blue=("heavy",), red=("medium",))
 VOX_PX, SIZE = 10, 40
-"""Of pictures of the default size of small maps."""
+"""Properties of pictures of small maps at the default size."""
 WALL = (29, 32, 8, 11)
 """x0, x1, y0, y1."""
 
 
 def scene_of(env: EchelonEnv) -> Scene:
-    """Its battles: blue looks along +x at (10, 20), red back at (30, 20)."""
+    """Return its battles: blue at (10, 20) faces +x, red at (30, 20) faces blue."""
     return Scene(env.sim_model, env.state).place(0, 10, 20).place(1, 30, 20, yaw=math.pi)
 
 
@@ -40,17 +40,17 @@ def env():
 
 
 def around(picture: np.ndarray, x: float, y: float, reach_vox: float = 1.0) -> np.ndarray:
-    """`[rows, columns, 3]` int: the pixels around a point of the ground."""
+    """Return the pixels around a point of the map, `[rows, columns, 3]` int."""
     column, row, reach = round(x * VOX_PX), CAPTION + round((SIZE - y) * VOX_PX), round(reach_vox * VOX_PX)
     return picture[max(row - reach, CAPTION) : row + reach, max(column - reach, 0) : column + reach].astype(int)
 
 
 def count(part: np.ndarray, colour: tuple[int, ...]) -> int:
-    """Pixels of about a colour."""
+    """Return the number of pixels with approximately this colour."""
     return int((np.abs(part - colour).sum(-1) < 60).sum())
 
 
-def test_mechs_stand_where_the_state_says(env):
+def test_mechs_are_drawn_at_their_positions(env):
     picture = env.render()
     assert count(around(picture, 10, 20), TEAM[0]) > 300 and count(around(picture, 30, 20), TEAM[1]) > 200
     scene_of(env).place(0, 20.5, 33.5)
@@ -58,7 +58,7 @@ def test_mechs_stand_where_the_state_says(env):
     assert count(around(later, 10, 20), TEAM[0]) == 0 and count(around(later, 20.5, 33.5), TEAM[0]) > 300
 
 
-def test_the_dead_are_not_drawn(env):
+def test_dead_mechs_are_not_drawn(env):
     scene_of(env).set(1, hp=0)
     picture = env.render()
     assert count(picture[CAPTION:].astype(int), TEAM[1]) == 0
@@ -66,14 +66,14 @@ def test_the_dead_are_not_drawn(env):
 
 
 @pytest.mark.parametrize("values", [{"heat": 200.0}, {"fallen": 3}], ids=["shut_down", "fallen"])
-def test_who_cannot_act_is_paler(env, values):
+def test_mech_that_cannot_act_is_paler(env, values):
     scene_of(env).set(0, **values)
     paler = tuple(round(c * 0.5 + 60) for c in TEAM[0])
     part = around(env.render(), 10, 20)
     assert count(part, paler) > 50 and count(part, TEAM[0]) == 0
 
 
-def test_the_hot_glow_and_the_painted_have_a_ring(env):
+def test_hot_mech_glows_and_painted_mech_has_a_ring(env):
     cool = env.render()
     scene = scene_of(env).set(0, heat=0.85 * env.sim_model.roster.heat_cap[0].item()).paint(1, painter=0)
     picture = env.render()
@@ -85,7 +85,7 @@ def test_the_hot_glow_and_the_painted_have_a_ring(env):
 
 
 @pytest.mark.parametrize("material", [Material.SOLID, Material.GLASS, Material.WATER, Material.LAVA])
-def test_what_lies_on_top_is_seen(env, material):
+def test_topmost_material_is_drawn(env, material):
     box = (*WALL, *((1, 5) if material in (Material.SOLID, Material.GLASS) else (0, 1)), material)
     other = arena(DUEL, box, num_envs=2)
     scene_of(other)
@@ -94,7 +94,7 @@ def test_what_lies_on_top_is_seen(env, material):
     assert not changed[:, : 20 * VOX_PX].any()
 
 
-def test_a_voxel_that_is_gone_is_not_drawn(env):
+def test_destroyed_voxel_is_not_drawn(env):
     walled = arena(DUEL, (*WALL, 1, 5, Material.SOLID), num_envs=2)
     scene_of(walled)
     whole = walled.render()
@@ -117,18 +117,18 @@ def test_rubble_is_drawn(env):
 
 
 @pytest.mark.parametrize("held", [(0.0, 0.0), (1.0, 0.0), (0.0, 0.25), (0.25, 0.25)], ids=str)
-def test_the_zone_has_the_colour_of_who_controls_it(env, held):
+def test_zone_has_the_colour_of_the_controlling_team(env, held):
     env.state.control[:] = torch.tensor(held)
     colour = {(False, False): WHITE, (True, False): TEAM[0], (False, True): TEAM[1], (True, True): GOLD}
     assert count(around(env.render(), 20, 20 + 7.4, 0.5), colour[tuple(share > 0 for share in held)]) > 10
 
 
-def test_shots_and_smoke_are_seen(env):
+def test_shots_and_smoke_are_drawn(env):
     empty = env.render()
     scene = scene_of(env).throw(Weapon.GAUSS, 0, (20, 5, 3), (40, 0, 0), ttl=3)
     slug = env.render()
     assert count(around(slug, 19.5, 5, 0.4), (225, 244, 255)) > 5
-    assert (around(slug, 22, 5) == around(empty, 22, 5)).all(), "nothing ahead of it"
+    assert (around(slug, 22, 5) == around(empty, 22, 5)).all(), "no trail ahead of it"
     scene.throw(Weapon.MISSILE, 0, (20, 36, 3), (0, 12, 0), ttl=3)
     assert (around(env.render(), 20, 34, 0.5) != around(empty, 20, 34, 0.5)).any()
     scene.smoke(0, 35, 35, 2)
@@ -137,7 +137,7 @@ def test_shots_and_smoke_are_seen(env):
     assert (around(env.render(), 35, 35) == around(empty, 35, 35)).all()
 
 
-def test_scores_and_the_clock_stand_above_the_field(env):
+def test_scores_and_clock_are_above_the_map(env):
     def bar(picture: np.ndarray, team: str) -> int:
         return count(picture[27:33].astype(int), TEAM_INK[team])
 
@@ -151,7 +151,7 @@ def test_scores_and_the_clock_stand_above_the_field(env):
 
 
 @pytest.mark.parametrize("name", ENV_PRESETS)
-def test_every_preset_is_drawn_before_any_reset(name):
+def test_every_preset_is_drawn_before_reset(name):
     config = dataclasses.replace(ENV_PRESETS[name](), map_pool=1)
     env = EchelonEnv(config, device="cpu", seed=0, maps=flat_maps(config))
     picture = env.render()
@@ -160,7 +160,7 @@ def test_every_preset_is_drawn_before_any_reset(name):
 
 
 @pytest.mark.parametrize("side_px", [32, 97, 300, 345])
-def test_both_sides_are_even_and_the_longer_is_as_asked(side_px):
+def test_picture_sides_are_even_and_the_longer_is_as_requested(side_px):
     config = dataclasses.replace(DUEL, world=WorldConfig(41, 33, 16))
     height, width, _ = arena(config).render(side_px=side_px).shape
     assert height % 2 == width % 2 == 0 and abs(width - side_px) <= 1
@@ -168,7 +168,7 @@ def test_both_sides_are_even_and_the_longer_is_as_asked(side_px):
     assert abs(field - side_px * 33 / 41) <= 1
 
 
-def test_a_generated_map_and_a_battle_in_full_swing():
+def test_generated_map_and_running_battle_are_drawn():
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=2), 3, "cpu", seed=4)
     other = EchelonEnv(env.config, 3, "cpu", seed=4, maps=env.sim_model.maps)
     begun = other.reset()
@@ -179,11 +179,11 @@ def test_a_generated_map_and_a_battle_in_full_swing():
         assert (before == env.state).all()
         assert all((picture == env.render(battle=b)).all() for b, picture in enumerate(pictures))
         td, begun = env.step(brawl(td, generator))["next"], other.step(brawl(begun, again))["next"]
-    assert (td == begun).all(), "who looks at battles does not change them"
+    assert (td == begun).all(), "rendering changes nothing"
     assert (pictures[0] != pictures[1]).any()
 
 
-def test_a_restart_shows_the_new_battle(env):
+def test_render_after_restart_shows_the_new_battle(env):
     td = env.reset()
     first = env.render(battle=1)
     scene_of(env).set(1, hp=0)
@@ -193,13 +193,13 @@ def test_a_restart_shows_the_new_battle(env):
     assert (env.render(battle=1) == first).all()
 
 
-def test_copies_show_the_same(env):
+def test_copies_render_the_same(env):
     scene_of(env).place(0, 22.2, 13.7, yaw=0.4)
-    for copied in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):  # noqa: S301 - ours
+    for copied in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):  # noqa: S301 - own data
         assert (copied.render() == env.render()).all()
 
 
-def test_battles_are_chosen_by_either_name_and_other_arguments_ignored(env):
+def test_battle_index_has_two_names_and_vmas_arguments_are_ignored(env):
     env.state.mechs.pos[1, 0, :2] = torch.tensor([5.0, 5.0])
     second = env.render(battle=1)
     assert (second != env.render()).any()
@@ -218,13 +218,13 @@ def test_battles_are_chosen_by_either_name_and_other_arguments_ignored(env):
     ],
     ids=str,
 )
-def test_what_cannot_be_drawn_is_refused_in_one_line(env, asked, words):
+def test_invalid_render_arguments_raise_one_line(env, asked, words):
     with pytest.raises(ConfigError) as refused:
         env.render(**asked)
     assert str(refused.value) == words
 
 
-def test_an_unknown_argument_of_render_is_refused_by_name(env):
+def test_unknown_render_argument_raises(env):
     with pytest.raises(TypeError, match="unexpected keyword argument 'battel'"):
         env.render(battel=1)
 
@@ -249,7 +249,7 @@ def test_torchrl_records_a_video(tmp_path, view):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_shows_what_a_cpu_shows(env):
+def test_gpu_renders_like_a_cpu(env):
     there = arena(DUEL, num_envs=2).to("cuda")
     there.state = env.state.to("cuda")
     assert (there.render() == env.render()).all()

@@ -1,4 +1,4 @@
-"""Battles that begin anew: by row as by mask, and the others are left as they were."""
+"""Restarts by row and by mask are equal, and leave other battles unchanged."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from echelon.state import untouched
 pytestmark = pytest.mark.quick
 
 
-def test_both_put_new_values_in_the_places_of_the_chosen_battles_only():
+def test_replaced_changes_only_selected_battles():
     which = torch.tensor([True, False, True])
     old, fresh = torch.rand(3, 2, 5), torch.rand(3, 2, 5)
     before, mask, rows = old.clone(), Selection(which), Selection.by_row(which)
@@ -27,7 +27,7 @@ def test_both_put_new_values_in_the_places_of_the_chosen_battles_only():
 
 
 @pytest.mark.usual
-def test_both_restore_the_ground_of_the_chosen_battles_only():
+def test_restore_changes_only_selected_terrain():
     maps, generator = standard_maps(), torch.Generator().manual_seed(1)
     map_id = torch.arange(BATTLES).flip(0)
     which = torch.rand(BATTLES, generator=generator) < 0.5
@@ -49,7 +49,7 @@ def test_both_restore_the_ground_of_the_chosen_battles_only():
             assert torch.equal(found[~which], getattr(fought, name)[~which])
 
 
-def test_gradients_go_on_through_the_memories_of_battles_that_do():
+def test_gradients_flow_through_memories_of_running_battles():
     env = EchelonEnv(EnvConfig.small(), 2, "cpu", 2, memory=Composite(h=Unbounded((3,))), maps=None)
     for by_row in (True, False):
         env.restarts_by_row = by_row
@@ -63,7 +63,7 @@ def test_gradients_go_on_through_the_memories_of_battles_that_do():
 
 
 @pytest.mark.usual
-def test_an_environment_restarts_alike_by_row_and_by_mask():
+def test_restart_by_row_equals_restart_by_mask():
     short = dataclasses.replace(EnvConfig.small(), map_pool=4, rules=RulesConfig(max_episode_s=0.2, decision_repeat=1))
     by_row = EchelonEnv(short, 3, "cpu", 2, backend="eager")
     by_mask = EchelonEnv(short, 3, "cpu", 2, maps=by_row.sim_model.maps, backend="eager")
@@ -81,8 +81,8 @@ def test_an_environment_restarts_alike_by_row_and_by_mask():
 
 
 @pytest.mark.long
-def test_a_restart_is_one_graph():
-    """What a GPU runs, compiled for the CPU: twice the same as operation by operation."""
+def test_restart_is_one_graph():
+    """The form for a GPU, compiled for a CPU: two runs equal eager mode."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=3)
     settings = {"seed": 1, "memory": Composite(h=Unbounded((3,)))}
     graph = EchelonEnv(config, 4, "cpu", backend="graph", **settings)

@@ -1,4 +1,4 @@
-"""Named terms, their weights and their sum."""
+"""Reward terms, their weights and their sum."""
 
 import dataclasses
 
@@ -25,11 +25,11 @@ from echelon.runtime.errors import ConfigError
 pytestmark = pytest.mark.quick
 
 DUEL = dataclasses.replace(SMALL, blue=("medium",) * 2, red=("medium",) * 2)
-"""On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""
+"""On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is at (20, 20) with radius 7.5."""
 
 
 def rewards(td):
-    """`[B, N]`, blue first."""
+    """Return rewards `[B, N]`, blue first."""
     return torch.cat([td["next", g, "reward"] for g in ("blue", "red")], 1).squeeze(-1)
 
 
@@ -43,7 +43,7 @@ def ending(winner=-1, terminated=False, truncated=False):
 
 
 def field():
-    """Two before and after states that are equal until a test changes one."""
+    """Return two states, before and after, which are equal until a test changes one."""
     s = scene(DUEL).place(0, 2, 2).place(1, 2, 8).place(2, 38, 38).place(3, 38, 32)
     return s, s.state.clone()
 
@@ -59,7 +59,7 @@ def test_every_term_has_a_weight():
     assert TERMS == ("approach", "zone", "damage", "kill", "assist", "death", "terminal")
 
 
-def test_approach_is_the_discounted_way_won():
+def test_approach_is_the_discounted_distance_gained():
     s, before = field()
     s.place(0, 10.5, 20.5)
     cell_before, cell_after = (2, 2), (10, 20)
@@ -68,13 +68,13 @@ def test_approach_is_the_discounted_way_won():
     assert terms(s, before)["approach"][0] == pytest.approx(was - 0.995 * now, abs=1e-6)
 
 
-def test_the_dead_approach_nothing():
+def test_dead_mechs_get_no_approach_reward():
     s, before = field()
     s.place(0, 10.5, 20.5).set(0, hp=0)
     assert terms(s, before)["approach"][0] == 0
 
 
-def test_zone_pays_the_tick_of_the_team_to_those_inside():
+def test_zone_term_pays_the_team_tick_inside_the_zone():
     s, before = field()
     s.place(0, 20, 20).place(2, 24, 20)
     s.state = zone.score(s.state, s.sim_model)
@@ -86,7 +86,7 @@ def test_zone_pays_the_tick_of_the_team_to_those_inside():
     ("control", "inside", "factor"),
     [([0.0, 0.0], False, 1), ([0.25, 0.25], False, 1), ([1.0, 0.0], True, 1), ([0.25, 0.25], True, 2)],
 )
-def test_offence_counts_double_in_a_contested_zone(control, inside, factor):
+def test_offence_has_a_factor_in_a_contested_zone(control, inside, factor):
     s, before = field()
     if inside:
         before.mechs.pos[0, 0, :2] = 20
@@ -102,7 +102,7 @@ def test_offence_counts_double_in_a_contested_zone(control, inside, factor):
 @pytest.mark.parametrize(
     ("control", "inside", "share"), [([0.25, 0.25], True, 0.5), ([1.0, 0.0], True, 1), ([0.25, 0.25], False, 1)]
 )
-def test_a_death_counts_half_in_a_contested_zone(control, inside, share):
+def test_death_has_a_factor_in_a_contested_zone(control, inside, share):
     s, before = field()
     if inside:
         before.mechs.pos[0, 0, :2] = 20
@@ -111,7 +111,7 @@ def test_a_death_counts_half_in_a_contested_zone(control, inside, share):
     assert terms(s, before)["death"] == [share, 0, 0, 0]
 
 
-def test_a_death_is_paid_once():
+def test_death_is_rewarded_once():
     s, before = field()
     before.mechs.hp[:, 0] = 0
     s.set(0, hp=0)
@@ -128,14 +128,14 @@ def test_a_death_is_paid_once():
         (ending(), [0, 0, 0, 0]),
     ],
 )
-def test_the_terminal_reward_is_paid_on_termination_only(verdict, paid):
+def test_terminal_reward_is_paid_on_termination_only(verdict, paid):
     s, before = field()
-    s.set(1, hp=0)  # the dead are paid too
+    s.set(1, hp=0)  # dead mechs get it too
     assert terms(s, before, verdict)["terminal"] == paid
 
 
-def test_a_painters_packmate_kills_and_both_are_paid():
-    """Blue 0 kills red 2, whom blue 1 had painted: the 10 hp it had left are 0.05, the kill 1, the assist 0.5."""
+def test_kill_of_a_painted_target_rewards_killer_and_painter():
+    """Blue 0 kills red 2, painted by blue 1: 10 remaining hp are worth 0.05, the kill 1, the assist 0.5."""
     flat = RewardConfig(approach=0, team_mix_alpha=1.0)
     env = arena(dataclasses.replace(DUEL, reward=flat))
     td = env.reset()
@@ -152,8 +152,8 @@ def test_a_painters_packmate_kills_and_both_are_paid():
     torch.testing.assert_close(paid, wanted)
 
 
-def test_harm_to_ones_own_pays_nothing():
-    """Blue's missile bursts beside a comrade and an enemy: 20 hp each, and only the enemy's count."""
+def test_friendly_fire_pays_nothing():
+    """Blue's missile explodes beside a comrade and an enemy with 20 hp each; only the enemy's damage counts."""
     weights = RewardConfig(approach=0, zone=0, team_mix_alpha=1.0)
     config = dataclasses.replace(DUEL, blue=("heavy", "medium"), reward=weights)
     env = arena(config, (15, 16, 15, 16, 0, 4, Material.SOLID))
@@ -169,7 +169,7 @@ def test_harm_to_ones_own_pays_nothing():
 
 
 @pytest.mark.usual
-def test_the_reward_is_the_weighted_sum_of_the_terms():
+def test_reward_is_the_weighted_sum_of_the_terms():
     config = dataclasses.replace(SMALL, map_pool=8, reward=RewardConfig(team_mix_alpha=1.0))
     env = EchelonEnv(config, 8, "cpu", seed=2)
     generator = torch.Generator().manual_seed(0)
@@ -189,7 +189,7 @@ def test_the_reward_is_the_weighted_sum_of_the_terms():
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
-def test_the_terms_sum_to_the_reward_whatever_the_team_mix(alpha):
+def test_terms_sum_to_the_reward_for_any_team_mix(alpha):
     config = dataclasses.replace(SMALL, map_pool=2, reward=RewardConfig(team_mix_alpha=alpha))
     env = EchelonEnv(config, 2, "cpu", seed=2)
     td, generator = env.reset(), torch.Generator().manual_seed(0)
@@ -203,8 +203,8 @@ def test_the_terms_sum_to_the_reward_whatever_the_team_mix(alpha):
 
 
 @pytest.mark.usual
-def test_approach_telescopes_along_a_battle():
-    """The discounted sum of the shaping is gamma^T phi_T - phi_0, whatever way was walked (Ng et al. 1999)."""
+def test_approach_sum_telescopes_over_a_battle():
+    """The discounted sum of the shaping is gamma^T phi_T - phi_0 for any path (Ng et al. 1999)."""
     nothing = dict.fromkeys(TERMS, 0.0)
     only_approach = RewardConfig(**{**nothing, "approach": 1.0}, team_mix_alpha=1.0)
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=4, reward=only_approach), 4, "cpu", seed=3)
@@ -214,7 +214,7 @@ def test_approach_telescopes_along_a_battle():
     for t in range(steps):
         td = brawl(td, generator)
         for group in ("blue", "red"):
-            td[group, "action"][..., Act.PRIMARY :] = 0  # nobody shoots, nobody dies
+            td[group, "action"][..., Act.PRIMARY :] = 0  # no shots, no deaths
         td = env.step(td)
         total = total + gamma**t * rewards(td)
         td = env.maybe_reset(env._step_mdp(td))
@@ -242,7 +242,7 @@ def test_the_team_mix(alpha):
     torch.testing.assert_close(mixed[0, :, TERMS.index("damage")], of_damage)
 
 
-def test_alpha_zero_gives_one_reward_a_team():
+def test_alpha_zero_gives_equal_rewards_within_a_team():
     config = dataclasses.replace(SMALL, map_pool=4, reward=RewardConfig(team_mix_alpha=0.0))
     env = EchelonEnv(config, 4, "cpu", seed=3)
     td, generator = env.reset(), torch.Generator().manual_seed(1)
@@ -254,8 +254,8 @@ def test_alpha_zero_gives_one_reward_a_team():
         td = following
 
 
-def test_the_dead_are_paid_for_a_win():
-    """A red mech dies early; blue is wiped out later; every red mech gets +5, every blue one -5."""
+def test_dead_mechs_get_the_terminal_reward():
+    """A red mech dies early, later all blue mechs die; every red mech gets +5, every blue one -5."""
     only_terminal = RewardConfig(approach=0, zone=0, damage=0, kill=0, death=0, terminal=5.0)
     env = arena(dataclasses.replace(DUEL, reward=only_terminal))
     td = env.reset()
@@ -288,11 +288,11 @@ def test_time_up_pays_no_terminal_reward():
     assert td["next", "terminated"].all() and rewards(td).tolist() == [[-5, -5, 5, 5]]
 
 
-# Terms of one's own
+# Custom terms
 
 
 @pytest.mark.usual
-def test_a_term_of_ones_own_is_paid_with_its_weight():
+def test_custom_term_is_weighted():
     config = dataclasses.replace(SMALL, map_pool=1)
     config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=1.0))
     plain = EchelonEnv(config, 2, "cpu", 1)
@@ -314,7 +314,7 @@ def test_a_term_of_ones_own_is_paid_with_its_weight():
             torch.testing.assert_close(step["next", group, "reward"][..., 0], paid.sum(-1))
 
 
-def test_a_term_of_ones_own_is_mixed_within_the_team_and_shown_by_views():
+def test_custom_term_is_mixed_and_in_views():
     config = dataclasses.replace(SMALL, map_pool=1)
     config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=0.0))
     view = echelon.versus(config, "heuristic:trivial", 2, "cpu", 1, extra_rewards={"first": RewardTerm(first_mech)})
@@ -332,13 +332,13 @@ def test_a_term_of_ones_own_is_mixed_within_the_team_and_shown_by_views():
         ({"mine": RewardTerm(abs, float("inf"))}, r"extra_rewards\['mine'\].weight must be a finite number, got inf"),
     ],
 )
-def test_terms_of_ones_own_are_checked(extra, message):
+def test_invalid_custom_terms_raise(extra, message):
     with pytest.raises(ConfigError, match=message) as error:
         EchelonEnv(SMALL, 1, "cpu", extra_rewards=extra)
     assert "\n" not in str(error.value)
 
 
-def test_a_term_of_the_wrong_shape_is_one_line():
+def test_custom_term_of_wrong_shape_raises_one_line():
     config = dataclasses.replace(SMALL, map_pool=1)
     env = EchelonEnv(config, 2, "cpu", 1, extra_rewards={"late": RewardTerm(lambda before, after, *_: after.tick)})
     with pytest.raises(ConfigError, match=r"extra_rewards\['late'\] must be of shape \(2, 10\), got \(2,\)"):
@@ -346,31 +346,31 @@ def test_a_term_of_the_wrong_shape_is_one_line():
 
 
 def cool(before, after, ending, sim_model):
-    """Who carries no heat."""
+    """Return 1 for mechs without heat."""
     return after.mechs.heat < 1.0
 
 
 def first_mech(before, after, ending, sim_model):
-    """1 for the first mech of each team."""
+    """Return 1 for the first mech of each team."""
     return (torch.arange(10) % 5 == 0).expand(2, 10)
 
 
 def scouts(before, after, ending, sim_model):
-    """1 for each living scout: a comparison that is False in a graph of torch.compile."""
+    """Return 1 for each living scout, by a comparison that is False in a graph of torch.compile."""
     assert not torch.compiler.is_compiling()
     return after.mechs.alive * (sim_model.roster.hull == Hull.SCOUT)
 
 
 def winners(before, after, ending, sim_model):
-    """1 for the mechs of the team that won this decision, 0.5 where time was up, by what `Ending` says."""
+    """Return 1 for mechs of the winning team, 0.5 when time is up, according to `Ending`."""
     won = torch.where(
         sim_model.roster.is_red, ending.winner[:, None] == Winner.RED, ending.winner[:, None] == Winner.BLUE
     )
     return won + 0.5 * ending.truncated[:, None] + 0.25 * (ending.reason[:, None] == Reason.ELIMINATION)
 
 
-def test_a_term_compares_with_a_member_of_an_enumeration_in_a_graph():
-    """By itself, and called by a function that somebody compiles."""
+def test_custom_term_with_enum_comparison_works_in_a_graph():
+    """Directly, and called by a function that the user compiles."""
     env = EchelonEnv(dataclasses.replace(SMALL, map_pool=1), 2, "cpu", 1, backend="eager")
     env.reset()
     arguments = (
@@ -381,7 +381,7 @@ def test_a_term_compares_with_a_member_of_an_enumeration_in_a_graph():
         {"scouts": RewardTerm(scouts)},
     )
     per_mech = (env.sim_model.roster.hull == int(Hull.SCOUT)).float().tolist()
-    assert sum(per_mech) == 2  # a scout a team
+    assert sum(per_mech) == 2  # one scout per team
     compiled = fused(reward.extra_terms, torch.device("cpu"), exact=True)
     around = torch.compile(lambda *given: reward.extra_terms(*given), backend="eager")
     for run in (reward.extra_terms, compiled, around):
@@ -389,7 +389,7 @@ def test_a_term_compares_with_a_member_of_an_enumeration_in_a_graph():
 
 
 @pytest.mark.parametrize("backend", ["eager", "loops"])
-def test_terms_of_ones_own_are_told_how_battles_ended(backend):
+def test_custom_terms_receive_endings(backend):
     config = dataclasses.replace(SMALL, map_pool=1, reward=RewardConfig(team_mix_alpha=1.0))
     env = EchelonEnv(config, 3, "cpu", 1, backend=backend, extra_rewards={"won": RewardTerm(winners, 2.0)})
     td = env.rand_action(env.reset())
@@ -405,8 +405,8 @@ def test_terms_of_ones_own_are_told_how_battles_ended(backend):
 
 
 @pytest.mark.long
-def test_a_decision_in_a_graph_pays_terms_of_ones_own_as_eager_ones(monkeypatch):
-    """The graph of what ends a decision, traced and not compiled, which takes minutes."""
+def test_custom_terms_in_a_graph_equal_eager(monkeypatch):
+    """Trace the graph of a decision's end without compiling it, which would take minutes."""
 
     def traced(function, device, **_):
         if function is not decision.score_observe_reward:

@@ -1,11 +1,11 @@
-"""`replace_rows`: rows of other tensors in the places of some battles."""
+"""`replace_rows`: copy rows of tensors for some battles."""
 
 import torch
 
 from echelon.env.restart import replace_rows
 
 
-def test_rows_of_the_chosen_battles_are_replaced_and_no_other():
+def test_replace_rows_changes_only_chosen_battles():
     which, rows = torch.tensor([True, False, True]), torch.tensor([1, 0, 1])
     table = torch.zeros(3, 4)
     flags = torch.tensor([False, True, False])[:, None].expand(3, 2).clone()
@@ -19,7 +19,7 @@ def test_rows_of_the_chosen_battles_are_replaced_and_no_other():
     assert flags.tolist() == [[True, False], [True, True], [True, False]]
 
 
-def test_rows_take_the_dtype_of_their_place_and_may_be_none():
+def test_replace_rows_casts_dtype_and_zeroes_without_source():
     target, source = torch.zeros(2, 1, dtype=torch.bfloat16), torch.full((2, 1), 1.001953125)
     replace_rows(torch.zeros(2, dtype=torch.bool), torch.arange(2), [target], [source])
     assert not target.any()

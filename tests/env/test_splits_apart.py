@@ -1,4 +1,4 @@
-"""An environment of one split never meets a map or a battle of another, whatever it is asked for."""
+"""An environment of one split never uses a map or a battle of another split, for any input."""
 
 import dataclasses
 import json
@@ -30,14 +30,14 @@ def env_of(config, **settings):
 
 
 def is_within(env, split, maps=True):
-    """Whether all battles, and the maps of the pool, are of a split."""
+    """Return whether all battles, and the maps of the pool, belong to a split."""
     low, high = seed_range(split)
     seeds = torch.cat([env.state.seed, env.sim_model.maps.seed if maps else env.state.seed])
     return bool(((seeds >= low) & (seeds <= high)).all())
 
 
 def played(env, decisions=5, maps=True):
-    """Whether battles are of split train, all through some of them."""
+    """Return whether battles belong to split train during several decisions."""
     td, generator, held = env.reset(), torch.Generator().manual_seed(0), []
     for _ in range(decisions):
         held.append(is_within(env, "train", maps))
@@ -56,8 +56,8 @@ def of_test():
 @pytest.mark.parametrize(
     ("backend", "count"), [("auto", 6), ("eager", 2), marked_long(("eager", 6))], ids=["auto", "eager", "eager-all"]
 )
-def test_seeds_lead_nowhere_else(of_test, backend, count):
-    """One seed, a seed for each battle of test, large and negative ones, those set later, and what follows."""
+def test_seeds_stay_in_the_split(of_test, backend, count):
+    """One seed, test seeds for each battle, large and negative seeds, later seeds, and following battles."""
     theirs = of_test.state.seed.clone()
     for seed in (theirs, 2**63 - 1, 0, theirs + 2**32, -theirs, torch.arange(BATTLES))[:count]:
         env = env_of(TRAIN, seed=seed, backend=backend)
@@ -70,7 +70,7 @@ def test_seeds_lead_nowhere_else(of_test, backend, count):
     assert played(env)
 
 
-def test_restarts_of_some_battles_stay(of_test):
+def test_partial_restarts_stay_in_the_split(of_test):
     for by_row in (True, False):
         env = env_of(TRAIN)
         env.restarts_by_row = by_row
@@ -81,7 +81,7 @@ def test_restarts_of_some_battles_stay(of_test):
         assert is_within(env, "train")
 
 
-def test_maps_lead_nowhere_else(of_test):
+def test_maps_stay_in_the_split(of_test):
     for map_seed in (0, TEST.map_seed, *of_test.sim_model.maps.seed.tolist()):
         env = env_of(dataclasses.replace(TRAIN, map_seed=map_seed))
         for _ in range(3):
@@ -95,7 +95,7 @@ def test_maps_lead_nowhere_else(of_test):
     assert is_within(env, "train")
 
 
-def test_saved_states_lead_nowhere_else(of_test):
+def test_saved_states_stay_in_the_split(of_test):
     env = env_of(TRAIN)
     env.reset()
     saved = of_test.get_state()
@@ -113,7 +113,7 @@ def test_saved_states_lead_nowhere_else(of_test):
     assert is_within(env.fork(0, 3), "train") and is_within(env.to("cpu"), "train")
 
 
-def test_scenes_and_views_stay(of_test):
+def test_scenes_and_views_stay_in_the_split(of_test):
     scene = echelon.Scene(dataclasses.replace(EnvConfig.small(), split="train", rules=PLAIN.rules))
     scene.place("blue", "medium", at=(12, 20)).place("red", "medium", at=(28, 20))
     env = scene.env(BATTLES, "cpu", seed=of_test.state.seed)
@@ -125,7 +125,7 @@ def test_scenes_and_views_stay(of_test):
     assert is_within(view.env, "train")
 
 
-def test_matches_stay(of_test):
+def test_matches_stay_in_the_split(of_test):
     seed = int(of_test.state.seed[0])
     arena = BatchArena(
         TRAIN, lambda name: scripted(name, TRAIN, torch.device("cpu")), ArenaConfig(torch.device("cpu"), 4)
@@ -146,7 +146,7 @@ def test_matches_stay(of_test):
     assert kept[0].seed == seed - 2 * 2**30 and all(kept[1:])
 
 
-def test_the_config_carries_it_and_the_signature_does_not():
+def test_split_is_in_the_config_but_not_in_the_signature():
     assert "split" not in as_json(PLAIN) and as_json(TRAIN)["split"] == "train"
     assert TRAIN.signature() == PLAIN.signature()
     there_and_back = env_from_json(json.loads(json.dumps({**TRAIN.signature(), "split": "test"})))
@@ -154,8 +154,8 @@ def test_the_config_carries_it_and_the_signature_does_not():
     assert [held_out(config).split for config in (PLAIN, TRAIN, TEST)] == [None, "validation", "test"]
 
 
-def test_a_battle_of_a_split_is_the_battle_of_its_seed():
-    """The split chooses seeds, and nothing else of a battle."""
+def test_split_changes_seeds_only():
+    """The split selects seeds and changes nothing else of a battle."""
     ours = env_of(TRAIN)
     theirs = env_of(PLAIN, seed=ours.state.seed.clone(), maps=ours.sim_model.maps)
     generators = [torch.Generator().manual_seed(1) for _ in range(2)]

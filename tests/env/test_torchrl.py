@@ -1,4 +1,4 @@
-"""TorchRL's own parts around the environment and its views: transforms, batches of environments, collectors, losses."""
+"""TorchRL components with the environment and its views: transforms, batched environments, collectors, losses."""
 
 import dataclasses
 import functools
@@ -42,7 +42,7 @@ SEEN, PAID = ("agents", "observation"), ("agents", "reward")
 
 
 def make(kind, seed=1, **settings):
-    """Three short battles; `both_teams` is `mechs` without an opponent, `plain` the environment itself."""
+    """Return three short battles; `both_teams` is `mechs` without an opponent, `plain` the environment itself."""
     if kind in ("plain", "teams"):
         return {"plain": EchelonEnv, "teams": echelon.teams}[kind](SHORT, 3, "cpu", seed, **settings)
     view, opponent = (echelon.mechs, None) if kind == "both_teams" else (getattr(echelon, kind), "heuristic:hard")
@@ -50,23 +50,23 @@ def make(kind, seed=1, **settings):
 
 
 def end_one(view):
-    """Blue wins the second battle in its next decision."""
+    """Let blue win the second battle in its next decision."""
     battles = view if isinstance(view, EchelonEnv) else view.env
     battles.state.mechs.hp[1, 2:] = 0
 
 
 def draw(env, td, generator):
-    """Random actions into `td`, the same for environments that are not at the same place of torch's random numbers."""
+    """Set random actions in `td`, from a generator that does not depend on torch's global state."""
     for key in env.action_keys:
         td[key] = torch.rand(env.full_action_spec[key].shape, generator=generator) * 2 - 1
     return td
 
 
 def side_by_side(transform, decisions=9):
-    """What a transformed `versus` and a plain one show of the same battles, one of which ends early.
+    """Yield the outputs of a transformed and a plain `versus` environment for the same battles; one ends early.
 
-    Yields what both show, and `[B]` which battles began with it: all at first, then after each step the ended ones.
-    What a step itself shows comes with None.
+    Yields both outputs, and `[B]`, which battles started with it: all at first, then the ended ones after each step.
+    The output of a step itself comes with None.
     """
     env, plain, generator = TransformedEnv(make("versus"), transform), make("versus"), torch.Generator().manual_seed(0)
     td, other = env.reset(), plain.reset()
@@ -85,8 +85,8 @@ def side_by_side(transform, decisions=9):
 
 
 @pytest.mark.parametrize("kind", usually(["plain", *VIEWS], "plain", "versus", "both_teams"))
-def test_what_counts_along_a_battle_begins_anew_with_each(kind):
-    """`RewardSum`, `StepCounter` and `InitTracker` find their keys by themselves."""
+def test_counting_transforms_restart_with_each_battle(kind):
+    """`RewardSum`, `StepCounter` and `InitTracker` find their keys without configuration."""
     view = make(kind)
     env = TransformedEnv(view, Compose(RewardSum(), StepCounter(), InitTracker()))
     check_env_specs(env)
@@ -115,7 +115,7 @@ def test_what_counts_along_a_battle_begins_anew_with_each(kind):
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_a_limit_of_torchrl_ends_battles(kind):
+def test_max_steps_of_torchrl_ends_battles(kind):
     env = TransformedEnv(make(kind), StepCounter(max_steps=2))
     td = env.rollout(5, break_when_any_done=False)
     assert td["next", "truncated"].flatten(0, -3)[0].flatten().tolist() == [False, True, False, True, False]
@@ -151,7 +151,7 @@ def test_fixed_normalisation():
         torch.testing.assert_close(mine[SEEN], (theirs[SEEN] - loc) / scale)
 
 
-def test_frames_of_a_battle_hold_nothing_of_the_one_before():
+def test_stacked_frames_do_not_cross_battles():
     frames = ("agents", "frames")
     past = []
     for mine, theirs, began in side_by_side(CatFrames(3, -1, in_keys=[SEEN], out_keys=[frames])):
@@ -172,7 +172,7 @@ def test_frames_of_a_battle_hold_nothing_of_the_one_before():
         ("both_teams", {}, 4),
     ],
 )
-def test_no_masked_action_is_drawn(kind, keys, made):
+def test_masked_actions_are_not_sampled(kind, keys, made):
     env = TransformedEnv(make(kind, action="discrete"), ActionMask(**keys))
     check_env_specs(env)
     mask_key = keys.get("mask_key", "action_mask")
@@ -187,7 +187,7 @@ def test_no_masked_action_is_drawn(kind, keys, made):
     assert masked > 0
 
 
-def test_an_action_repeated_for_two_frames():
+def test_frame_skip_repeats_actions():
     env, plain = TransformedEnv(make("versus"), FrameSkipTransform(2)), make("versus")
     td, other, generator = env.reset(), plain.reset(), torch.Generator().manual_seed(0)
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_an_action_repeated_for_two_frames():
 
 
 @pytest.mark.parametrize("kind", usually(["plain", *VIEWS], "plain", "versus", "both_teams"))
-def test_a_batch_of_environments_plays_the_battles_of_each(kind):
+def test_batched_environments_equal_single_ones(kind):
     seeds = (1, 2)
     env, alone = SerialEnv(2, [functools.partial(make, kind, seed) for seed in seeds]), [make(kind, s) for s in seeds]
     check_env_specs(env)
@@ -227,7 +227,7 @@ def test_a_batch_of_environments_plays_the_battles_of_each(kind):
     env.close()
 
 
-def test_one_seed_gives_every_environment_of_a_batch_its_own():
+def test_one_seed_gives_each_batched_environment_its_own_seed():
     env = SerialEnv(2, functools.partial(make, "versus"))
     first = [env.set_seed(5) and env.reset()[SEEN] for _ in range(2)]
     assert torch.equal(*first) and not torch.equal(first[0][0], first[0][1])
@@ -236,7 +236,7 @@ def test_one_seed_gives_every_environment_of_a_batch_its_own():
 
 @pytest.fixture
 def no_orphans():
-    """A test that fails leaves no process behind."""
+    """A failing test leaves no process behind."""
     yield
     for process in multiprocessing.active_children():
         process.kill()
@@ -259,15 +259,15 @@ def test_environments_in_other_processes(kind, no_orphans):
 
 
 class Idle(nn.Module):
-    """Does nothing."""
+    """A policy of zero actions."""
 
     def forward(self, seen):
         return torch.zeros(*seen.shape[:-1], layout.action_width(SHORT.comm_dim))
 
 
 @pytest.mark.long
-def test_a_collector_of_other_processes(no_orphans):
-    """The batches of two workers, side by side, are the battles of each."""
+def test_multiprocess_collector(no_orphans):
+    """The concatenated batches of two workers equal the battles of each worker."""
     policy = TensorDictModule(Idle(), [SEEN], [("agents", "action")])
     makers = [functools.partial(make, "versus", seed) for seed in (1, 2)]
     collector = MultiSyncCollector(makers, policy, frames_per_batch=2 * 18, total_frames=4 * 18, cat_results=0)
@@ -282,7 +282,7 @@ def test_a_collector_of_other_processes(no_orphans):
 # Losses and memories
 
 
-def test_mappo_learns_from_a_group():
+def test_mappo_improves_its_objective():
     torch.manual_seed(0)
     env = EchelonEnv(CONFIG, 3, device="cpu", seed=0, maps=flat_maps(CONFIG))
     sums = [(g, "episode_reward") for g in ("blue", "red")]
@@ -335,7 +335,7 @@ def test_mappo_learns_from_a_group():
             sum(found[name] for name in ("loss_objective", "loss_critic", "loss_entropy")).backward()
             optimizer.step()
         assert objective[-1] < objective[0] - 0.01 and critic[-1] < 0.95 * critic[0], group
-        # What did better than expected has become more probable, what did worse less.
+        # Actions with positive advantage became more probable, those with negative advantage less.
         with torch.no_grad():
             gained = actor.get_dist(batch).log_prob(batch[group, "action"]) - batch[group, "log_prob"]
         good = batch[group, "advantage"][..., 0] > batch[group, "advantage"].mean()
@@ -343,7 +343,7 @@ def test_mappo_learns_from_a_group():
 
 
 def own_memory():
-    """A view that carries what the network remembers."""
+    """Return a view that carries the network's memory."""
     lstm = LSTMModule(
         make("mechs").observation_spec["observation"].shape[-1],
         8,
@@ -354,15 +354,15 @@ def own_memory():
 
 
 def primed_memory():
-    """TorchRL carries it."""
+    """Return an environment whose memory TorchRL carries with a primer."""
     view = make("mechs")
     lstm = LSTMModule(view.observation_spec["observation"].shape[-1], 8, in_key="observation", out_key="embedding")
     return lstm, TransformedEnv(view, lstm.make_tensordict_primer())
 
 
 @pytest.mark.parametrize("remembering", [own_memory, primed_memory])
-def test_an_lstm_of_torchrl_remembers_a_battle_and_not_the_one_before(remembering):
-    """Played through at once, a rollout of several battles gives what each step gave."""
+def test_torchrl_lstm_state_does_not_cross_battles(remembering):
+    """A forward pass over a rollout of several battles equals the outputs of single steps."""
     torch.manual_seed(0)
     lstm, env = remembering()
     act = TensorDictModule(nn.Linear(8, layout.action_width(SHORT.comm_dim)), ["embedding"], ["action"])

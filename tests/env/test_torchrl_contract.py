@@ -1,4 +1,4 @@
-"""What TorchRL's own tests ask of an environment (its `test/envs`), on the environment and on each of its views."""
+"""Checks of TorchRL's own `test/envs`, applied to the environment and each of its views."""
 
 import itertools
 
@@ -14,11 +14,11 @@ from torchrl.envs.utils import RandomPolicy, _StepMDP, step_mdp
 
 EACH = pytest.mark.parametrize("kind", usually(KINDS, "plain", "mechs", "partition"))
 OF_ROWS = ("mechs", "both_teams")
-"""Views with a row a mech, whose keys have no group."""
+"""Views with one row per mech, whose keys have no group."""
 
 
 def rollout(env, steps=4, policy=None, **options):
-    """A rollout on the same actions every time."""
+    """Return a rollout with the same actions every time."""
     torch.manual_seed(0)
     env.set_seed(1)
     return env.rollout(steps, policy, **options)
@@ -29,14 +29,14 @@ def are_equal(one, other):
 
 
 @EACH
-def test_the_specs_are_those_of_every_step_and_of_every_reset(kind):
+def test_specs_match_every_step_and_reset(kind):
     env = make(kind)
     env.run_type_checks = True
     check_env_specs(env, break_when_any_done="both")
 
 
 @EACH
-def test_a_batch_of_another_size_is_refused(kind):
+def test_wrong_batch_size_raises(kind):
     env = make(kind)
     td = env.rand_action(env.reset())
     with pytest.raises(RuntimeError, match="batch_locked is a read-only property"):
@@ -46,8 +46,8 @@ def test_a_batch_of_another_size_is_refused(kind):
 
 
 @EACH
-def test_what_is_shown_next_is_what_the_next_step_begins_with(kind):
-    """The fast `_StepMDP` of a rollout and `step_mdp` agree, whatever they keep."""
+def test_next_observation_is_the_next_steps_input(kind):
+    """The fast `_StepMDP` of a rollout agrees with `step_mdp`, for any options."""
     env = make(kind)
     td = env.rand_step(env.reset())
     keys = {"done_keys": env.done_keys, "action_keys": env.action_keys, "reward_keys": env.reward_keys}
@@ -57,17 +57,17 @@ def test_what_is_shown_next_is_what_the_next_step_begins_with(kind):
 
 
 @EACH
-def test_a_state_is_set_by_set_state_and_not_by_reset(kind):
+def test_reset_does_not_set_a_state(kind):
     env = make(kind)
     with pytest.raises(NotImplementedError, match="does not support deterministic resets"):
         env.reset(env.reset(), set_state=True)
 
 
-# Every option of a rollout
+# Options of a rollout
 
 
 @EACH
-def test_where_a_rollout_stops(kind):
+def test_rollout_stops_at_the_first_end_or_not(kind):
     env = make(kind)
     assert rollout(env, 9).shape[-1] == 4, "the first end of a battle"
     assert rollout(env, 9, break_when_any_done=False).shape[-1] == 9
@@ -76,7 +76,7 @@ def test_where_a_rollout_stops(kind):
 
 
 @EACH
-def test_options_that_change_nothing_of_what_is_played(kind):
+def test_rollout_options_do_not_change_battles(kind):
     env, policy, seen = make(kind), RandomPolicy(make(kind).full_action_spec), []
     plain, kept = rollout(env), rollout(env).clone().zero_()
     assert are_equal(plain, rollout(env, out=kept)) and are_equal(plain, kept)
@@ -94,15 +94,15 @@ def test_options_that_change_nothing_of_what_is_played(kind):
 
 
 @EACH
-def test_a_rollout_may_be_cut_into_truncated_ones(kind):
+def test_rollout_can_be_split_into_truncated_ones(kind):
     td = rollout(make(kind), 3, set_truncated=True, break_when_any_done=False)
     for flag in ("truncated", "done"):
         assert td["next", flag][..., -1, :].all() and not td["next", flag][..., :-1, :].any()
 
 
 @EACH
-def test_rollouts_follow_each_other(kind):
-    """Chunks of three of battles of four decisions are those of one rollout."""
+def test_consecutive_rollouts_equal_one_rollout(kind):
+    """Rollouts of three steps, in battles of four decisions, equal one long rollout."""
     whole = rollout(make(kind), 9, break_when_any_done=False)
     env, parts = make(kind), []
     torch.manual_seed(0)
@@ -116,14 +116,14 @@ def test_rollouts_follow_each_other(kind):
 
 
 @pytest.mark.parametrize("kind", OF_ROWS)
-def test_actions_are_played_back(kind):
-    """TorchRL writes each under the first key of the actions alone, which is all of them in views without groups."""
+def test_recorded_actions_can_be_replayed(kind):
+    """TorchRL stores actions under the first action key only, which is complete in views without groups."""
     played = rollout(make(kind))
     actions = list(played["action"].unbind(-2))
     assert are_equal(played, rollout(make(kind), 9, actions=actions))
 
 
-# Returns over several steps
+# Multi-step returns
 
 
 @EACH
@@ -142,7 +142,7 @@ def test_multi_step_returns(kind):
         got = post(td.clone())
         torch.testing.assert_close(got["next", reward_key], expected)
         shown = got["next", "telemetry"].flatten(0, -4), td["next", "telemetry"].flatten(0, -4)
-        assert torch.equal(shown[0][:, 0], shown[1][:, 2]), "what is seen three steps on"
+        assert torch.equal(shown[0][:, 0], shown[1][:, 2]), "the observation three steps later"
 
 
 def test_multi_step_returns_in_a_replay_buffer():

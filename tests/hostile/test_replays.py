@@ -251,7 +251,7 @@ def test_events_out_of_order_are_refused(key, tmp_path):
     if key in ("flights", "clouds"):
         rows[:, 1] = 90
     (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, f"0/{key}": rows}, CLAIMS))
-    assert f"{key} must be ordered by" in str(outcome(tmp_path / "kept.echelon"))
+    assert f"{key} must be sorted by" in str(outcome(tmp_path / "kept.echelon"))
 
 
 def test_a_record_that_is_not_kept_is_refused(tmp_path):

@@ -211,7 +211,7 @@ def test_nan_in_an_action_counts_as_zero_and_is_counted(opponent):
     # The end of the battle names the count of each team too.
     column = battle.view.stat_names.index("bad_actions")
     team = 0 if opponent is None else 1
-    stats = battle.view.env.observed()["outcome", "stats"][0, :, column]
+    stats = battle.view.env.last_observation()["outcome", "stats"][0, :, column]
     assert stats.tolist() == [8.0 * (team == side) for side in (0, 1)]
 
 

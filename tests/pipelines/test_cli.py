@@ -190,7 +190,7 @@ BAD_ARENA = {
     "a folder": (["--replay", "{tmp}"], "error: {tmp}: expected the name of a file, got a folder"),
     "none": (
         ["--replay", "{tmp}/x.echelon", "--replay-battles", "0"],
-        "error: --replay-battles must be 1..256, those of the first --batch, got 0",
+        "error: --replay-battles must be 1..256, battles of the first --batch, got 0",
     ),
 }
 

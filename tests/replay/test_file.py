@@ -1,4 +1,4 @@
-"""A replay file gives back what was put in, or one clear line."""
+"""A replay file restores its content, or raises one clear line."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ SMALL = dataclasses.replace(EnvConfig.small(), map_pool=2)
 
 
 def record(env, recorder, names=("x", "y")):
-    """A few decisions of a battle in which somebody fires."""
+    """Record a few decisions of a battle with shots."""
     td = env.reset()
     for _ in range(4):
         _, td = env.step_and_maybe_reset(told(env, td, (3, Act.TERTIARY, 1.0), (0, Act.SPECIAL, 1.0)))
@@ -57,20 +57,20 @@ def test_round_trip(replay, path):
             assert (one.observations[name] == other.observations[name]).all(), name
 
 
-def test_values_are_kept(replay, tmp_path):
+def test_values_are_stored(replay, tmp_path):
     values = replay.battles[0].rewards + 1
     changed = dataclasses.replace(replay, battles=[dataclasses.replace(replay.battles[0], values=values)])
     file.save(changed, tmp_path / "kept.echelon")
     assert np.array_equal(file.read(tmp_path / "kept.echelon").battles[0].values, values)
 
 
-def test_the_same_battles_make_the_same_file(replay, path, tmp_path):
+def test_equal_battles_give_equal_files(replay, path, tmp_path):
     file.save(replay, tmp_path / "again.echelon")
     assert (tmp_path / "again.echelon").read_bytes() == path.read_bytes()
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
-def test_the_ground_is_made_again_from_its_recipe(replay):
+def test_terrain_is_rebuilt_from_its_recipe(replay):
     recorder = Recorder([0])
     env = EchelonEnv(SMALL, 1, "cpu", seed=1, observer=recorder)
     kept = record(env, recorder)
@@ -80,8 +80,8 @@ def test_the_ground_is_made_again_from_its_recipe(replay):
     assert write_recipes(env.sim_model.maps[used : used + 1])[0].as_json() == kept.battles[0].about["map"]
 
 
-def test_a_map_is_named_by_its_number_and_its_biomes():
-    """The map of one biome has its name, and every number of the pool is that of its map."""
+def test_map_name_has_number_and_biomes():
+    """A map of one biome has its name, and its number is the index in the pool."""
     world = dataclasses.replace(SMALL.world, biomes=("barrens",))
     config = dataclasses.replace(SMALL, world=world, map_pool=3)
     recorder = Recorder([0, 1, 2, 3])
@@ -95,8 +95,8 @@ def test_a_map_is_named_by_its_number_and_its_biomes():
         name_map(kept, strange)
 
 
-def test_a_replay_is_watched_under_later_rules_and_not_under_earlier_ones(replay, monkeypatch):
-    """It holds what happened: the ground alone is made again, in the settings that it names."""
+def test_replay_of_earlier_rules_opens_and_of_later_rules_raises(replay, monkeypatch):
+    """A replay contains the events; only the terrain is rebuilt, with the settings in the file."""
     ground = rebuild(replay, replay.battles[0])
     newer = dataclasses.replace(replay, about={**replay.about, "env": {**replay.about["env"], "rules_version": NEXT}})
     with pytest.raises(FileError) as caught:
@@ -106,7 +106,7 @@ def test_a_replay_is_watched_under_later_rules_and_not_under_earlier_ones(replay
     assert (rebuild(replay, replay.battles[0]) == ground).all()
 
 
-def test_a_map_that_no_recipe_makes_is_refused():
+def test_map_without_recipe_raises():
     recorder = Recorder([0])
     env = arena(SMALL)
     env.observer = recorder
@@ -180,7 +180,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_file_gives_one_line(path, name):
+def test_damaged_file_raises_one_line(path, name):
     damage, message = DAMAGE[name]
     damage(path)
     with pytest.raises(FileError, match=message) as caught:
@@ -188,10 +188,10 @@ def test_a_damaged_file_gives_one_line(path, name):
     assert "\n" not in str(caught.value) and str(caught.value).startswith("kept.echelon")
 
 
-def test_what_is_said_is_hashed_too(path):
-    """By hand and without the hash that goes with it: the number of a seed, and the name of a commander."""
+def test_metadata_is_hashed_too(path):
+    """Edit a seed and a commander's name in the file by hand, without updating the hash."""
     tensors, claims = taken_apart(path.read_bytes())
-    for change in ({"seed": 1}, {"red": "somebody else"}):
+    for change in ({"seed": 1}, {"red": "another name"}):
         battles = [{**claims["battles"][0], **change}, *claims["battles"][1:]]
         path.write_bytes(forged(tensors, claims, json.dumps({**claims, "battles": battles})))
         with pytest.raises(FileError, match=r"claims_sha256 mismatch: expected '[0-9a-f]{64}', got [0-9a-f]{64}"):
@@ -202,19 +202,19 @@ def test_what_is_said_is_hashed_too(path):
         file.read(path)
 
 
-def test_a_commanders_name_is_kept_printable(tmp_path):
+def test_commander_name_is_stored_printable(tmp_path):
     recorder = Recorder([0])
     kept = record(EchelonEnv(SMALL, 1, "cpu", seed=1, observer=recorder), recorder, names=("a\nb", "c\x1b[2J" * 900))
     file.save(kept, tmp_path / "kept.echelon")
     assert file.read(tmp_path / "kept.echelon").battles[0].about["blue"] == r"a\nb"
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_missing_file_raises(tmp_path):
     with pytest.raises(FileError, match=r"gone.echelon: cannot be read: No such file"):
         file.read(tmp_path / "gone.echelon")
 
 
-def test_a_place_that_cannot_be_written_is_said_before_and_after(replay, tmp_path):
+def test_unwritable_path_raises_before_and_after(replay, tmp_path):
     (tmp_path / "plain").write_text("a file")
     with pytest.raises(FileError, match="cannot be written"):
         file.save(replay, tmp_path / "plain" / "kept.echelon")

@@ -1,4 +1,4 @@
-"""Replays of battles that begin in positions which somebody has written down."""
+"""Replays of battles that start from given positions."""
 
 import pytest
 from builders import told
@@ -35,12 +35,12 @@ def path(kept, tmp_path):
     return tmp_path / "duel.echelon"
 
 
-def test_a_file_gives_back_the_ground_of_each_position(kept, path):
+def test_file_restores_the_terrain_of_each_position(kept, path):
     _, env = kept
     found = file.read(path)
     which = env.state.map_id.tolist()
     assert [battle.about["map"] for battle in found.battles] == [{"position": place} for place in which]
-    assert len(set(which)) == 2, "both are there"
+    assert len(set(which)) == 2, "both positions occur"
     grounds = [rebuild(found, battle) for battle in found.battles]
     for place, battle, ground in zip(which, found.battles, grounds, strict=True):
         assert (ground == env.sim_model.maps.material[place].numpy()).all()
@@ -66,7 +66,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "said"), CHANGES, ids=[said for _, said in CHANGES])
-def test_a_strangers_file_is_refused_in_one_line(path, change, said):
+def test_invalid_file_raises_one_line(path, change, said):
     tensors, claims = taken_apart(path.read_bytes())
     change(claims["battles"][0], claims["replay"]["env"])
     path.write_bytes(forged(tensors, claims))

@@ -1,4 +1,4 @@
-"""A replay tells what was played: its numbers are the environment's, and recording changes nothing."""
+"""A replay matches the environment's numbers, and recording changes nothing."""
 
 import dataclasses
 from collections import Counter
@@ -22,14 +22,14 @@ from echelon.replay.battle import (
     DEATHS,
     FLIGHTS,
     HARMS,
+    NO_INDEX,
     NO_VALUE,
-    NOBODY,
     POINTS,
     POS_PER_VOX,
     REWARD_UNITS,
     Condition,
     Fact,
-    Met,
+    FlightEnd,
     Shown,
     Switch,
 )
@@ -51,18 +51,18 @@ CLOSE = dataclasses.replace(
     blue=("heavy", "medium", "heavy", "medium", "light"),
     red=("scout", "light", "medium", "scout", "heavy"),
 )
-"""Teams that meet after two seconds."""
+"""Battles in which the teams meet after two seconds."""
 DECISIONS = 120
 WAYS = (Shown.SIGHT, Shown.RADAR, Shown.PAINT, Shown.BLOOM)
 
 
 def column(table, columns, name):
-    """One named column of an event table."""
+    """Return one named column of an event table."""
     return table[:, columns.index(name)]
 
 
 def whole_ground(env):
-    """`[B, Z, Y, X]` what every voxel is made of now."""
+    """Return the current material of every voxel, `[B, Z, Y, X]`."""
     world = env.config.world
     grid = torch.meshgrid(*(torch.arange(n) for n in (world.size_z, world.size_y, world.size_x)), indexing="ij")
     z, y, x = (axis.expand(env.num_envs, *axis.shape) for axis in grid)
@@ -71,7 +71,7 @@ def whole_ground(env):
 
 @pytest.fixture(scope="module")
 def fought():
-    """Three battles of a brawl, the last two recorded, with what the environment showed at every moment."""
+    """Return three battles, the last two of them recorded, with the environment's output at every moment."""
     recorder = Recorder([1, 2], observations=True)
     brief = dataclasses.replace(BUSY, rules=RulesConfig(max_episode_s=25.0))
     env = EchelonEnv(brief, 3, "cpu", seed=4, observer=recorder)
@@ -90,17 +90,17 @@ def fought():
 
 
 def outcome_of(ends, b):
-    """When battle b first ended, and its outcome."""
+    """Return the time and outcome of battle b's first end."""
     return next((d, outcome[b]) for d, (done, outcome) in enumerate(ends) if done[b])
 
 
-def test_the_moments_are_those_of_the_state(fought):
+def test_moments_match_the_state(fought):
     _, replay, moments, _, ends, _ = fought
     for r, b in enumerate((1, 2)):
         battle = replay.battles[r]
         last, _ = outcome_of(ends, b)
         assert battle.decisions == last + 1
-        for m in range(0, last + 1, 7):  # the moment of the end itself is the next battle's in the environment
+        for m in range(0, last + 1, 7):  # at the end itself, the environment already has the next battle
             mechs = moments[m].mechs
             assert np.abs(battle.pos[m] / POS_PER_VOX - mechs.pos[b].numpy()).max() <= 0.5 / POS_PER_VOX
             for name in ("hp", "leg_hp", "heat", "stability"):
@@ -111,8 +111,8 @@ def test_the_moments_are_those_of_the_state(fought):
             assert battle.score[m] / 1024 == pytest.approx(moments[m].score[b].numpy(), abs=1e-3)
 
 
-def test_who_was_hurt_is_what_the_mechs_lost(fought):
-    """Every hit point between two moments is in `harms`, but for what lava and burning debris took."""
+def test_harms_add_up_to_lost_hit_points(fought):
+    """`harms` contains all damage between two moments, except from lava and burning debris."""
     _, replay, *_ = fought
     for battle in replay.battles:
         lost = -np.diff(battle.hp.astype(int), axis=0)
@@ -145,7 +145,7 @@ def test_events_add_up_to_the_statistics(fought):
         assert by_team(shooter[enemy], damage[enemy]) / POINTS == pytest.approx(stats["damage"], abs=0.5)
         killer, victim = (column(battle.deaths, DEATHS, name) for name in ("killer", "victim"))
         assert by_team(victim).tolist() == stats["deaths"].tolist()
-        credited = (killer != NOBODY) & (team[killer] != team[victim])
+        credited = (killer != NO_INDEX) & (team[killer] != team[victim])
         assert by_team(killer[credited]).tolist() == stats["kills"].tolist()
         with_what = column(battle.deaths, DEATHS, "weapon")[credited]
         for weapon in Weapon:
@@ -158,14 +158,14 @@ def test_events_add_up_to_the_statistics(fought):
             of_weapon = enemy & (with_what == weapon)
             did = by_team(shooter[of_weapon], damage[of_weapon]) / POINTS
             assert did == pytest.approx(stats[f"damage_{weapon.name.lower()}"], abs=0.5)
-        assert (with_what != NOBODY).all()
+        assert (with_what != NO_INDEX).all()
         mech, condition = (column(battle.conditions, CONDITIONS, name) for name in ("mech", "condition"))
         assert by_team(mech[condition == Condition.SHUT_DOWN]).tolist() == stats["shutdowns"].tolist()
         assert by_team(mech[condition == Condition.FELL])[::-1].tolist() == stats["knockdowns"].tolist()
         assert by_team(mech[condition == Condition.LEGGED])[::-1].tolist() == stats["leggings"].tolist()
         met, by = (column(battle.flights, FLIGHTS, name) for name in ("met", "by"))
-        assert ((by != NOBODY) == (met == Met.AMS)).all()
-        assert by_team(by[met == Met.AMS]).tolist() == stats["intercepts"].tolist()
+        assert ((by != NO_INDEX) == (met == FlightEnd.AMS)).all()
+        assert by_team(by[met == FlightEnd.AMS]).tolist() == stats["intercepts"].tolist()
         for weapon in BEAMS:
             rows = battle.beams[column(battle.beams, BEAM_COLUMNS, "weapon") == weapon]
             assert by_team(rows[:, 1]).tolist() == stats[f"shots_{weapon.name.lower()}"].tolist()
@@ -173,14 +173,14 @@ def test_events_add_up_to_the_statistics(fought):
             rows = battle.flights[column(battle.flights, FLIGHTS, "weapon") == weapon]
             who, met = (column(rows, FLIGHTS, name) for name in ("shooter", "met"))
             assert by_team(who).tolist() == stats[f"shots_{weapon.name.lower()}"].tolist()
-            assert by_team(who[met == Met.MECH]).tolist() == stats[f"hits_{weapon.name.lower()}"].tolist()
+            assert by_team(who[met == FlightEnd.MECH]).tolist() == stats[f"hits_{weapon.name.lower()}"].tolist()
         assert battle.about["outcome"]["stats"]["kills"] == stats["kills"].tolist()
         assert battle.about["outcome"]["score"] == pytest.approx(outcome["score"].tolist(), abs=1e-3)
         assert battle.about["outcome"]["winner"] == ("draw", "blue", "red")[int(outcome["winner"])]
 
 
-def test_flights_follow_their_way(fought):
-    """No leap is longer than a substep of flight, and what straight shots hit is where they end."""
+def test_flights_are_continuous_and_end_at_the_hit(fought):
+    """No step is longer than a substep of flight, and straight shots end where they hit."""
     _, replay, *_ = fought
     for battle in replay.battles:
         first, points = (column(battle.flights, FLIGHTS, name) for name in ("first", "points"))
@@ -194,13 +194,13 @@ def test_flights_follow_their_way(fought):
             steps = np.linalg.norm(np.diff(way, axis=0), axis=1)
             per_tick = steps if flight["points"] > 2 else steps / max(ticks, 1)
             assert per_tick.max() <= top * 0.05 + 2 / POS_PER_VOX
-            if flight["met"] == Met.MECH:
+            if flight["met"] == FlightEnd.MECH:
                 moment = (flight["end_tick"]) // 5
                 hull = battle.pos[moment : moment + 2, flight["victim"]] / POS_PER_VOX
                 assert np.linalg.norm(hull - way[-1], axis=1).min() < 4.5
 
 
-def test_voxels_change_as_the_ground_did(fought):
+def test_voxel_changes_match_the_terrain(fought):
     _, replay, _, grounds, ends, _ = fought
     changed = 0
     for r, b in enumerate((1, 2)):
@@ -217,13 +217,13 @@ def test_voxels_change_as_the_ground_did(fought):
     assert changed > 20
 
 
-def test_cockpits_are_kept_as_they_were_shown(fought):
+def test_recorded_observations_match_the_environment(fought):
     _, replay, _, _, _, first = fought
     shown = {name: torch.cat([first["next", g, "observation", name] for g in ("blue", "red")], 1) for name in STREAMS}
     for r, b in enumerate((1, 2)):
         battle = replay.battles[r]
         filled = shown["contacts_mask"][b].numpy()
-        assert ((battle.contacts[1] != NOBODY) == filled).all()
+        assert ((battle.contacts[1] != NO_INDEX) == filled).all()
         for name in STREAMS:
             wanted = shown[name][b] if name.endswith("mask") else shown[name][b].half()
             assert (torch.tensor(battle.observations[name][1]) == wanted).all(), name
@@ -235,8 +235,8 @@ def test_cockpits_are_kept_as_they_were_shown(fought):
 
 
 @pytest.mark.long
-def test_contacts_are_known_as_they_were_sensed():
-    """By sight, radar, paint or bloom as `perceive` has it; smoke lies on the field."""
+def test_contact_sources_match_perception():
+    """Compare sight, radar, paint and heat with `perceive`, with smoke on the map."""
     recorder, orders = Recorder([0, 1]), []
     env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
     keep, states = recorder.moment, []
@@ -257,7 +257,7 @@ def test_contacts_are_known_as_they_were_sensed():
             if m > battle.decisions:
                 continue
             facts, slots = battle.contact_facts[m], battle.contacts[m]
-            for n, slot in np.argwhere(slots != NOBODY).tolist():
+            for n, slot in np.argwhere(slots != NO_INDEX).tolist():
                 other, fact = slots[n, slot], Shown(int(facts[n, slot]))
                 sees, line = bool(senses.sees[r, n, other]), bool(senses.line[r, n, other])
                 known = fact & (Shown.SIGHT | Shown.RADAR | Shown.PAINT | Shown.BLOOM)
@@ -271,7 +271,7 @@ def test_contacts_are_known_as_they_were_sensed():
     assert min(told_of[way] for way in (Shown.SIGHT, Shown.RADAR, Shown.BLOOM)) > 10, told_of
 
 
-def test_orders_are_kept_as_they_were_given():
+def test_orders_are_recorded_as_issued():
     config = dataclasses.replace(SMALL, blue=("heavy",), red=("scout",))
     recorder = Recorder([0])
     env = arena(config)
@@ -286,7 +286,7 @@ def test_orders_are_kept_as_they_were_given():
     assert not battle.moves[0].any() and not battle.triggers[0].any() and not battle.switches[0].any()
 
 
-def test_rewards_are_those_of_the_environment():
+def test_recorded_rewards_match_the_environment():
     recorder = Recorder([1])
     env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
     generator, td, paid = torch.Generator().manual_seed(1), env.reset(), []
@@ -300,7 +300,7 @@ def test_rewards_are_those_of_the_environment():
     assert (np.abs(paid) > 2 / REWARD_UNITS).any(0).all()
 
 
-def test_what_no_number_can_hold_is_kept_as_the_greatest():
+def test_out_of_range_values_are_clamped():
     kept = in_reward_units(np.array([1e9, -np.inf, np.nan, 0.25]))
     assert kept.tolist() == [2**31 - REWARD_UNITS, REWARD_UNITS - 2**31, NO_VALUE, REWARD_UNITS // 4]
 
@@ -326,8 +326,8 @@ def test_recording_changes_nothing():
         pytest.param(EnvConfig.standard(), 110, 3, marks=pytest.mark.long, id="standard"),
     ],
 )
-def test_loops_write_down_what_operations_do(preset, decisions, count):
-    """Every table of a replay has the same bytes, whichever played the battles."""
+def test_replays_of_loops_and_dense_form_are_equal(preset, decisions, count):
+    """Every table of a replay has the same bytes in both forms."""
     rules = dataclasses.replace(preset.rules, max_episode_s=0.25 * (decisions - 2))
     config = dataclasses.replace(preset, map_pool=min(4, count), rules=rules)
     recorded = []
@@ -356,8 +356,8 @@ def test_recording_reads_nothing_on_the_host():
     assert host.reads == Counter()
 
 
-def test_the_place_in_the_batch_is_not_in_the_replay():
-    """A battle recorded alone and as the third of three are one battle."""
+def test_replay_does_not_depend_on_the_batch_row():
+    """A battle recorded alone equals the same battle recorded in row 2 of three."""
     seeds = torch.tensor([11, 12, 13])
     kept = []
     for own, place in ((seeds, 2), (seeds[2:], 0)):
@@ -375,12 +375,12 @@ def test_the_place_in_the_batch_is_not_in_the_replay():
             assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
 
 
-# A scene whose every event is known
+# A scene with known events
 
 
 @pytest.fixture(scope="module")
 def scene():
-    """Blue's heavy shells red's scout with gauss, blue's scout lays smoke; a wall stands in nobody's way."""
+    """Blue's heavy fires gauss at red's scout, blue's scout fires smoke; a wall is out of the way."""
     rules = RulesConfig(max_episode_s=2.0)
     config = dataclasses.replace(SMALL, blue=("heavy", "scout"), red=("scout",), rules=rules)
     recorder = Recorder([0])
@@ -399,30 +399,30 @@ def scene():
     return recorder.finish(["blue"], ["red"])
 
 
-def test_a_slug_is_launched_and_hits(scene):
+def test_slug_is_launched_and_hits(scene):
     (flight,) = [row for row in scene.battles[0].flights.tolist() if row[3] == Weapon.GAUSS]
     launch, end, shooter, _, lock, met, victim, _, points, by = flight
-    assert by == NOBODY
-    assert (launch, shooter, lock, met, victim) == (0, 0, NOBODY, Met.MECH, 2)
-    assert end == 5 and points == 6  # 10 vox less the scout's sphere at 2 vox a tick
+    assert by == NO_INDEX
+    assert (launch, shooter, lock, met, victim) == (0, 0, NO_INDEX, FlightEnd.MECH, 2)
+    assert end == 5 and points == 6  # 10 vox minus the scout's sphere, at 2 vox per tick
     (harm,) = scene.battles[0].harms.tolist()
     assert harm[:3] == [end, 0, 2] and harm[3:] == [
         60 * POINTS,
         Weapon.GAUSS,
-    ]  # a slug in the back, 75, ends a scout of 60
+    ]  # a slug in the back, 75, kills a scout with 60
     (death,) = scene.battles[0].deaths.tolist()
     assert death == [end, 2, 0, Weapon.GAUSS]
 
 
-def test_smoke_hangs_where_its_flight_ended(scene):
+def test_smoke_appears_where_its_flight_ended(scene):
     battle = scene.battles[0]
     assert battle.about["outcome"]["winner"] == "blue" and battle.about["outcome"]["reason"] == "elimination"
     assert len(battle.clouds) == 0  # the battle ended while the shot was in the air
     (flight,) = [row for row in battle.flights.tolist() if row[3] == Weapon.SMOKE]
-    assert flight[FLIGHTS.index("met")] == Met.BATTLE_END
+    assert flight[FLIGHTS.index("met")] == FlightEnd.BATTLE_END
 
 
-def test_clouds_are_told_by_when_they_began():
+def test_clouds_start_at_the_end_of_their_flight():
     config = dataclasses.replace(SMALL, blue=("scout",), red=("scout",))
     recorder = Recorder([0])
     env = arena(config)
@@ -438,7 +438,7 @@ def test_clouds_are_told_by_when_they_began():
     assert cloud[3:] == battle.waypoints[-1].tolist()
 
 
-def test_what_the_battles_have_in_common(scene):
+def test_common_data_of_the_battles(scene):
     about = scene.about
     assert [mech["hull"] for mech in about["mechs"]] == ["heavy", "scout", "scout"]
     assert about["teams"] == {"blue": [0, 2], "red": [2, 3]} and about["size"] == [40, 40, 16]
@@ -446,7 +446,7 @@ def test_what_the_battles_have_in_common(scene):
     assert about["hulls"][Hull.HEAVY] == "heavy" and about["mechs"][0]["squad"] == [1]
 
 
-def test_only_battles_that_are_there_can_be_recorded():
+def test_recording_a_row_out_of_range_raises():
     env = EchelonEnv(BUSY, 2, "cpu", seed=8, observer=Recorder([2]))
     with pytest.raises(ConfigError, match=r"Recorder.battles must be below 2 battles, got \[2\]"):
         env.reset()

@@ -1,4 +1,4 @@
-"""Mechs that begin somewhere in an area: places that can stand, by seed, in both forms of a decision."""
+"""Mechs that spawn in an area: valid places, drawn by seed, in both forms of a decision."""
 
 import dataclasses
 import itertools
@@ -12,7 +12,7 @@ import echelon
 from echelon import EchelonEnv, EnvConfig, Scene
 from echelon.env.edited_states import check_edited
 from echelon.env.observation.build import initial_observation
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import reset_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
@@ -23,7 +23,7 @@ SHORT = dataclasses.replace(EnvConfig.small(), rules=echelon.RulesConfig(max_epi
 
 
 def melee(settings: EnvConfig = SHORT, **facts) -> Scene:
-    """Three against three: two of blue in an area through which a wall goes, beside one that stands there."""
+    """Three against three: two blue mechs in an area crossed by a wall, beside one with a fixed place."""
     scene = Scene(settings).wall((4, 14), (9, 16), 5).place("blue", "medium", at=(7, 20))
     for hull in ("heavy", "scout"):
         scene.place("blue", hull, area=WEST, **facts)
@@ -33,20 +33,20 @@ def melee(settings: EnvConfig = SHORT, **facts) -> Scene:
 
 
 @pytest.mark.parametrize("bottom", [-1.0, 0.0])
-def test_every_battle_draws_places_that_can_stand(bottom):
+def test_every_battle_draws_valid_places(bottom):
     env = melee(bottom=bottom).env(256, "cpu", seed=0)
     names, pos = [name for group in env.group_map.values() for name in group], env.state.mechs.pos
     check_edited(env.state, list(range(256)), names, env.sim_model)
-    assert (pos[:, 0] == pos[0, 0]).all(), "who has a place keeps it"
+    assert (pos[:, 0] == pos[0, 0]).all(), "a fixed mech keeps its place"
     for mechs, (low_x, low_y, high_x, high_y) in ((pos[:, 1:3], WEST), (pos[:, 3:], EAST)):
         x, y, z = mechs.unbind(-1)
         assert (x >= low_x).all() and (x <= high_x).all() and (y >= low_y).all() and (y <= high_y).all()
-        assert (z < 5).all(), "nobody is on top of the wall, which is too narrow"
+        assert (z < 5).all(), "no mech is on top of the wall, which is too narrow"
     assert len({tuple(battle) for battle in pos.flatten(1).tolist()}) == 256
-    assert pos[:, 3, 0].unique().numel() == 11, "every column of the area"
+    assert pos[:, 3, 0].unique().numel() == 11, "all columns of the area"
 
 
-def test_a_place_is_drawn_by_the_seed_alone():
+def test_place_depends_on_the_seed_only():
     env = melee().env(16, "cpu", seed=0)
     seeds = env.state.seed
     alone = melee().env(1, "cpu", seed=seeds[5:6])
@@ -66,7 +66,7 @@ def leaves(td):
 
 
 def assert_same_battles(first, second, decisions=9):
-    """Everything that battles show and are, over two restarts of each."""
+    """Compare all observations and states over two restarts of each battle."""
     one, other = first.reset(), second.reset()
     assert leaves(one) == leaves(other)
     seen = [first.state.mechs.pos[:, 3].clone()]
@@ -84,15 +84,15 @@ def assert_same_battles(first, second, decisions=9):
 
 @pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
 @pytest.mark.parametrize("by_row", [True, False])
-def test_battles_begin_anew_alike_in_every_form(form, by_row):
-    """Dense and loops, by row and, as a GPU does, by mask."""
+def test_restarts_with_areas_are_equal_in_every_form(form, by_row):
+    """Dense form and loops, restarted by row, and by mask as on a GPU."""
     first, second = (melee().env(5, "cpu", seed=3, backend=backend) for backend in ("eager", form))
     second.restarts_by_row = by_row
     assert_same_battles(first, second)
 
 
-def test_battles_in_place_show_the_same():
-    """As a captured decision of a GPU plays them."""
+def test_static_battles_with_areas_observe_the_same():
+    """Play as in a captured decision on a GPU."""
     called, static = (melee().env(4, "cpu", seed=3, backend="eager") for _ in range(2))
     observation = called.reset()
     battles = StaticBattles(static, static.reset())
@@ -109,28 +109,28 @@ def test_battles_in_place_show_the_same():
 
 
 @pytest.mark.long
-def test_a_beginning_is_one_graph():
-    """As a GPU compiles it: without a host read, and the same battles."""
+def test_reset_with_areas_is_one_graph():
+    """As compiled for a GPU: without a host read, with the same battles."""
     env = melee().env(3, "cpu", seed=3, backend="eager")
     observation, which = env.reset(), torch.tensor([True, False, True])
     there = (which, env.next_seed, env.state, {key: observation.get(key) for key in env._renewed}, *env._map_source)
-    graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (begin_by_mask, initial_observation))
-    found, wanted = graph(*there), begin_by_mask(*there)
+    graph, look = (torch.compile(one, backend="eager", fullgraph=True) for one in (reset_by_mask, initial_observation))
+    found, wanted = graph(*there), reset_by_mask(*there)
     assert torch.equal(found.state.mechs.pos, wanted.state.mechs.pos)
     assert not torch.equal(found.state.mechs.pos, env.state.mechs.pos)
     streams, expected = look(wanted.fresh, env.sim_model)[1], initial_observation(wanted.fresh, env.sim_model)[1]
-    # A traced graph that torch's own operations run takes their square root, which a last bit may differ in.
+    # A traced graph, executed by torch operators, uses their square root, which may differ in the last bit.
     assert streams.keys() == expected.keys()
     assert all(torch.allclose(streams[name], values, rtol=0, atol=1e-6) for name, values in expected.items())
 
 
-def test_a_file_holds_areas(tmp_path):
+def test_scenario_file_stores_areas(tmp_path):
     scenario = melee().scenario
     scenario.save(tmp_path / "it.json")
     assert read_scenario(tmp_path / "it.json") == scenario
     unit = {"team": "blue", "hull": "heavy", "area": [2, 8, 12, 32]}
     assert json.loads((tmp_path / "it.json").read_text())["units"][1] == unit
-    assert "area" not in scenario.config.signature()["positions"][0]["units"][0], "nor in what was written before"
+    assert "area" not in scenario.config.signature()["positions"][0]["units"][0], "absent in older files too"
     other = Scene(SHORT).place("blue", "medium", (7, 20)).place("red", "light", area=EAST).scenario
     still = Scene(SHORT).place("blue", "medium", (9, 20)).place("red", "light", (30, 20)).scenario
     both = echelon.scene([other, still], 64, "cpu", seed=0)
@@ -152,7 +152,7 @@ def test_a_file_holds_areas(tmp_path):
         ({"x": 3}, r"^it.json.units\[0\]: Unit.x and Unit.y must be 0..500 vox, or an area instead, got \(3.0, -1.0\)"),
     ],
 )
-def test_an_area_that_cannot_be_is_refused_in_one_line(unit, said):
+def test_invalid_area_raises_one_line(unit, said):
     values = {"units": [{"team": "blue", "hull": "heavy", **unit}, {"team": "red", "hull": "light", "x": 30, "y": 30}]}
     with pytest.raises(ConfigError, match=said):
         read(values)
@@ -164,11 +164,11 @@ def test_an_area_that_cannot_be_is_refused_in_one_line(unit, said):
         ((17, 17, 20, 20), r"^scenario: area of blue_0 must be with room for a heavy on level ground, got"),
         (
             (2, 2, 6, 6),
-            r"^scenario: area of blue_1 in battle 0 must be larger: of more places than others may take, got 16$",
+            r"^scenario: area of blue_1 in battle 0 must be larger: more places than other mechs may block, got 16$",
         ),
     ],
 )
-def test_an_area_without_room_is_refused_by_the_name_of_its_mech(area, said):
+def test_area_without_room_raises_with_the_mech_name(area, said):
     scene = Scene().wall((18, 18), (19, 22), 3).place("red", "light", (35, 35))
     for hull in ("heavy", "heavy"):
         scene.place("blue", hull, area=area)
@@ -177,8 +177,8 @@ def test_an_area_without_room_is_refused_by_the_name_of_its_mech(area, said):
 
 
 @pytest.mark.parametrize("name", ["areas", "hold-5v5", "king-of-two-5v5"])
-def test_a_decision_in_a_position_reads_nothing_on_the_host(name, monkeypatch):
-    """In the form that a GPU runs, restarts included."""
+def test_decision_in_a_scenario_reads_nothing_on_the_host(name, monkeypatch):
+    """Test the form for a GPU, with restarts."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     config = melee().scenario.config if name == "areas" else echelon.scene_config([name])
     env = EchelonEnv(config, 2, "cpu", seed=0, backend="eager")

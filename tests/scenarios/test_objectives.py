@@ -1,4 +1,4 @@
-"""What decides battles of scenarios: scores, ends, both forms of a decision, and what is refused."""
+"""Objectives of scenarios: scores, ends, both forms of a decision, and invalid objectives."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import echelon
 from echelon import EchelonEnv, EnvConfig, Objective, RulesConfig, Scene
 from echelon.env.objectives import goals, zone
-from echelon.env.outcome import STATS, Reason, Winner, note_events
+from echelon.env.outcome import STATS, Reason, Winner, update_last_event
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
 from echelon.runtime.errors import ConfigError
@@ -32,7 +32,7 @@ KINDS = {
 
 
 def skirmish(objective: Objective, rules: RulesConfig = RULES) -> echelon.Scenario:
-    """Three against three, a wall between them."""
+    """Three against three, with a wall between the teams."""
     base = dataclasses.replace(EnvConfig.small(), rules=rules)
     objective = dataclasses.replace(objective, seconds=min(objective.seconds, rules.max_episode_s))
     scene = Scene(base, (20, 22, 4), objective).wall((17, 14), (23, 16), 5)
@@ -53,7 +53,7 @@ def same(one, other):
 
 
 def play_in_both_forms(config: EnvConfig, battles: int) -> Counter:
-    """How battles ended, by (map, reason, winner); every decision is compared bit by bit, restarts included."""
+    """Return counts of ends by (map, reason, winner); compare every decision bit by bit, with restarts."""
     dense, loops = (EchelonEnv(config, battles, "cpu", 3, backend=form) for form in ("eager", "loops"))
     dense.restarts_by_row = False
     generator, ends = torch.Generator().manual_seed(5), Counter()
@@ -74,7 +74,7 @@ def play_in_both_forms(config: EnvConfig, battles: int) -> Counter:
 
 
 def by_kind(ends: Counter) -> dict[str, Counter]:
-    """How battles of each kind of `KINDS` ended, by (reason, winner)."""
+    """Return counts of ends by (reason, winner), for each kind in `KINDS`."""
     found = {kind: Counter() for kind in KINDS}
     for (map_id, reason, winner), count in ends.items():
         found[list(KINDS)[map_id]][Reason(reason), Winner(winner)] += count
@@ -82,9 +82,9 @@ def by_kind(ends: Counter) -> dict[str, Counter]:
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_battles_of_every_kind_side_by_side_are_the_same_in_both_forms():
+def test_all_objectives_in_one_batch_are_equal_in_both_forms():
     ends = by_kind(play_in_both_forms(battles_of(*KINDS, rules=BRIEF), 18))
-    assert all(ends.values()), "some battle of each kind has ended"
+    assert all(ends.values()), "at least one battle of each kind ended"
 
 
 def of_any_size():
@@ -92,12 +92,12 @@ def of_any_size():
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_battles_of_any_size_are_the_same_in_both_forms():
+def test_battles_of_any_size_are_equal_in_both_forms():
     assert play_in_both_forms(of_any_size().config, 12).total() >= 12
 
 
-def test_each_battle_draws_how_many_mechs_there_are(tmp_path):
-    """The first ones of each team; who is absent did not die, does not run, and is told by no mask."""
+def test_each_battle_draws_its_number_of_mechs(tmp_path):
+    """The first mechs of each team exist. Absent mechs did not die, do not run, and are in no mask."""
     scenario = of_any_size()
     env = echelon.scene(scenario, 300, "cpu", seed=0)
     alive = env.state.mechs.alive
@@ -129,14 +129,14 @@ def test_each_battle_draws_how_many_mechs_there_are(tmp_path):
         ({"red_sizes": "x"}, r"^it.red_sizes must be a list, got 'x'$"),
     ],
 )
-def test_sizes_that_cannot_be_are_refused_in_one_line(change, said):
+def test_invalid_sizes_raise_one_line(change, said):
     with pytest.raises(ConfigError, match=said):
         scenario_from_json({**skirmish(KINDS["breakthrough"]).as_json(), **change}, "it")
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_two_hundred_battles_of_each_kind_are_the_same_in_both_forms():
+def test_many_battles_of_each_objective_are_equal_in_both_forms():
     ends = by_kind(play_in_both_forms(battles_of(*KINDS), 1350))
     assert min(found.total() for found in ends.values()) >= 200
     for kind, attackers in (("hold", Winner.RED), ("escort", Winner.RED), ("breakthrough", Winner.BLUE)):
@@ -148,7 +148,7 @@ def test_two_hundred_battles_of_each_kind_are_the_same_in_both_forms():
 
 
 def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), inside: tuple[str, ...] = ()):
-    """Score of blue and red when the mechs `dead` are so, others were `inside` the zone, and a decision is scored."""
+    """Return the scores of blue and red for dead mechs `dead` and mechs `inside` the zone, after one decision."""
     scenario = skirmish(objective)
     env, names = echelon.scene(scenario, 1, "cpu"), [name for name, _ in scenario.position.named]
     state = env.state
@@ -161,8 +161,8 @@ def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), insi
     return scored.score[0].tolist()
 
 
-def test_the_clock_gives_the_battle_to_those_who_hold():
-    """All 20 s of score after 5 s, which are 100 substeps."""
+def test_clock_scores_for_the_defenders():
+    """The full score of 20 s is reached after 5 s, which are 100 substeps."""
     assert scores(KINDS["hold"], tick=50) == pytest.approx([10, 0], rel=1e-5)
     late = scores(KINDS["hold"], tick=95), scores(KINDS["hold"], tick=100)
     assert late[0][0] < 20 <= late[1][0]
@@ -181,7 +181,7 @@ def test_the_clock_gives_the_battle_to_those_who_hold():
         (("red_0",), ("red_0",), [0, 20]),
     ],
 )
-def test_an_escort_is_decided_by_its_mech_alone(dead, inside, wanted):
+def test_escort_depends_only_on_its_mech(dead, inside, wanted):
     assert scores(KINDS["escort"], 0, dead, inside) == pytest.approx(wanted, rel=1e-5)
 
 
@@ -195,21 +195,21 @@ def test_an_escort_is_decided_by_its_mech_alone(dead, inside, wanted):
         (("blue_0", "blue_1"), (), [0, 20]),
     ],
 )
-def test_a_breakthrough_counts_who_arrived_and_who_no_longer_can(dead, inside, wanted):
+def test_breakthrough_counts_arrivals_and_losses(dead, inside, wanted):
     """Two of three: the second arrival wins, and so does the second loss."""
     assert scores(KINDS["breakthrough"], 0, dead, inside) == pytest.approx(wanted, rel=1e-5)
 
 
 @pytest.mark.parametrize("mechs", range(1, 21))
-def test_the_last_arrival_fills_the_score(mechs):
-    """Whatever the number, and it counts more than the clock in the same decision."""
+def test_last_arrival_completes_the_score(mechs):
+    """For any number, and it precedes the clock in the same decision."""
     share = torch.tensor(20 / mechs * BY_DEED, dtype=torch.float32)
     assert share * (mechs - 1) < 20 < 20 * BY_CLOCK < share * mechs
 
 
 @pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
-def test_the_end_of_an_escort_is_told(form):
-    """One arrives in its first decision, the other is dead by then."""
+def test_escort_outcome_is_reported(form):
+    """In one battle the mech arrives in its first decision, in the other it is already dead."""
     scenario = skirmish(KINDS["escort"])
     here = dataclasses.replace(scenario.units[1], x=20.0, y=24.0)
     assert here.team == "red"
@@ -224,14 +224,14 @@ def test_the_end_of_an_escort_is_told(form):
 
 
 def two_zones(*places: tuple[float, float]):
-    """State and constants of `king_of_two`, blue mechs at `places`, with all others far away."""
+    """Return state and constants of `king_of_two`, with blue mechs at `places` and all others far away."""
     env = echelon.scene(skirmish(KINDS["king_of_two"]), 1, "cpu")
     for number, place in enumerate(places):
         env.state.mechs.pos[0, number, :2] = torch.tensor(place)
     return env.state, env.sim_model
 
 
-def test_of_two_zones_each_counts_half():
+def test_each_of_two_zones_counts_half():
     for places, tick in ((((20.5, 22.5),), 0.5), (((30.5, 21.5),), 0.5), (((20.5, 22.5), (30.5, 21.5)), 1.0)):
         scored = zone.score(*two_zones(*places))
         assert scored.control.tolist() == [[tick, 0]]
@@ -239,7 +239,7 @@ def test_of_two_zones_each_counts_half():
         assert scored.tally.zone_s[0, : len(places)].tolist() == [0.25] * len(places)
 
 
-def test_a_mech_is_shown_the_nearer_of_two_zones_and_the_first_of_equals():
+def test_mech_observes_the_nearer_zone_or_the_first_on_ties():
     state, sim_model = two_zones((24.0, 22.5), (27.0, 21.5), (25.5, 22.0))
     vector, radius = zone.nearer(state, sim_model)
     assert vector[0, :3].tolist() == [[-3.5, 0.0], [3.5, 0.0], [-5.0, 0.5]] and radius[0, :3].tolist() == [4] * 3
@@ -248,23 +248,23 @@ def test_a_mech_is_shown_the_nearer_of_two_zones_and_the_first_of_equals():
     ).all()
 
 
-def test_a_zone_without_worth_is_nobodys():
-    """`elimination`: standing in the zone neither scores nor is control."""
+def test_worthless_zone_has_no_control():
+    """In `elimination`, a mech in the zone neither scores nor has control."""
     env = echelon.scene(skirmish(KINDS["elimination"]), 1, "cpu")
     env.state.mechs.pos[0, 0, :2] = torch.tensor([20.5, 22.5])
     scored = goals.score_goals(zone.score(env.state, env.sim_model), env.sim_model)
     assert scored.score.tolist() == [[0, 0]] and scored.control.tolist() == [[0, 0]]
 
 
-def test_the_clock_is_no_event():
-    """A team that only waits stands still, whatever its clock says."""
+def test_clock_score_does_not_reset_idle_time():
+    """A team that only waits is idle, although its score grows."""
     env = echelon.scene(skirmish(KINDS["hold"]), 1, "cpu")
     before = env.state
     after = goals.score_goals(before.replace(tick=before.tick + 5), env.sim_model)
-    assert after.score[0, 0] > 0 and note_events(before, after, env.sim_model).last_event.tolist() == [0]
+    assert after.score[0, 0] > 0 and update_last_event(before, after, env.sim_model).last_event.tolist() == [0]
 
 
-def test_a_file_holds_the_objective(tmp_path):
+def test_scenario_file_stores_the_objective(tmp_path):
     for objective in KINDS.values():
         scenario = skirmish(objective)
         scenario.save(tmp_path / "it.json")
@@ -309,7 +309,7 @@ def test_a_file_holds_the_objective(tmp_path):
         ({"second_zone": [10, 10, 2]}, r"Objective.second_zone must be absent from the kind zone, got"),
     ],
 )
-def test_an_objective_that_cannot_be_is_refused_in_one_line(tmp_path, objective, said):
+def test_invalid_objective_raises_one_line(tmp_path, objective, said):
     path = tmp_path / "it.json"
     path.write_text(json.dumps({**skirmish(Objective()).as_json(), "objective": objective}))
     with pytest.raises(ConfigError, match=said) as raised:
@@ -319,7 +319,7 @@ def test_an_objective_that_cannot_be_is_refused_in_one_line(tmp_path, objective,
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 @pytest.mark.parametrize("field", ["seconds", "control_s", "second_zone"])
-def test_numbers_that_are_none_are_refused(field, number):
+def test_nan_and_infinity_raise(field, number):
     value = (20.0, 20.0, number) if field == "second_zone" else number
     with pytest.raises(ConfigError, match=rf"^Objective.{field} must be a finite number, got"):
         Objective(**{field: value})
@@ -339,7 +339,7 @@ OBJECTIVES = st.one_of(
 
 @settings(max_examples=10, deadline=None)
 @given(OBJECTIVES)
-def test_what_is_valid_is_kept_by_a_file_and_plays(objective):
+def test_valid_values_round_trip_and_play(objective):
     scenario = skirmish(objective)
     assert scenario_from_json(json.loads(json.dumps(scenario.as_json()))) == scenario
     env = echelon.scene(scenario, 2, "cpu", seed=0)

@@ -1,4 +1,4 @@
-"""Set pieces: their lines win, a scripted commander does not, and a file at fault is one line."""
+"""Set pieces: their lines win, a scripted commander does not, and an invalid file raises one line."""
 
 import copy
 import json
@@ -23,9 +23,9 @@ from echelon.scenarios.piece import FOLDER, LONGEST_S, PIECES, find_piece, piece
 CPU = torch.device("cpu")
 SEEDS, FEW = 64, 8
 USUAL = ("jump_wall", "outrange", "through_leaves")
-"""Pieces that the usual tier plays, on a few seeds."""
+"""Pieces that the usual test run plays, on a few seeds."""
 FURTHER = 3_000_017
-"""From which the seeds are derived that nobody looked at while a piece was made."""
+"""Base of held-out seeds, which were not used while a piece was designed."""
 
 
 def rate(name: str, policy: str, seed: int = SEED, seeds: int = SEEDS) -> float:
@@ -36,20 +36,20 @@ def rate(name: str, policy: str, seed: int = SEED, seeds: int = SEEDS) -> float:
     ("name", "seeds"),
     [*((name, FEW) for name in USUAL), *(pytest.param(name, SEEDS, marks=pytest.mark.long) for name in pieces())],
 )
-def test_the_line_wins_and_hard_does_not(name, seeds):
+def test_line_wins_and_hard_does_not(name, seeds):
     assert rate(name, "line", seeds=seeds) >= 0.9
     assert rate(name, "heuristic:hard", seeds=seeds) <= 0.4
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", pieces())
-def test_the_same_on_further_seeds(name):
+def test_line_wins_and_hard_does_not_on_held_out_seeds(name):
     assert rate(name, "line", FURTHER) >= 0.9
     assert rate(name, "heuristic:hard", FURTHER) <= 0.4
 
 
 @pytest.mark.parametrize("name", pieces())
-def test_a_piece_is_short_and_laid_out_as_the_preset_small(name):
+def test_piece_is_short_and_has_the_layout_of_preset_small(name):
     piece, small = find_piece(name), EnvConfig.small()
     config = piece.scenario.config
     assert config.rules.max_episode_s <= LONGEST_S and piece.skill.endswith(".")
@@ -57,7 +57,7 @@ def test_a_piece_is_short_and_laid_out_as_the_preset_small(name):
     assert config.catalog == small.catalog
 
 
-def test_the_page_tells_every_piece():
+def test_scenarios_page_lists_every_piece():
     page = (Path(__file__).parents[2] / "docs" / "SCENARIOS.md").read_text()
     told = re.findall(r"^\| `(\w+)` \| (.*?) \| `(\w+)` \|", page, re.M)
     sentences = {name: skill[0].upper() + skill[1:] + "." for name, skill, _ in told}
@@ -65,14 +65,14 @@ def test_the_page_tells_every_piece():
     assert {name: f"heuristic:{tier}" for name, _, tier in told} == {n: find_piece(n).opponent for n in pieces()}
 
 
-def test_one_policy_plays_them_all():
+def test_one_policy_plays_all_pieces():
     config = EnvConfig.small()
     policy = LSTMConfig(hidden=16).build(PolicySpecs(config.comm_dim)).eval()
     found = skill_profile(policy, pieces()[:2], seeds=2, device="cpu")
     assert found.policy == "policy" and [len(one.won) for one in found.results.values()] == [2, 2]
 
 
-def test_a_profile_is_told_as_json_and_as_a_table():
+def test_profile_is_printed_as_json_and_as_a_table():
     result = PieceResult("Jump.", "heuristic:hard", (True, True, False, True), 1)
     found = SkillProfile("mine", {"jump": result}, (1, 2, 3, 4), {"rules": 3})
     low, high = result.interval
@@ -85,13 +85,13 @@ def test_a_profile_is_told_as_json_and_as_a_table():
     assert echelon.pieces() == pieces() and echelon.skill_profile is skill_profile
 
 
-def test_fewer_seeds_are_the_first_ones():
+def test_fewer_seeds_are_a_prefix():
     name = "outrange"
     two, three = (skill_profile("hard", [name], seeds=count, device="cpu") for count in (2, 3))
     assert three.seeds[:2] == two.seeds and three.results[name].won[:2] == two.results[name].won
 
 
-def test_what_nobody_knows_is_refused():
+def test_unknown_names_raise():
     for call, said in (
         (lambda: skill_profile("hard", ["juggle"]), r"^a piece must be one of .*, got 'juggle'$"),
         (lambda: skill_profile("hard", "juggle"), r"^names must be a list of at least one piece"),
@@ -105,7 +105,7 @@ def test_what_nobody_knows_is_refused():
         assert "\n" not in str(raised.value)
 
 
-def test_the_commander_of_a_line_has_a_name():
+def test_line_commander_has_a_name():
     name = pieces()[0]
     config = find_piece(name).scenario.config
     policy = resolve(f"line:{name}").policy(config, CPU)
@@ -125,7 +125,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("skill",), 3, r"skill must be a text, got 3"),
+        (("skill",), 3, r"skill must be a non-empty text, got 3"),
         (("side",), "green", r"side must be blue or red, got 'green'"),
         (("rules", "max_episode_s"), 60.0, r"rules.max_episode_s must be at most 20 s, got 60.0"),
         (("gravity",), 1, r"gravity must be one of "),
@@ -163,11 +163,11 @@ GOOD = {
         (
             ("line", "blue_0", 1, "fire"),
             ["gauss"],
-            r"line.blue_0\[1\].fire must be one of painter, smoke, those of a scout, got 'gauss'",
+            r"line.blue_0\[1\].fire must be one of painter, smoke, weapons of a scout, got 'gauss'",
         ),
     ],
 )
-def test_a_strangers_piece_is_refused_in_one_line(path, value, said):
+def test_invalid_piece_raises_one_line(path, value, said):
     values = copy.deepcopy(GOOD)
     place = values
     for key in path[:-1]:
@@ -178,7 +178,7 @@ def test_a_strangers_piece_is_refused_in_one_line(path, value, said):
     assert "\n" not in str(raised.value)
 
 
-def test_a_piece_is_read_whole():
+def test_piece_file_is_read_completely():
     piece = piece_from_json(GOOD, "walk")
     assert piece.hulls == ("scout",) and piece.line[0][0].to == (20.0, 20.0) and piece.line[0][1].fire == ("painter",)
-    assert sorted(path.stem for path in FOLDER.iterdir()) == pieces(), "nothing else lies there"
+    assert sorted(path.stem for path in FOLDER.iterdir()) == pieces(), "no other files"

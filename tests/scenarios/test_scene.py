@@ -1,4 +1,4 @@
-"""Battles that begin in a position that somebody has written down."""
+"""Battles that start from a given position."""
 
 import dataclasses
 import json
@@ -20,14 +20,14 @@ from echelon.runtime.files import FileError
 
 
 def duel() -> Scene:
-    """A medium behind a wall, and a hot and damaged heavy that looks at it."""
+    """Return a medium behind a wall, and a hot, damaged heavy that faces it."""
     scene = Scene().wall((19, 10), (21, 30), height=4)
     return scene.place("blue", "medium", at=(12, 20)).place(
         "red", "heavy", at=(30, 20.5), facing_deg=180, hp=0.25, leg_hp=0.0, heat=0.5
     )
 
 
-def test_battles_begin_as_written_and_so_does_each_that_follows():
+def test_battles_and_restarts_start_from_the_position():
     env = duel().env(3, "cpu", seed=0)
     for _ in range(2):
         mechs = env.state.mechs
@@ -43,11 +43,11 @@ def test_battles_begin_as_written_and_so_does_each_that_follows():
         env.reset()
     assert env.sim_model.maps.solid[0, 15, 19] == 0b1111 and env.sim_model.maps.solid[0, 15, 21] == 0
     shown = env.reset()["red", "observation", "ego"]
-    assert torch.equal(shown[0], shown[2]), "one position"
+    assert torch.equal(shown[0], shown[2]), "the same position"
 
 
-def test_chances_differ_by_seed_alone():
-    """64 seeds of one position: each battle is that of its seed, whatever stands beside it."""
+def test_randomness_depends_on_the_seed_only():
+    """64 seeds of one position: each battle depends on its seed only, not on its neighbours."""
 
     def last(seeds):
         env = duel().env(len(seeds), "cpu", seed=torch.tensor(seeds))
@@ -63,7 +63,7 @@ def test_chances_differ_by_seed_alone():
     assert torch.equal(both[0][1], alone[0][0]) and torch.equal(both[1][1], alone[1][0])
 
 
-def test_loops_play_what_operations_play():
+def test_loops_and_dense_form_agree_in_a_scenario():
     first, second = (duel().env(2, "cpu", seed=3, backend=backend) for backend in ("eager", "loops"))
     one, other = first.reset(), second.reset()
     for _ in range(6):
@@ -75,8 +75,8 @@ def test_loops_play_what_operations_play():
         assert torch.equal(one["blue", "observation", "contacts"], other["blue", "observation", "contacts"])
 
 
-def test_weapons_are_ready_when_their_timers_have_run_out(tmp_path):
-    """Seconds by weapon become substeps of its timer, the longer one where two share it; a file holds them."""
+def test_initial_cooldowns_count_down(tmp_path):
+    """Seconds per weapon become substeps of its timer, the longer ones if two weapons share it; a file stores them."""
     scene = Scene().place("blue", "heavy", at=(12, 20), cooldown_s={"missile": np.float32(2), "ams": 0.3})
     scene.place("red", "medium", at=(30, 20), facing_deg=180)
     env, rules = scene.env(2, "cpu", seed=0), scene.settings.rules
@@ -86,7 +86,7 @@ def test_weapons_are_ready_when_their_timers_have_run_out(tmp_path):
     assert env.state.mechs.cooldown[:, 0].tolist() == [left] * 2 and env.state.mechs.cooldown[:, 1].sum() == 0
     after = env.step(env.rand_action(env.reset()))
     assert after["next", "done"].sum() == 0
-    assert env.state.mechs.cooldown[0, 0, 1] == left[1] - rules.decision_repeat, "it runs out as any does"
+    assert env.state.mechs.cooldown[0, 0, 1] == left[1] - rules.decision_repeat, "it counts down as usual"
     scene.scenario.save(tmp_path / "it.json")
     assert read_scenario(tmp_path / "it.json") == scene.scenario
     for left, said in (
@@ -98,7 +98,7 @@ def test_weapons_are_ready_when_their_timers_have_run_out(tmp_path):
             Scene().place("blue", "heavy", (12, 20), cooldown_s=left).place("red", "light", (30, 20)).env(1, "cpu")
 
 
-def test_mechs_stand_on_what_lies_below_them():
+def test_mechs_stand_on_the_terrain_below():
     scene = Scene().wall((10, 10), (16, 16), 3).wall((20, 10), (26, 16), 6, bottom=5)
     scene.place("blue", "light", at=(13, 13)).place("red", "light", at=(23, 13)).place(
         "red", "light", (23, 12.9), bottom=0
@@ -107,13 +107,13 @@ def test_mechs_stand_on_what_lies_below_them():
     assert pos[:, 2].tolist() == [3.0 + 1.0, 6.0 + 1.0, 1.0], "on a block, on a roof, and below it"
 
 
-def test_views_play_a_scenario():
+def test_views_work_with_a_scenario():
     scenario = duel().scenario
     env = echelon.versus(scenario.config, "heuristic:hard", 2, side="blue", device="cpu")
     assert env.rollout(2).shape == (2, 2)
 
 
-def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
+def test_file_stores_differences_and_restores_the_battle(tmp_path):
     rules = dataclasses.replace(RulesConfig(), max_episode_s=20.0)
     base = dataclasses.replace(EnvConfig.small(), rules=rules, comm_dim=4)
     scene = Scene(base, zone=(12, 20, 5)).place("blue", "scout", (10, 10)).place("red", "light", (30, 30), heat=0.25)
@@ -138,7 +138,7 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
     assert not (tmp_path / "own.json").exists()
 
 
-def test_a_whole_number_is_the_same_however_a_file_writes_it(tmp_path):
+def test_integers_are_read_from_any_json_form(tmp_path):
     told = {
         **duel().scenario.as_json(),
         "zone": [20, 20, 5],
@@ -203,7 +203,7 @@ def test_a_whole_number_is_the_same_however_a_file_writes_it(tmp_path):
         ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units make the rosters, on one map, got"),
     ],
 )
-def test_a_strangers_file_is_refused_in_one_line(tmp_path, change, said):
+def test_invalid_file_raises_one_line(tmp_path, change, said):
     path = tmp_path / "duel.json"
     path.write_text(json.dumps({**duel().scenario.as_json(), **change}))
     with pytest.raises(ConfigError, match=said) as raised:
@@ -211,7 +211,7 @@ def test_a_strangers_file_is_refused_in_one_line(tmp_path, change, said):
     assert "\n" not in str(raised.value)
 
 
-def test_numbers_that_are_none_are_refused(tmp_path):
+def test_nan_and_infinity_raise(tmp_path):
     path = tmp_path / "duel.json"
     path.write_text('{"units": [{"team": "blue", "hull": "scout", "x": NaN, "y": 1}]}')
     with pytest.raises((ConfigError, FileError), match=r"NaN|finite"):
@@ -229,7 +229,7 @@ def test_numbers_that_are_none_are_refused(tmp_path):
         (Unit("red", "scout", 20, 36, bottom=15), r"^scenario: state.mechs.pos of red_1"),
     ],
 )
-def test_a_mech_that_cannot_stand_is_named(unit, said):
+def test_mech_in_an_invalid_place_is_named(unit, said):
     scenario = duel().scenario
     with pytest.raises(ConfigError, match=said):
         echelon.scene(dataclasses.replace(scenario, units=(*scenario.units, unit)), device="cpu")
@@ -253,8 +253,8 @@ BOXES = st.tuples(*[st.integers(0, 30)] * 2, *[st.integers(1, 9)] * 3).map(
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(UNITS, min_size=2, max_size=6), st.lists(BOXES, max_size=4))
-def test_what_is_valid_is_kept_by_a_file_and_plays(units, boxes):
-    """Whatever units and boxes: one line, or a file that gives the same scenario and a battle that can be played."""
+def test_valid_values_round_trip_and_play(units, boxes):
+    """For any units and boxes: one error line, or a file that restores the scenario, and a playable battle."""
     try:
         scenario = Scenario(tuple(units), tuple(boxes))
         env = echelon.scene(scenario, 2, "cpu", seed=0)

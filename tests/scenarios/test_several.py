@@ -1,4 +1,4 @@
-"""Battles of one batch that begin in different positions, and configs that hold them."""
+"""Battles of one batch that start from different positions, and configs that contain them."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def duel(x: float = 12, height: int = 4, **settings):
     return scene.place("blue", "medium", at=(x, 20)).place("red", "heavy", at=(30, 20.5), facing_deg=180).scenario
 
 
-def test_each_battle_begins_in_the_position_that_its_seed_draws():
+def test_each_battle_starts_in_the_position_drawn_by_its_seed():
     near, far = duel(14, 2), duel(8, 6)
     env = echelon.scene([near, far], 12, "cpu", seed=0)
     assert env.config == echelon.scene_config([near, far]) and env.sim_model.maps.shape == (2,)
@@ -33,10 +33,10 @@ def test_each_battle_begins_in_the_position_that_its_seed_draws():
     alone = echelon.scene(far, 1, "cpu", seed=seeds[which == 1][:1])
     first = int((which == 1).nonzero()[0])
     shown = alone.reset()["blue", "observation", "ego"][0]
-    assert torch.equal(shown, env.observed()["blue", "observation", "ego"][first]), "as in a batch of its own"
+    assert torch.equal(shown, env.last_observation()["blue", "observation", "ego"][first]), "as in its own batch"
 
 
-def test_weights_say_how_often_a_position_is_drawn_and_equal_ones_change_no_bit():
+def test_positions_are_drawn_by_weight_and_equal_weights_change_nothing():
     both = [duel(14), duel(8)]
     drawn = {
         weights: echelon.scene(both, 2, "cpu", weights, seed=0).map_pool.active for weights in ((1, 1), (5, 5), (6, 2))
@@ -68,12 +68,12 @@ def test_weights_say_how_often_a_position_is_drawn_and_equal_ones_change_no_bit(
         ),
     ],
 )
-def test_scenarios_of_another_shape_are_refused_by_what_differs(other, said):
+def test_scenarios_of_different_shape_raise_with_the_difference(other, said):
     with pytest.raises(ConfigError, match=said):
         echelon.scene_config([duel(), other])
 
 
-def test_a_config_holds_how_its_battles_begin():
+def test_config_stores_the_positions():
     config = echelon.scene_config([duel(14), duel(8)])
     signature = config.signature()
     assert env_from_json(signature) == config and config.title == "1v1 on 40x40x16 from 2 positions"
@@ -106,14 +106,14 @@ def test_a_config_holds_how_its_battles_begin():
         ({"map_spares": 1}, "EnvConfig.map_spares must be 0 where battles begin as written, got 1"),
     ],
 )
-def test_a_strangers_positions_are_refused_in_one_line(change, said):
+def test_invalid_positions_raise_one_line(change, said):
     with pytest.raises(ConfigError) as raised:
         env_from_json({**duel().config.signature(), **change})
     assert str(raised.value).startswith(said)
 
 
-def test_memory_is_asked_for_each_position():
-    """Whatever a stranger's settings say of their pool."""
+def test_memory_check_counts_each_position():
+    """The pool settings of a user's file do not matter."""
     scenario = duel(world=echelon.WorldConfig(500, 500, 31))
     config = dataclasses.replace(scenario.config, positions=(scenario.position,) * 1000)
     assert config.map_pool == 1 and config.num_maps == 1000
@@ -121,7 +121,7 @@ def test_memory_is_asked_for_each_position():
         require_memory(config, 1, torch.device("cpu"))
 
 
-def test_maps_of_other_positions_are_refused():
+def test_maps_of_other_positions_raise():
     maps = echelon.scene(duel(), 1, "cpu").sim_model.maps
-    with pytest.raises(ConfigError, match=r"^maps must be 2, one for each position of the config, got 1$"):
+    with pytest.raises(ConfigError, match=r"^maps must be 2, one per position of the config, got 1$"):
         echelon.EchelonEnv(echelon.scene_config([duel(14), duel(8)]), 1, "cpu", maps=maps)

@@ -17,8 +17,8 @@ from echelon.replay.battle import (
     DEATHS,
     FLIGHTS,
     HARMS,
+    NO_INDEX,
     NO_VALUE,
-    NOBODY,
     POINTS,
     POS_PER_VOX,
     RECORD,
@@ -29,7 +29,7 @@ from echelon.replay.battle import (
     Battle,
     Condition,
     Fact,
-    Met,
+    FlightEnd,
     Replay,
     Shown,
     Switch,
@@ -224,7 +224,7 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
         stability=np.full((moments, count), 100 * POINTS, np.int16),
         facts=facts.astype(np.uint16),
         paint=paint,
-        focus=np.tile(np.array([LIGHT, NOBODY, HEAVY, NOBODY], np.int8), (moments, 1)),
+        focus=np.tile(np.array([LIGHT, NO_INDEX, HEAVY, NO_INDEX], np.int8), (moments, 1)),
         contacts=contacts,
         contact_facts=shown,
         lines=np.full((moments, count, 1), 0b1101, np.uint8),
@@ -266,7 +266,7 @@ def small_orders(moments: int, count: int) -> dict[str, np.ndarray]:
 
 def small_contacts(moments: int, hp: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The heavy sees the light from moment 3 on, first as intel, and knows nothing of the medium before moment 8."""
-    contacts = np.full((moments, 4, 3), NOBODY, np.int8)
+    contacts = np.full((moments, 4, 3), NO_INDEX, np.int8)
     facts = np.zeros((moments, 4, 3), np.uint8)
     for m in range(moments):
         rows = [
@@ -296,14 +296,14 @@ def small_events() -> dict[str, np.ndarray]:
         [vox(8, 14, 2), vox(13, 12, 2)],
     ]
     flights = [
-        [22, 45, HEAVY, MISSILE, LIGHT, Met.MECH, LIGHT],
-        [30, 48, HEAVY, MISSILE, MEDIUM, Met.AMS, NOBODY],
-        [70, 78, HEAVY, GAUSS, NOBODY, Met.MECH, LIGHT],
-        [50, 55, MEDIUM, AUTOCANNON, NOBODY, Met.VOXEL, NOBODY],
-        [60, 68, SCOUT, SMOKE, NOBODY, Met.NOTHING, NOBODY],
+        [22, 45, HEAVY, MISSILE, LIGHT, FlightEnd.MECH, LIGHT],
+        [30, 48, HEAVY, MISSILE, MEDIUM, FlightEnd.AMS, NO_INDEX],
+        [70, 78, HEAVY, GAUSS, NO_INDEX, FlightEnd.MECH, LIGHT],
+        [50, 55, MEDIUM, AUTOCANNON, NO_INDEX, FlightEnd.VOXEL, NO_INDEX],
+        [60, 68, SCOUT, SMOKE, NO_INDEX, FlightEnd.NOTHING, NO_INDEX],
     ]
     first = [sum(len(way) for way in ways[:i]) for i in range(len(ways))]
-    by = [MEDIUM if flight[5] == Met.AMS else NOBODY for flight in flights]
+    by = [MEDIUM if flight[5] == FlightEnd.AMS else NO_INDEX for flight in flights]
     rows = [[*flight, first[i], len(ways[i]), by[i]] for i, flight in enumerate(flights)]
     return {
         "beams": table(
@@ -324,7 +324,7 @@ def small_events() -> dict[str, np.ndarray]:
             ],
             HARMS,
         ),
-        "deaths": table([[78, LIGHT, HEAVY, GAUSS], [97, SCOUT, NOBODY, NOBODY]], DEATHS),
+        "deaths": table([[78, LIGHT, HEAVY, GAUSS], [97, SCOUT, NO_INDEX, NO_INDEX]], DEATHS),
         "conditions": table(
             [
                 [38, MEDIUM, Condition.FELL],
@@ -362,7 +362,7 @@ def with_observations(replay: Replay) -> Replay:
         streams, side = layout.streams(battle.messages.shape[-1]), layout.LOCAL_MAP_CELLS
         return {
             "contacts": noise(streams["contacts"], moments, mechs, slots),
-            "contacts_mask": battle.contacts != NOBODY,
+            "contacts_mask": battle.contacts != NO_INDEX,
             "squad": noise(streams["squad"], moments, mechs, 1),
             "squad_mask": np.ones((moments, mechs, 1), bool),
             "comms": noise(streams["comms"], moments, mechs, layout.PACK_SIZE),
@@ -393,7 +393,7 @@ def noisy_replay(decisions: int = 240) -> tuple[Replay, list[np.ndarray]]:
     ego = ego_of(common, pos, yaw, (32.0, 32.0, 8.0))
     ego[..., :-5] = rng.integers(0, 256, ego[..., :-5].shape)  # all but where the zone lies
     flights = events(2000, FLIGHTS, 5)
-    flights[:, 9] = NOBODY
+    flights[:, 9] = NO_INDEX
     flights[:, 1], flights[:, 7], flights[:, 8] = flights[:, 0] + 20, np.arange(2000) * 6, 6
     beams, clouds, voxels = events(3000, BEAMS, 5), events(60, CLOUDS, 16000), events(1500, VOXELS, 10)
     beams[:, 1:3], beams[:, 3] = rng.integers(0, 20, (3000, 2)), rng.choice((LASER, FLAMER, PAINTER), 3000)

@@ -17,7 +17,7 @@ from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, s
 from tiers import usually
 
 from echelon.env.env import EchelonEnv
-from echelon.replay.battle import NOBODY, Fact, Replay
+from echelon.replay.battle import NO_INDEX, Fact, Replay
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.physics import RulesConfig
@@ -45,7 +45,7 @@ def time_of(browser: Browser) -> float:
     return browser.run("echelon.time()")
 
 
-def go(browser: Browser, moment: int, select: int = NOBODY) -> None:
+def go(browser: Browser, moment: int, select: int = NO_INDEX) -> None:
     browser.run(f"echelon.select({select}); echelon.seek({moment * DECISION_S})")
     browser.materialize()
 
@@ -128,7 +128,7 @@ def test_a_mech_is_selected_on_the_field(browser):
         assert state(browser)["selected"] == n and state(browser)["tab"] == "cockpit"
     assert browser.run("document.querySelector('.mech[data-mech=\"2\"]').ariaPressed") == "true"
     browser.press("Escape")
-    assert state(browser)["selected"] == NOBODY
+    assert state(browser)["selected"] == NO_INDEX
 
 
 def test_a_mech_is_selected_in_the_list(browser):
@@ -161,7 +161,7 @@ def test_a_cockpit_shows_the_contacts_of_the_replay(browser, replay, mech, momen
         for slot, (other, facts) in enumerate(
             zip(battle.contacts[moment, mech], battle.contact_facts[moment, mech], strict=True)
         )
-        if other != NOBODY
+        if other != NO_INDEX
     ]
     assert browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => ({...r.dataset}))") == kept
 
@@ -289,7 +289,7 @@ def test_the_view_turns_and_fits_again(browser):
     browser.mouse("mouseReleased", 700, 400)
     wait_until_still(browser)
     assert np.abs(np.subtract(browser.run("echelon.screenOf(0)"), before)).max() > 5
-    assert state(browser)["selected"] == NOBODY
+    assert state(browser)["selected"] == NO_INDEX
     browser.click_on("#home")
     wait_until_still(browser)
     assert browser.run("echelon.screenOf(0)") == pytest.approx(before, abs=2)
@@ -404,7 +404,7 @@ def test_a_recorded_battle_is_shown(browser, tmp_path):
     write_replay_page(recorded, tmp_path / "page.html")
     browser.open(tmp_path / "page.html", "#t=1.5&select=0")
     assert browser.run("echelon.shownMechs().length") == 10 and state(browser)["moment"] == 6
-    contacts = [other for other in recorded.battles[0].contacts[6, 0].tolist() if other != NOBODY]
+    contacts = [other for other in recorded.battles[0].contacts[6, 0].tolist() if other != NO_INDEX]
     assert (
         browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => +r.dataset.mech)") == contacts
     )

@@ -71,7 +71,7 @@ def test_battles_begin_anew_at_the_end_of_a_step_and_hear_their_commander_at_onc
     view = echelon.commanders(CONFIG, num_envs=3, seed=2)
     td, restarts = view.reset(), 0
     for _ in range(14):
-        assert view.env.observed()[COMMAND["blue"], "observation", "situation"][..., -1].all()
+        assert view.env.last_observation()[COMMAND["blue"], "observation", "situation"][..., -1].all()
         after, td = view.step_and_maybe_reset(view.rand_action(td))
         restarts += int(after["next", "done"].sum())
         assert torch.equal(td["is_init"], after["next", "done"])

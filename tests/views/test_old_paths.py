@@ -28,3 +28,12 @@ def test_old_name_game_of_the_environment_is_sim_model_with_a_warning():
         FutureWarning, match=r"EchelonEnv\.game is EchelonEnv\.sim_model now; the old name works until 2\.0"
     ):
         assert env.game is env.sim_model
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_old_name_observed_is_last_observation_with_a_warning(view):
+    env = echelon.versus(echelon.EnvConfig.small()) if view else echelon.EchelonEnv(echelon.EnvConfig.small())
+    env.reset()
+    name = type(env).__name__
+    with pytest.warns(FutureWarning, match=rf"{name}\.observed is {name}\.last_observation now; .* until 2\.0"):
+        assert (env.observed() == env.last_observation()).all()

@@ -123,7 +123,7 @@ def test_a_state_dict_goes_on_with_the_same_battles_and_partners():
     played(first, td)
     second.reset()
     second.load_state_dict(first.state_dict())
-    assert (played(first, first.observed()) == played(second, second.observed())).all()
+    assert (played(first, first.last_observation()) == played(second, second.last_observation())).all()
 
 
 def test_a_step_reads_nothing_on_the_host(monkeypatch):

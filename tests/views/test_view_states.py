@@ -104,11 +104,11 @@ def test_forks_are_the_battle_going_on(kind):
     view, td = fought(kind)
     forked = view.fork(1, 4)
     assert type(forked) is type(view) and forked.num_envs == 4
-    branches = course(forked, forked.observed(), range(10, 20), 1)
+    branches = course(forked, forked.last_observation(), range(10, 20), 1)
     for one, branch in zip(course(view, td.clone(), range(10, 20), 1), branches, strict=True):
         assert_equal(branch["next"], one["next"][1:2])
     if kind == "versus":
-        assert (forked.fork(0, 2).observed()["agents", "memory", "h"].shape) == (2, 2, 3)
+        assert (forked.fork(0, 2).last_observation()["agents", "memory", "h"].shape) == (2, 2, 3)
 
 
 def test_a_task_has_them_too():
@@ -125,9 +125,9 @@ def test_a_task_has_them_too():
             lambda view: view.env.get_state([0]),
             "saved must be what a view's get_state returned",
         ),
-        (lambda view: view.get_state([0, 2]), "saved must be 1 battles, as many as rows"),
+        (lambda view: view.get_state([0, 2]), "saved must be 1 battles, one per row"),
         (lambda view: None, "saved must be a TensorDict of get_state"),
-        (lambda view: fought("mechs")[0].get_state([0]), "saved: .* must hold"),
+        (lambda view: fought("mechs")[0].get_state([0]), "saved: .* must be .* per battle"),
     ],
 )
 def test_what_is_not_of_such_a_view_is_refused_and_changes_nothing(saved, message):

@@ -1,4 +1,4 @@
-"""Describes an environment or a view: one `Column` for every column of its specs."""
+"""Description of an environment or a view: a `Column` for every column of its specs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from echelon.rules.config import EnvConfig, FeaturesConfig
 from echelon.rules.specs import WeaponSpec
 
 SWITCH = SimpleNamespace(**{f.name: f.name for f in fields(FeaturesConfig)})
-"""Names of the switches."""
+"""Names of the switches, the fields of `FeaturesConfig`."""
 Switches = tuple[str, ...]
 
 
 def of_weapon(spec: WeaponSpec) -> Switches:
-    """Switches without which a weapon never fires."""
+    """Return the switches that a weapon needs to fire."""
     clouds = (SWITCH.smoke,) if spec.effect == "cloud" else ()
     waits_for_focus = "target" in spec.needs and "focus" in spec.needs
     return (*clouds, *((SWITCH.target_preference,) if waits_for_focus else ()))
 
 
 def of_triggers(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
-    """Switches without which nothing that hangs on these triggers works, on any hull of the battle."""
+    """Return the switches that every weapon or emitter on these triggers needs, over all hulls of the battle."""
     names, catalog = {trigger.name.lower() for trigger in triggers}, config.catalog
     hulls = {*config.blue, *config.red}
     users = [
@@ -52,13 +52,15 @@ def of_triggers(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
 
 
 def of_action_mask(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
-    """Switches without which no mask allows an action that holds these triggers. Masks ask for no focus target."""
+    """Return the switches that an action with these triggers needs to be unmasked; masks ignore focus targets."""
     return tuple(switch for switch in of_triggers(triggers, config) if switch != SWITCH.target_preference)
 
 
 def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:
-    """Switches without which the cooldown that is shown of a trigger stays 0, on any hull of the battle: nothing that
-    runs on its timer ever fires."""
+    """Return the switches that a trigger's cooldown needs to become nonzero, over all hulls of the battle.
+
+    A cooldown stays 0 if no weapon on its timer ever fires.
+    """
     name, catalog = trigger.name.lower(), config.catalog
     users = []
     for hull in sorted({*config.blue, *config.red}):
@@ -69,7 +71,7 @@ def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:
 
 
 def common(users: Iterable[Switches]) -> Switches:
-    """What all of them need."""
+    """Return the switches that all users need."""
     needed = list(users)
     return tuple(switch for switch in vars(SWITCH) if needed and all(switch in switches for switches in needed))
 
@@ -77,37 +79,37 @@ def common(users: Iterable[Switches]) -> Switches:
 REWARD_MEANINGS = {
     "approach": "walking to the zone: gamma * phi' - phi, phi = - walking distance / longest side of the map",
     "zone": "each decision inside the zone, times its team's zone tick",
-    "damage": "each hit point taken from an enemy; in a contested zone times `contested_offence`",
-    "kill": "an enemy killed; in a contested zone times `contested_offence`",
-    "assist": "a packmate's kill of a target that it painted",
+    "damage": "each hit point of damage to an enemy; in a contested zone times `contested_offence`",
+    "kill": "each enemy killed; in a contested zone times `contested_offence`",
+    "assist": "each kill by a packmate of a target that it painted",
     "death": "its own death; in a contested zone times `contested_death`",
-    "terminal": "a battle that terminates: won 1, lost -1, drawn 0, the dead included",
+    "terminal": "a battle that terminates: won 1, lost -1, drawn 0, for dead mechs too",
 }
 STATISTICS: dict[str, tuple[str, str]] = {
-    "damage": ("hp", "taken from enemies"),
+    "damage": ("hp", "damage to enemies"),
     "kills": ("mechs", "enemies killed"),
     "team_kills": ("mechs", "own mechs killed"),
     "assists": ("mechs", "kills by packmates of targets that it painted"),
-    "intercepts": ("shots", "destroyed by its AMS"),
+    "intercepts": ("shots", "shots that its AMS destroyed"),
     "shutdowns": ("times", "overheated"),
-    "vent_s": ("mech-seconds", "in which heat was vented"),
+    "vent_s": ("mech-seconds", "venting heat"),
     "zone_s": ("mech-seconds", "inside the zone"),
-    "bad_actions": ("numbers", "of actions, that were not finite"),
-    "deaths": ("mechs", "of its own that died"),
-    "knockdowns": ("times", "enemies were knocked down"),
-    "leggings": ("times", "enemies' legs were shot off"),
-    "paints": ("hits", "of its painters on enemies"),
+    "bad_actions": ("numbers", "NaN or infinite values in actions"),
+    "deaths": ("mechs", "own mechs that died"),
+    "knockdowns": ("times", "enemies knocked down"),
+    "leggings": ("times", "enemy legs destroyed"),
+    "paints": ("hits", "hits of its painters on enemies"),
     "assist_hp": ("hp", "full hit points of targets whose kill was an assist"),
-    "paint_damage": ("hp", "that its paint added to the damage of packmates"),
-    "intercepted_damage": ("hp", "that direct hits of what its AMS destroyed would have taken"),
+    "paint_damage": ("hp", "damage of packmates added by its paint"),
+    "intercepted_damage": ("hp", "damage of direct hits that its AMS prevented"),
     "shots": ("shots", "fired"),
-    "hits": ("hits", "direct, on enemies"),
+    "hits": ("hits", "direct hits on enemies"),
 }
-"""Unit and meaning of what is summed over a team, or over what one weapon or one class did."""
+"""Unit and meaning of each statistic, which is a sum over a team, one weapon or one class."""
 
 
 def reward_columns(weights: Mapping[str, float]) -> tuple[Column, ...]:
-    """A column for each term, given its weight."""
+    """Return a column per reward term, given the weights."""
     mixed = "mixed with the mean of the team"
     return tuple(
         Column(name, "reward", meaning=f"{REWARD_MEANINGS.get(name, 'a term of the user')}; times {weight:g}, {mixed}")
@@ -116,13 +118,13 @@ def reward_columns(weights: Mapping[str, float]) -> tuple[Column, ...]:
 
 
 def statistics_columns(catalog: Catalog) -> tuple[Column, ...]:
-    """A column for each of `outcome.stat_names`, in their order: sums over a team."""
+    """Return a column for each of `outcome.stat_names`, in their order: sums over a team."""
 
     def column(what: str, by: str = "", where: str = "", switches: Switches = ()) -> Column:
         unit, meaning = STATISTICS[what]
         return Column(f"{what}_{by}" if by else what, unit, 0.0, math.inf, switches, meaning + where)
 
-    # What is 0 anyway, such as the damage of a weapon that does none, needs no switch.
+    # A statistic that is always 0, such as the damage of a weapon without damage, needs no switch.
     by_weapon = (
         column(what, name, f"; by the weapon {name}", of_weapon(spec) if what == "shots" or spec.damage > 0 else ())
         for what in BY_WEAPON
@@ -135,13 +137,13 @@ def statistics_columns(catalog: Catalog) -> tuple[Column, ...]:
 
 
 def outcome_columns(catalog: Catalog) -> dict[str, tuple[Column, ...]]:
-    """The columns of each entry of `outcome`: all 0, and the winner -1, while a battle goes on."""
+    """Return the columns of each entry of `outcome`. In a running battle, the winner is -1 and all else 0."""
     return {
         "winner": (Column("winner", "", -1, 2, (), "-1 running, 0 draw, 1 blue, 2 red"),),
         "reason": (Column("reason", "", 0, 4, (), "0 running, 1 elimination, 2 zone, 3 time up, 4 objective"),),
-        "score": tuple(Column(team, "s", 0.0, math.inf, (), "of zone control, or worth as much") for team in GROUPS),
-        "decisions": (Column("decisions", "decisions", 0, math.inf, (), "that the battle took"),),
-        "idle_s": (Column("idle_s", "s", 0.0, math.inf, (), "without damage or score at its end"),),
+        "score": tuple(Column(team, "s", 0.0, math.inf, (), "of zone control, or equivalent") for team in GROUPS),
+        "decisions": (Column("decisions", "decisions", 0, math.inf, (), "length of the battle"),),
+        "idle_s": (Column("idle_s", "s", 0.0, math.inf, (), "since the last damage or score, at the battle's end"),),
         "stats": statistics_columns(catalog),
         "won": (Column("won", "flag", 0, 1, (), "the commanded team won"),),
     }
@@ -151,17 +153,17 @@ Name = tuple[str, ...]
 """A key without its group."""
 ENDS = {
     "done": "the battle ended in this decision",
-    "terminated": "by elimination, by the zone or an objective, or by the clock where that is part of the game",
+    "terminated": "by elimination, by the zone or an objective, or by the clock if `time_up_terminates`",
     "truncated": "by the clock",
 }
 SPECS: tuple[Kind, ...] = ("action", "observation", "reward", "done")
-"""What an environment has a spec for."""
+"""Kinds of specs that an environment has."""
 MOVED: dict[str, Kind] = {"outcome": "outcome", "reward_terms": "reward"}
-"""What stands among the observations because TorchRL takes every leaf of `reward_spec` for a reward of its own."""
+"""Entries of the observation spec of another kind: TorchRL treats every leaf of `reward_spec` as a separate reward."""
 
 
 def axes_of(streams: Iterable[Stream], *prefix: str) -> dict[Name, tuple[str, ...]]:
-    """Names of the axes of streams and of their masks behind the mechs, by key."""
+    """Return the names of the axes after the mech axis, of streams and their masks, by key."""
     axes: dict[Name, tuple[str, ...]] = {}
     for stream in streams:
         rows = tuple(axis.name for axis in stream.axes)
@@ -178,16 +180,19 @@ TRAILING: dict[Name, tuple[str, ...]] = {
     ("command", "mask"): (),
     ("outcome", "stats"): ("team", "column"),
 }
-"""Axes behind the batch and the mechs of a group; of others it is `column`."""
+"""Names of the axes after the batch and the mechs, by key; by default `column`."""
 
 
 def describe_specs(
     specs: Mapping[Kind, Composite], groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]
 ) -> Description:
-    """The columns of all leaves of `specs`.
+    """Describe all leaves of `specs`.
 
     Args:
-        groups: names that keys may begin with.
+        specs: specs by kind.
+        groups: agent groups, the first part of keys.
+        config: the battle configuration.
+        weights: weight of each reward term.
     """
     columns, leaves = Columns(config, weights), []
     for kind, composite in specs.items():
@@ -206,13 +211,13 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
     trailing = () if is_index else TRAILING.get(name, ("column",))
     agent = "commander" if name[0] == "command" else "mech"
     leading = ("battle", agent)[: len(spec.shape) - len(trailing)]
-    index = Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.discrete.ACTIONS")
+    index = Column("action", "index", 0, len(ACTIONS) - 1, (), "index into echelon.env.discrete.ACTIONS")
     leaf_columns = (index,) if is_index else columns.of(name, spec.shape[-1])
     return Leaf(key, MOVED.get(name[0], kind), tuple(spec.shape), (*leading, *trailing), str(spec.dtype), leaf_columns)
 
 
 def describe_battle(config: EnvConfig) -> Description:
-    """What `EchelonEnv(config).describe()` would tell of one battle, without making its maps."""
+    """Return the description of `EchelonEnv(config)` with one battle, without generating its maps."""
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"), has_commanders=True)
     by_kind = {kind: getattr(specs, kind)() for kind in SPECS}
@@ -221,14 +226,14 @@ def describe_battle(config: EnvConfig) -> Description:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of every tensor of a battle, by the name of the tensor."""
+    """Columns of every tensor of a battle, by name of the tensor."""
 
     config: EnvConfig
     weights: Mapping[str, float]
-    """Weight of each reward term, in their order."""
+    """Weight of each reward term, in order."""
 
     def of(self, name: Name, width: int) -> tuple[Column, ...]:
-        """The columns of a tensor of this width, given its key without the group."""
+        """Return the columns of a tensor of this width, given its key without the group."""
         if name[0] == "command":
             return self.of_commander(name[-1], width)
         if name == ("observation",):
@@ -239,7 +244,7 @@ class Columns:
 
     @cached_property
     def streams(self) -> dict[str, tuple[Column, ...]]:
-        """Of actions, of every stream of a mech, and of the map."""
+        """Columns of actions, of every mech stream and of telemetry, by name."""
         comm_dim = self.config.comm_dim
         columns = {"action": tuple(self._expanded(layout.streams(comm_dim)["action"]))}
         for stream in (*OF_MECHS, *OF_BATTLES):
@@ -251,7 +256,7 @@ class Columns:
         return {**columns, "action": switched(columns["action"], triggers)}
 
     def of_commander(self, name: str, width: int) -> tuple[Column, ...]:
-        """The columns of what a commander is shown, paid, or tells its pack."""
+        """Return the columns of a commander's observation, reward or action."""
         if name == "mask":
             return (Column("alive", "flag", 0, 1, (), "its pack has living mechs"),)
         if name == "reward":
@@ -261,14 +266,14 @@ class Columns:
         return tuple(column for feature in features for column in columns_of(feature))
 
     def _expanded(self, features: tuple[Feature, ...]) -> Iterator[Column]:
-        """A column for each number of each feature."""
+        """Yield a column for each column of each feature."""
         cooldowns = {f"cooldown.{trigger.name.lower()}": of_cooldown(trigger, self.config) for trigger in Trigger}
         for feature in features:
             yield from switched(columns_of(feature), cooldowns)
 
     @property
     def flat(self) -> tuple[Column, ...]:
-        """Of the vector that `FlatObservation` makes: all streams, one after the other."""
+        """Columns of the vector made by `FlatObservation`: all streams, concatenated."""
         return tuple(
             replace(column, name=f"{name}{index}.{column.name}")
             for stream in IN_ALL_BATTLES
@@ -279,17 +284,17 @@ class Columns:
 
     @property
     def others(self) -> dict[str, tuple[Column, ...]]:
-        """Of what is neither an observation nor part of the outcome."""
+        """Columns of the tensors that are neither observations nor part of the outcome, by name."""
         mechs = range(self.config.num_mechs)
         ego = self.streams["ego"]
         return {
             "action": self.streams["action"],
             "action_mask": tuple(
-                Column(a.name, "flag", 0, 1, of_action_mask(a.triggers, self.config), "it can be carried out now")
+                Column(a.name, "flag", 0, 1, of_action_mask(a.triggers, self.config), "the action is available")
                 for a in ACTIONS
             ),
-            "mask": (Column("alive", "flag", 0, 1, (), "when observed"),),
-            "reward": (Column("reward", "reward", meaning="sum of the terms, after the mix within the team"),),
+            "mask": (Column("alive", "flag", 0, 1, (), "at the time of the observation"),),
+            "reward": (Column("reward", "reward", meaning="sum of the terms, mixed within the team"),),
             "reward_terms": reward_columns(self.weights),
             "telemetry": self.streams["telemetry"],
             "state": tuple(replace(column, name=f"ego[{n}].{column.name}") for n in mechs for column in ego),
@@ -299,13 +304,13 @@ class Columns:
 
 
 def indices(lengths: tuple[int, ...]) -> Iterator[str]:
-    """The index of each row of a stream, as text such as `[3]` or `[3,10]`; empty for a stream without rows."""
+    """Yield the index of each row of a stream as text, such as `[3]` or `[3,10]`; one empty text without rows."""
     for index in itertools.product(*map(range, lengths)):
         yield f"[{','.join(map(str, index))}]" if index else ""
 
 
 def columns_of(feature: Feature) -> Iterator[Column]:
-    """A column for each number of a feature."""
+    """Yield the columns of a feature."""
     numbered = ("",) if feature.width == 1 else tuple(map(str, range(feature.width)))
     for part in feature.parts or numbered:
         switches = () if part in feature.unswitched else feature.switches
@@ -314,5 +319,5 @@ def columns_of(feature: Feature) -> Iterator[Column]:
 
 
 def switched(columns: Iterable[Column], switches: Mapping[str, Switches]) -> tuple[Column, ...]:
-    """The columns, those that are named here with these switches."""
+    """Return the columns, with the switches replaced for those named in `switches`."""
     return tuple(replace(column, switches=switches.get(column.name, column.switches)) for column in columns)

@@ -1,4 +1,4 @@
-"""What every column of an environment's tensors means: as plain data, for a terminal, and as a page of Markdown."""
+"""The meaning of every column of an environment's tensors: as plain data, as tables, and as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ Kind = Literal["action", "observation", "reward", "done", "outcome"]
 
 @dataclass(frozen=True)
 class Column:
-    """One number of a tensor's last axis, or of every place of it where all places mean the same."""
+    """An index of a tensor's last axis, or all indices if they mean the same."""
 
     name: str
     unit: str = ""
-    """What 1 stands for; empty for a number without a unit."""
+    """The unit of a value of 1; empty for a number without a unit."""
     low: float = -math.inf
     high: float = math.inf
-    """Every value is within `low..high`; minus and plus infinity where nothing bounds it."""
+    """All values are in `low..high`; infinite if unbounded."""
     switches: tuple[str, ...] = ()
-    """Fields of `FeaturesConfig` that it needs: with any of them off an observation or a statistic is 0, and an action
-    is not heard. Empty where none turns it off."""
+    """Fields of `FeaturesConfig` that the column needs: if one is off, an observation or a statistic is 0, and an
+    action is ignored. Empty if no field affects it."""
     meaning: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The column as JSON values; an end that nothing bounds is None."""
+        """Return the column as JSON values; an infinite bound is None."""
         low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
         return {**vars(self), "low": low, "high": high, "switches": list(self.switches)}
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One tensor that an environment takes or gives."""
+    """An input or output tensor of an environment."""
 
     key: tuple[str, ...]
-    """Where it stands in a TensorDict; rewards, flags of the end and outcomes of a step stand below `next`."""
+    """Key in a TensorDict; rewards, done flags and outcomes of a step are under `next`."""
     kind: Kind
     shape: tuple[int, ...]
     axes: tuple[str, ...]
-    """What is counted along each axis. Where the last one is `column`, there is one of `columns` for each place of it,
-    else a single one for all numbers."""
+    """Meaning of each axis. If the last one is `column`, `columns` has an entry per index of it, else a single entry
+    for all numbers."""
     dtype: str
-    """As torch prints it, such as `torch.float32`."""
+    """Name in torch, such as `torch.float32`."""
     columns: tuple[Column, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -57,17 +57,17 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Description:
-    """All leaves of an environment's specs, but for what the user's own policies remember.
+    """All leaves of an environment's specs, without the memories of the user's policies.
 
-    It is a mapping in all but name: `description["agents", "observation"]` is a `Leaf`, iteration is over leaves.
+    Indexing by key returns a `Leaf`, as in `description["agents", "observation"]`; iteration yields the leaves.
     """
 
     leaves: tuple[Leaf, ...]
     groups: tuple[str, ...] = field(default=())
-    """Agent groups, which keys begin with; empty where mechs are rows of the batch."""
+    """Agent groups, the first part of keys; empty if mechs are rows of the batch."""
 
     def __getitem__(self, key: str | tuple[str, ...]) -> Leaf:
-        """The leaf under a key."""
+        """Return the leaf of a key; raise `KeyError` if there is none."""
         path = (key,) if isinstance(key, str) else tuple(key)
         for leaf in self.leaves:
             if leaf.key == path:
@@ -96,7 +96,7 @@ SECTIONS = {
 
 
 def print_tables(description: Description, console: Console) -> None:
-    """A table for each tensor; groups that see the same share one."""
+    """Print a table for each tensor; groups with the same columns share a table."""
     for title, leaf in distinct(description):
         console.print(Text(title))
         table = Table(*HEADINGS)
@@ -108,7 +108,7 @@ def print_tables(description: Description, console: Console) -> None:
 
 
 def markdown(description: Description) -> Iterator[str]:
-    """The lines of the same tables in Markdown, under a heading for each kind."""
+    """Yield the lines of the same tables in Markdown, under a heading for each kind."""
     heading = ""
     for title, leaf in sorted(distinct(description), key=lambda one: list(SECTIONS).index(one[1].kind)):
         if heading != SECTIONS[leaf.kind]:
@@ -121,7 +121,7 @@ def markdown(description: Description) -> Iterator[str]:
 
 
 def distinct(description: Description) -> list[tuple[str, Leaf]]:
-    """The leaves under a title each, those of several groups once where their columns and axes agree."""
+    """Return the leaves with a title each; groups with equal columns and axes share a leaf."""
     titles: dict[tuple[object, ...], tuple[str, Leaf]] = {}
     for leaf in description:
         of_group = bool(leaf.key[1:]) and leaf.key[0] in description.groups
@@ -135,14 +135,14 @@ def distinct(description: Description) -> list[tuple[str, Leaf]]:
 
 
 def layout_of(leaf: Leaf) -> str:
-    """The axes of a tensor in brackets, with how many there are of what no group or batch decides."""
+    """Return the axes of a tensor in brackets, with sizes of all axes except battles and mechs."""
     counted = ("battle", "mech")
     axes = zip(leaf.axes, leaf.shape, strict=True)
     return f"[{', '.join(axis if axis in counted else f'{axis} {size}' for axis, size in axes)}]"
 
 
 def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
-    """The cells of each column's row, in the order of `HEADINGS`."""
+    """Yield the cells of each column's row, in the order of `HEADINGS`."""
     numbered = leaf.axes[-1] == "column"
     for i, column in enumerate(leaf.columns):
         switches = ", ".join(column.switches)
@@ -150,7 +150,7 @@ def rows(leaf: Leaf) -> Iterator[tuple[str, ...]]:
 
 
 def range_of(column: Column) -> str:
-    """`-1 .. 1`, or what bounds it of that."""
+    """Return a range such as `-1 .. 1`, `>= 0` or `any`."""
     low, high = column.low, column.high
     if math.isinf(low) and math.isinf(high):
         return "any"
@@ -159,21 +159,21 @@ def range_of(column: Column) -> str:
 
 PAGE = """# What a column means
 
-Made by `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`; a test holds it against the code.
-`env.describe()` tells the same of any environment and view, flat observations included, as dataclasses (`to_json()`
-gives JSON).
+Generated by `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`; a test compares it with the code.
+`env.describe()` returns the same for any environment and view, flat observations included, as dataclasses (`to_json()`
+returns JSON).
 
-Shapes are those of the preset `{env}`. *needs* names fields of `FeaturesConfig`: with any of them off, an observation
-or a statistic is always 0, and an action is not heard. Rewards, ends and outcomes of a decision stand below
-`("next", ...)`. Empty rows of contacts and comrades are 0, as is what a dead mech observes, except where a row of
-the table says otherwise. What policies remember is their user's own and not listed.
+Shapes are those of the preset `{env}`. *needs* lists fields of `FeaturesConfig`: if one of them is off, an observation
+or a statistic is always 0, and an action is ignored. Rewards, done flags and outcomes of a decision are under
+`("next", ...)`. Empty rows of contacts and comrades are 0. The observation of a dead mech is 0 too, unless a row of the
+table says otherwise. Memories of policies are defined by the user and not listed.
 """
 
 
 def columns_page(env: str, description: Description) -> str:
-    """The page `docs/COLUMNS.md` of a preset."""
+    """Return the page `docs/COLUMNS.md` of a preset."""
     return "\n".join((PAGE.format(env=env), *markdown(description)))
 
 
 PIPED_WIDTH = 200
-"""Width of tables, in characters, where the output is not a terminal."""
+"""Width of tables in characters if the output is not a terminal."""

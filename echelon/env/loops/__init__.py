@@ -1,1 +1,1 @@
-"""What a decision's end has as loops over battles and mechs, compiled by numba for a CPU; see `echelon.sim.loops`."""
+"""Observation and scoring as loops over battles and mechs, compiled by numba for a CPU; see `echelon.sim.loops`."""

@@ -1,4 +1,4 @@
-"""Actions of mechs as orders, and their messages. See `rules/actions.py`."""
+"""Decode actions of mechs into orders and messages. See `rules/actions.py`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from echelon.sim.loops.records import Hulls, Mechs, Orders, Rules, TallyRow
 
 @device_function
 def clipped(number: Any) -> Any:
-    """A number of an action: 0 if it is not finite, at most 1 and at least -1."""
+    """Return an action value clamped to [-1, 1], or 0 if it is NaN or infinite."""
     return min(max(number, -ONE), ONE) if np.isfinite(number) else ZERO
 
 
 @device_function
 def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
-    """`actions.focus_target` of one mech."""
+    """Return `actions.focus_target` of one mech."""
     best, target = ZERO, -1
     for slot in range(at.num_preferences):
         preference = clipped(action[at.first_preference + slot])
-        # Without a branch, which no processor could predict.
+        # No branch here: it would be unpredictable.
         is_better = (focus_slots[slot] >= 0) & (preference > best)
         best, target = preference if is_better else best, focus_slots[slot] if is_better else target
     return target
@@ -32,7 +32,7 @@ def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
 
 @device_function
 def sort_mode(action: Any, at: Any) -> Any:
-    """The first of the sort modes that are wished for most."""
+    """Return the sort mode with the highest preference; the first one among equals."""
     best, best_mode = clipped(action[at.first_sort_mode]), 0
     for mode in range(1, at.num_sort_modes):
         preference = clipped(action[at.first_sort_mode + mode])
@@ -44,7 +44,7 @@ def sort_mode(action: Any, at: Any) -> Any:
 def decode(
     actions: Any, focus_slots: Any, orders: Orders, tally: TallyRow, hulls: Hulls, at: Any, rules: Rules, lane: Lane
 ) -> None:
-    """`actions.decode` of one battle, but for the messages; counts what is not finite in `tally`. `at`: an `ACTION`."""
+    """Apply `actions.decode` to one battle, without messages; count NaN and inf in `tally`. `at`: an `ACTION`."""
     for n in range(first(lane), orders.shape[0], stride(lane)):
         action, order, hull = actions[n], orders[n], hulls[n]
         num_bad = 0
@@ -71,7 +71,7 @@ def decode(
 
 @device_function
 def pass_messages(actions: Any, mechs: Mechs, messages: Any, at: Any, rules: Rules, lane: Lane) -> None:
-    """What the living say, after the substeps: `messages [N, comm_dim]`."""
+    """Set the messages of living mechs, `messages [N, comm_dim]`, after the substeps."""
     for n in range(first(lane), mechs.shape[0], stride(lane)):
         for i in range(messages.shape[1]):
             message = clipped(actions[n, at.num_controls + i]) * (ONE if rules.comms else ZERO)

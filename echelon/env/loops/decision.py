@@ -1,4 +1,4 @@
-"""One decision of some battles, each from the action to what is shown of it: the order is that of `env/decision.py`."""
+"""One decision per battle, from the action to the observation, in the order of `env/decision.py`."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from echelon.sim.loops.tables import Tables
 
 
 class BattleArrays(NamedTuple):
-    """Tensors of a state that no record holds, of all battles or of one; written to."""
+    """Tensors of a state that are in no record, of all battles or of one; loops write to them."""
 
     messages: Any
-    """[B, N, comm_dim], written to where a decision is played."""
+    """[B, N, comm_dim], written only if a decision is played."""
     focus_slots: Any
     """[B, N, PREFERENCES] int64."""
     solid: Any
-    """[B, Y, X] int32, as are `opaque` and `rubble`."""
+    """[B, Y, X] int32; `opaque` and `rubble` have the same shape and type."""
     opaque: Any
     rubble: Any
     damage: Any
     """[B, Z, Y, X] uint8."""
     blocked_at: Any
-    """[B, N, N] int16 of any values, no part of a state: `sight.is_clear` of a pair begins there."""
+    """[B, N, N] int16 with arbitrary values, not part of a state: `sight.is_clear` starts each pair's search there."""
 
 
 class MapArrays(NamedTuple):
-    """Fields of `state.Maps`, of all maps or of one."""
+    """Fields of `state.Maps`, of all maps or of one map."""
 
     material: Any
     solid: Any
@@ -78,7 +78,7 @@ def play_one(
     log: LogArrays,
     lane: Lane,
 ) -> None:
-    """Play a decision of battle b, if `plays`, and fill its streams; arguments as of `decision_loop`, and the lane."""
+    """Play a decision of battle b if `plays`, and fill its streams; arguments as in `decision_loop`, plus the lane."""
     rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
     records = scratch.records
     battle, mechs, tally = records.battles[0], records.mechs, records.tally
@@ -120,20 +120,20 @@ def decision_loop(
     shown: Any,
     log: LogArrays,
 ) -> None:
-    """Play a decision of some battles, if `plays`, and fill the streams.
+    """Play a decision of some battles if `plays`, and fill the streams.
 
     Args:
-        plays: whether anything is played.
-        battles: the first of them, and the one after the last.
-        actions: `[B, N, D]` float32; what they tell of emissions and of sorting counts though nothing is played.
-        focus_slots: those of the state before.
-        before, after: fields of the state, as `packing.Parts`, that are read and written.
-        rest: the rest of the state.
+        plays: whether to play a decision before observing.
+        battles: index of the first battle, and index after the last one.
+        actions: `[B, N, D]` float32; their emitters and sort modes affect the streams even if nothing is played.
+        focus_slots: contact slots of the state before.
+        before, after: fields of the state as `packing.Parts`, to read and to write.
+        rest: the other tensors of the state.
         maps: M maps.
-        tables, views: the constants.
+        tables, views: constants.
         scratch: scratch memory.
-        shown: `Streams`, of any values.
-        log: what happens in each substep is written down there, if it has room.
+        shown: `Streams` with arbitrary values, to write.
+        log: receives the events of each substep, if it has room.
     """
     for b in range(battles[0], battles[1]):
         play_one(b, plays, actions, focus_slots, before, after, rest, maps, tables, views, scratch, shown, log, None)

@@ -1,4 +1,4 @@
-"""What a team's score is worth beside zone control. See `env/objectives/goals.py`."""
+"""Score of objectives beside zone control. See `env/objectives/goals.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from echelon.sim.loops.records import BattleRow, Hulls, Mechs, Tally
 
 @device_function
 def count_runners(mechs: Mechs, tally: Tally, hulls: Hulls, field: Any, red: Any) -> Any:
-    """How many runners of a team have arrived, and how many died before."""
+    """Return how many runners of a team arrived, and how many died before arrival."""
     arrived, dead = 0, 0
     for n in range(mechs.shape[0]):
         if field.runner[n] and hulls[n].is_red == red:
@@ -25,7 +25,7 @@ def count_runners(mechs: Mechs, tally: Tally, hulls: Hulls, field: Any, red: Any
 
 @device_function
 def score_goals(battle: BattleRow, mechs: Mechs, tally: Tally, hulls: Hulls, field: Any) -> None:
-    """`goals.score_goals` of one battle."""
+    """Apply `goals.score_goals` to one battle."""
     blue, red = count_runners(mechs, tally, hulls, field, False), count_runners(mechs, tally, hulls, field, True)
     tick = np.float32(battle.tick)
     for team in range(2):

@@ -1,4 +1,4 @@
-"""The streams of every mech: the loop form of `observation.build.observe`."""
+"""Fill the streams of every mech: the loop form of `observation.build.observe`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from echelon.sim.loops.tables import Tables
 
 
 class Sources(NamedTuple):
-    """What the loops of streams read of one battle, `show(n, sources, streams)` each."""
+    """Inputs of the streams' loops `show(n, sources, streams)`, for one battle."""
 
     arrays: Any
     """A `decision.BattleArrays`."""
     columns: Any
-    """[Y * X] int32, the solid voxels of each column of the ground."""
+    """[Y * X] int32, the solid voxels of each terrain column."""
     field: Any
     """A `decision.MapArrays`."""
     scratch: Any
@@ -44,7 +44,7 @@ def observe(
     streams: Streams,
     lane: Lane,
 ) -> None:
-    """Fill the streams of a battle and `arrays.focus_slots`; fetch the ground `following`."""
+    """Fill a battle's streams and `arrays.focus_slots`; prefetch the terrain of the next battle, `following`."""
     rules, hulls, view, cockpits = tables.rules[0], tables.hulls, views.numbers[0], views.cockpits
     mechs, viewers, focus_slots = scratch.records.mechs, scratch.viewers, arrays.focus_slots
     for n in range(first(lane), mechs.shape[0], stride(lane)):

@@ -1,4 +1,4 @@
-"""A decision of all battles in loops on a GPU, a warp a battle."""
+"""A decision of all battles in loops on a GPU, one warp per battle."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from echelon.state import State
 
 lanes.barrier = cuda.syncthreads
 BLOCKS = 8
-"""Blocks a processor: as many warps as its 65,536 registers hold with up to 255 a thread."""
+"""Blocks per SM: as many one-warp blocks as its 65,536 registers allow at up to 255 registers per thread."""
 OF_LANES = {
     "boxes": ("near",),
     "ranking": Ranking._fields,
     "line": ("columns", "bits"),
     "around": ("columns", "outside"),
 }
-"""The parts of `Scratch` of which every lane has arrays of its own, and which."""
+"""Arrays of `Scratch` that every lane has for itself, by field of `Scratch`."""
 CONSTANTS = {"line": ("counts",), "around": ("ahead", "left")}
-"""The arrays that are never written to: all blocks share them."""
+"""Arrays that are never written to, so all blocks share them."""
 one_set, one_by_mech, one_sights, one_ranking = (picking(kind) for kind in (Records, MechArrays, Sights, Ranking))
 
 
 @device_function
 def scratch_of(b: int, row: int, scratch: Any) -> Scratch:
-    """The scratch memory of block b, and what each lane has of its own from a row of all lanes."""
+    """Return the scratch memory of block b; per-lane arrays come from `row`, an index over all lanes."""
     boxes, line, around = scratch.boxes, scratch.line, scratch.around
     places = boxes.x[b], boxes.y[b], boxes.z[b], boxes.reach_x[b], boxes.reach_y[b], boxes.reach_z[b]
     return Scratch(
@@ -80,8 +80,8 @@ def decision_kernel(
     scratch: Any,
     shown: Any,
 ) -> None:
-    """`decision_loop` of all battles in blocks of `lanes.LANES` threads: each plays one battle after another, with
-    `scratch [blocks, ...]` of its own."""
+    """Run `decision_loop` of all battles in blocks of `lanes.LANES` threads. Each block plays one battle after another,
+    in its own part of `scratch [blocks, ...]`."""
     block, lane = cuda.blockIdx.x, cuda.threadIdx.x
     for b in range(block, len(actions), cuda.gridDim.x):  # type: ignore[call-overload]
         of_block = scratch_of(block, block * cuda.blockDim.x + lane, scratch)  # type: ignore[operator]
@@ -90,12 +90,12 @@ def decision_kernel(
 
 
 def processors(device: torch.device) -> int:
-    """How many processors a GPU has, each of which runs blocks of its own."""
+    """Return the number of SMs of a GPU."""
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 class DeviceLoops(Loops):
-    """`Loops` on a GPU. Nobody watches them: a recorder is told of the same battles by the dense form."""
+    """`Loops` on a GPU. They do not support an observer: recorders run the same battles in the dense form."""
 
     statistics = staticmethod(final_statistics)  # type: ignore[assignment]
 
@@ -109,7 +109,7 @@ class DeviceLoops(Loops):
         INSTANCES[self.number] = self
 
     def __reduce__(self) -> tuple[type[DeviceLoops], tuple[Any, ...]]:
-        """As of `Loops`, with a number of its own too."""
+        """Pickle the arguments; the copy gets its own number."""
         return DeviceLoops, (self.sim_model, self.blocks, self.device)
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
@@ -141,7 +141,7 @@ class DeviceLoops(Loops):
         launch(decision_kernel, blocks, lanes.LANES, self.device, int(plays), *arguments)
 
     def _scratches(self, blocks: int, before: Parts) -> Scratch:
-        """Scratch memory for so many blocks."""
+        """Return scratch memory for this number of blocks."""
 
         def empty(kind: np.dtype, shape: tuple[int, ...]) -> DeviceRecords:
             return empty_device_records(kind, (blocks, *shape), self.device)
@@ -152,7 +152,7 @@ class DeviceLoops(Loops):
         return Scratch(records, **others, **arrays)
 
     def _of_blocks(self, name: str, part: Any, blocks: int) -> Any:
-        """An array for one battle, or a named tuple of them, as tensors for so many blocks, or for their lanes."""
+        """Repeat an array for one battle, or a named tuple of arrays, for all blocks or for all of their lanes."""
         if isinstance(part, np.ndarray):
             return torch.from_numpy(part).to(self.device).repeat(blocks, *[1] * part.ndim)
         tensors = {}
@@ -166,23 +166,23 @@ class DeviceLoops(Loops):
 
 NUMBERS = itertools.count()
 INSTANCES: weakref.WeakValueDictionary[int, DeviceLoops] = weakref.WeakValueDictionary()
-"""By the number that stands for each in a traced graph."""
+"""`DeviceLoops` by the number that represents it in a traced graph."""
 GROUND = len(BattleArrays._fields)
 
 
 @torch.library.custom_op("echelon::device_loops", mutates_args=("written",))
 def run_loops(number: int, plays: bool, read: list[Tensor], written: list[Tensor]) -> None:
-    """A decision as one operation, so that a user's `torch.compile` traces an environment with loops of a GPU.
+    """Play a decision as one operator, so that `torch.compile` can trace an environment with GPU loops.
 
     Args:
-        number: of the `DeviceLoops`.
+        number: number of the `DeviceLoops`.
         plays: as in `decision_loop`.
-        read: actions, contact slots and the fields of the state before, and those of maps.
-        written: the fields of the state behind, `BattleArrays` and `Streams`.
+        read: actions, contact slots, fields of the state before, and fields of the maps.
+        written: fields of the state after, `BattleArrays` and `Streams`.
     """
     INSTANCES[number].launch(plays, read, written)
 
 
 @run_loops.register_fake
 def _(number: int, plays: bool, read: list[Tensor], written: list[Tensor]) -> None:
-    """Nothing is returned."""
+    """Return nothing, like the operator."""

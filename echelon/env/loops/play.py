@@ -1,4 +1,4 @@
-"""A decision of all battles in loops, shared out to the threads of a CPU."""
+"""A decision of all battles in loops, divided among the threads of a CPU."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ from echelon.state import Maps, State, Terrain
 
 
 class Loops:
-    """`actions.decode`, `step.decide`, `zone.score`, `goals.score_goals` and `observe` as one loop, with the constants
-    of one game.
+    """One loop for `actions.decode`, `step.decide`, `zone.score`, `goals.score_goals` and `observe`, with constants.
 
     Args:
         sim_model: constants of the battles.
-        blocks: how battles are shared out to threads.
+        blocks: division of the battles among threads.
     """
 
     def __init__(self, sim_model: SimModel, blocks: Blocks) -> None:
@@ -49,20 +48,20 @@ class Loops:
         self.tables, self.views = build_tables(sim_model), build_view_tables(sim_model)
         self.recycled = ArrayPool()
         self.scratches: list[Scratch] = []
-        """What no thread works with at the moment."""
+        """Scratch memory that no thread uses at present."""
         self.no_log: Any = None
 
     def __reduce__(self) -> tuple[type[Loops], tuple[Any, ...]]:
-        """For copies and other processes, each with memory of its own."""
+        """Pickle the arguments only: each copy allocates its own memory."""
         return Loops, (self.sim_model, self.blocks)
 
     def play(
         self, state: State, action: Tensor, watch: Callable[[State, Log], None] | None = None
     ) -> tuple[State, Observation]:
-        """The state after a decision under `action [B, N, D]`, scored, and what is shown of it.
+        """Play one decision with `action [B, N, D]`; return the scored state and its observation.
 
-        The terrain is changed in place; nothing else of `state` is. `watch` is given the state behind every substep and
-        what happened in it, when all are played: the ground is that behind the decision.
+        Terrain is changed in place; nothing else of `state` is. At the end, `watch` receives the state after each
+        substep and its events. Each of these states contains the terrain after the whole decision.
         """
         rows = 0 if watch is None else self.sim_model.rules.decision_repeat * state.shape[0]
         log = self._log(state, rows)
@@ -73,7 +72,7 @@ class Loops:
         return result
 
     def observe(self, state: State, maps: Maps) -> tuple[State, Observation]:
-        """What is shown of battles on other `maps`, in which nobody was told anything."""
+        """Return the state with its contact slots and the observation of battles on `maps`, without any action."""
         batch, count = state.mechs.hp.shape
         no_action = array(state.messages.new_zeros(batch, count, CONTROLS + state.messages.shape[-1]))
         log = self._log(state, 0)
@@ -91,9 +90,9 @@ class Loops:
             for kind, arrays in zip(PARTS, before, strict=True)
         )
         streams, updated = self._streams(len(messages)), {"focus_slots": empty_like("focus_slots", focus_slots)}
-        # Nobody says anything while nothing is played.
+        # Without a decision, messages do not change.
         updated["messages"] = empty_like("messages", messages) if plays else messages
-        # Written to, so never a copy.
+        # Shared, not copied, because the loops write to it.
         ground = {name: shared(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
         blocked_at = self.empty("blocked_at", (*messages.shape[:2], messages.shape[1]), np.int16)
@@ -107,7 +106,7 @@ class Loops:
         return state, add_streams(state, tensors, self.sim_model)
 
     def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
-        """`decision_loop` of the battles of some spans, under its `arguments` from `actions` to `views`."""
+        """Run `decision_loop` on the battles of some spans, with its `arguments` from `actions` to `views`."""
         actions, _, before, *_ = arguments
 
         def run(span: slice) -> None:
@@ -122,7 +121,7 @@ class Loops:
         self.blocks.play(run, spans)
 
     def _log(self, state: State, rows: int) -> Any:
-        """Room for what happens in so many substeps of a battle."""
+        """Return a log with room for this number of substeps of a battle."""
         if rows:
             return empty_log(fields_of(state), len(self.sim_model.roster.weapons), rows)
         if self.no_log is None:
@@ -130,11 +129,11 @@ class Loops:
         return self.no_log
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Memory for a loop to write to, of arbitrary values."""
+        """Return an uninitialized array for a loop to write to."""
         return self.recycled.empty(name, shape, dtype)
 
     def _streams(self, batch: int) -> Any:
-        """Room for `Streams` of so many battles."""
+        """Return uninitialized `Streams` for this number of battles."""
         config = self.sim_model.config
 
         def empty(name: str, *shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -152,12 +151,12 @@ class Loops:
         )
 
     def _scratch(self, before: Parts) -> Scratch:
-        """Scratch memory for one thread, for battles with these fields."""
+        """Return scratch memory for one thread, for battles with these fields."""
         records = {name: np.zeros(shape, kind) for name, (kind, shape) in self._scratch_records().items()}
         return Scratch(empty_records(before), **records, **self._scratch_arrays())
 
     def _scratch_records(self) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-        """Type and shape of the records of `Scratch`, but for those of the battle itself."""
+        """Return type and shape of the records of `Scratch`, without those of the battle itself."""
         count, weapons, slots = (table.shape[0] for table in self.tables[1:])
         return {
             "orders": (ORDER, (count,)),
@@ -168,7 +167,7 @@ class Loops:
         }
 
     def _scratch_arrays(self) -> dict[str, Any]:
-        """What else is in `Scratch`: arrays, and named tuples of them."""
+        """Return the other fields of `Scratch`: arrays, and named tuples of arrays."""
         roster = self.sim_model.roster
         clouds = max(len(roster.launchers) * roster.clouds_each, 1)
         return {
@@ -182,7 +181,7 @@ class Loops:
         }
 
     def statistics(self, state: State, done: Tensor, sim_model: SimModel) -> Tensor:
-        """`outcome.final_statistics`, worked out for the battles that are done only."""
+        """Compute `outcome.final_statistics`, only for battles that are done."""
         result = torch.zeros((done.shape[0], 2, len(stat_names(sim_model.catalog))), dtype=torch.float32, device="cpu")
         rows = rows_where(done)
         if len(rows):
@@ -191,28 +190,26 @@ class Loops:
 
 
 KEPT = 4
-"""Arrays kept of one name: what is shown, what was shown before, and what a caller still holds of both."""
+"""Arrays kept per name: the current observation, the previous one, and those that a caller still holds of both."""
 
 
 def references(arrays: list[np.ndarray]) -> list[int]:
-    """How many references Python counts to each; from 3.14 on it counts none for what is passed to a function."""
+    """Return Python's reference count of each array. From Python 3.14 on, function arguments are not counted."""
     return [sys.getrefcount(array) for array in arrays]
 
 
 UNUSED = references([np.empty(0)])[0]
-"""References to an array that only a list holds, counted as those of others are."""
+"""Reference count of an array that only a list holds."""
 
 
 class ArrayPool:
-    """Hands out arrays, the same again where nobody refers to one any more, be it by a tensor or a view of it: fresh
-    memory costs a page fault every 4 KiB.
-    """
+    """Arrays that are reused once no tensor or view refers to them: fresh memory costs a page fault per 4 KiB."""
 
     def __init__(self) -> None:
         self._kept: dict[str, list[np.ndarray]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """An array with arbitrary values. Those of one name are expected to have one shape and type at a time."""
+        """Return an array with arbitrary values. Arrays of one name should have one shape and type at a time."""
         arrays = self._kept.setdefault(name, [])
         for candidate, count in zip(arrays, references(arrays), strict=True):
             if count == UNUSED and candidate.shape == shape and candidate.dtype == dtype:

@@ -1,4 +1,4 @@
-"""The constants of observation as records, and those of what mechs perceive; see `echelon.sim.loops.records`."""
+"""Constants of observation as records, and records of perception; see `echelon.sim.loops.records`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Cockpit: TypeAlias = Any
 Viewers: TypeAlias = Any  # [N] VIEWER
 Cockpits: TypeAlias = Any  # [N] COCKPIT
 VIEWER = record(floats="quality jam radar_vox path:2 path_length", flags="finds_painted")
-"""Sensors of a mech; `path` is the direction of the way to the zone, `path_length` how long it is, vox."""
+"""Sensors of a mech; `path` is the direction of the path to the zone, `path_length` its length in vox."""
 VIEW = record(
     floats="sight_range_vox radar_range_vox bloom_heat muffled_noise noise_scale friends intel heaviest"
     " speed_scale quarter_turn longest targeted_vox critical_heat zone_ceiling_vox longest_path"
     " score_to_win_s last_tick decision_s contested_share contested_rest",
     flags="sees_all",
 )
-"""Numbers of observation that belong to no mech."""
+"""Constants of observation that are the same for all mechs."""
 COCKPIT = record(
     floats=f"sensor_factor fidelity leg_hp slug_speed descriptor:{SUITE_DESCRIPTOR}",
     ints=f"visual_slots intel_slots squad_detail longest_cooldown:{MAX_TIMERS}",
@@ -38,22 +38,22 @@ COCKPIT = record(
     octets=f"carries:{MAX_WEAPONS}",
     flags="sees_engaged",
 )
-"""What a mech's suite shows, and what of its hull is told by observation only."""
+"""Constants of a mech's suite and hull that only observation uses."""
 COLUMNS = np.dtype(
     [(s.name, record(indices=" ".join(feature.name for feature in s.features_of(0)))) for s in FILLED], align=True
 )
-"""Where each feature of a stream begins."""
+"""Index of the first column of each feature, by stream."""
 
 
 ACTION = record(
     ints="num_preferences num_sort_modes num_controls",
     indices="forward strafe vertical yaw_rate vent secondary first_preference first_sort_mode hostile_only",
 )
-"""Where each part of an action stands; see `actions.Act`."""
+"""Index of each part of an action; see `actions.Act`."""
 
 
 class ViewTables(NamedTuple):
-    """The constants of a battle that its substeps do not ask for: of actions and of observation."""
+    """Constants of actions and observation, which substeps do not need."""
 
     action: Any
     """[1] ACTION."""
@@ -69,7 +69,7 @@ class ViewTables(NamedTuple):
 
 
 def build_view_tables(sim_model: SimModel) -> ViewTables:
-    """The constants of `sim_model`."""
+    """Return the constants of `sim_model`."""
     return ViewTables(
         action_record(),
         view_record(sim_model),
@@ -80,7 +80,7 @@ def build_view_tables(sim_model: SimModel) -> ViewTables:
 
 
 def cockpit_records(sim_model: SimModel) -> Any:
-    """`COCKPIT` of each mech."""
+    """Return the `COCKPIT` record of each mech."""
     roster = sim_model.roster
     carries = np.zeros((roster.num_mechs, MAX_WEAPONS), np.bool_)
     carries[:, : len(roster.weapons)] = (roster.trigger >= 0).t().numpy()
@@ -101,7 +101,7 @@ def cockpit_records(sim_model: SimModel) -> Any:
 
 
 def view_record(sim_model: SimModel) -> Any:
-    """`VIEW` of a game."""
+    """Return the `VIEW` record of `sim_model`."""
     config, world, rules = sim_model.config, sim_model.config.world, sim_model.rules
     return filled(
         VIEW,
@@ -131,7 +131,7 @@ def view_record(sim_model: SimModel) -> Any:
 
 
 def action_record() -> Any:
-    """`ACTION`."""
+    """Return the `ACTION` record."""
     single = ("forward", "strafe", "vertical", "yaw_rate", "vent", "secondary", "hostile_only")
     return filled(
         ACTION,
@@ -146,7 +146,7 @@ def action_record() -> Any:
 
 
 def column_record() -> Any:
-    """`COLUMNS`."""
+    """Return the `COLUMNS` record."""
     table = np.zeros(1, COLUMNS)
     for stream in FILLED:
         parts = stream.features_of(0)

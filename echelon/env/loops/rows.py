@@ -1,4 +1,4 @@
-"""Which battles something is true of, read on the host: a CPU is its own host."""
+"""Convert a mask of battles to indices. This reads the tensor on the host, so it is meant for a CPU."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from torch import Tensor
 
 
 def rows_where(which: Tensor) -> Tensor:
-    """`[R]` int64: the battles `which [B]` bool."""
+    """Return `[R]` int64 indices of the battles `which [B]` bool."""
     return which.nonzero()[:, 0]

@@ -1,4 +1,4 @@
-"""Which mechs a mech senses, and what it hears. See `observation/sensing.py`."""
+"""Compute which mechs a mech senses, and which sounds it perceives. See `observation/sensing.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ loudness = device_function(formulas.loudness)
 
 @device_function
 def log1p(x: Any) -> Any:
-    """`exact.log1p`."""
+    """Return `exact.log1p` of a number."""
     exact = float(x)
     above = np.float32(1.0 + exact)
     mantissa, exponent = math.frexp(above)
@@ -37,47 +37,47 @@ def log1p(x: Any) -> Any:
 
 @device_function
 def body_frame(x: Any, y: Any, mech: Mech) -> Any:
-    """`geometry.to_body` of a vector: ahead and left of where a mech faces."""
+    """Return `geometry.to_body` of a vector: its components ahead and left in the mech's body frame."""
     return into_frame(x, y, mech.facing[0], mech.facing[1])
 
 
 @device_function
 def within(value: Any, low: Any, high: Any) -> Any:
-    """`value` between two limits."""
+    """Clamp `value` to [low, high]."""
     return min(max(value, low), high)
 
 
 class MechArrays(NamedTuple):
-    """What is asked of all mechs in a row, side by side: `[R]`, N of them and room for whole vectors, of nobody."""
+    """Values of all mechs as arrays `[R]`: N mechs, padded to whole vectors."""
 
     x: Any
     y: Any
     z: Any
     cells: Any
-    """[3, R], the cell along each axis that it is in."""
+    """[3, R], the cell of the mech along each axis."""
     noise: Any
     lightness: Any
-    """Small for heavy mechs."""
+    """Smaller for heavier mechs."""
     health: Any
-    """Shares of what it may have."""
+    """Health, heat and stability as fractions of their maxima."""
     heat: Any
     stability: Any
     alive: Any
     is_red: Any
     glows: Any
-    """Seen from afar: it is hot, or it emits."""
+    """Visible from afar: the mech is hot, or its emitter is on."""
     missile_target: Any
-    """Missiles fly at it."""
+    """A missile homes on the mech."""
     painted: Any
-    """[P, R], by which pack."""
+    """[P, R], painted by the pack."""
     known: Any
-    """[P, R], to which pack: it painted them, or one of it senses them."""
+    """[P, R], painted by the pack or sensed by a member of the pack."""
     cloud_sq: Any
-    """[C, R], how far away each cloud is that hangs, squared."""
+    """[C, R], squared distance to each active cloud."""
 
 
 class Sights(NamedTuple):
-    """`[N, R]` what the mech of the row knows of that of the column; see `sensing.Senses`."""
+    """`[N, R]` perception of the column's mech by the row's mech; see `sensing.Senses`."""
 
     distance: Any
     open: Any
@@ -88,19 +88,19 @@ class Sights(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Scratch memory for what a cockpit shows, `[R]`."""
+    """Scratch memory `[R]` for the contacts of one mech."""
 
     key: Any
-    """What each mech is ordered by, +inf for whom it does not list."""
+    """Sort key of each mech; +inf for mechs that are not listed."""
     listed: Any
-    """Those whom it lists, and in which order."""
+    """Indices of the listed mechs, and the same indices in sorted order."""
     ranked: Any
     rise: Any
-    """How much higher than the cockpit one aims at a contact, and how far away on the ground."""
+    """Height of a contact's aim point above the mech, and its horizontal distance."""
     reach: Any
     pitch: Any
     loud: Any
-    """How loud each mech is for the cockpit, and where it is."""
+    """Loudness of each mech at the listener, and its position in the listener's frame."""
     ahead: Any
     left: Any
 
@@ -111,11 +111,11 @@ TYPES: dict[str, Any] = {
     **dict.fromkeys(("rise", "reach", "pitch", "loud"), np.float64),
     **dict.fromkeys(("listed", "ranked"), np.int32),
 }
-"""Of fields of the three above that are not float32."""
+"""Types of the non-float32 fields in the three tuples above."""
 
 
 def perception_scratch(count: int, packs: int, clouds: int) -> dict[str, Any]:
-    """`by_mech`, `sights` and `ranking` for so many mechs, packs and clouds."""
+    """Return `by_mech`, `sights` and `ranking` for these numbers of mechs, packs and clouds."""
     room = whole_vectors(count)
 
     def zeros(kind: Any, *shape: int) -> Any:
@@ -130,7 +130,7 @@ def perception_scratch(count: int, packs: int, clouds: int) -> dict[str, Any]:
 
 @device_function
 def prepare_viewers(scratch: Scratch, hulls: Hulls, cockpits: Cockpits, rules: Rules, view: View, lane: Lane) -> None:
-    """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
+    """Fill the values of each mech that sensing needs and that depend on no other mech of the pair."""
     mechs, paint, viewers, orders = scratch.records.mechs, scratch.records.paint, scratch.viewers, scratch.orders
     by_mech = scratch.by_mech
     find_emitters(scratch, hulls)
@@ -155,7 +155,7 @@ def prepare_viewers(scratch: Scratch, hulls: Hulls, cockpits: Cockpits, rules: R
 
 @device_function
 def fill_distances(n: int, by_mech: MechArrays, distance: Any) -> None:
-    """Fill how far the others are from a mech, `distance [R]`."""
+    """Fill the distances of all mechs from one mech, `distance [R]`."""
     x, y, z = by_mech.x[n], by_mech.y[n], by_mech.z[n]
     for other in range(padded(distance.shape[0])):
         distance[other] = length_3(by_mech.x[other] - x, by_mech.y[other] - y, by_mech.z[other] - z)
@@ -163,7 +163,7 @@ def fill_distances(n: int, by_mech: MechArrays, distance: Any) -> None:
 
 @device_function
 def fill_smoke(n: int, scratch: Scratch, rules: Rules) -> None:
-    """Fill between whom and a mech a cloud lies; of those of whom nobody asks, too."""
+    """For one mech, mark which other mechs are hidden by a cloud. Computed for all pairs, including unused ones."""
     by_mech, smoky = scratch.by_mech, scratch.sights.smoky[n]
     x, y, z, radius_sq = by_mech.x[n], by_mech.y[n], by_mech.z[n], rules.cloud_vox_sq
     for other in range(padded(smoky.shape[0])):
@@ -173,7 +173,7 @@ def fill_smoke(n: int, scratch: Scratch, rules: Rules) -> None:
         for other in range(padded(smoky.shape[0])):
             to_x, to_y, to_z = by_mech.x[other] - x, by_mech.y[other] - y, by_mech.z[other] - z
             apart_sq = to_x * to_x + to_y * to_y + to_z * to_z
-            # From the one that comes first, whoever asks.
+            # Measure from the mech with the lower index, so that both directions of a pair have the same bits.
             is_first = np.int32(n) < np.int32(other)
             a, b = own_sq if is_first else away_sq[other], away_sq[other] if is_first else own_sq
             smoky[other] |= is_in_smoke(a, b, apart_sq, radius_sq)
@@ -181,7 +181,7 @@ def fill_smoke(n: int, scratch: Scratch, rules: Rules) -> None:
 
 @device_function
 def sense_pairs(opaque: Columns, blocked_at: Any, scratch: Scratch, streams: Streams, rules: Rules, lane: Lane) -> None:
-    """Fill what is between any two mechs; meanwhile fetch the streams that are to be filled."""
+    """Fill distance, smoke and clear lines of all pairs; meanwhile prefetch the streams that will be filled."""
     records, by_mech, sights, count = scratch.records, scratch.by_mech, scratch.sights, scratch.viewers.shape[0]
     flat = opaque.reshape(opaque.size)
     find_clouds(scratch, rules)
@@ -206,7 +206,7 @@ def sense_pairs(opaque: Columns, blocked_at: Any, scratch: Scratch, streams: Str
 
 @device_function
 def sense_directly(n: int, pack: int, by_mech: MechArrays, viewer: Viewer, sights: Sights, view: View) -> None:
-    """`sensing.perceive` of one mech: fill its lines, and whom it senses by itself."""
+    """Apply `sensing.perceive` to one mech: fill its clear lines, and the mechs that its own sensors detect."""
     line, sees, clear, smoky, distance = (
         sights.line[n],
         sights.sees[n],
@@ -227,7 +227,7 @@ def sense_directly(n: int, pack: int, by_mech: MechArrays, viewer: Viewer, sight
 
 @device_function
 def pool_reports(pack: int, by_mech: MechArrays, sights: Sights, hulls: Hulls) -> None:
-    """Fill of whom a pack knows: whom it painted, and whom one of it senses."""
+    """Fill the mechs known to a pack: painted by the pack, or sensed by one of its members."""
     known, painted = by_mech.known[pack], by_mech.painted[pack]
     for other in range(padded(known.shape[0])):
         known[other] = painted[other]
@@ -240,7 +240,7 @@ def pool_reports(pack: int, by_mech: MechArrays, sights: Sights, hulls: Hulls) -
 
 @device_function
 def receive_reports(n: int, pack: int, by_mech: MechArrays, sights: Sights) -> None:
-    """Fill of whom packmates tell one mech."""
+    """Fill the enemies that one mech does not sense, but its packmates report."""
     sees, intel, known = sights.sees[n], sights.intel[n], by_mech.known[pack]
     red, alive = by_mech.is_red[n], by_mech.alive[n]
     for other in range(padded(intel.shape[0])):
@@ -250,7 +250,7 @@ def receive_reports(n: int, pack: int, by_mech: MechArrays, sights: Sights) -> N
 
 @device_function
 def perceive(by_mech: MechArrays, viewers: Viewers, sights: Sights, hulls: Hulls, view: View, lane: Lane) -> None:
-    """Fill who senses whom, and of whom packmates tell."""
+    """Fill which mechs sense each other, and which enemies packmates report."""
     for n in range(first(lane), viewers.shape[0], stride(lane)):
         sense_directly(n, hulls[n].pack, by_mech, viewers[n], sights, view)
     wait(lane)
@@ -263,7 +263,7 @@ def perceive(by_mech: MechArrays, viewers: Viewers, sights: Sights, hulls: Hulls
 
 @device_function
 def sense_sound(n: int, mech: Mech, scratch: Scratch, row: Any, column: int, view: View) -> None:
-    """`sensing.sense_sound` of one mech, into four columns from `column` on: ahead, left, behind, right."""
+    """Apply `sensing.sense_sound` to one mech; fill 4 columns from `column` on: ahead, left, behind, right."""
     by_mech, ranking, distance, clear = (
         scratch.by_mech,
         scratch.ranking,
@@ -281,7 +281,7 @@ def sense_sound(n: int, mech: Mech, scratch: Scratch, row: Any, column: int, vie
     ahead_sum, left_sum, behind_sum, right_sum = 0.0, 0.0, 0.0, 0.0
     for other in range(scratch.viewers.shape[0]):
         level, ahead, left = ranking.loud[other], ranking.ahead[other], ranking.left[other]
-        # Without branches, which no processor could predict.
+        # No branches here: they would be unpredictable.
         is_lengthwise, is_ahead, is_left = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO
         ahead_sum += level if is_lengthwise & is_ahead else 0.0
         behind_sum += level if is_lengthwise & (not is_ahead) else 0.0

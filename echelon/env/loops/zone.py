@@ -1,4 +1,4 @@
-"""Who stands in the zone, who controls it, and the score that grows by it. See `env/objectives/zone.py`."""
+"""The zone: which mechs are inside, which team controls it, and the score for control. See `env/objectives/zone.py`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from echelon.sim.loops.records import BattleRow, Hull, Hulls, Mech, Mechs, Tally
 
 @device_function
 def is_within(mech: Mech, hull: Hull, center: Any, radius: Any, view: View) -> Any:
-    """`zone.in_each_zone` of one living mech and one zone."""
+    """Return `zone.in_each_zone` of one living mech and one zone."""
     distance = length_2(mech.pos[0] - center[0], mech.pos[1] - center[1])
     return distance < radius and mech.pos[2] - hull.half_size[2] < view.zone_ceiling_vox
 
 
 @device_function
 def is_inside(mech: Mech, hull: Hull, field: Any, view: View) -> Any:
-    """`zone.is_inside` of one living mech."""
+    """Return `zone.is_inside` of one living mech."""
     first = is_within(mech, hull, field.zone_center, field.zone_radius, view)
     return first or is_within(mech, hull, field.second_center, field.second_radius, view)
 
 
 @device_function
 def nearer(mech: Mech, field: Any) -> Any:
-    """`zone.nearer` of one mech: x and y of the way to a zone, and its radius."""
+    """Return `zone.nearer` of one mech: x and y of the vector to a zone, and its radius."""
     to_x, to_y = field.zone_center[0] - mech.pos[0], field.zone_center[1] - mech.pos[1]
     second_x, second_y = field.second_center[0] - mech.pos[0], field.second_center[1] - mech.pos[1]
     radius, second_radius = field.zone_radius, field.second_radius
@@ -39,7 +39,7 @@ def nearer(mech: Mech, field: Any) -> Any:
 
 @device_function
 def control(own: Mech, enemy: Any, view: View) -> Any:
-    """`zone.control` of a team with `own` t in the zone, beside `enemy` t."""
+    """Return `zone.control` of a team with `own` t in the zone against `enemy` t."""
     margin = (own - enemy) / max(own + enemy, ONE)
     shared = view.contested_share + view.contested_rest * positive(margin)
     if own > ZERO and enemy > ZERO:
@@ -49,7 +49,7 @@ def control(own: Mech, enemy: Any, view: View) -> Any:
 
 @device_function
 def tonnage(mechs: Mechs, hulls: Hulls, center: Any, radius: Any, view: View) -> Any:
-    """Living t of blue and of red within a circle."""
+    """Return blue's and red's living tonnage within a circle, t."""
     blue_t, red_t = 0.0, 0.0
     for n in range(mechs.shape[0]):
         mech, hull = mechs[n], hulls[n]
@@ -63,7 +63,7 @@ def tonnage(mechs: Mechs, hulls: Hulls, center: Any, radius: Any, view: View) ->
 
 @device_function
 def score(battle: BattleRow, mechs: Mechs, tally: Tally, hulls: Hulls, field: Any, view: View) -> None:
-    """`zone.score` of one battle."""
+    """Apply `zone.score` to one battle."""
     for n in range(mechs.shape[0]):
         if mechs[n].hp > ZERO and is_inside(mechs[n], hulls[n], field, view):
             tally[n].zone_s += view.decision_s

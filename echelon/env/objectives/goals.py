@@ -1,4 +1,4 @@
-"""What a team's score is worth beside zone control: by the clock, by who arrived, and by whom the other team lost."""
+"""Objectives beside zone control: score by the clock, by arrivals, and by losses of the other team."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from echelon.state import State
 
 
 def score_goals(state: State, sim_model: SimModel) -> State:
-    """Raise each team's score to what the clock, arrivals or losses are worth, once the zone is scored.
+    """Raise each team's score to its points from the clock, arrivals and losses, after the zone was scored.
 
-    A runner has arrived that was in the zone in any decision; one that died before is lost.
+    A runner has arrived if it was in the zone at any decision; a runner that died before is lost.
     """
     maps, map_id, roster = sim_model.maps, state.map_id, sim_model.roster
     runner = maps.runner[map_id]

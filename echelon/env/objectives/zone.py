@@ -1,4 +1,4 @@
-"""The zone: who stands in it, who controls it, and the score that grows by it."""
+"""The zone: which mechs are inside, which team controls it, and the score for control."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from echelon.state import State
 
 
 def zones(state: State, sim_model: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Centre `[B, 2]` and radius `[B]`, vox, of the zone of each battle, then of its second one, radius 0 for none."""
+    """Return centre `[B, 2]` and radius `[B]`, vox, of each battle's first and second zone; radius 0 if absent."""
     maps, map_id = sim_model.maps, state.map_id
     second = maps.second_center[map_id], maps.second_radius[map_id]
     return (maps.zone_center[map_id], maps.zone_radius[map_id]), second
 
 
 def in_each_zone(state: State, sim_model: SimModel) -> list[Tensor]:
-    """`[B, N]` bool for each zone: alive, within its circle, and not holding it from the air."""
+    """Return `[B, N]` bool per zone: alive, within its circle, and low enough to count for control."""
     x, y, z = state.mechs.pos.unbind(-1)
     may_hold = state.mechs.alive & (z - sim_model.roster.half_size[:, 2] < sim_model.rules.zone_ceiling_vox)
 
@@ -32,13 +32,13 @@ def in_each_zone(state: State, sim_model: SimModel) -> list[Tensor]:
 
 
 def is_inside(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N]` bool: in a zone."""
+    """Return `[B, N]` bool: inside a zone."""
     in_first, in_second = in_each_zone(state, sim_model)
     return in_first | in_second
 
 
 def nearer(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Vector `[B, N, 2]` from each mech to the middle of the zone whose edge is nearer, and radius `[B, N]`, vox."""
+    """Return the vector `[B, N, 2]` to the centre of the zone whose edge is nearer, and its radius `[B, N]`, vox."""
     (center, radius), (other_center, other_radius) = zones(state, sim_model)
     pos = state.mechs.pos[..., :2]
     to_first, to_second = center[:, None] - pos, other_center[:, None] - pos
@@ -48,15 +48,15 @@ def nearer(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
 
 
 def path_length(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
-    # Rounded down, but for what lies outside anyway.
+    """Return `[B, N]` walking distance to the zone's edge, divided by the map's longest side."""
+    # Conversion to integers rounds towards zero, which differs from floor only outside the map.
     x, y, _ = state.mechs.pos.unbind(-1)
     vox = at_cells(sim_model.maps.path_length, state.map_id, x.long(), y.long())
     return exact.divide(vox, sim_model.config.world.longest_side)
 
 
 def control(inside: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, 2]` tick of each team, 0..1, by the living tonnage `inside [B, N]` the zone."""
+    """Return `[B, 2]` zone tick of each team, 0..1, from the living tonnage `inside [B, N]` the zone."""
     tonnage = sim_model.roster.by_team(inside * sim_model.roster.tonnage)  # [B, 2]
     enemy = tonnage.flip(1)
     margin = (tonnage - enemy) / (tonnage + enemy).clamp_min(1.0)
@@ -67,8 +67,10 @@ def control(inside: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def score(state: State, sim_model: SimModel) -> State:
-    """Add one decision of control to each team's score: of two zones each counts half. Where control is worth nothing
-    nobody has it."""
+    """Add one decision of control to each team's score. With two zones, each counts half.
+
+    Control is 0 in battles where it is worth no points.
+    """
     in_first, in_second = in_each_zone(state, sim_model)
     inside, tick = in_first | in_second, control(in_first, sim_model)
     tick = torch.where(

@@ -1,4 +1,4 @@
-"""What every mech observes: all streams of `streams/registry.py`."""
+"""Compute all observation streams of `streams/registry.py` for every mech."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ NAMES = names_of(OF_MECHS)
 def observe(
     state: State, orders: Orders, sim_model: SimModel, out: Observation | None = None
 ) -> tuple[State, Observation]:
-    """The observation of every mech, and the state with the contact slots it showed.
+    """Compute the observation of every mech. Return it with the state, whose contact slots are updated.
 
     Args:
-        orders: the last decision's, for the chosen order of the contacts, the emitters and the focus targets.
-        out: streams by name that are overwritten, and returned in place of new ones.
+        state: B battles.
+        orders: orders of the last decision; they set the contacts' sort order, the emitters and the focus targets.
+        sim_model: rules, roster and maps.
+        out: buffers by stream name, which are overwritten and returned in place of new tensors.
 
     Returns:
-        The streams of mechs, `[B, N, ...]` each, with their masks; and for those who watch, not for mechs,
-        `contact_mechs [B, N, C]` int64, who is shown in each contact slot or `NO_MECH`, and `clear_lines [B, N, N]`
-        bool.
+        The state, and the streams `[B, N, ...]` with their masks. Two further entries are for replays, not for mechs:
+        `contact_mechs [B, N, C]` int64, the mech in each contact slot or `NO_MECH`, and `clear_lines [B, N, N]` bool.
     """
     senses = perceive(state, orders, sim_model)
     slots, filled = contact_slots(senses, state, orders, sim_model)
@@ -47,12 +48,12 @@ def observe(
 
 
 def initial_observation(state: State, sim_model: SimModel) -> tuple[State, Observation]:
-    """`observe` of battles in which nobody was told anything yet."""
+    """Return `observe` of battles before the first action."""
     return observe(state, actions.idle(state.seed.shape[0], sim_model.roster, sim_model.config), sim_model)
 
 
 def write_streams(streams: Observation, out: Observation) -> Observation:
-    """`out`, with the streams of the same names written to it, and beside them the streams of mechs that it lacks."""
+    """Write streams into the buffers `out`; return `out` with the other streams of mechs added."""
     for name, buffer in out.items():
         buffer.copy_(streams[name])
     return out | {name: streams[name] for name in NAMES if name in streams and name not in out}

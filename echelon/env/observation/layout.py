@@ -1,4 +1,4 @@
-"""Which columns make up the action and each observation stream. Checkpoints store the layout and its hash."""
+"""Columns of the action and of each observation stream. Checkpoints store the layout and its hash."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ __all__ = [
     "width",
 ]
 GROUPS = ("blue", "red")
-"""The teams as agent groups."""
+"""Agent groups, one per team."""
 STREAMS = names_of(IN_ALL_BATTLES)
-"""Names of the observation streams that mechs of all battles have, masks included."""
+"""Names of the observation streams of mechs in all battles, with masks."""
 COMMAND = {"blue": "blue_command", "red": "red_command"}
-"""The commanders of each team as an agent group, one for each pack, where `EnvConfig.command` is on."""
+"""Agent group of each team's commanders, one commander per pack, if `EnvConfig.command` is on."""
 GIVEN = (
-    Feature("kind", len(OrderKind), -1.0, 1.0, "", "wish for this order: the highest above 0; none keeps the last",
+    Feature("kind", len(OrderKind), -1.0, 1.0, "", "preference for this order: the highest above 0; else no new order",
             tuple(kind.name.lower() for kind in OrderKind)),
     Feature("place", 2, -1.0, 1.0, "half of the map's side", "from the middle of the map", ("x", "y")),
-    Feature("urgency", 1, -1.0, 1.0, "", "-1 and 1 are told as 0 and 1"),
-    Feature("fire", len(Discipline), -1.0, 1.0, "", "wish for when to fire: the highest",
+    Feature("urgency", 1, -1.0, 1.0, "", "-1 and 1 arrive as 0 and 1"),
+    Feature("fire", len(Discipline), -1.0, 1.0, "", "preference for this fire discipline: the highest",
             tuple(d.name.lower() for d in Discipline)),
 )  # fmt: skip
-"""A commander's action for its pack; `target`, a wish for each enemy, follows."""
+"""A commander's action for its pack, without `target`, a preference for each enemy, which follows."""
 CONTROL = (
     Feature("forward", 1, -1.0, 1.0, "top speed", "throttle; with strafe at most 1 long"),
     Feature("strafe", 1, -1.0, 1.0, "top speed", "throttle to the left"),
@@ -86,45 +86,45 @@ CONTROL = (
     Feature("tertiary", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
     Feature("special", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
     *(
-        Feature(f"prefer_{slot}", 1, -1.0, 1.0, "", f"wish for contact {slot} as focus target: the highest above 0", (),
+        Feature(f"prefer_{slot}", 1, -1.0, 1.0, "", f"preference for contact {slot} as target: the highest above 0", (),
                 ("target_preference",))
         for slot in range(PREFERENCES)
     ),
     *(
-        Feature(f"sort_{mode}", 1, -1.0, 1.0, "", "wish for this order of the contacts: the highest of three", (),
+        Feature(f"sort_{mode}", 1, -1.0, 1.0, "", "preference for this order of the contacts: the highest of three", (),
                 ("observation_control",))
         for mode in SORTS
     ),
     Feature("hostile_only", 1, -1.0, 1.0, "", "above 0 shows contacts of the other team only", (),
             ("observation_control",)),
 )  # fmt: skip
-"""The controls of an action, in the order of `Act`; the message follows."""
+"""The controls of an action, in the order of `Act`, without the message, which follows."""
 
 
 def streams(comm_dim: int) -> dict[str, tuple[Feature, ...]]:
-    """The columns of the action and of every stream, grids flattened."""
-    spoken = message(comm_dim, "to the pack, heard one decision later")
+    """Return the columns of the action and of every stream, with grids flattened."""
+    spoken = message(comm_dim, "to the pack, received one decision later")
     by_name = {stream.name: stream.features_of(comm_dim) for stream in (*IN_ALL_BATTLES, *OF_BATTLES)}
     return {"action": (*CONTROL, *spoken), **by_name}
 
 
 def command_streams(enemies: int) -> dict[str, tuple[Feature, ...]]:
-    """The columns of a commander's action and streams, against so many enemies."""
-    meaning = "wish for this enemy, if known, as the target of an attack: the highest above 0"
+    """Return the columns of a commander's action and streams, for this number of enemies."""
+    meaning = "preference for this enemy, if known, as the target of an attack: the highest above 0"
     target = Feature("target", enemies, -1.0, 1.0, "", meaning)
     return {"action": (*GIVEN, target), **{stream.name: stream.features_of(0) for stream in OF_COMMANDERS}}
 
 
 def describe(comm_dim: int) -> dict[str, list[list[object]]]:
-    """The whole layout as plain JSON values; a checkpoint stores it and its hash."""
+    """Return the whole layout as JSON values. A checkpoint stores it and its hash."""
     return {name: [list(feature[:4]) for feature in features] for name, features in streams(comm_dim).items()}
 
 
 def layout_hash(comm_dim: int) -> str:
-    """sha256 of `describe`: equal layouts, equal hashes."""
+    """Return the sha256 of `describe`."""
     return hashlib.sha256(json.dumps(describe(comm_dim), sort_keys=True).encode()).hexdigest()
 
 
 def action_width(comm_dim: int) -> int:
-    """Numbers in an action, D."""
+    """Return the number of columns of an action, D."""
     return CONTROLS + comm_dim

@@ -1,4 +1,4 @@
-"""Who senses whom: by line of sight, by radar, by heat bloom, by paint, and by ear."""
+"""Sensing between mechs: by line of sight, radar, heat, paint and sound."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ NOISE_SCALE = 5.0
 
 @dataclass(frozen=True)
 class Senses:
-    """What every mech (rows) perceives of every other (columns)."""
+    """Perception of every mech (rows) of every other mech (columns)."""
 
     offset: Tensor
     """[B, N, N, 3] vox, from the row to the column."""
     distance: Tensor
     """[B, N, N] vox."""
     open: Tensor
-    """[B, N, N] bool: no terrain between."""
+    """[B, N, N] bool: no terrain between the two."""
     line: Tensor
-    """[B, N, N] bool: a clear line within the sight range, neither terrain nor smoke between."""
+    """[B, N, N] bool: within sight range, with neither terrain nor smoke between the two."""
     sees: Tensor
-    """[B, N, N] bool: sensed by itself."""
+    """[B, N, N] bool: sensed by the row's own sensors."""
     intel: Tensor
-    """[B, N, N] bool: a hostile that packmates sense or painted, and it does not."""
+    """[B, N, N] bool: a hostile that the row does not sense, but its packmates sense or painted."""
     painted: Tensor
-    """[B, N, N] bool: painted by its pack."""
+    """[B, N, N] bool: painted by the row's pack."""
     sensors: Sensors
 
 
 def perceive(state: State, orders: Orders, sim_model: SimModel) -> Senses:
-    """The rules of detection, for the chosen `EnvConfig.observation_mode`."""
+    """Apply the detection rules of `EnvConfig.observation_mode`."""
     config, mechs, roster = sim_model.config, state.mechs, sim_model.roster
     offset = pairwise_offset(mechs.pos)
     distance = length(offset)
@@ -68,7 +68,10 @@ def perceive(state: State, orders: Orders, sim_model: SimModel) -> Senses:
 
 
 def lines(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """`[B, N, N]` bool each, of two living mechs however far apart: open ground between them, and smoke."""
+    """Return `[B, N, N]` bool twice, without a range limit: terrain leaves the line open; smoke blocks it.
+
+    Both are valid for pairs of living mechs only.
+    """
     world, pairs = sim_model.config.world, sim_model.roster.everyone
     across = math.sqrt(world.size_x**2 + world.size_y**2 + world.size_z**2)
     open_ = pairs.matrix(open_ground(state, pairs, across))
@@ -76,18 +79,18 @@ def lines(state: State, sim_model: SimModel) -> tuple[Tensor, Tensor]:
 
 
 def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` bool: living hostiles that only packmates know of."""
+    """Return `[B, N, N]` bool: living hostiles that packmates sense or painted, but the mech itself does not sense."""
     roster = sim_model.roster
     packmates = (roster.pack[:, None] == roster.pack).to(torch.float32)
-    # Sums of zeros and ones, exact in any order.
+    # Sums of zeros and ones are exact in any order.
     by_pack = packmates @ sees.to(torch.float32) > 0  # [B, N, N]
     return present & roster.hostile & (by_pack | painted) & ~sees
 
 
 def sense_sound(senses: Senses, state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N, 4]` noise from ahead, left, behind and right: log(1 + sum of noise / (1 + d^2)) / 5.
+    """Return `[B, N, 4]` noise from ahead, left, behind and right: log(1 + sum of noise / (1 + d^2)) / 5.
 
-    A mech is as loud as it is fast and heavy; the fallen and the dead are silent. Cover muffles.
+    The noise of a mech grows with its speed and weight. Fallen and dead mechs are silent. Cover muffles noise.
     """
     mechs = state.mechs
     noise = length(mechs.vel) * sim_model.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))

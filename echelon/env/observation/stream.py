@@ -1,4 +1,4 @@
-"""What an observation stream is: its columns, its shape, and the dense function that fills it."""
+"""Definition of an observation stream: its columns, its shape, and the dense function that fills it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Observation = dict[str, Tensor]
 
 
 class StreamInputs(NamedTuple):
-    """What dense functions read."""
+    """Inputs of dense functions."""
 
     state: State
     orders: Orders
-    """Those of the last decision."""
+    """Orders of the last decision."""
     sim_model: SimModel
     senses: Senses
     slots: Tensor
@@ -39,9 +39,9 @@ class Axis(NamedTuple):
     """An axis between the mechs of a stream and its columns."""
 
     name: str
-    """What an index stands for."""
+    """Meaning of an index along the axis."""
     length: Callable[..., int]
-    """Its length: of a stream of mechs for a config, of a stream of commanders for its packs and its enemies."""
+    """Function that returns the length: of a config for mechs, of the number of packs and enemies for commanders."""
 
 
 @dataclass(frozen=True)
@@ -50,42 +50,41 @@ class Stream:
 
     name: str
     features: tuple[Feature, ...] | Callable[[int], tuple[Feature, ...]]
-    """Its columns, or a function of `comm_dim` that returns them. A grid has one feature, of as many columns as it has
-    cells."""
+    """Its columns, or a function of `comm_dim` that returns them. A grid has one feature, with one column per cell."""
     axes: tuple[Axis, ...] = ()
     is_grid: bool = False
-    """Whether its last axes are the cells of a grid, in place of an axis of columns."""
+    """Whether the last axes are the cells of a grid, without an axis of columns."""
     mask: Feature | None = None
-    """The flag of each row, in the stream `NAME_mask`; None for a stream whose rows are all filled."""
+    """The flag of each row, in the stream `NAME_mask`; None if all rows are filled."""
     dense: Callable[[StreamInputs], Tensor | tuple[Tensor, Tensor]] | None = None
-    """Returns the stream `[B, N, ...]` float32, and its mask where it has one."""
+    """Returns the stream `[B, N, ...]` float32, and its mask if the stream has one."""
     add: Callable[[State, Observation, SimModel], Observation] | None = None
-    """In place of `dense`, for a stream without a loop: returns all streams, given the others. Both forms call it."""
+    """Replaces `dense` in a stream without a loop: receives the other streams, returns all. Both forms call it."""
     is_on: Callable[[EnvConfig], bool] | None = None
-    """Whether battles of a config have it; None for a stream of all battles."""
+    """Whether battles of a config have this stream; None if all battles have it."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the stream and of its mask."""
+        """Names of the stream and its mask."""
         return (self.name, f"{self.name}_mask") if self.mask else (self.name,)
 
     def features_of(self, comm_dim: int) -> tuple[Feature, ...]:
-        """Its columns."""
+        """Return the features of the stream."""
         return self.features if isinstance(self.features, tuple) else self.features(comm_dim)
 
     def last_axis(self, comm_dim: int) -> tuple[Feature, ...]:
-        """The features of its last axis: those of one cell of a grid."""
+        """Return the features along the last axis; for a grid, the feature of one cell."""
         features = self.features_of(comm_dim)
         return tuple(feature._replace(width=1) for feature in features) if self.is_grid else features
 
     def rows(self, *sizes: object) -> tuple[int, ...]:
-        """Lengths of its axes, without that of the columns; `sizes` are the arguments of `Axis.length`."""
+        """Return the lengths of the axes without the columns; `sizes` are the arguments of `Axis.length`."""
         return tuple(axis.length(*sizes) for axis in self.axes)
 
     def shape(self, comm_dim: int, *sizes: object) -> tuple[int, ...]:
-        """Lengths of all axes after that of the mechs."""
+        """Return the lengths of all axes after the mech axis."""
         return self.rows(*sizes) if self.is_grid else (*self.rows(*sizes), width_of(self.features_of(comm_dim)))
 
     def bounds(self, comm_dim: int) -> tuple[Tensor, Tensor]:
-        """Lowest and highest value of each column `[F]`, of all cells of a grid `[1]`."""
+        """Return the lowest and highest value of each column `[F]`; for a grid `[1]`, valid for all cells."""
         return bounds_of(self.last_axis(comm_dim))

@@ -1,4 +1,4 @@
-"""What commanders are shown: reports of their packs, known enemies, and the state of the battle."""
+"""The observation of commanders: reports of their packs, known enemies, and the state of the battle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from echelon.state import State
 
 
 def commanders_of(config: EnvConfig) -> dict[str, list[str]]:
-    """Names of the commanders by group: one for each pack of each team, where orders are on."""
+    """Return the commanders' names by group, one per pack of each team; empty if orders are off."""
     if not config.command.enabled:
         return {}
     sizes = {"blue": len(config.blue), "red": len(config.red)}
@@ -26,12 +26,12 @@ def commanders_of(config: EnvConfig) -> dict[str, list[str]]:
 
 
 def command_view(state: State, sim_model: SimModel) -> dict[tuple[str, ...], Tensor]:
-    """What the commanders of both teams observe, one for each of a team's P packs, by key.
+    """Return the observation of both teams' commanders, one for each of a team's P packs, by key.
 
     Returns:
-        Under `(group, "observation", stream)` of the groups `layout.COMMAND`: `packs [B, P, P, F]`, reports in which
-        the commander's own pack stands first, the others behind it in order; `tracks [B, P, E, F]`, a row for each
-        enemy, zero for one that nobody of the team knows of, and `tracks_mask [B, P, E]` bool; `situation [B, P, F]`.
+        Under `(group, "observation", stream)`, for the groups in `layout.COMMAND`: `packs [B, P, P, F]`, reports of
+        the commander's own pack first, then of the other packs in order; `tracks [B, P, E, F]`, a row per enemy, zero
+        if no mech of the team observes the enemy, and `tracks_mask [B, P, E]` bool; `situation [B, P, F]`.
         Under `(group, "mask")` `[B, P]` bool: the pack has living mechs.
     """
     is_known, at_pack = known_enemies(state, sim_model), middle(state, sim_model)
@@ -58,7 +58,7 @@ def command_view(state: State, sim_model: SimModel) -> dict[tuple[str, ...], Ten
 
 
 def team_rewards(paid: Tensor, sim_model: SimModel) -> dict[tuple[str, ...], Tensor]:
-    """`(group, "reward") [B, P, 1]` of every commander: the mean reward of its team's mechs, `paid [B, N]`."""
+    """Return `(group, "reward") [B, P, 1]` of each commander: the mean of its team's mech rewards `paid [B, N]`."""
     means = sim_model.roster.team_mean(paid)
     spans = pack_span(sim_model)
     return {
@@ -68,11 +68,12 @@ def team_rewards(paid: Tensor, sim_model: SimModel) -> dict[tuple[str, ...], Ten
 
 
 def commander_groups(view: dict[tuple[str, ...], Tensor], paid: Tensor, sim_model: SimModel) -> TensorDict:
-    """What commanders are shown and paid as TorchRL has it, of batch `[B, P]` a group.
+    """Return commanders' observations and rewards as a TensorDict, of batch `[B, P]` per group.
 
     Args:
-        view: as `command_view` returns it.
+        view: result of `command_view`.
         paid: `[B, N]` reward of every mech.
+        sim_model: rules, roster and maps.
     """
     groups: dict[str, TensorDict] = {}
     for (group, *rest), value in (view | team_rewards(paid, sim_model)).items():

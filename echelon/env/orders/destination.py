@@ -1,4 +1,4 @@
-"""Where orders send mechs, and how they walk there."""
+"""Destinations of mechs by their orders, and the paths there."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from echelon.state import State
 from echelon.world.walkways import goal_radius, way_at
 
 SCREEN_VOX = 6.0
-"""How far in front of the place that it screens a mech is shown its own."""
+"""Distance of a screening mech's destination in front of the ordered place."""
 
 
 class Destination(NamedTuple):
-    """Where each mech was sent."""
+    """Destination of each mech."""
 
     place: Tensor  # [B, N, 2] vox
-    is_sent: Tensor  # [B, N] bool, whether it was
-    reach: Tensor  # [B, N] vox, how near is near enough
+    is_sent: Tensor  # [B, N] bool, whether the mech has a destination
+    reach: Tensor  # [B, N] vox, distance at which the place counts as reached
 
 
 class Way(NamedTuple):
-    """How each mech walks to a place, around walls."""
+    """Path of each mech to a place, around walls."""
 
-    step: Tensor  # [B, N, 2] unit vector, 0 where it is near enough
-    left_vox: Tensor  # [B, N] until it is near enough
+    step: Tensor  # [B, N, 2] unit vector, 0 within reach
+    left_vox: Tensor  # [B, N] remaining distance until within reach
 
 
 def destination(state: State, sim_model: SimModel) -> Destination:
-    """Where each mech was sent."""
+    """Return the destination of each mech by its order."""
     orders, reach_vox = state.orders_heard, sim_model.config.command.reach_vox
     kind, target = orders[..., OrderField.KIND], orders[..., OrderField.TARGET].long()
     goal = orders[..., PLACE]
@@ -58,7 +58,7 @@ def destination(state: State, sim_model: SimModel) -> Destination:
 
 
 def way_there(state: State, sent: Destination, sim_model: SimModel) -> Way:
-    """The way of each mech to `sent.place`: along the field of the map until it ends, then straight on."""
+    """Return the path of each mech to `sent.place`: along the map's direction field until it ends, then straight."""
     pos, config = state.mechs.pos[..., :2], sim_model.config
     offset = sent.place - pos
     distance = length(offset)

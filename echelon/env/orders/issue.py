@@ -1,4 +1,4 @@
-"""Orders given at the borders of decisions: read from actions, sent to packs, and heard by mechs after their delay."""
+"""Orders at the boundary of decisions: read from actions, sent to packs, and received by mechs after a delay."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from echelon.state import State
 from echelon.world.walkways import is_reachable
 
 DRAWS = 8
-"""Places that a drill draws, of which it takes the first that can be walked to."""
+"""Number of random places that a drill draws; it takes the first reachable place."""
 
 
 def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_model: SimModel) -> tuple[State, Tensor]:
-    """Let commanders speak and mechs hear, before a decision is played.
+    """Send the commanders' orders and deliver the arrived ones to mechs, before a decision is played.
 
     Args:
-        action: `[B, N, D]` what the mechs do, nominally in [-1, 1]; never written to.
-        commands: `[B, P, 13 + E]` what the commanders of both teams tell each pack, blue's packs first: columns of
-            `echelon.rules.orders`, of which the last E name an enemy; None for nothing. E is the size of the larger
-            team.
+        state: B battles.
+        action: `[B, N, D]` actions of the mechs, nominally in [-1, 1]; not modified.
+        commands: `[B, P, 13 + E]` actions of both teams' commanders, one per pack, blue's packs first: columns of
+            `echelon.rules.orders`, the last E of which choose an enemy; None without commanders. E is the size of the
+            larger team.
+        sim_model: rules, roster and maps.
 
     Returns:
-        The state, and the action with the triggers let go that orders hold.
+        The state, and the action with triggers released for mechs whose order holds their fire.
     """
-    state = send(state, commands, sim_model)
+    state = send_orders(state, commands, sim_model)
     state = receive_orders(
         state, actions.decode(action, state.focus_slots, sim_model.roster, sim_model.config.features), sim_model
     )
@@ -40,7 +42,7 @@ def apply_commands(state: State, action: Tensor, commands: Tensor | None, sim_mo
 
 
 def known_enemies(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, 2, N]` bool: living hostiles of each team that one of its living mechs is shown among its first contacts."""
+    """Return `[B, 2, N]` bool: living hostiles in the first contact slots of a living mech of each team."""
     slots = torch.where(state.mechs.alive[..., None], state.focus_slots, NO_MECH)  # [B, N, 5]
     indices = torch.arange(sim_model.roster.num_mechs, device=slots.device)
     is_shown = (slots[..., None] == indices).any(2)  # [B, N, N]
@@ -49,44 +51,44 @@ def known_enemies(state: State, sim_model: SimModel) -> Tensor:
 
 
 def members(sim_model: SimModel) -> Tensor:
-    """`[P, N]` bool: who belongs to each pack."""
+    """Return `[P, N]` bool: the members of each pack."""
     roster = sim_model.roster
     return torch.arange(roster.num_packs, device=roster.pack.device)[:, None] == roster.pack
 
 
 def middle(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, P, 2]` vox: the mean place of the living of each pack; the origin where nobody lives."""
+    """Return `[B, P, 2]` vox: the mean position of each pack's living mechs; the origin if there are none."""
     weights = (members(sim_model) & state.mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
     total = exact.sum(weights[..., None] * state.mechs.pos[:, None, :, :2], 2)
     return total / exact.sum(weights, 2).clamp_min(1.0)[..., None]
 
 
-def send(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
-    """Put new orders in front of those on their way: of commanders where they are heard, else of a drill."""
+def send_orders(state: State, commands: Tensor | None, sim_model: SimModel) -> State:
+    """Queue new orders ahead of those in transit: from commanders if an order is due, else from a drill."""
     command, rules = sim_model.config.command, sim_model.rules
     period = command.period * rules.decision_repeat
     is_due = (state.tick % period == 0)[:, None].expand(-1, sim_model.roster.num_packs)  # [B, P]
     orders, is_given = state.orders_sent[:, 0], torch.zeros_like(is_due)
     if command.drill_s > 0:
         drill = max(1, round(command.drill_s / (command.period * rules.decision_s))) * period
-        orders, is_given = drilled(state, sim_model), is_due & (state.tick % drill == 0)[:, None]
+        orders, is_given = drill_orders(state, sim_model), is_due & (state.tick % drill == 0)[:, None]
     if commands is not None:
-        new_orders, speaks = read(state, commands, sim_model)
-        orders = torch.where(speaks[..., None], new_orders, orders)
-        is_given = (speaks & is_due) | (is_given & ~speaks)
+        new_orders, has_command = decode_commands(state, commands, sim_model)
+        orders = torch.where(has_command[..., None], new_orders, orders)
+        is_given = (has_command & is_due) | (is_given & ~has_command)
     queued = torch.cat((orders[:, None], state.orders_sent[:, :-1]), 1)
     return state.replace(orders_sent=torch.where(is_given[:, None, :, None], queued, state.orders_sent))
 
 
-def read(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """`[B, P, OrderField]` the orders that `commands` mean, and `[B, P]` bool, where they mean any."""
+def decode_commands(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
+    """Decode `commands` into `[B, P, OrderField]` orders and `[B, P]` bool, whether there is an order."""
     command = sanitize_commands(commands)
     preference, kind = command[..., KINDS].max(-1)
     position = (command[..., OrderAction.X : OrderAction.Y + 1] + 1) * 0.5 * sim_model.size[:2]
     is_stationary = (kind == int(OrderKind.HOLD)) | (kind == int(OrderKind.REGROUP))
     position = torch.where(is_stationary[..., None], middle(state, sim_model), position)
 
-    target = named_enemy(state, command[..., TARGETS:], sim_model)  # [B, P]
+    target = preferred_enemy(state, command[..., TARGETS:], sim_model)  # [B, P]
     attacks = (kind == int(OrderKind.ATTACK)) & (target != NO_MECH)
     target_pos = state.mechs.pos[..., :2].gather(1, target.clamp_min(0)[..., None].expand(-1, -1, 2))
     position = torch.where(attacks[..., None], target_pos, position)
@@ -102,12 +104,12 @@ def read(state: State, commands: Tensor, sim_model: SimModel) -> tuple[Tensor, T
 
 
 def sanitize_commands(commands: Tensor) -> Tensor:
-    """What commanders say in numbers that they may say: of others the nearest, and 0 for what is none."""
+    """Clamp commands to [-1, 1] and replace NaN and infinity by 0."""
     return torch.where(commands.isfinite(), commands, 0.0).clamp(-1.0, 1.0)
 
 
-def named_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, P]` int64: the known enemy most wished for among `wishes [B, P, E]` above 0, or `NO_MECH`."""
+def preferred_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor:
+    """Return `[B, P]` int64: the known enemy of highest preference above 0 in `wishes [B, P, E]`, or `NO_MECH`."""
     roster, is_known = sim_model.roster, known_enemies(state, sim_model)
     first = {"blue": roster.num_blue, "red": 0}
     targets = []
@@ -122,19 +124,19 @@ def named_enemy(state: State, wishes: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def pack_span(sim_model: SimModel) -> dict[str, tuple[int, int]]:
-    """First pack of each team, and the one behind its last."""
+    """Return the first pack of each team, and the index after its last pack."""
     roster = sim_model.roster
     blue = sum(span.start < roster.num_blue for span in roster.packs)
     return {"blue": (0, blue), "red": (blue, roster.num_packs)}
 
 
-def drilled(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, P, OrderField]` a move to a place drawn at random, of those that can be walked to."""
+def drill_orders(state: State, sim_model: SimModel) -> Tensor:
+    """Return `[B, P, OrderField]`: a move order to a random reachable place."""
     packs, batch = sim_model.roster.num_packs, state.seed.shape[0]
     share = noise.uniform(state.seed, state.tick, Stream.DRILL, packs * DRAWS * 2).view(batch, packs, DRAWS, 2)
     places = share * sim_model.size[:2]
     is_reached = is_reachable(sim_model.maps.ways, state.map_id, places.flatten(1, 2), sim_model.config)
-    # argmax of a mask is its first True; 0 where there is none.
+    # argmax of a mask is the index of its first True, and 0 if there is none.
     first = is_reached.view(batch, packs, DRAWS).to(torch.int8).argmax(-1)
     place = places.gather(2, first[..., None, None].expand(-1, -1, 1, 2))[:, :, 0]
     tick = state.tick.to(torch.float32)[:, None].expand(-1, packs)
@@ -144,7 +146,7 @@ def drilled(state: State, sim_model: SimModel) -> Tensor:
 
 
 def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) -> State:
-    """Let mechs hear what has arrived and is newer than what they heard last, where the net reaches them."""
+    """Deliver orders that have arrived and are newer than a mech's current order, to mechs that the net reaches."""
     command, roster = sim_model.config.command, sim_model.roster
     distance = length(pairwise_offset(state.mechs.pos))
     in_range = distance <= command.range_vox
@@ -152,16 +154,16 @@ def receive_orders(state: State, orders: actions.Orders, sim_model: SimModel) ->
     reached = reached | ~roster.order_net.any(-1)
     listens = state.mechs.alive & reached & (ewar.sense(state, orders, distance, sim_model).jam <= command.jam_limit)
     delay = round(command.delay_s / sim_model.rules.dt_s)
-    heard = state.orders_heard
-    for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, the oldest first
+    received = state.orders_heard
+    for order in reversed(state.orders_sent[:, :, roster.pack].unbind(1)):  # [B, N, OrderField] each, oldest first
         issued = order[..., OrderField.ISSUED]
-        is_new = (issued > heard[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
-        heard = torch.where((is_new & listens)[..., None], order, heard)
-    return state.replace(orders_heard=heard)
+        is_new = (issued > received[..., OrderField.ISSUED]) & (issued + delay <= state.tick[:, None])
+        received = torch.where((is_new & listens)[..., None], order, received)
+    return state.replace(orders_heard=received)
 
 
 def mask_triggers(state: State, action: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, N, D]` the action, triggers let go where orders hold fire, or return it only and nobody fires."""
+    """Return the action `[B, N, D]` with triggers released where orders are HOLD, or RETURN while not under fire."""
     if not sim_model.config.command.steers:
         return action
     discipline = state.orders_heard[..., OrderField.DISCIPLINE]

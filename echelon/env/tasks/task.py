@@ -1,9 +1,9 @@
-"""Named tasks: a name fixes battles, rules and evaluation, so that figures of two papers can be compared.
+"""Named tasks: a name fixes battles, rules and evaluation, so that results of two papers can be compared.
 
-Those of the package are the lines of `tasks.jsonl`, each the whole of a task as JSON, which no preset and no default of
-a setting can change. A line is never edited: `python docs/tasks.py` appends a successor where the rules have changed.
-What a line means that lacks a setting of today is said in `echelon.rules.versions.ADDED`, and its fingerprint holds
-it. `register_task` adds a task of one's own.
+The tasks of the package are the lines of `tasks.jsonl`. Each line is a whole task as JSON, which no preset and no
+default can change. Lines are never edited: when the rules change, `python docs/tasks.py` appends successors.
+`echelon.rules.versions.ADDED` defines the value of a setting that a line lacks, and its fingerprint includes it.
+`register_task` adds a user's task.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from echelon.runtime.limits import SEED, Limits, Settings
 
 TABLE = Path(__file__).with_name("tasks.jsonl")
 EVAL_SEED = 1_000_003
-"""Seed of evaluation battles, and offset of their map seed: training uses none of these maps."""
+"""Seed of evaluation battles, and offset of their map seed, so that training uses none of these maps."""
 RUN_SEED = 2_000_003
-"""The same for a training run's own evaluations, which choose its best checkpoint: no task's protocol plays them."""
+"""The same for a run's own evaluations, which choose its best checkpoint; no task's protocol uses this seed."""
 TIERS = ("heuristic:easy", "heuristic:normal", "heuristic:hard", "heuristic:expert")
 NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*-v[1-9][0-9]*")
-"""Lower-case letters, digits and `._/-`, and the version of the task."""
+"""Lower-case letters, digits and `._/-`, followed by the version of the task."""
 BATTLES = Limits(2, 10**7, "battles against each opponent, an even number")
 
 
 @dataclass(frozen=True)
 class Protocol(Settings):
-    """How a policy is evaluated. Actions are sampled, as in training, with random numbers of the battle's seed."""
+    """Evaluation of a policy. Actions are sampled, as in training, with random numbers from the battle's seed."""
 
     opponents: tuple[str, ...] = TIERS
-    """Names of commanders, as `echelon.agents.names` takes them."""
+    """Names of commanders, as in `echelon.agents.names`."""
     battles: Annotated[int, BATTLES] = 256
-    """Against each opponent; every seed is played once per side."""
+    """Battles against each opponent; every seed is played once per side."""
     seed: Annotated[int, SEED] = EVAL_SEED
-    """From which the seeds of the battles are derived: the first battles of a longer evaluation are a shorter one."""
+    """Seed from which battle seeds are derived. A shorter evaluation plays the first battles of a longer one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,18 +56,21 @@ class Protocol(Settings):
 
 @dataclass(frozen=True)
 class Task:
-    """Battles to learn from, battles to be judged in, and how.
+    """Battles for training, battles for evaluation, and the evaluation protocol.
 
     Args:
-        name: ends in the task's own version, `-v1`; it never gets another meaning.
-        about: one line that says what the task tests.
+        name: ends in the task's own version, such as `-v1`; its meaning never changes.
+        about: one line about what the task tests.
         config: battles of training.
         rules_version: version of the rules (`echelon.rules.versions.RULES_VERSION`) that the task was made for.
-        map_maker: version of the map maker, the same.
-        evaluation: battles of evaluation; by default those of training on maps of another seed.
+        map_maker: version of the map maker that the task was made for.
+        evaluation: battles of evaluation; by default those of training, on maps of another seed.
         protocol: opponents, battles and seeds of the evaluation.
-        strangers: what protocol 2 of the task is, of which `config` and `evaluation` have teams and the seeds of maps;
-            None for a task without one.
+        strangers: protocol 2 of the task; None if it has none. `config` and `evaluation` then define its team size and
+            map seeds.
+
+    Raises:
+        ConfigError: a field has another type.
     """
 
     name: str
@@ -91,8 +94,12 @@ class Task:
         return held_out(self.config) if self.evaluation is None else self.evaluation
 
     def battle(self, split: Split, roster: int = 0) -> EnvConfig:
-        """Battles of protocol 2 in a split, in which both teams are of its roster of a number."""
-        require(self.strangers is not None, f"task {self.name}", "one of protocol 2, strangers/...", "none of it")
+        """Return battles of protocol 2 in a split, with both teams from the split's roster number `roster`.
+
+        Raises:
+            ConfigError: the task has no protocol 2, or `roster` is out of range.
+        """
+        require(self.strangers is not None, f"task {self.name}", "a task with protocol 2, strangers/...", "one without")
         assert self.strangers is not None
         rosters = self.strangers.splits[split].rosters
         require(0 <= roster < len(rosters), "roster", f"0..{len(rosters) - 1}", roster)
@@ -101,17 +108,20 @@ class Task:
 
     @property
     def versions(self) -> Versions:
-        """Versions of rules and map maker that the task names."""
+        """Versions of rules and map maker that the task was made for."""
         return Versions(self.rules_version, self.map_maker)
 
     @property
     def is_playable(self) -> bool:
-        """Whether the rules and the map maker of this Echelon are those of the task."""
+        """Whether this Echelon has the task's rules and map maker."""
         return self.versions == current_versions()
 
     def successor(self) -> Task:
-        """The next version of the task: its battles under the rules and the map maker of this Echelon, where a setting
-        that had the default of the task's rules takes today's. A task of one's own may be registered by it."""
+        """Return the next version of the task, under the rules and the map maker of this Echelon.
+
+        Settings that had the default of the task's rules get the current default. A user can register a new version of
+        their own task with it.
+        """
         name, _, version = self.name.rpartition("-v")
         return dataclasses.replace(
             self,
@@ -126,7 +136,7 @@ class Task:
         return env_under_current_rules({**self.versions.as_json(), **as_json(config)})
 
     def describe(self) -> dict[str, Any]:
-        """All that the name fixes, as JSON values."""
+        """Return everything that the name fixes, as JSON values."""
         return {
             "name": self.name,
             **self.versions.as_json(),
@@ -138,7 +148,7 @@ class Task:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of `describe`, the first 16 hexadecimal digits."""
+        """The first 16 hexadecimal digits of the sha256 of `describe`."""
         text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -147,15 +157,15 @@ def held_out(config: EnvConfig, offset: int = EVAL_SEED) -> EnvConfig:
     """Return the same battles on maps that training does not use. Split `train` becomes split `validation`.
 
     Args:
-        config: the battles to learn from.
-        offset: added to the map seed: `EVAL_SEED` for what judges a policy, `RUN_SEED` for what a run chooses by.
+        config: battles of training.
+        offset: added to the map seed: `EVAL_SEED` to judge a policy, `RUN_SEED` to choose a run's best checkpoint.
     """
     split: Any = "validation" if config.split == "train" else config.split
     return dataclasses.replace(config, map_seed=config.map_seed + offset, split=split)
 
 
 def task_from_json(row: dict[str, Any]) -> Task:
-    """The task of which a row holds `Task.describe` and `about`."""
+    """Return the task of a row, which contains `Task.describe` and `about`."""
     versions = stored_versions(row, row["name"])
     config, evaluation = (env_from_json({**versions.as_json(), **row[key]}) for key in ("config", "evaluation"))
     protocol = {name: value for name, value in row["protocol"].items() if name != "actions"}
@@ -172,7 +182,7 @@ def task_from_json(row: dict[str, Any]) -> Task:
 
 @cache
 def _built_in() -> dict[str, Task]:
-    """Tasks of the package by name, read when they are first asked for."""
+    """Return the tasks of the package by name, read at the first call."""
     rows = map(json.loads, TABLE.read_text(encoding="utf-8").splitlines())
     return {row["name"]: task_from_json(row) for row in rows}
 
@@ -181,13 +191,16 @@ _REGISTERED: dict[str, Task] = {}
 
 
 def register_task(task: Task) -> Task:
-    """Give a task of one's own its name in this process; `echelon.make`, `echelon.evaluate` and `tasks` then know it.
+    """Register a user's task in this process, for `echelon.make`, `echelon.evaluate` and `echelon.tasks`.
+
+    Args:
+        task: the task.
 
     Returns:
         The task.
 
     Raises:
-        ConfigError: the name has another form, or means another task.
+        ConfigError: the name has an invalid form, or another task has it.
     """
     require(isinstance(task, Task), "register_task", "a Task", task)
     require(isinstance(task.name, str), "Task.name", "a string", task.name)
@@ -196,21 +209,21 @@ def register_task(task: Task) -> Task:
     is_line = isinstance(task.about, str) and task.about != "" and "\n" not in task.about
     require(is_line, "Task.about", "one line", task.about)
     if tasks().get(task.name, task) != task:
-        raise ConfigError(f"task {task.name} means something else already: give a changed task a new version")
+        raise ConfigError(f"task {task.name}: another task has this name. Give a changed task a new version")
     _REGISTERED[task.name] = task
     return task
 
 
 def tasks() -> dict[str, Task]:
-    """All tasks by name, those of earlier rules too (`Task.is_playable`)."""
+    """Return all tasks by name, also tasks for earlier rules (`Task.is_playable`)."""
     return {**_built_in(), **_REGISTERED}
 
 
 def latest(name: str) -> str:
-    """The full name of the newest version of a task, as `make` and `evaluate` take it: of `small-5v5`, say.
+    """Return the full name of a task's newest version, for `make` and `evaluate`.
 
     Args:
-        name: without its version.
+        name: name without version, such as `small-5v5`.
 
     Raises:
         ConfigError: there is no such task.
@@ -224,19 +237,26 @@ def latest(name: str) -> str:
 
 
 def scenario_task(config: EnvConfig) -> Task:
-    """Battles that begin in positions, as a task: trained and judged in the same ones, against the scripted tiers."""
-    require(len(config.positions) > 0, "config.positions", "those of a scenario, as echelon.scene_config", "none")
-    return Task("scenario", "battles that begin as somebody has written down", config, *current_versions())
+    """Return a task of battles that start from positions: training and evaluation use the same, against the tiers."""
+    require(len(config.positions) > 0, "config.positions", "positions of a scenario (echelon.scene_config)", "none")
+    return Task("scenario", "battles that start from given positions", config, *current_versions())
 
 
 def find_task(task: str | Task | Scenario) -> Task:
-    """The task of a name or of a scenario, or the task itself, if it can be played under the rules of this Echelon."""
+    """Return the task for a name, a scenario or a task, if this Echelon has its rules.
+
+    Args:
+        task: name in `tasks()`, a scenario, or a task.
+
+    Raises:
+        ConfigError: unknown name, or the task is for other rules or another map maker.
+    """
     if isinstance(task, Scenario):
         return scenario_task(task.config)
     if isinstance(task, str):
         table = tasks()
         names = ", ".join(name for name, entry in table.items() if entry.is_playable)
-        require(task in table, "task", f"one of {names}, or one of your own by echelon.register_task", task)
+        require(task in table, "task", f"one of {names}, or a task of echelon.register_task", task)
         task = table[task]
     require(isinstance(task, Task), "task", "a name of echelon.tasks(), a Task or a Scenario", task)
     check_versions(task)
@@ -244,13 +264,13 @@ def find_task(task: str | Task | Scenario) -> Task:
 
 
 def check_versions(task: Task) -> None:
-    """Refuse a task of other rules, or of another map maker, than this Echelon's."""
+    """Raise `ConfigError` for a task whose rules or map maker this Echelon does not have."""
     if task.is_playable:
         return
     current, stored = (f"rules {v.rules}, map maker {v.map_maker}" for v in (current_versions(), task.versions))
     change = CHANGES.get(task.rules_version)
     playable = ", ".join(name for name, entry in tasks().items() if entry.is_playable)
     raise ConfigError(
-        f"task {task.name} is of {stored}, and this Echelon has {current}, so that its figures could not be compared: "
-        f"install {f'Echelon {change.echelon}' if change else 'a newer Echelon'}, or take one of {playable}"
+        f"task {task.name} was made for {stored}, but this Echelon has {current}, so results would not be comparable: "
+        f"install {f'Echelon {change.echelon}' if change else 'a newer Echelon'}, or choose one of {playable}"
     )

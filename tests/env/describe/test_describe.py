@@ -1,4 +1,4 @@
-"""What `describe` tells of each column, against the tensors."""
+"""`describe` compared with the tensors of environments."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "COLUMNS.md"
 CPU = torch.device("cpu")
 SWITCHES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))
 SHORT = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RulesConfig(max_episode_s=0.1, decision_repeat=1))
-"""Battles of two decisions, of a substep each."""
+"""Battles of two decisions with one substep each."""
 
 
 def off(config, *names):
@@ -86,10 +86,10 @@ KINDS = ("plain", "versus", "teams", "mechs", "both teams as rows")
     deadline=None,
     derandomize=True,
     database=None,
-    phases=(Phase.explicit, Phase.generate),  # to shrink a failing battle takes minutes
+    phases=(Phase.explicit, Phase.generate),  # shrinking a failing battle would take minutes
     suppress_health_check=list(HealthCheck),
 )
-def test_columns_agree_with_tensors_in_number_and_range_and_with_the_switches(kind, config, forms, seed):
+def test_columns_match_tensors_in_number_range_and_switches(kind, config, forms, seed):
     torch.manual_seed(seed)
     env = environment(kind, config, forms)
     description = env.describe()
@@ -109,7 +109,7 @@ def test_columns_agree_with_tensors_in_number_and_range_and_with_the_switches(ki
 
 
 def check_leaf(leaf, values, spec, features):
-    """One tensor, its spec and what is told of it."""
+    """Check one tensor against its spec and its `Leaf`."""
     assert leaf.shape == tuple(values.shape) == tuple(spec.shape) and leaf.dtype == str(values.dtype), leaf.key
     assert len(leaf.axes) == len(leaf.shape)
     is_along = leaf.axes[-1] == "column"
@@ -124,7 +124,7 @@ def check_leaf(leaf, values, spec, features):
         assert not numbers[..., is_off].any(), leaf.key
 
 
-def test_a_column_of_a_flat_vector_is_that_of_the_stream_it_names():
+def test_flat_column_equals_the_named_stream_column():
     streams = EchelonEnv(SHORT, 2, "cpu", 1).reset()["blue", "observation"]
     flat = FlatObservation.of(streams)
     structured = describe_battle(SHORT)
@@ -139,7 +139,7 @@ def test_a_column_of_a_flat_vector_is_that_of_the_stream_it_names():
         assert dataclasses.replace(leaf.columns[own], name="") == dataclasses.replace(column, name="")
 
 
-# Each switch zeroes exactly the columns that name it
+# Each switch zeroes exactly the columns that list it
 
 BUSY = dataclasses.replace(
     EnvConfig.small(),
@@ -149,11 +149,11 @@ BUSY = dataclasses.replace(
     red=("heavy", "medium", "light", "light", "scout", "medium"),
     comm_dim=2,
 )
-"""With a light that commands a pack and one that does not."""
+"""Battles with a light that commands a pack, and a light that does not."""
 
 
 def seen_nonzero(config, decisions, battles):
-    """Names of the columns that are ever other than 0 in battles at random, by stream, and of such statistics."""
+    """Return the names of the columns that become nonzero in random battles, by stream, and of such statistics."""
     env = EchelonEnv(config, battles, "cpu", 5)
     generator, streams = torch.Generator().manual_seed(1), {}
     description = env.describe()
@@ -177,7 +177,7 @@ def seen_nonzero(config, decisions, battles):
 
 
 def naming(config):
-    """The switches of every column of the streams and the statistics, by its name."""
+    """Return the switches of every column of the streams and the statistics, by column name."""
     description = describe_battle(config)
     keys = {stream: ("blue", "observation", stream) for stream in ("contacts", "squad", "ego", "comms")}
     keys["stats"] = ("outcome", "stats")
@@ -189,8 +189,8 @@ def with_everything():
     return seen_nonzero(BUSY, decisions=60, battles=16)
 
 
-def test_battles_at_random_show_most_columns_and_all_that_a_switch_turns_on(with_everything):
-    """Else the next test would say little."""
+def test_random_battles_reach_most_columns_and_all_switched_ones(with_everything):
+    """A precondition of the next test: columns that are always 0 would prove nothing."""
     named = naming(BUSY)
     shown = [name for name in named if not name.startswith("stats")]
     assert len(with_everything) > 0.6 * len(named) and len(with_everything & set(shown)) > 0.9 * len(shown)
@@ -198,8 +198,8 @@ def test_battles_at_random_show_most_columns_and_all_that_a_switch_turns_on(with
 
 
 @pytest.mark.parametrize("switch", usually(SWITCHES, "ewar", "smoke"))
-def test_a_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everything):
-    """In more and longer battles than those with everything, so that what is rare is not missed by chance."""
+def test_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everything):
+    """Play more and longer battles than with everything on, so that rare events occur."""
     without = seen_nonzero(off(BUSY, switch), decisions=120, battles=32)
     named = {name for name, switches in naming(BUSY).items() if switch in switches}
     assert with_everything - without == named and not named & without
@@ -213,8 +213,8 @@ HULLS = (("scout", "heavy"), ("scout",))
     usually(product(SWITCHES, HULLS), ("smoke", HULLS[0]), ("ewar", HULLS[0]), ("ewar", HULLS[1])),
     ids=str,
 )
-def test_a_switch_forbids_exactly_the_discrete_actions_that_name_it(switch, hulls):
-    """At the opening, when every weapon is ready. Scouts have nothing but an emitter on their secondary trigger."""
+def test_switch_masks_exactly_the_discrete_actions_that_name_it(switch, hulls):
+    """At the start every weapon is ready. A scout's secondary trigger has only an emitter."""
     config = dataclasses.replace(SHORT, blue=hulls, red=hulls)
 
     def allowed(config):
@@ -232,7 +232,7 @@ def test_a_switch_forbids_exactly_the_discrete_actions_that_name_it(switch, hull
 
 
 def heard(action, config):
-    """What the mechs of both teams are ordered to do, as one vector a mech."""
+    """Return the decoded orders of both teams' mechs, as one vector per mech."""
     roster = build_roster(config, CPU)
     slots = torch.arange(5).expand(*action.shape[:2], 5) % roster.num_mechs
     orders = actions.decode(action, slots, roster, config.features)
@@ -243,20 +243,20 @@ def heard(action, config):
 
 
 @pytest.mark.parametrize("switch", [None, *SWITCHES])
-def test_an_action_is_unheard_exactly_where_a_switch_of_its_is_off(switch):
+def test_action_column_is_ignored_exactly_if_its_switch_is_off(switch):
     config = BUSY if switch is None else off(BUSY, switch)
     columns = describe_battle(config)["blue", "action"].columns
     action = torch.rand(64, config.num_mechs, len(columns), generator=torch.Generator().manual_seed(2)) * 2 - 1
     whole = heard(action, config)
     for place, column in enumerate(columns):
-        # Of equal wishes the first counts, so a wish below all others says what 0 may not.
+        # Among equal preferences the first counts, so use a preference below all others instead of 0.
         without = action.clone()
         without[..., place] = -1.0 if column.name.startswith(("sort", "prefer")) else 0.0
         assert torch.equal(heard(without, config), whole) == (switch in column.switches), column.name
 
 
-def test_a_trigger_needs_what_all_its_weapons_need():
-    """Of these hulls only scouts have something on their secondary trigger, an emitter."""
+def test_trigger_needs_the_switches_common_to_its_weapons():
+    """Of these hulls, only scouts have something on their secondary trigger: an emitter."""
     scouts = dataclasses.replace(SHORT, blue=("scout",), red=("scout",))
     told = {column.name: column.switches for column in describe_battle(scouts)["red", "action"].columns}
     assert told["secondary"] == ("ewar",) and told["special"] == ("smoke",) and told["primary"] == ()
@@ -264,7 +264,7 @@ def test_a_trigger_needs_what_all_its_weapons_need():
     assert mixed["secondary"] == ()
 
 
-def test_a_weapon_for_the_focus_target_needs_target_preference():
+def test_weapon_for_the_focus_target_needs_target_preference():
     rows = Catalog().weapons
     aimed = dataclasses.replace(rows["laser"], needs=("target", "focus"))
     config = dataclasses.replace(SHORT, catalog=Catalog(weapons={**rows, "laser": aimed}))
@@ -275,19 +275,19 @@ def test_a_weapon_for_the_focus_target_needs_target_preference():
 # Names
 
 
-def test_controls_are_those_of_an_action():
+def test_control_names_match_the_action_enum():
     assert [feature.name for feature in layout.CONTROL] == [act.name.lower() for act in Act]
 
 
 @pytest.mark.parametrize("features", [layout.CONTROL, layout.CONTACT, layout.SQUAD, layout.EGO])
-def test_parts_and_switches_are_whole(features):
+def test_parts_and_switches_are_complete(features):
     for feature in features:
         assert len(feature.parts) in (0, feature.width) and set(feature.unswitched) <= set(feature.parts)
         assert set(feature.switches) <= set(SWITCHES)
 
 
 @pytest.mark.parametrize("config", [EnvConfig.small(), EnvConfig.standard()])
-def test_names_are_those_of_the_properties(config):
+def test_column_names_match_environment_properties(config):
     extra = {"cool": RewardTerm(lambda before, after, ending, sim_model: after.mechs.heat, 0.25)}
     small = dataclasses.replace(config, map_pool=1)
     for env in (EchelonEnv(small, 1, "cpu", 0, extra_rewards=extra), echelon.teams(small, extra_rewards=extra)):
@@ -299,7 +299,7 @@ def test_names_are_those_of_the_properties(config):
     assert tuple(REWARD_MEANINGS) == TERMS
 
 
-def test_no_two_columns_of_a_tensor_have_one_name():
+def test_column_names_of_a_tensor_are_unique():
     for leaf in (*describe_battle(BUSY), *echelon.versus(SHORT, state=True).describe()):
         names = [column.name for column in leaf.columns]
         assert len(set(names)) == len(names), leaf.key
@@ -308,28 +308,28 @@ def test_no_two_columns_of_a_tensor_have_one_name():
 # As data and as a page
 
 
-def test_a_description_is_json_without_infinities():
+def test_description_is_json_without_infinities():
     description = describe_battle(SHORT)
     told = json.loads(json.dumps(description.to_json(), allow_nan=False))
     assert told["groups"] == ["blue", "red"] and len(told["leaves"]) == len(description)
     heat = next(leaf for leaf in told["leaves"] if leaf["key"] == ["blue", "observation", "ego"])["columns"]
     assert next(column for column in heat if column["name"] == "jam") == {
         "name": "jam", "unit": "full strength", "low": 0.0, "high": 1.0, "switches": ["ewar"],
-        "meaning": "of the strongest enemy emitter at its place",
+        "meaning": "of the strongest enemy emitter at its position",
     }  # fmt: skip
     reward = next(leaf for leaf in told["leaves"] if leaf["key"] == ["red", "reward"])
     assert reward["columns"][0]["low"] is None and reward["kind"] == "reward"
 
 
-def test_an_unknown_entry_is_named():
+def test_unknown_entry_is_named():
     with pytest.raises(KeyError, match=r"no entry \('green',\), expected one of .*'blue', 'action'"):
         _ = describe_battle(SHORT)["green"]
 
 
-def test_the_description_of_a_config_is_that_of_its_environment():
+def test_describe_battle_equals_description_of_the_environment():
     assert describe_battle(SHORT) == EchelonEnv(SHORT, 1, "cpu", 0).describe()
 
 
-def test_the_page_of_columns_is_made_of_them():
-    """`python -m echelon describe --markdown > docs/COLUMNS.md` makes it anew."""
+def test_columns_page_matches_the_code():
+    """Regenerate the page with `python -m echelon describe --markdown > docs/COLUMNS.md`."""
     assert PAGE.read_text() == columns_page("standard", describe_battle(EnvConfig.standard()))

@@ -1,4 +1,4 @@
-"""What a mech is told of itself, of its pack's talk and of the ground."""
+"""A mech's observation of itself, messages of its pack, and the local map."""
 
 import dataclasses
 import math
@@ -32,15 +32,15 @@ FLAGS = (
 
 
 def raised(s, mech=0, *orders):
-    """The flags that a mech sees up."""
+    """Return the names of the set flags of a mech."""
     return {name for name in FLAGS if ego(s, name, mech, *orders) == [1]}
 
 
-# Oneself
+# Ego
 
 
 @pytest.mark.usual
-def test_ego_of_a_fresh_mech():
+def test_ego_of_an_undamaged_mech():
     s = duel(25, "medium", "scout").set(0, yaw=math.pi / 2)
     assert ego(s, "hull") == [0, 0, 1, 0] and ego(s, "alive") == [1]
     assert ego(s, "position") == pytest.approx([10.5 / 40, 20.5 / 40, 1.5 / 16])
@@ -54,7 +54,7 @@ def test_ego_of_a_fresh_mech():
     assert ego(s, "sort_mode") == [1, 0, 0] and ego(s, "hostile_only") == [0]
 
 
-def test_ego_shows_wear():
+def test_ego_shows_damage():
     s = duel(25, "medium", "scout").set(0, hp=75, leg_hp=15, heat=90, stability=20)
     assert ego(s, "hp") == [0.5] and ego(s, "leg_hp") == pytest.approx([0.2])
     assert ego(s, "heat") == pytest.approx([0.9]) and ego(s, "headroom") == pytest.approx([0.1])
@@ -72,14 +72,14 @@ def test_ego_shows_wear():
         ("scout", (0, 50, 0, 15, 0), [0.75, 0, 0, 0.5, 0]),
     ],
 )
-def test_cooldowns_are_told_by_trigger_as_shares_of_the_longest(hull, left, share):
+def test_cooldowns_are_fractions_of_the_longest_per_trigger(hull, left, share):
     s = duel(25, hull, "scout")
     s.state.mechs.cooldown[0, 0] = torch.tensor(left)
     assert list(Timer) == [Timer.LASER, Timer.MISSILE, Timer.KINETIC, Timer.PAINTER, Timer.AMS]
     assert ego(s, "cooldown") == pytest.approx(share)
 
 
-def test_ego_velocity_is_in_the_body_frame_and_hidden_by_a_shutdown():
+def test_ego_velocity_is_in_body_frame_and_zero_during_shutdown():
     s = duel(25, "medium", "scout").set(0, yaw=math.pi / 2)
     s.state.mechs.vel[0, 0] = torch.tensor([1.0, 2.0, 3.0])
     assert ego(s, "velocity") == pytest.approx([0.2, -0.1, 0.3], abs=1e-6)
@@ -97,12 +97,12 @@ def test_ego_velocity_is_in_the_body_frame_and_hidden_by_a_shutdown():
         ({"under_fire": 1}, {"under_fire"}),
     ],
 )
-def test_flags_of_ones_own_state(values, flags):
+def test_flags_of_the_own_state(values, flags):
     assert raised(duel(25, "medium", "scout").set(0, **values)) == flags
 
 
 @pytest.mark.usual
-def test_painted_is_by_any_enemy_pack():
+def test_painted_flag_is_set_by_any_enemy_pack():
     s = team(("medium",), ("light",) * 6).place(0, 5, 20).paint(0, painter=6)  # of red's second pack
     assert raised(s) == {"painted"}
     s.state.mechs.paint[:] = 0
@@ -113,7 +113,7 @@ def test_painted_is_by_any_enemy_pack():
 @pytest.mark.parametrize(
     ("value", "flags"), [(-1.0, set()), (0.0, set()), (0.01, {"ecm"}), (0.5, {"ecm"}), (0.51, {"eccm"}), (1, {"eccm"})]
 )
-def test_a_scouts_secondary_chooses_its_emission(value, flags):
+def test_scout_secondary_selects_the_emission(value, flags):
     s = duel(25, "scout", "medium")
     assert raised(s, 0, emits(0, value)) == flags
     assert raised(s, 1, emits(1, value)) == set()  # a medium has none
@@ -121,7 +121,7 @@ def test_a_scouts_secondary_chooses_its_emission(value, flags):
 
 
 @pytest.mark.usual
-def test_incoming_is_a_missile_in_flight_at_oneself():
+def test_incoming_flag_means_a_missile_homes_on_the_mech():
     s = team(("medium", "medium"), ("heavy",)).place(0, 5, 5).place(1, 5, 10).place(2, 35, 35)
     assert raised(s) == raised(s, 1) == set()
     s.throw(Weapon.MISSILE, 2, (30, 30, 5), (-12, 0, 0), target=1)
@@ -133,7 +133,7 @@ def test_incoming_is_a_missile_in_flight_at_oneself():
 
 
 @pytest.mark.parametrize("mode", ["partial", "full"])
-def test_targeted_needs_an_enemy_within_eight_with_a_line(mode):
+def test_targeted_needs_a_near_enemy_with_a_clear_line(mode):
     def targeted(x, *boxes, smoke=False):
         s = team(("medium",), ("medium",), *boxes, observation_mode=mode).place(0, 10.5, 20.5).place(1, x, 20.5)
         return ego(s.smoke(0, 14.5, 20.5, 1.5) if smoke else s, "targeted")
@@ -144,7 +144,7 @@ def test_targeted_needs_an_enemy_within_eight_with_a_line(mode):
     assert targeted(18.5, smoke=True) == [0]
 
 
-def test_comrades_and_the_dead_target_nobody():
+def test_comrades_and_dead_mechs_set_no_targeted_flag():
     s = team(("medium", "medium"), ("medium",)).place(0, 10, 20).place(1, 14, 20).place(2, 14, 24)
     assert ego(s, "targeted") == [1]
     assert ego(s.set(2, hp=0), "targeted") == [0]
@@ -154,8 +154,8 @@ def test_comrades_and_the_dead_target_nobody():
 @pytest.mark.parametrize(
     ("yaw", "where"), [(0, (1, 0)), (math.pi / 2, (0, -1)), (math.pi, (-1, 0)), (-math.pi / 2, (0, 1))]
 )
-def test_a_hit_tells_for_a_second_where_it_came_from(yaw, where):
-    """Red's laser strikes blue from +x."""
+def test_hit_sets_under_fire_and_its_direction(yaw, where):
+    """Red's laser hits blue from +x."""
     s = duel(7, "medium", "medium").set(0, yaw=yaw)
     s.run(s.orders((1, Act.PRIMARY, 1.0)))
     assert ego(s, "hp")[0] < 1
@@ -163,11 +163,11 @@ def test_a_hit_tells_for_a_second_where_it_came_from(yaw, where):
     assert {"under_fire"} <= raised(s)
     assert "under_fire" in raised(s.wait(19))
     assert "under_fire" not in raised(s.wait(1))  # 20 substeps later
-    assert ego(s, "hit_from") == pytest.approx(where, abs=1e-6)  # the last one, however long ago
+    assert ego(s, "hit_from") == pytest.approx(where, abs=1e-6)  # the last hit, at any later time
 
 
-def test_the_direction_of_several_hits_is_weighed_by_their_damage():
-    """Two lasers at once: 14 from +x, and from +y 14 * 1.5 into the back of blue, who faces -y."""
+def test_direction_of_several_hits_is_weighted_by_damage():
+    """Two lasers at once: 14 from +x, and 14 * 1.5 from +y into the back of blue, who faces -y."""
     s = team(("medium",), ("medium", "medium")).place(0, 10, 10, yaw=-math.pi / 2)
     s.place(1, 16, 10, yaw=math.pi).place(2, 10, 16, yaw=-math.pi / 2)
     s.run(s.orders((1, Act.PRIMARY, 1.0), (2, Act.PRIMARY, 1.0)))
@@ -175,7 +175,7 @@ def test_the_direction_of_several_hits_is_weighed_by_their_damage():
     assert ego(s, "hit_from") == pytest.approx([-north, east], abs=1e-6)  # +y is behind it, +x on its left
 
 
-def test_ego_knows_the_zone_and_the_way():
+def test_ego_shows_the_zone_and_the_path():
     s = duel(25, "medium", "scout").place(0, 8.5, 20.5, yaw=math.pi / 2)  # the zone is at (20, 20), radius 7.5
     assert ego(s, "zone_vector") == pytest.approx([-0.5 / 40, -11.5 / 40], abs=1e-6)
     assert ego(s, "zone_radius") == pytest.approx([7.5 / 40])
@@ -185,7 +185,7 @@ def test_ego_knows_the_zone_and_the_way():
     assert ego(s.place(0, 20, 20), "in_zone") == [1]
 
 
-def test_the_way_leads_on_until_the_mech_is_inside():
+def test_path_direction_continues_until_the_mech_is_inside():
     s = duel(25, "medium", "scout").place(0, 20.0, 12.4)  # 7.6 from the middle, in a cell at which paths end
     s.sim_model.maps.path_direction.zero_()
     assert ego(s, "in_zone") == [0] and ego(s, "path_direction") == [0, 1]
@@ -193,7 +193,7 @@ def test_the_way_leads_on_until_the_mech_is_inside():
     assert ego(s, "in_zone") == [1] and ego(s, "path_direction") == [0, 0]
 
 
-def test_ego_knows_the_score_from_its_own_side():
+def test_ego_shows_scores_from_its_own_side():
     s = duel(25, "medium", "scout")
     s.state = s.state.replace(
         score=torch.tensor([[10.0, 33.0]]), control=torch.tensor([[0.25, 0.75]]), tick=torch.tensor([600])
@@ -203,7 +203,7 @@ def test_ego_knows_the_score_from_its_own_side():
     assert ego(s, "time") == ego(s, "time", 1) == [0.5]
 
 
-def test_ego_shows_the_table_it_asked_for():
+def test_ego_shows_the_chosen_contact_settings():
     orders = (0, Act.SORT_BIGGEST, 1.0), (0, Act.HOSTILE_ONLY, 1.0)
     s = duel(25, "medium", "scout")
     assert ego(s, "sort_mode", 0, *orders) == [0, 1, 0] and ego(s, "hostile_only", 0, *orders) == [1]
@@ -226,7 +226,7 @@ def test_ego_describes_its_suite(hull, command, descriptor):
     assert ego(team((hull,), ("scout",), command_suites=command), "suite") == pytest.approx(descriptor, abs=1e-6)
 
 
-def test_the_dead_show_score_control_and_time_only():
+def test_dead_mechs_observe_only_score_control_and_time():
     s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 14.5, 20.5).place(2, 18.5, 20.5)
     s.set(0, hp=0, heat=50, under_fire=5).paint(0, painter=2)
     s.state = s.state.replace(
@@ -242,7 +242,7 @@ def test_the_dead_show_score_control_and_time_only():
         assert values.any() == (feature.name in OF_THE_DEAD), feature.name
 
 
-def test_the_dead_of_both_sides_show_the_same_fields():
+def test_dead_mechs_of_both_teams_observe_the_same_fields():
     s = duel(8, "medium", "medium").set(1, hp=0)
     s.state = s.state.replace(score=torch.tensor([[10.0, 4.0]]), control=torch.tensor([[0.0, 1.0]]))
     assert (ego(s, "alive", 1), ego(s, "own_score", 1), ego(s, "enemy_score", 1)) == ([0], pytest.approx([0.2]), [0.5])
@@ -253,7 +253,7 @@ def test_the_dead_of_both_sides_show_the_same_fields():
 
 
 def says(*mechs):
-    """Each of `mechs` says its index over ten, in its first message column."""
+    """Each of `mechs` sends a tenth of its index in the first column of its message."""
     return [(n, CONTROLS, n / 10) for n in mechs]
 
 
@@ -261,26 +261,26 @@ def heard(td, group, mech):
     return td[group, "observation", "comms"][0, mech, :, 0].tolist()
 
 
-def test_a_message_is_heard_by_the_pack_one_decision_later():
+def test_message_arrives_at_the_pack_one_decision_later():
     env = arena(dataclasses.replace(SMALL, blue=("scout",) * 7, red=("scout", "medium")))
     td = env.reset()
     assert not td["blue", "observation", "comms"].any()
     _, td = env.step_and_maybe_reset(told(env, td, *says(1, 3, 6, 8)))
     assert heard(td, "blue", 0) == pytest.approx([0, 0.1, 0, 0.3, 0])  # rows are the pack's mechs in order
-    assert heard(td, "blue", 1) == pytest.approx([0, 0, 0, 0.3, 0])  # one's own row is zero
+    assert heard(td, "blue", 1) == pytest.approx([0, 0, 0, 0.3, 0])  # the own row is zero
     assert heard(td, "blue", 5) == pytest.approx([0, 0.6, 0, 0, 0])  # the second pack
     assert heard(td, "red", 0) == pytest.approx([0, 0.8, 0, 0, 0])
     _, td = env.step_and_maybe_reset(told(env, td))
     assert not td["blue", "observation", "comms"].any()
 
 
-def test_messages_are_clipped():
+def test_messages_are_clamped():
     env = arena(SMALL)
     _, td = env.step_and_maybe_reset(told(env, env.reset(), (1, CONTROLS + 7, -3.0)))
     assert td["blue", "observation", "comms"][0, 0, 1].tolist() == [0] * 7 + [-1]
 
 
-def test_the_dead_are_silent_and_deaf():
+def test_dead_mechs_neither_send_nor_receive_messages():
     env = arena(dataclasses.replace(SMALL, blue=("scout",) * 3, red=("medium",)))
     td = env.reset()
     env.state.mechs.hp[:, 1] = 0
@@ -289,7 +289,7 @@ def test_the_dead_are_silent_and_deaf():
     assert heard(td, "blue", 1) == [0] * 5
 
 
-# The map around
+# Local map
 
 
 def around(yaw, *boxes, bottom=0.0):
@@ -301,18 +301,18 @@ def around(yaw, *boxes, bottom=0.0):
 @pytest.mark.parametrize(
     ("yaw", "where"), [(0, (3, 1)), (math.pi / 2, (1, -3)), (math.pi, (-3, -1)), (-math.pi / 2, (-1, 3))]
 )
-def test_the_local_map_is_ahead_then_left(yaw, where):
+def test_local_map_axes_are_ahead_and_left(yaw, where):
     assert around(yaw, (13, 14, 21, 22, 0, 4, Material.SOLID)) == [where]  # 3 along x, 1 along y
 
 
-def test_the_local_map_shows_what_stops_the_hull_at_its_height():
+def test_local_map_shows_obstacles_at_hull_height():
     assert around(0, (13, 14, 20, 21, 5, 6, Material.SOLID)) == []  # overhead
     assert around(0, (13, 14, 20, 21, 5, 6, Material.SOLID), bottom=3.5) == [(3, 0)]
     assert around(0, (13, 14, 20, 21, 0, 4, Material.FOLIAGE)) == []
     assert around(0, (13, 14, 20, 21, 0, 4, Material.GLASS)) == [(3, 0)]
 
 
-def test_the_local_map_leaves_out_what_can_be_stepped_onto():
+def test_local_map_omits_steps():
     assert around(0, (13, 14, 20, 21, 0, 1, Material.SOLID)) == []
     assert around(0, (13, 14, 20, 21, 0, 1, Material.SOLID), (13, 14, 20, 21, 4, 5, Material.SOLID)) == [
         (3, 0)
@@ -320,13 +320,13 @@ def test_the_local_map_leaves_out_what_can_be_stepped_onto():
     assert around(0, (13, 14, 20, 21, 0, 2, Material.SOLID)) == [(3, 0)]
 
 
-def test_the_local_map_is_blocked_beyond_the_edge():
+def test_local_map_is_blocked_outside_the_map():
     s = duel(25, "medium", "scout").place(0, 1.5, 20.5)
     blocked = look(s)["local_map"][0, 0]
     assert blocked[:4].all() and not blocked[4:].any()  # rows -5 .. -2 lie at x < 0
 
 
-def test_the_local_map_shows_the_ground_as_it_is_now():
+def test_local_map_shows_the_current_terrain():
     s = duel(25, "medium", "scout", (13, 14, 20, 21, 1, 2, Material.GLASS)).place(0, 10.5, 20.5)
     assert look(s)["local_map"][0, 0].nonzero().tolist() == [[8, 5]]
     for which in (0, 1):

@@ -1,4 +1,4 @@
-"""The columns of every stream, and where they are."""
+"""Columns of every stream, and their indices."""
 
 import pytest
 import torch
@@ -10,13 +10,13 @@ pytestmark = pytest.mark.quick
 
 
 @pytest.mark.parametrize("features", [CONTACT, SQUAD, EGO])
-def test_features_have_a_name_of_their_own_and_a_range(features):
+def test_features_have_unique_names_and_a_range(features):
     assert len({f.name for f in features}) == len(features)
     low, high = bounds(features)
     assert low.shape == high.shape == (width(features),) and (low < high).all()
 
 
-def test_columns_follow_each_other():
+def test_columns_are_contiguous():
     for stream in (CONTACT, SQUAD, EGO):
         end = 0
         for feature in stream:
@@ -26,18 +26,18 @@ def test_columns_follow_each_other():
         assert end == width(stream)
 
 
-def test_streams_are_as_wide_as_the_rule_book_lists():
+def test_stream_widths_match_the_rule_book():
     assert width(CONTACT) == 3 + 3 + 2 + 3 + 2 + 2 + 4 + 3 + 3
     assert width(SQUAD) == 3 + 4 + 1 + 2 + 2 + 3
     assert width(EGO) == 4 + 1 + 3 + 2 + 5 + 3 + 5 + 9 + 2 + 2 + 4 + 1 + 3 + 3 + 3 + 1 + 4 + 14
 
 
-def test_an_unknown_feature_is_named():
+def test_unknown_feature_is_named():
     with pytest.raises(KeyError, match="no feature 'wings'"):
         columns(EGO, "wings")
 
 
-def test_pack_lays_columns_in_order():
+def test_pack_concatenates_columns_in_order():
     features = (Feature("a", 1, 0, 1), Feature("b", 2, 0, 1), Feature("c", 1, 0, 1))
     values = {"c": torch.tensor([True, True]), "b": torch.tensor([[2.0, 3.0]] * 2), "a": torch.tensor([1, 5])}
     shown = torch.tensor([True, False])

@@ -25,7 +25,7 @@ def stems(folder: Path) -> set[str]:
     return {path.stem for path in folder.glob("*.py")} - {"__init__", "registry"}
 
 
-def test_every_file_of_a_stream_is_in_the_registry():
+def test_each_stream_file_is_in_the_registry():
     assert stems(ENV / "observation" / "streams") == {stream.name for stream in ALL}
     names = [name for stream in ALL for name in stream.names]
     assert len(names) == len(set(names))

@@ -1,4 +1,4 @@
-"""Orders: how they are read, sent, delayed and heard, what a mech is told, and what commanders are shown."""
+"""Orders: decoding, sending, delay and delivery, and the observations of mechs and commanders."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ MEDIUM, LIGHT, ENEMY, SCOUT = range(4)
 
 
 def command(kind: OrderKind, x: float = 0.0, y: float = 0.0, config: EnvConfig = CONFIG, **columns: float):
-    """`[1, 2, D]` an order to the one blue pack, and silence for red; x and y in -1..1."""
+    """Return `[1, 2, D]`: an order to the only blue pack, and none for red; x and y in -1..1."""
     orders = torch.zeros(1, 2, action_width(2))
     orders[:, 0, [int(kind), OrderAction.X, OrderAction.Y]] = torch.tensor([1.0, x, y])
     for name, value in columns.items():
@@ -52,14 +52,14 @@ def command(kind: OrderKind, x: float = 0.0, y: float = 0.0, config: EnvConfig =
 
 
 def spoken(one, orders, substeps: int = 0):
-    """The state of a scene after orders are given at a substep."""
+    """Return the state of a scene after commands were applied at a substep."""
     state = one.state.replace(tick=one.state.tick + substeps)
     idle = torch.zeros(1, 4, 26)
     one.state, action = issue.apply_commands(state, idle, orders, one.sim_model)
     return one.state.orders_heard[0], action[0]
 
 
-def test_without_orders_nothing_is_there():
+def test_without_command_no_order_tensors_exist():
     env = EchelonEnv(BASE, 2, "cpu", seed=1)
     td = env.reset()
     assert env.command_map == {} and "order" not in td["blue", "observation"].keys()
@@ -68,7 +68,7 @@ def test_without_orders_nothing_is_there():
     assert "command" not in BASE.signature() and env_from_json(CONFIG.signature()) == CONFIG
 
 
-def test_orders_that_nobody_gives_change_no_battle():
+def test_command_without_orders_changes_no_battle():
     quiet, plain = (EchelonEnv(config, 3, "cpu", seed=2) for config in (CONFIG, BASE))
     generators = [torch.Generator().manual_seed(1) for _ in range(2)]
     one, other = quiet.reset(), plain.reset()
@@ -81,7 +81,7 @@ def test_orders_that_nobody_gives_change_no_battle():
         assert torch.equal(one[key], other[key]), key
 
 
-def test_an_order_is_read_and_heard_at_once_where_nothing_delays_it():
+def test_order_without_delay_arrives_at_once():
     one = scene(CONFIG)
     heard, _ = spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=1.0, fire_return=1.0))
     row = [float(OrderKind.MOVE), 30.0, 10.0, -1.0, 1.0, float(Discipline.RETURN), 0.0]
@@ -89,13 +89,13 @@ def test_an_order_is_read_and_heard_at_once_where_nothing_delays_it():
     assert heard[ENEMY, OrderField.ISSUED] == -1 and one.state.orders_sent.shape == (1, 1, 2, len(OrderField))
 
 
-def test_a_commander_is_heard_at_the_end_of_its_period_only():
+def test_commands_are_sent_once_per_period():
     one = scene(CONFIG)
     assert spoken(one, command(OrderKind.MOVE), substeps=5)[0][MEDIUM, OrderField.ISSUED] == -1
     assert spoken(one, command(OrderKind.MOVE), substeps=35)[0][MEDIUM, OrderField.ISSUED] == 40
 
 
-def test_an_order_takes_its_time_and_the_next_one_waits_behind_it():
+def test_delayed_orders_arrive_in_sequence():
     config = dataclasses.replace(CONFIG, command=dataclasses.replace(ON, delay_s=3.0))
     one = scene(config)
     period = ON.period * config.rules.decision_repeat
@@ -108,7 +108,7 @@ def test_an_order_takes_its_time_and_the_next_one_waits_behind_it():
     assert heard[OrderField.KIND] == OrderKind.DEFEND and heard[OrderField.ISSUED] == period
 
 
-def test_the_net_reaches_as_far_as_living_mechs_whose_suites_issue_orders():
+def test_order_net_reaches_the_range_of_living_issuers():
     config = dataclasses.replace(CONFIG, command_suites=True, command=dataclasses.replace(ON, range_vox=10.0))
     one = scene(config).place(LIGHT, 5, 5).place(MEDIUM, 30, 5)
     # Squad command sits in the medium and hears itself; pack command, in the light, tells itself too.
@@ -128,7 +128,7 @@ def test_the_net_reaches_as_far_as_living_mechs_whose_suites_issue_orders():
     assert spoken(other, None, substeps=5)[0][MEDIUM, OrderField.ISSUED] == 0
 
 
-def test_the_jammed_hear_an_order_once_they_are_out_of_it():
+def test_jammed_mech_receives_the_order_after_jamming_ends():
     one = scene(CONFIG).place(MEDIUM, 10, 10).place(LIGHT, 38, 38).place(SCOUT, 12, 10).place(ENEMY, 30, 30)
     jams = torch.zeros(1, 4, 26)
     jams[:, SCOUT, Act.SECONDARY] = 0.4
@@ -137,7 +137,7 @@ def test_the_jammed_hear_an_order_once_they_are_out_of_it():
     assert spoken(one, None, substeps=5)[0][MEDIUM, OrderField.ISSUED] == 0
 
 
-def test_to_hold_and_to_regroup_is_where_the_living_of_the_pack_are():
+def test_hold_and_regroup_use_the_mean_position_of_the_living_pack():
     one = scene(CONFIG).place(MEDIUM, 10, 10).place(LIGHT, 20, 14)
     for kind in (OrderKind.HOLD, OrderKind.REGROUP):
         heard, _ = spoken(one, command(kind, x=1.0, y=1.0), substeps=40)
@@ -149,7 +149,7 @@ def test_to_hold_and_to_regroup_is_where_the_living_of_the_pack_are():
     ]
 
 
-def test_an_attack_goes_for_an_enemy_that_is_known_and_follows_it():
+def test_attack_order_follows_a_known_enemy():
     one = scene(CONFIG).place(MEDIUM, 10, 10).place(ENEMY, 20, 10)
     attack = command(OrderKind.ATTACK, x=0.0, y=0.0, target=0)
     assert spoken(one, attack)[0][MEDIUM, OrderField.TARGET] == -1
@@ -165,7 +165,7 @@ def test_an_attack_goes_for_an_enemy_that_is_known_and_follows_it():
     assert not destination.destination(one.state, one.sim_model)[1][0, MEDIUM]
 
 
-def test_a_screen_stands_before_its_place_towards_the_nearest_known_enemy():
+def test_screen_destination_is_towards_the_nearest_known_enemy():
     one = scene(CONFIG).place(ENEMY, 30, 20).place(SCOUT, 20, 39)
     spoken(one, command(OrderKind.SCREEN))
     assert destination.destination(one.state, one.sim_model)[0][0, MEDIUM].tolist() == [20.0, 20.0]
@@ -183,7 +183,7 @@ def test_a_screen_stands_before_its_place_towards_the_nearest_known_enemy():
         ("fire_free", 0, False),
     ],
 )
-def test_triggers_are_let_go_where_orders_hold_fire(discipline, under_fire, holds):
+def test_triggers_are_released_if_orders_hold_fire(discipline, under_fire, holds):
     one = scene(CONFIG).set(MEDIUM, under_fire=under_fire)
     spoken(one, command(OrderKind.MOVE, **{discipline: 1.0}))
     action = torch.ones(1, 4, 26)
@@ -194,7 +194,7 @@ def test_triggers_are_let_go_where_orders_hold_fire(discipline, under_fire, hold
     assert (kept[0, MEDIUM, others] == 1).all() and (action == 1).all()
 
 
-def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
+def test_order_is_observed_in_body_frame_and_replaces_the_zone():
     one = scene(CONFIG).place(MEDIUM, 10, 10, yaw=math.pi / 2).place(LIGHT, 31, 11)
     spoken(one, command(OrderKind.MOVE, x=0.5, y=-0.5, urgency=0.0))
     one.state = one.state.replace(tick=one.state.tick + 60)
@@ -204,14 +204,14 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     def of(name, mech, features, stream):
         return streams[stream][0, mech, layout.columns(features, name)].tolist()
 
-    # (30, 10) is 20 vox to the right of who stands at (10, 10) and looks along y.
+    # (30, 10) is 20 vox to the right of a mech at (10, 10) that faces +y.
     assert of("vector", MEDIUM, layout.ORDER, "order") == pytest.approx([0.0, -0.5], abs=1e-6)
     assert of("kind", MEDIUM, layout.ORDER, "order") == [0, 1, 0, 0, 0, 0]
     assert of("age", MEDIUM, layout.ORDER, "order") == pytest.approx([3 / 60])
     assert [of("reached", mech, layout.ORDER, "order") for mech in (MEDIUM, LIGHT, ENEMY)] == [[0], [1], [0]]
     assert of("zone_vector", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -0.5], abs=1e-6)
     assert of("path_direction", MEDIUM, layout.EGO, "ego") == pytest.approx([0.0, -1.0], abs=1e-6)
-    # 19 columns to those within 1.17 vox of the middle of the block, which stand for the way to it.
+    # The path has 19 columns, until 1.17 vox from the middle of the block that represents its goal.
     length = (19 + 4 - 2 * math.sqrt(2) - 4) / 40
     assert of("path_length", MEDIUM, layout.EGO, "ego") == pytest.approx([length])
     assert of("way_length", MEDIUM, layout.ORDER, "order") == pytest.approx([length])
@@ -225,8 +225,8 @@ def test_a_mech_is_told_where_to_go_in_its_own_frame_and_sees_it_as_the_zone():
     assert add_orders(one.state, {"ego": ego}, unsteered)["ego"] is ego
 
 
-def test_the_way_that_a_mech_is_told_leads_around_a_wall():
-    """Between (10, 20) and (30, 20) stands a wall that ends 8 vox before the upper edge of the map."""
+def test_order_path_leads_around_a_wall():
+    """A wall between (10, 20) and (30, 20) ends 8 vox before the upper edge of the map."""
     one = scene(CONFIG, (19, 21, 0, 32, 1, 8, Material.SOLID)).place(MEDIUM, 10, 20).place(LIGHT, 26.5, 20.5)
     spoken(one, command(OrderKind.MOVE, x=0.5, y=0.0))
     sent = destination.destination(one.state, one.sim_model)
@@ -245,7 +245,7 @@ def test_the_way_that_a_mech_is_told_leads_around_a_wall():
     assert not seen["order"][0, MEDIUM, layout.columns(layout.ORDER, "way")].any()
 
 
-def test_a_commander_is_told_how_its_pack_fares_and_whom_its_team_knows_of():
+def test_commander_observes_pack_reports_and_known_enemies():
     config = dataclasses.replace(CONFIG, blue=("medium", "light") * 5, red=("medium", "scout"))
     one = scene(config)
     for mech in range(10):
@@ -271,7 +271,7 @@ def test_a_commander_is_told_how_its_pack_fares_and_whom_its_team_knows_of():
 
 
 def commanded_battles(backend: str, decisions: int = 60):
-    """State, last step and restarts of battles with orders, delays and drills, restarts by mask where eager."""
+    """Return state, last step and restarts of battles with orders, delays and drills; eager restarts by mask."""
     config = dataclasses.replace(
         CONFIG,
         rules=dataclasses.replace(CONFIG.rules, max_episode_s=4.0),
@@ -290,7 +290,7 @@ def commanded_battles(backend: str, decisions: int = 60):
     return leaves_of(env.state), after, td, restarts
 
 
-def test_both_forms_of_a_decision_hear_the_same_orders():
+def test_loops_and_dense_form_agree_with_orders():
     one, other = commanded_battles("eager"), commanded_battles("loops")
     assert one[3] == other[3] >= 8
     for mine, theirs in zip(one[:3], other[:3], strict=True):
@@ -299,7 +299,7 @@ def test_both_forms_of_a_decision_hear_the_same_orders():
             assert torch.equal(value, theirs[key]), key
 
 
-def test_an_environment_with_orders_is_one_of_torchrl_and_reads_nothing_on_the_host():
+def test_environment_with_orders_passes_check_env_specs_without_host_reads():
     env = arena(dataclasses.replace(CONFIG, command=dataclasses.replace(ON, drill_s=4.0)), num_envs=2)
     check_env_specs(env)
     td = env.rand_action(env.reset())
@@ -325,16 +325,16 @@ def test_orders_are_traced_as_one_graph():
         torch.testing.assert_close(mine, theirs)
 
 
-def test_a_saved_battle_goes_on_with_its_orders():
+def test_saved_battle_keeps_its_orders():
     env = EchelonEnv(dataclasses.replace(CONFIG, command=dataclasses.replace(ON, drill_s=4.0)), 2, "cpu", seed=4)
     env.rollout(10)
     saved = env.get_state()
     first = env.rollout(
-        6, auto_reset=False, tensordict=env.observed(), policy=lambda td: td.update(env.action_spec.zero())
+        6, auto_reset=False, tensordict=env.last_observation(), policy=lambda td: td.update(env.action_spec.zero())
     )
     env.set_state(saved)
     again = env.rollout(
-        6, auto_reset=False, tensordict=env.observed(), policy=lambda td: td.update(env.action_spec.zero())
+        6, auto_reset=False, tensordict=env.last_observation(), policy=lambda td: td.update(env.action_spec.zero())
     )
     for key in first.keys(True, True):
         assert torch.equal(first[key], again[key]), key
@@ -347,12 +347,12 @@ def test_a_saved_battle_goes_on_with_its_orders():
         ({"delay_s": 60.0, "period": 1}, "CommandConfig.delay_s must be at most 63 periods of 0.25 s, got 60.0"),
     ],
 )
-def test_what_cannot_be_is_refused(changes, words):
+def test_invalid_command_config_raises(changes, words):
     with pytest.raises(ConfigError, match=words):
         dataclasses.replace(BASE, command=dataclasses.replace(ON, **changes))
 
 
-def test_orders_of_another_shape_are_refused():
+def test_orders_of_wrong_shape_raise():
     env = EchelonEnv(CONFIG, 2, "cpu", seed=4)
     td = env.rand_action(env.reset())
     td["blue_command", "action"] = torch.zeros(2, 1, 3)

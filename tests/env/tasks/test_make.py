@@ -1,4 +1,4 @@
-"""`make`: the battles of a task, in any view."""
+"""`make`: environments of a task, in any view."""
 
 import sys
 import types
@@ -23,7 +23,7 @@ def views(monkeypatch):
     monkeypatch.setattr(make_room, "_COUNTED_AS", dict(make_room._COUNTED_AS))
 
 
-def test_a_name_is_the_battles_of_its_task_in_any_view(monkeypatch):
+def test_make_returns_the_task_battles_in_any_view(monkeypatch):
     make_tasks_brief(monkeypatch)
     task = echelon.tasks()[SMALL]
     for view, kind in (("versus", View), ("teams", View), ("mechs", MechView)):
@@ -36,14 +36,14 @@ def test_a_name_is_the_battles_of_its_task_in_any_view(monkeypatch):
     assert torch.equal(*twice)
 
 
-def test_a_stranger_registers_a_view(views):
+def test_user_can_register_a_view(views):
     echelon.register_view("halves", lambda config, **settings: (config, settings), num_envs="battles")
     config, settings = echelon.make(SMALL, "halves", 3, 1, "cpu", colour="red")
     assert config == echelon.tasks()[SMALL].config
     assert settings == {"battles": 3, "seed": 1, "device": "cpu", "colour": "red"}
 
 
-def test_views_of_other_libraries_are_imported_when_they_are_asked_for(views, monkeypatch):
+def test_views_of_other_libraries_are_imported_lazily(views, monkeypatch):
     module = types.ModuleType("foreign_view")
     module.build = lambda config, seed: (config, seed)
     monkeypatch.setitem(sys.modules, "foreign_view", module)
@@ -69,6 +69,6 @@ def test_views_of_other_libraries_are_imported_when_they_are_asked_for(views, mo
         ({"maps": None}, "maps must be absent: task small-5v5-v\\d+ fixes the battles"),
     ],
 )
-def test_what_a_task_does_not_leave_open_is_refused(settings, message):
+def test_settings_fixed_by_a_task_raise(settings, message):
     with pytest.raises(ConfigError, match=message):
         echelon.make(SMALL, **settings)

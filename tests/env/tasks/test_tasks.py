@@ -1,4 +1,4 @@
-"""Named tasks: what a name fixes, what is refused, and how a task gets a successor."""
+"""Named tasks: settings fixed by a name, invalid tasks, and successors."""
 
 import dataclasses
 import hashlib
@@ -34,7 +34,7 @@ def registry(monkeypatch):
 
 @pytest.fixture(scope="module")
 def program():
-    """`docs/tasks.py`."""
+    """Import `docs/tasks.py`."""
     source = importlib.util.spec_from_file_location("tasks_program", PAGE.with_name("tasks.py"))
     module = importlib.util.module_from_spec(source)
     source.loader.exec_module(module)
@@ -46,7 +46,7 @@ def rows(table=TABLE) -> list[dict]:
 
 
 def described(task: Task) -> dict:
-    """What a row says besides `Task.describe`."""
+    """Return the fields of a row besides `Task.describe`."""
     return {"name": task.name, "about": task.about, "fingerprint": task.fingerprint}
 
 
@@ -54,8 +54,8 @@ def battles(row: dict) -> list[dict]:
     return [row["config"], row["evaluation"]]
 
 
-def test_no_edit_changes_a_published_task(program, registry, monkeypatch, tmp_path):
-    """`python docs/tasks.py` refuses a task that is another than its fingerprint tells."""
+def test_published_task_cannot_be_edited(program, registry, monkeypatch, tmp_path):
+    """`python docs/tasks.py` rejects a task that differs from its fingerprint."""
     table = tmp_path / "tasks.jsonl"
     table.write_bytes(TABLE.read_bytes())
     changed = dataclasses.replace(find_task(SMALL), protocol=Protocol(battles=2))
@@ -64,19 +64,19 @@ def test_no_edit_changes_a_published_task(program, registry, monkeypatch, tmp_pa
         program.main(table)
 
 
-def test_rows_of_the_first_release_stay_what_they_are():
-    """With them their fingerprints, so that no edit of both passes. Successors are appended."""
+def test_rows_of_the_first_release_are_unchanged():
+    """Rows include fingerprints, so an edit of both is detected too. Successors are appended."""
     published = b"".join(TABLE.read_bytes().splitlines(keepends=True)[:11])
     assert hashlib.sha256(published).hexdigest() == PUBLISHED
 
 
-def test_the_page_says_what_each_task_tests():
+def test_tasks_page_lists_every_task():
     told = re.findall(r"^\| `(\S+)` \| (.*) \|$", PAGE.read_text(), re.M)
     assert dict(told) == {task.name.rpartition("-v")[0]: task.about for task in map(task_from_json, rows())}
 
 
-def test_a_row_holds_all_that_its_name_fixes(registry):
-    """So that no default has a part in it; and names have the form that `register_task` asks for."""
+def test_row_contains_every_setting_of_the_task(registry):
+    """A row then does not depend on defaults. Names have the form required by `register_task`."""
     for row in rows():
         task = register_task(task_from_json(row))
         assert row == {**described(task), **task.describe()}
@@ -85,7 +85,7 @@ def test_a_row_holds_all_that_its_name_fixes(registry):
             assert missing <= versions.ADDED.get("EnvConfig", {}).keys(), row["name"]
 
 
-def test_another_preset_and_another_default_change_no_task(monkeypatch):
+def test_changed_preset_or_default_changes_no_task(monkeypatch):
     before = {name: task.fingerprint for name, task in echelon.tasks().items()}
     for kind, name, value in ((RulesConfig, "jet_heat_per_s", 18.0), (EnvConfig, "comm_dim", 4), (Protocol, "seed", 5)):
         names = [field.name for field in dataclasses.fields(kind)]
@@ -101,8 +101,8 @@ def test_another_preset_and_another_default_change_no_task(monkeypatch):
     assert all(task.config.rules.jet_heat_per_s == 15.0 for task in again if task.rules_version == 3)
 
 
-def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it(monkeypatch):
-    """Whatever the default is; and neither signature nor fingerprint tells a setting that has the value of before."""
+def test_row_without_a_newer_setting_gets_its_value_from_added(monkeypatch):
+    """The default does not matter. Signature and fingerprint omit a setting with its value in `ADDED`."""
     small, own = find_task(SMALL), EnvConfig(features=FeaturesConfig(smoke=False))
     (row,) = (row for row in rows() if row["name"] == SMALL)
     later = {
@@ -119,7 +119,7 @@ def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it
     before, signature = task_from_json(row), small.config.signature()
     assert before == small
     told = {**described(small), "fingerprint": row["fingerprint"], **before.describe()}
-    assert row == told, "a fingerprint is the hash of it"
+    assert row == told, "the fingerprint is a hash of it"
     assert "smoke" not in signature["features"] and env_from_json(signature) == small.config
     assert own.signature()["features"]["smoke"] is False and env_from_json(own.signature()) == own
     earlier = {kind: values for kind, values in later.items() if kind not in ("FeaturesConfig", "HullSpec", "Protocol")}
@@ -128,15 +128,15 @@ def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it
         task_from_json(row)
 
 
-def test_new_rules_give_every_task_a_successor_and_leave_its_row_alone(program, registry, monkeypatch, tmp_path):
+def test_new_rules_append_a_successor_for_every_task(program, registry, monkeypatch, tmp_path):
     table = tmp_path / "tasks.jsonl"
     table.write_bytes(TABLE.read_bytes())
     program.main(table)
-    assert table.read_bytes() == TABLE.read_bytes(), "nothing to be done"
+    assert table.read_bytes() == TABLE.read_bytes(), "nothing to append"
     newest = {row["name"]: row for row in rows() if row["rules_version"] == OURS}
     monkeypatch.setattr(versions, "RULES_VERSION", NEXT)
     monkeypatch.setitem(versions.CHANGES, NEXT, Change("nothing that a setting tells"))
-    for _ in range(2):  # The second time there is nothing to be done.
+    for _ in range(2):  # the second call has nothing to append
         program.main(table)
         assert table.read_bytes().startswith(TABLE.read_bytes())
         made = rows(table)[len(rows()) :]
@@ -145,11 +145,13 @@ def test_new_rules_give_every_task_a_successor_and_leave_its_row_alone(program, 
             new = {"name": f"{name}-v{int(number) + 1}", "rules_version": NEXT}
             assert after == {**before, **new, "fingerprint": find_task(new["name"]).fingerprint}
             assert latest(name) == after["name"] and find_task(after["name"]).is_playable
-            with pytest.raises(ConfigError, match=rf"^task {before['name']} is of rules {OURS}.*{after['name']}"):
+            with pytest.raises(
+                ConfigError, match=rf"^task {before['name']} was made for rules {OURS}.*{after['name']}"
+            ):
                 find_task(before["name"])
 
 
-def test_a_successor_takes_the_defaults_that_its_rules_changed(monkeypatch):
+def test_successor_gets_changed_defaults(monkeypatch):
     small = find_task(SMALL)
     custom = dataclasses.replace(OWN, config=dataclasses.replace(OWN.config, radar_range_vox=9.0))
     change_rules(monkeypatch)
@@ -158,7 +160,7 @@ def test_a_successor_takes_the_defaults_that_its_rules_changed(monkeypatch):
     assert custom.successor().name == "lab/duel-v2" and custom.successor().config.radar_range_vox == 9.0
 
 
-def test_the_newest_version_is_the_highest_number(registry):
+def test_latest_returns_the_highest_version(registry):
     for number in (9, 10, 2):
         register_task(dataclasses.replace(OWN, name=f"lab/duel-v{number}"))
     assert echelon.latest("lab/duel") == "lab/duel-v10"
@@ -182,42 +184,40 @@ def test_the_newest_version_is_the_highest_number(registry):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_whatever_a_name_fixes_is_in_its_fingerprint(change):
+def test_fingerprint_covers_every_setting(change):
     small = find_task(SMALL)
     assert dataclasses.replace(small, **change).fingerprint != small.fingerprint
     assert dataclasses.replace(small, about="other words").fingerprint == small.fingerprint
 
 
-def test_evaluation_is_on_other_maps_and_other_biomes():
+def test_evaluation_uses_held_out_maps_and_biomes():
     for name, task in echelon.tasks().items():
         assert task.evaluation_config.map_seed == task.config.map_seed + EVAL_SEED, name
     task = find_task(latest("biomes-5v5"))
     trained, judged = (set(each.world.biomes) for each in (task.config, task.evaluation_config))
     assert not trained & judged and len(judged) == 4 and len(trained | judged) == 16
     by_map = dataclasses.replace(task.evaluation_config, world=task.config.world, map_seed=task.config.map_seed)
-    assert by_map == task.config, "nothing else differs"
+    assert by_map == task.config, "no other difference"
 
 
-def test_a_task_of_other_rules_is_refused_by_name_and_with_what_to_do(registry):
+def test_task_of_other_rules_raises_with_a_hint(registry):
     for field, other in (("rules_version", RULES_VERSION + 1), ("map_maker", MAP_MAKER_VERSION - 1)):
         task = register_task(dataclasses.replace(OWN, name=f"{field.replace('_', '-')}-v1", **{field: other}))
         assert not task.is_playable and task.name in echelon.tasks()
         for use in (lambda task=task: echelon.make(task.name), lambda task=task: echelon.evaluate("heuristic", task)):
             with pytest.raises(
                 ConfigError,
-                match=rf"task {task.name} is of rules .*: install (a newer )?Echelon.*, or .* {SMALL}",
+                match=rf"task {task.name} was made for rules .*: install (a newer )?Echelon.*, or .* {SMALL}",
             ):
                 use()
 
 
-def test_a_stranger_registers_a_task(registry):
+def test_user_can_register_a_task(registry):
     assert register_task(OWN) is OWN and register_task(dataclasses.replace(OWN)) == OWN
     assert echelon.tasks()["lab/duel-v1"] == OWN
     env = echelon.make("lab/duel-v1", num_envs=2, seed=0, device="cpu")
     assert env.config == OWN.config and env.n_agents == 1
-    with pytest.raises(
-        ConfigError, match="lab/duel-v1 means something else already: give a changed task a new version"
-    ):
+    with pytest.raises(ConfigError, match=r"lab/duel-v1: another task has this name\. Give a changed task a new"):
         register_task(dataclasses.replace(OWN, protocol=Protocol(battles=4)))
 
 
@@ -229,7 +229,7 @@ def test_a_stranger_registers_a_task(registry):
         ({"about": "two\nlines"}, "Task.about must be one line"),
     ],
 )
-def test_a_bad_name_is_one_line(registry, change, message):
+def test_invalid_name_raises_one_line(registry, change, message):
     with pytest.raises(ConfigError, match=message):
         register_task(dataclasses.replace(OWN, **change))
     with pytest.raises(ConfigError, match=r"task must be one of small-5v5-v.*, got 'small'"):

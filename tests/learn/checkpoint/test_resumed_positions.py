@@ -41,7 +41,7 @@ def test_run_resumes_with_drawn_positions(tmp_path):
     with pytest.raises(ConfigError, match=r"--resume: env.positions\[1\].units\[0\].x is 9.0 here and 8.0 there"):
         Trainer(dataclasses.replace(config, env=positions(9.0)), tmp_path / "parts", start)
     pool = whole.env.map_pool
-    with pytest.raises(ConfigError, match=r"^map_seeds must be those of positions that are written down"):
+    with pytest.raises(ConfigError, match=r"^map_seeds must be those of the given positions"):
         pool.restore(torch.tensor([0, 7]), pool.active.tolist(), [], 0, 0)
 
 

@@ -10,7 +10,7 @@ from echelon.runtime.jit import ZERO, device_function
 
 @device_function
 def show(n: int, sources: Any, streams: Streams) -> None:
-    """Fill what the packmates of one mech said."""
+    """Fill the messages that one mech receives from its packmates."""
     cockpit, messages, rows = sources.views.cockpits[n], sources.arrays.messages, streams.comms[n]
     if sources.scratch.records.mechs[n].hp > ZERO:
         for seat in range(cockpit.pack_slot.shape[0]):

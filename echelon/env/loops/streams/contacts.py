@@ -19,9 +19,9 @@ from echelon.sim.loops.tables import Tables
 
 @device_function
 def list_others(n: int, scratch: Scratch, hostile_only: Any, sort_mode: Any, view: View) -> Any:
-    """Fill the keys by which a cockpit sorts the mechs that it may show, +inf for all others.
+    """Fill the sort keys of a mech's possible contacts, +inf for all others.
 
-    Returns the number of mechs that are sensed, and of mechs that are listed in all.
+    Return the number of mechs that are sensed, and the number of listed mechs.
     """
     by_mech, keys, sees, intel, red = (
         scratch.by_mech,
@@ -47,7 +47,7 @@ def list_others(n: int, scratch: Scratch, hostile_only: Any, sort_mode: Any, vie
 
 @device_function
 def rank(index: int, keys: Any, distance: Any) -> Any:
-    """How many of those listed come before one of them, by key, then distance, then index."""
+    """Return the number of listed mechs before mech `index`, sorted by key, then distance, then index."""
     key, away, before = keys[index], distance[index], np.int32(0)
     for other in range(padded(keys.shape[0])):
         nearer = (distance[other] < away) | ((distance[other] == away) & (np.int32(other) < np.int32(index)))
@@ -57,7 +57,7 @@ def rank(index: int, keys: Any, distance: Any) -> Any:
 
 @device_function
 def contact_slots(n: int, scratch: Scratch, cockpit: Cockpit, view: View, slots: Slots, focus_slots: Any) -> Any:
-    """`contacts.contact_slots` of one cockpit: fills `slots [C]` and `focus_slots`; returns how many are shown."""
+    """Apply `contacts.contact_slots` to one mech: fill `slots [C]` and `focus_slots`; return the number of contacts."""
     ranking, distance = scratch.ranking, scratch.sights.distance[n]
     order, is_red = scratch.orders[n], scratch.by_mech.is_red
     visual, count = list_others(n, scratch, order.hostile_only, order.sort_mode, view)
@@ -78,9 +78,9 @@ atan2, drop = device_function(atan2_64), device_function(formulas.drop)
 
 @device_function
 def motion(own: Mech, mech: Mech, row: Any, at: Any, view: View) -> Any:
-    """Columns of `contacts.motion` of one contact, but for the pitch.
+    """Fill the columns of `contacts.motion` for one contact, except the pitch.
 
-    Returns how far away it is, how much higher, and how far away on the ground.
+    Return its distance, its height above the viewer, and its horizontal distance.
     """
     x, y, z = mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], mech.pos[2] - own.pos[2]
     vel_x, vel_y, vel_z = mech.vel[0] - own.vel[0], mech.vel[1] - own.vel[1], mech.vel[2] - own.vel[2]
@@ -129,7 +129,7 @@ def contact(
 
 @device_function
 def pitch(count: int, ranking: Ranking, rows: Any, at: Any, view: View) -> None:
-    """The column of all contacts of a cockpit that tells how high to aim, `rows [C, F]`."""
+    """Fill the column `lead_pitch` of all contacts of a mech, `rows [C, F]`."""
     for slot in range(padded(count)):
         ranking.pitch[slot] = atan2(ranking.rise[slot], ranking.reach[slot])
     for slot in range(count):
@@ -138,7 +138,7 @@ def pitch(count: int, ranking: Ranking, rows: Any, at: Any, view: View) -> None:
 
 @device_function
 def show(n: int, sources: Any, streams: Streams) -> None:
-    """Fill the contacts of one mech, and its `contact_mechs` and `focus_slots`."""
+    """Fill the contacts of one mech, its `contact_mechs` and its `focus_slots`."""
     scratch, views = sources.scratch, sources.views
     if scratch.records.mechs[n].hp > ZERO:
         at, rows, slots, view = (

@@ -19,7 +19,7 @@ from echelon.sim.loops.tables import Tables
 
 @device_function
 def find_missile_targets(shots: Shots, slots: Slots, weapons: Weapons, missile_target: Any) -> None:
-    """`ego.is_missiles_target` of all mechs."""
+    """Fill `ego.is_missiles_target` of all mechs."""
     for n in range(missile_target.shape[0]):
         missile_target[n] = False
     for slot in range(shots.shape[0]):
@@ -30,7 +30,7 @@ def find_missile_targets(shots: Shots, slots: Slots, weapons: Weapons, missile_t
 
 @device_function
 def is_targeted(n: int, scratch: Scratch, view: View) -> Any:
-    """`ego.is_targeted` of one mech."""
+    """Return `ego.is_targeted` of one mech."""
     by_mech, line, distance, targeted = scratch.by_mech, scratch.sights.line[n], scratch.sights.distance[n], False
     red, targeted_vox = by_mech.is_red[n], view.targeted_vox
     for other in range(padded(line.shape[0])):
@@ -42,7 +42,7 @@ def is_targeted(n: int, scratch: Scratch, view: View) -> Any:
 
 @device_function
 def body(mech: Mech, hull: Hull, cockpit: Cockpit, row: Any, at: Any, rules: Rules, view: View) -> None:
-    """Columns of `ego.body` of one living mech."""
+    """Fill the columns of `ego.body` for one living mech."""
     heat, shut_down = mech.heat / hull.heat_cap, is_shut_down(mech, hull)
     row[at.hull + hull.hull] = ONE
     row[at.alive] = ONE
@@ -69,7 +69,7 @@ def body(mech: Mech, hull: Hull, cockpit: Cockpit, row: Any, at: Any, rules: Rul
 
 @device_function
 def threats(n: int, scratch: Scratch, tables: Tables, row: Any, at: Any, view: View) -> None:
-    """Columns of `ego.threats` of one living mech."""
+    """Fill the columns of `ego.threats` for one living mech."""
     paint, mech, painted = scratch.records.paint, scratch.records.mechs[n], False
     for pack in range(paint.shape[1]):
         painted = painted or paint[n, pack].left > 0
@@ -85,7 +85,7 @@ def threats(n: int, scratch: Scratch, tables: Tables, row: Any, at: Any, view: V
 
 @device_function
 def find_way(mech: Mech, viewer: Viewer, field: Any, rules: Rules) -> None:
-    """Look up the way to the zone: for all mechs in a row, as each waits for the memory of the map."""
+    """Read the path to the zone from the map. Called for all mechs in a row, so that the cache misses overlap."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
     viewer.path[0], viewer.path[1] = field.path_direction[y, x, 0], field.path_direction[y, x, 1]
@@ -94,7 +94,7 @@ def find_way(mech: Mech, viewer: Viewer, field: Any, rules: Rules) -> None:
 
 @device_function
 def zone(mech: Mech, hull: Hull, viewer: Viewer, field: Any, row: Any, at: Any, rules: Rules, view: View) -> None:
-    """Columns of `ego.zone_and_clock` that tell of the zone, for one living mech."""
+    """Fill the zone's columns of `ego.zone_and_clock` for one living mech."""
     to_x, to_y, radius = nearer(mech, field)
     path_x, path_y = viewer.path[0], viewer.path[1]
     inside = is_inside(mech, hull, field, view)
@@ -113,7 +113,7 @@ def zone(mech: Mech, hull: Hull, viewer: Viewer, field: Any, row: Any, at: Any, 
 def settings(
     mech: Mech, hull: Hull, viewer: Viewer, cockpit: Cockpit, order: Order, row: Any, at: Any, rules: Rules
 ) -> None:
-    """Columns of `ego.settings` of one living mech."""
+    """Fill the columns of `ego.settings` for one living mech."""
     runs = is_running(mech, hull)
     row[at.ecm] = ONE if order.ecm and runs else ZERO
     row[at.eccm] = ONE if order.eccm and runs else ZERO
@@ -127,7 +127,7 @@ def settings(
 
 @device_function
 def clock(battle: BattleRow, hull: Hull, row: Any, at: Any, view: View) -> None:
-    """Columns of `ego.zone_and_clock` that the dead see too."""
+    """Fill the columns of `ego.zone_and_clock` that dead mechs observe too."""
     own, enemy = (1, 0) if hull.is_red else (0, 1)
     row[at.own_score] = min(battle.score[own] / view.score_to_win_s, ONE)
     row[at.enemy_score] = min(battle.score[enemy] / view.score_to_win_s, ONE)

@@ -17,19 +17,19 @@ out_of_frame = device_function(geometry.out_of_frame)
 
 
 class Surroundings(NamedTuple):
-    """The cells of a local map, K of them, row by row; the last two fields are scratch memory."""
+    """The K cells of a local map, row by row; the last two fields are scratch memory."""
 
     ahead: Any
     """[K] float32 vox from the mech."""
     left: Any
     columns: Any
-    """[K] int32, the column of the ground in each cell, or the nearest one: its place, then its bits."""
+    """[K] int32, the terrain column at each cell, clamped to the map: first its index, then its bits."""
     outside: Any
-    """[K] int32: all bits set where a cell is outside of the map."""
+    """[K] int32: all bits set if a cell is outside the map."""
 
 
 def surroundings(side: int) -> Surroundings:
-    """For a local map of so many cells a side."""
+    """Return `Surroundings` for a local map with this number of cells per side."""
     offset = np.arange(side, dtype=np.float32) - side // 2
     room = np.zeros((2, side * side), np.int32)
     return Surroundings(np.repeat(offset, side), np.tile(offset, side), room[0], room[1])
@@ -37,9 +37,9 @@ def surroundings(side: int) -> Surroundings:
 
 @device_function
 def find_blocked(mech: Mech, hull: Hull, columns: Columns, cells: Any, around: Any, rules: Rules) -> None:
-    """Fill the map of one living mech, `cells [11 * 11]`, on the solid `columns [Y * X]`.
+    """Fill the map of one living mech, `cells [11 * 11]`, from the solid `columns [Y * X]`.
 
-    First which columns are there, then their bits, then what they say; the first and the last by vector instructions.
+    Three loops: indices of columns, their bits, and the result. The compiler vectorizes the first and the last.
     """
     row, top_x, top_y = rules.size[0], np.float32(rules.size[0] - 1), np.float32(rules.size[1] - 1)
     at_x, at_y, cos, sin = mech.pos[0], mech.pos[1], mech.facing[0], mech.facing[1]
@@ -60,7 +60,7 @@ def find_blocked(mech: Mech, hull: Hull, columns: Columns, cells: Any, around: A
 
 @device_function
 def show(n: int, sources: Any, streams: Streams) -> None:
-    """Fill the map around one mech, with 0 if it is dead."""
+    """Fill the map around one mech; 0 if the mech is dead."""
     scratch, tables, mech = sources.scratch, sources.tables, sources.scratch.records.mechs[n]
     cells = streams.local_map[n]
     if mech.hp > ZERO:

@@ -17,7 +17,7 @@ from echelon.sim.loops.tables import Tables
 
 @device_function
 def readiness(mech: Mech, hull: Hull, carries: Any, weapons: Weapons) -> Any:
-    """`squad.readiness` of one mech; `carries [W]`."""
+    """Return `squad.readiness` of one mech; `carries [W]`."""
     carried, ready = ZERO, ZERO
     for weapon in range(weapons.shape[0]):
         if carries[weapon]:

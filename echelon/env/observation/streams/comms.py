@@ -12,12 +12,12 @@ PACK_SIZE = 5
 
 
 def message(comm_dim: int, meaning: str) -> tuple[Feature, ...]:
-    """The columns of a message."""
+    """Return the columns of a message."""
     return (Feature("message", comm_dim, -1.0, 1.0, "", meaning, (), ("comms",)),)
 
 
 def comms(inputs: StreamInputs) -> Tensor:
-    """`[B, N, 5, comm_dim]` what each packmate said in the last decision; one's own row and the dead are zero."""
+    """Return `[B, N, 5, comm_dim]`: each packmate's message of the last decision. Own and dead rows are zero."""
     messages, roster = inputs.state.messages, inputs.sim_model.roster
     silence = torch.zeros_like(messages[:, :1])
     received = torch.cat((messages, silence), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
@@ -28,7 +28,7 @@ def comms(inputs: StreamInputs) -> Tensor:
 
 STREAM = Stream(
     name="comms",
-    features=lambda comm_dim: message(comm_dim, "what a packmate said in the last decision; one's own row is 0"),
+    features=lambda comm_dim: message(comm_dim, "a packmate's message of the last decision; the own row is 0"),
     axes=(Axis("packmate", lambda config: PACK_SIZE),),
     dense=comms,
 )

@@ -1,4 +1,4 @@
-"""The contact table of every cockpit: what is sensed, in the order asked for, then what packmates report."""
+"""The contact table of every mech: sensed mechs in the chosen order, then enemies reported by packmates."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from echelon.state import State
 
 MAX_CONTACTS = 24
 FRIENDS, INTEL = 2.0, 3.0
-"""Sort keys behind those of hostiles, which are 0..1."""
+"""Sort keys of friends and reported enemies, after those of sensed hostiles, which are in 0..1."""
 
 CONTACT = (
-    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "where it is, in the viewer's body frame", AHEAD_LEFT_UP),
-    Feature("rel_vel", 3, -6.0, 6.0, TEN_VOX_PER_S, "its velocity less the viewer's, in that frame", AHEAD_LEFT_UP),
-    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0, "", "where it faces, in that frame", SIN_COS),
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "position in the viewer's body frame", AHEAD_LEFT_UP),
+    Feature("rel_vel", 3, -6.0, 6.0, TEN_VOX_PER_S, "velocity minus the viewer's, in that frame", AHEAD_LEFT_UP),
+    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0, "", "facing direction in that frame", SIN_COS),
     Feature("hp", 1, 0.0, 1.0, FULL, "hit points; 0 without detail"),
     Feature("heat", 1, 0.0, 2.0, "heat capacity", "0 without detail"),
     Feature("stability", 1, 0.0, 1.0, FULL, "0 without detail"),
-    flag("fallen", "it lies on the ground"),
-    flag("legged", "its legs are shot off"),
+    flag("fallen", "lies on the ground"),
+    flag("legged", "its legs are destroyed"),
     flag("friendly"),
     flag("hostile"),
     Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
@@ -52,26 +52,26 @@ CONTACT = (
         "intel", "packmates sense or painted it, the viewer does not sense it; never under full observation", "suites"
     ),
     flag("detail", "hp, heat and stability are shown"),
-    Feature("lead_pitch", 1, -2.0, 2.0, "pi/4 rad", "elevation at which the viewer's falling shot meets it"),
-    Feature("closing", 1, -1.0, 1.0, TEN_VOX_PER_S, "speed at which it comes closer, clipped"),
-    Feature("crossing", 1, 0.0, 1.0, "", "1 - |cos| of the angle between its relative velocity and the line to it"),
+    Feature("lead_pitch", 1, -2.0, 2.0, "pi/4 rad", "elevation at which the viewer's falling shot hits it"),
+    Feature("closing", 1, -1.0, 1.0, TEN_VOX_PER_S, "speed of approach, clipped"),
+    Feature("crossing", 1, 0.0, 1.0, "", "1 - |cos| of the angle between its relative velocity and the line of sight"),
 )
 
 
 def num_slots(config: EnvConfig) -> int:
-    """C, the contact slots of a cockpit."""
+    """Return C, the number of contact slots of a mech."""
     return min(config.num_mechs - 1, MAX_CONTACTS)
 
 
 def contact_slots(senses: Senses, state: State, orders: Orders, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """Which mech fills each contact slot.
+    """Assign mechs to the contact slots of every mech.
 
-    Hostiles sensed, in the chosen order, then friendlies sensed, by distance, as many as the suite has visual
-    slots; right behind them intel, by distance, as many as it has intel slots. Equals in the chosen order are told
-    apart by distance, then by index.
+    First come sensed hostiles in the chosen order, then sensed friends by distance, limited to the suite's visual
+    slots. Next come reported enemies by distance, limited to the suite's intel slots. Ties are broken by distance,
+    then by index.
 
     Returns:
-        `[B, N, C]` int64 mech indices and `[B, N, C]` bool, whether the slot is filled.
+        `[B, N, C]` int64 mech indices, and `[B, N, C]` bool, whether the slot is filled.
     """
     mechs, roster, distance = state.mechs, sim_model.roster, senses.distance
     biggest = (1 - exact.divide(roster.tonnage, 100)).expand_as(distance)
@@ -90,13 +90,13 @@ def contact_slots(senses: Senses, state: State, orders: Orders, sim_model: SimMo
     reported = exact.sum(senses.intel, -1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
     count = num_slots(sim_model.config)
     slot = torch.arange(count, device=key.device)
-    rank = torch.where(slot < num_shown, slot, slot - num_shown + num_visual)  # skips what the visual slots cut off
+    rank = torch.where(slot < num_shown, slot, slot - num_shown + num_visual)  # skips mechs over the visual limit
     filled = slot < num_shown + reported
     return ranked.gather(-1, rank.clamp_max(roster.num_mechs - 1)), filled
 
 
 def lexsort(key: Tensor, tie_key: Tensor) -> Tensor:
-    """`[..., N]` int64: the indices that sort each row by `key`, equals by `tie_key`, and equals of both by index.
+    """Return `[..., N]` int64 indices that sort each row by `key`, then `tie_key`, then index.
 
     Args:
         key, tie_key: `[..., N]` float32.
@@ -109,7 +109,7 @@ def lexsort(key: Tensor, tie_key: Tensor) -> Tensor:
 
 
 def hostile_slots(slots: Tensor, filled: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, N, PREFERENCES]` int64: the hostile behind each slot a target preference can name, or `NO_MECH`."""
+    """Return `[B, N, PREFERENCES]` int64: the hostile in each of the first contact slots, or `NO_MECH`."""
     viewer_is_red = sim_model.roster.is_red[:, None]
     is_hostile = filled & (sim_model.roster.is_red[slots] != viewer_is_red)
     preferred = torch.where(is_hostile, slots, NO_MECH)[..., :PREFERENCES]
@@ -118,34 +118,34 @@ def hostile_slots(slots: Tensor, filled: Tensor, sim_model: SimModel) -> Tensor:
 
 
 def lead_pitch(offset: Tensor, distance: Tensor, sim_model: SimModel) -> Tensor:
-    """Elevation, over pi / 4, at which a falling shot meets what is `offset [B, N, C, 3]` away."""
+    """Return the elevation, divided by pi / 4, at which a falling shot hits a target at `offset [B, N, C, 3]`."""
     rise = offset[..., 2] + slug_drop(distance, sim_model.roster.slug_speed, sim_model)
     return exact.divide(exact.atan2(rise, length(offset[..., :2])), math.pi / 4)
 
 
 def contacts(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
-    """`[B, N, C, F]` one row of `CONTACT` for each filled slot, zero elsewhere; and `[B, N, C]` bool, `filled`."""
+    """Return `[B, N, C, F]`, a row of `CONTACT` per filled slot and zeros elsewhere, and `[B, N, C]` bool `filled`."""
     state, slots, sim_model = inputs.state, inputs.slots, inputs.sim_model
     values = {**others(slots, inputs.senses, state, sim_model), **motion(slots, state, sim_model)}
     return pack(CONTACT, values, inputs.filled), inputs.filled
 
 
 def known_bits(senses: Senses, sim_model: SimModel) -> Tensor:
-    """`[B, N, N]` int32, what a mech knows of another as bits: 1 seen in detail, 2 reported, 4 painted by its pack."""
+    """Return `[B, N, N]` int32 with 3 bits per pair: 1 seen in detail, 2 reported, 4 painted by the pack."""
     in_detail = senses.line & (
         senses.distance <= (sim_model.config.sight_range_vox * sim_model.roster.cockpits.fidelity)[:, None]
     )
     return in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()
 
 
-def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
-    """`[B, N, C, P]` the rows of `columns [B, N, P]` that belong to the mechs in the slots."""
+def gather_rows(columns: Tensor, slots: Tensor) -> Tensor:
+    """Return `[B, N, C, P]`: the rows of `columns [B, N, P]` for the mechs in the slots."""
     width = columns.shape[-1]
     return columns.gather(1, slots.flatten(1)[..., None].expand(-1, -1, width)).view(*slots.shape, width)
 
 
 def others(slots: Tensor, senses: Senses, state: State, sim_model: SimModel) -> dict[str, Tensor]:
-    """Columns of `CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
+    """Return columns of `CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: identity and condition of the contacts."""
     mechs, roster = state.mechs, sim_model.roster
     batch, count = mechs.yaw.shape
     columns = (
@@ -157,10 +157,10 @@ def others(slots: Tensor, senses: Senses, state: State, sim_model: SimModel) -> 
         roster.is_red.to(mechs.hp.dtype).expand(batch, count),
     )
     table = torch.cat((torch.stack(columns, -1), roster.hull_one_hot.expand(batch, count, len(Hull))), -1)
-    body, hull = looked_up(table, slots).split((len(columns), len(Hull)), -1)
+    body, hull = gather_rows(table, slots).split((len(columns), len(Hull)), -1)
     hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
-    # Three flags in one number: what costs is to look each up.
+    # Pack three flags into one integer, because each gather is expensive.
     flags = materialize(known_bits(senses, sim_model)).gather(-1, slots)
     detail, intel, painted = ((flags >> bit) & 1 == 1 for bit in range(3))
     return {
@@ -179,14 +179,14 @@ def others(slots: Tensor, senses: Senses, state: State, sim_model: SimModel) -> 
 
 
 def motion(slots: Tensor, state: State, sim_model: SimModel) -> dict[str, Tensor]:
-    """Columns: where they are, how they move, and what that means for a shot at them."""
+    """Return columns of `CONTACT`: position and motion of the contacts, and what a shot at them requires."""
     mechs, facing = state.mechs, heading(state.mechs.yaw)
-    rows = looked_up(torch.cat((mechs.pos, mechs.vel, facing), -1), slots)
+    rows = gather_rows(torch.cat((mechs.pos, mechs.vel, facing), -1), slots)
     pos, vel, other_facing = rows.split((3, 3, 2), -1)
     offset = pos - mechs.pos[:, :, None]
     relative_vel = vel - mechs.vel[:, :, None]
     distance, speed = length(offset), length(relative_vel)
-    radial = dot(offset.unbind(-1), relative_vel.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, positive while parting
+    radial = dot(offset.unbind(-1), relative_vel.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, > 0 if moving apart
     moves = speed > TINY
     crossing = torch.where(moves, 1 - radial.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
     ahead = to_body(other_facing, facing[:, :, None].expand_as(other_facing))
@@ -204,6 +204,6 @@ STREAM = Stream(
     name="contacts",
     features=CONTACT,
     axes=(Axis("contact", num_slots),),
-    mask=flag("filled", "the row holds somebody"),
+    mask=flag("filled", "the row contains a mech"),
     dense=contacts,
 )

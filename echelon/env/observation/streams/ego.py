@@ -1,4 +1,4 @@
-"""What a mech observes of itself: its body, what threatens it, what it hears, the zone and the clock."""
+"""A mech's observation of itself: body, threats, sounds, the zone and the clock."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from echelon.state import State
 CRITICAL_HEAT = 0.85
 TARGETED_VOX = 8.0
 COOLDOWNS = len(Trigger) + 1
-"""Cooldowns that a cockpit shows: of its four triggers, and of its AMS."""
+"""Number of cooldowns shown: four triggers and the AMS."""
 
 EGO = (
     Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
     flag("alive"),
     Feature("position", 3, 0.0, 1.0, "size of the map", "along each axis of the map", ("x", "y", "z")),
-    Feature("yaw_sin_cos", 2, -1.0, 1.0, "", "where it faces", SIN_COS),
+    Feature("yaw_sin_cos", 2, -1.0, 1.0, "", "facing direction", SIN_COS),
     Feature("hp", 1, 0.0, 1.0, FULL, "hit points"),
     Feature("leg_hp", 1, 0.0, 1.0, FULL, "hit points of the legs"),
     Feature("heat", 1, 0.0, 2.0, "heat capacity", "above 1 it shuts down"),
@@ -51,7 +51,7 @@ EGO = (
     Feature("velocity", 3, -3.0, 3.0, TEN_VOX_PER_S, "in its body frame; 0 while shut down", AHEAD_LEFT_UP),
     Feature(
         "cooldown", COOLDOWNS, 0.0, 1.0, "longest of its timer",
-        "how long the weapon on a trigger, and the AMS, still wait",
+        "remaining time of the weapon on each trigger, and of the AMS",
         (*(trigger.name.lower() for trigger in Trigger), "ams"),
     ),
     flag("targeted", "an enemy within 8 vox has a clear line"),
@@ -60,40 +60,40 @@ EGO = (
     flag("shut_down", "overheated: no control"),
     flag("critical_heat", "heat above 0.85"),
     flag("incoming_missile", "a shot in flight homes on it"),
-    flag("suppressed", "stability returns slower"),
+    flag("suppressed", "stability recovers more slowly"),
     flag("ecm", "its emitter jams", "ewar"),
     flag("eccm", "its emitter clears its team's sensors", "ewar"),
-    Feature("hit_from", 2, -1.0, 1.0, "", "unit vector to where the last hit came from, in its body frame", AHEAD_LEFT),
+    Feature("hit_from", 2, -1.0, 1.0, "", "to the source of the last hit, in its body frame", AHEAD_LEFT),
     Feature("sensor_quality", 1, 0.0, 1.0, BEST_QUALITY, "factor on the range of its radar"),
-    Feature("jam", 1, 0.0, 1.0, "full strength", "of the strongest enemy emitter at its place", (), ("ewar",)),
-    Feature("acoustics", 4, 0.0, 2.0, "", "noise heard: log(1 + sum) / 5", ("ahead", "left", "behind", "right")),
+    Feature("jam", 1, 0.0, 1.0, "full strength", "of the strongest enemy emitter at its position", (), ("ewar",)),
+    Feature("acoustics", 4, 0.0, 2.0, "", "noise: log(1 + sum) / 5", ("ahead", "left", "behind", "right")),
     flag("in_zone"),
-    Feature("zone_vector", 2, -1.5, 1.5, MAP_SIDE, "to the middle of the zone, in its body frame", AHEAD_LEFT),
+    Feature("zone_vector", 2, -1.5, 1.5, MAP_SIDE, "to the centre of the zone, in its body frame", AHEAD_LEFT),
     Feature("zone_radius", 1, 0.0, 1.0, MAP_SIDE),
-    Feature("path_direction", 2, -1.0, 1.0, "", "next step of the way to the zone, in its body frame", AHEAD_LEFT),
+    Feature("path_direction", 2, -1.0, 1.0, "", "next step of the path to the zone, in its body frame", AHEAD_LEFT),
     Feature("path_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance to the zone, clipped"),
-    Feature("own_score", 1, 0.0, 1.0, "score that wins", "of its team; the dead see it too"),
-    Feature("enemy_score", 1, 0.0, 1.0, "score that wins", "of the other team; the dead see it too"),
-    Feature("control", 1, -1.0, 1.0, "", "zone tick of its team less the other's; the dead see it too"),
-    Feature("time", 1, 0.0, 1.0, "longest battle", "since the battle began; the dead see it too"),
+    Feature("own_score", 1, 0.0, 1.0, "score that wins", "of its team; also shown to dead mechs"),
+    Feature("enemy_score", 1, 0.0, 1.0, "score that wins", "of the other team; also shown to dead mechs"),
+    Feature("control", 1, -1.0, 1.0, "", "zone tick of its team minus the other's; also shown to dead mechs"),
+    Feature("time", 1, 0.0, 1.0, "longest battle", "since the battle began; also shown to dead mechs"),
     Feature(
         "sort_mode", SORT_MODES, 0.0, 1.0, "one-hot", "order of the contacts",
         SORTS, ("observation_control",), SORTS[:1],
     ),
     flag("hostile_only", "contacts are of the other team only", "observation_control"),
     Feature(
-        "suite", SUITE_DESCRIPTOR, 0.0, 1.0, "", "its suite: one-hot, then its facts, each within 0..1",
+        "suite", SUITE_DESCRIPTOR, 0.0, 1.0, "", "its suite: one-hot, then its properties, each in 0..1",
         (*(suite.name.lower() for suite in Suite), "visual_slots", "sensor_factor", "fidelity", "squad_detail",
          "sees_engaged", "issues_orders", "contact_reports", "many_intel_slots"),
         ("suites",),
     ),
 )  # fmt: skip
 OF_THE_DEAD = ("own_score", "enemy_score", "control", "time")
-"""Ego features a dead mech still shows."""
+"""Ego features that are not zeroed for dead mechs."""
 
 
 def ego(inputs: StreamInputs) -> Tensor:
-    """`[B, N, F]` one row of `EGO` for each mech; the dead show `OF_THE_DEAD` only."""
+    """Return `[B, N, F]`, a row of `EGO` per mech; for dead mechs, only `OF_THE_DEAD` are nonzero."""
     state, orders, sim_model, senses = inputs.state, inputs.orders, inputs.sim_model, inputs.senses
     values = {
         **body(state, sim_model),
@@ -105,7 +105,7 @@ def ego(inputs: StreamInputs) -> Tensor:
 
 
 def body(state: State, sim_model: SimModel) -> dict[str, Tensor]:
-    """Columns of `EGO`, `[B, N]` or `[B, N, width]` each: hull, place, motion, health, heat, cooldowns."""
+    """Return columns of `EGO`, `[B, N]` or `[B, N, width]` each: hull, position, motion, health, heat, cooldowns."""
     mechs, roster = state.mechs, sim_model.roster
     facing, heat = heading(mechs.yaw), mechs.heat / roster.heat_cap
     shut_down = is_shut_down(mechs, sim_model)
@@ -129,14 +129,14 @@ def body(state: State, sim_model: SimModel) -> dict[str, Tensor]:
 
 
 def cooldowns(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N, 5]` what the weapon on each trigger, and the AMS, wait for: shares of the longest; 0 where nothing is."""
+    """Return `[B, N, 5]` remaining cooldowns of triggers and AMS, divided by the longest; 0 without a weapon."""
     roster = sim_model.roster
     shares = torch.nn.functional.pad(state.mechs.cooldown.float() / roster.longest_cooldown.clamp_min(1), (0, 1))
     return shares.gather(-1, roster.shown_timer.expand(shares.shape[0], -1, -1))
 
 
 def threats(senses: Senses, state: State, sim_model: SimModel) -> dict[str, Tensor]:
-    """Columns: who aims at the mech, what hit it and from where, and what it hears."""
+    """Return columns of `EGO`: aim at the mech, hits and their direction, and sounds."""
     mechs = state.mechs
     return {
         "targeted": is_targeted(senses, state, sim_model),
@@ -150,14 +150,14 @@ def threats(senses: Senses, state: State, sim_model: SimModel) -> dict[str, Tens
 
 
 def zone_and_clock(state: State, sim_model: SimModel) -> dict[str, Tensor]:
-    """Columns: where the zone lies and the way there, both scores, who controls it, and the time."""
+    """Return columns of `EGO`: position of the zone, the path to it, scores, control and time."""
     rules, mechs, roster, maps = sim_model.rules, state.mechs, sim_model.roster, sim_model.maps
     longest, facing = sim_model.config.world.longest_side, heading(mechs.yaw)
     to_zone, radius = nearer(state, sim_model)
     cell = mechs.pos.floor().long()
     path = at_cells(maps.path_direction, state.map_id, cell[..., 0], cell[..., 1])
     inside = is_inside(state, sim_model)
-    # A cell on the zone's edge is the end of every path, but a mech there may still be outside.
+    # Every path ends at a cell on the zone's edge, but a mech in that cell may still be outside the zone.
     at_edge = ~inside & (path == 0).all(-1)
     path = torch.where(at_edge[..., None], unit(to_zone), path)
     score = exact.divide(state.score, rules.zone_score_to_win_s)
@@ -176,7 +176,7 @@ def zone_and_clock(state: State, sim_model: SimModel) -> dict[str, Tensor]:
 
 
 def settings(senses: Senses, state: State, orders: Orders, sim_model: SimModel) -> dict[str, Tensor]:
-    """Columns: the mech's suite, its sensors, whether they are jammed, and how it has set them."""
+    """Return columns of `EGO`: the suite, the sensors, jamming, and the chosen settings."""
     runs, roster = is_running(state.mechs, sim_model), sim_model.roster
     return {
         "ecm": orders.ecm & runs,
@@ -190,13 +190,13 @@ def settings(senses: Senses, state: State, orders: Orders, sim_model: SimModel) 
 
 
 def is_targeted(senses: Senses, state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N]` bool: a living enemy within `TARGETED_VOX` has a clear line."""
+    """Return `[B, N]` bool: a living enemy within `TARGETED_VOX` has a clear line to the mech."""
     enemy = sim_model.roster.hostile & state.mechs.alive[:, None]
     return (enemy & senses.line & (senses.distance <= TARGETED_VOX)).any(-1)
 
 
 def is_missiles_target(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N]` bool: a shot in flight homes on the mech."""
+    """Return `[B, N]` bool: a shot in flight homes on the mech."""
     shots = state.shots
     target = torch.where(sim_model.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)
     indices = torch.arange(sim_model.roster.num_mechs, device=target.device)

@@ -1,4 +1,4 @@
-"""The ground around a mech, seen from above at the height of its hull."""
+"""The terrain around a mech, seen from above at the height of its hull."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from echelon.runtime.geometry import heading
 from echelon.sim.terrain import columns_at, height_bits, stepped_up
 
 LOCAL_MAP_CELLS = 11
-"""Side of the map around a mech, one cell a voxel."""
+"""Side length of the map around a mech, in cells of one voxel."""
 
 
 def local_map(inputs: StreamInputs) -> Tensor:
-    """`[B, N, 11, 11]` 1 where a hull cannot walk at its height, or the map ends; rows ahead, columns to the left.
+    """Return `[B, N, 11, 11]`: 1 where the hull cannot walk at its height, and outside the map.
 
-    What it can step onto, such as a wreck, does not count.
+    Rows are ahead, columns to the left. Cells that the mech can step onto, such as a wreck, are 0.
     """
     state, sim_model, side = inputs.state, inputs.sim_model, LOCAL_MAP_CELLS
     mechs, world = state.mechs, sim_model.config.world
     offsets = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
-    # What is the same for many cells is worked out once.
+    # Materialize values that many cells share, so that they are computed once.
     ahead, left = materialize(offsets.repeat_interleave(side)), materialize(offsets.repeat(side))
     own_x, own_y, _ = (u[..., None] for u in mechs.pos.unbind(-1))
     c, s = (u[..., None] for u in axes(heading(mechs.yaw)))
@@ -41,7 +41,7 @@ def local_map(inputs: StreamInputs) -> Tensor:
 
 STREAM = Stream(
     name="local_map",
-    features=(Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0, "flag", "the hull cannot walk there, nor step up"),),
+    features=(Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0, "flag", "the hull cannot walk or step up there"),),
     axes=tuple(Axis(name, lambda config: LOCAL_MAP_CELLS) for name in ("cell ahead", "cell left")),
     is_grid=True,
     dense=local_map,

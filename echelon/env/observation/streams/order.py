@@ -1,4 +1,4 @@
-"""The order that each mech has heard, where `EnvConfig.command` is on. Its place replaces the zone in `ego`."""
+"""The order that each mech has received, if `EnvConfig.command` is on. Its place replaces the zone in `ego`."""
 
 from __future__ import annotations
 
@@ -18,38 +18,40 @@ from echelon.state import State
 LONGEST_AGE_S = 60.0
 
 ORDER = (
-    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "what its pack was told, as it heard it; 0 for free",
+    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "kind of the last order that it received; 0 for free",
             tuple(kind.name.lower() for kind in OrderKind if kind)),
-    Feature("vector", 2, -1.5, 1.5, MAP_SIDE, "to where it was sent, in its body frame", AHEAD_LEFT),
-    Feature("way", 2, -1.0, 1.0, "", "next step of the way there around walls, in its body frame", AHEAD_LEFT),
-    Feature("way_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance until it is near enough, clipped"),
-    Feature("reach", 1, 0.0, 32.0, MAP_SIDE, "how near is near enough"),
+    Feature("vector", 2, -1.5, 1.5, MAP_SIDE, "to the order's place, in its body frame", AHEAD_LEFT),
+    Feature("way", 2, -1.0, 1.0, "", "next step of the path there around walls, in its body frame", AHEAD_LEFT),
+    Feature("way_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance until it is within reach, clipped"),
+    Feature("reach", 1, 0.0, 32.0, MAP_SIDE, "distance at which the place counts as reached"),
     flag("has_target", "the order names an enemy"),
     Feature("urgency", 1, 0.0, 1.0),
-    Feature("discipline", len(Discipline) - 1, 0.0, 1.0, "one-hot", "when to fire; 0 for whenever it likes",
+    Feature("discipline", len(Discipline) - 1, 0.0, 1.0, "one-hot", "fire discipline; 0 for fire at will",
             tuple(d.name.lower() for d in Discipline if d)),
-    Feature("age", 1, 0.0, 1.0, "60 s", "since the order was given, clipped"),
-    flag("reached", "it is where it was sent"),
-    Feature("following", 1, -1.0, 1.0, "top speed", "speed along that way, until it is there"),
+    Feature("age", 1, 0.0, 1.0, "60 s", "time since the order was issued, clipped"),
+    flag("reached", "it is within reach of the order's place"),
+    Feature("following", 1, -1.0, 1.0, "top speed", "speed along that path, until it is within reach"),
 )  # fmt: skip
 
 
 def add_orders(state: State, streams: dict[str, Tensor], sim_model: SimModel) -> dict[str, Tensor]:
-    """`streams` of all mechs with `order [B, N, F]`, and `ego` steered where orders steer.
+    """Return `streams` with `order [B, N, F]` added, and with orders applied to `ego` if orders steer mechs.
 
     Args:
-        streams: `[B, N, ...]` each, as `observe` makes them; `ego` is not written to.
+        state: B battles.
+        streams: `[B, N, ...]` each, as `observe` makes them; `ego` is not modified in place.
+        sim_model: rules, roster and maps.
     """
     goal = destination(state, sim_model)
     way = way_there(state, goal, sim_model)
     streams = {**streams, "order": order(state, goal, way, sim_model)}
     if sim_model.config.command.steers:
-        streams["ego"] = steered(state, streams["ego"], goal, way, sim_model)
+        streams["ego"] = with_ordered_place(state, streams["ego"], goal, way, sim_model)
     return streams
 
 
 def order(state: State, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
-    """`[B, N, F]` one row of `ORDER` for each mech; zero for the dead and for who was told nothing."""
+    """Return `[B, N, F]`, a row of `ORDER` per mech; zero for dead mechs and for mechs without an order."""
     orders, mechs = state.orders_heard, state.mechs
     is_sent, facing, longest = sent.is_sent, heading(mechs.yaw), sim_model.config.world.longest_side
     kind = orders[..., OrderField.KIND, None]
@@ -75,8 +77,8 @@ def order(state: State, sent: Destination, way: Way, sim_model: SimModel) -> Ten
     return pack(ORDER, values, mechs.alive & (orders[..., OrderField.ISSUED] >= 0))
 
 
-def steered(state: State, ego: Tensor, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
-    """`[B, N, F]` the ego stream with the zone's columns telling of the place for those that were sent to one."""
+def with_ordered_place(state: State, ego: Tensor, sent: Destination, way: Way, sim_model: SimModel) -> Tensor:
+    """Return the ego stream `[B, N, F]`, where the order's place replaces the zone for mechs that were sent to one."""
     mechs, longest = state.mechs, sim_model.config.world.longest_side
     offset, facing = sent.place - mechs.pos[..., :2], heading(mechs.yaw)
     values = {

@@ -1,4 +1,4 @@
-"""What a commander is told of a pack of its own."""
+"""A commander's observation of a pack of its team."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from echelon.state import State
 
 PLACE_ON_MAP = Feature("position", 2, 0.0, 1.0, "size of the map", "along each axis of the map", ("x", "y"))
 PACK_REPORT = (
-    PLACE_ON_MAP._replace(meaning="middle of its living mechs, along each axis of the map"),
+    PLACE_ON_MAP._replace(meaning="mean position of its living mechs, along each axis of the map"),
     Feature("alive", 1, 0.0, 1.0, "share of its mechs"),
     Feature("hp", 1, 0.0, 1.0, "share of its full hit points"),
     Feature("heat", 1, 0.0, 2.0, "heat capacity", "mean of the living"),
-    Feature("spread", 1, 0.0, 1.5, MAP_SIDE, "mean distance of the living from their middle"),
+    Feature("spread", 1, 0.0, 1.5, MAP_SIDE, "mean distance of the living from their mean position"),
     Feature("in_zone", 1, 0.0, 1.0, "share of its living mechs"),
     Feature("under_fire", 1, 0.0, 1.0, "share of its living mechs"),
-    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "its standing order; 0 for free",
+    Feature("kind", len(OrderKind) - 1, 0.0, 1.0, "one-hot", "its current order; 0 for free",
             tuple(kind.name.lower() for kind in OrderKind if kind)),
     Feature("place", 2, 0.0, 1.0, "size of the map", "of that order", ("x", "y")),
-    Feature("age", 1, 0.0, 1.0, "60 s", "since that order was given, clipped"),
-    Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have heard it"),
+    Feature("age", 1, 0.0, 1.0, "60 s", "time since that order was issued, clipped"),
+    Feature("heard", 1, 0.0, 1.0, "share of its living mechs", "that have received it"),
 )  # fmt: skip
 
 
 def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Tensor, Tensor]:
-    """`[B, P, F]` a row of `PACK_REPORT` for every pack, zero for one without living mechs, and which have;
-    their middles are `at_pack [B, P, 2]`."""
+    """Return `[B, P, F]`, a row of `PACK_REPORT` per pack, zero without living mechs, and `[B, P]` bool, which have.
+
+    `at_pack [B, P, 2]` is the mean position of each pack's living mechs.
+    """
     mechs, roster = state.mechs, sim_model.roster
     belongs = members(sim_model)
     weights = (belongs & mechs.alive[:, None]).to(torch.float32)  # [B, P, N]
@@ -49,8 +51,8 @@ def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Te
     issued = standing[..., OrderField.ISSUED]
     kinds = torch.arange(1, len(OrderKind), device=weights.device)
     age_s = (state.tick[:, None] - issued) * sim_model.rules.dt_s
-    hears = state.orders_heard[..., OrderField.ISSUED] == issued[:, roster.pack]
-    is_told = issued >= 0
+    has_received = state.orders_heard[..., OrderField.ISSUED] == issued[:, roster.pack]
+    has_order = issued >= 0
     hp = exact.sum(belongs * mechs.hp[:, None], 2) / exact.sum(belongs * roster.hp, 1)
     size = sim_model.size[:2]
     values = {
@@ -64,9 +66,9 @@ def pack_reports(state: State, at_pack: Tensor, sim_model: SimModel) -> tuple[Te
         "in_zone": mean(is_inside(state, sim_model).to(torch.float32)),
         "under_fire": mean((mechs.under_fire > 0).to(torch.float32)),
         "kind": standing[..., OrderField.KIND, None] == kinds,
-        "place": standing[..., PLACE] / size * is_told[..., None],
-        "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0) * is_told,
-        "heard": mean(hears.to(torch.float32)) * is_told,
+        "place": standing[..., PLACE] / size * has_order[..., None],
+        "age": exact.divide(age_s, LONGEST_AGE_S).clamp_max(1.0) * has_order,
+        "heard": mean(has_received.to(torch.float32)) * has_order,
     }
     lives = count > 0
     return pack(PACK_REPORT, values, lives), lives

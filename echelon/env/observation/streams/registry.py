@@ -1,4 +1,4 @@
-"""All observation streams, each from the file of its name. Specs, `describe` and layouts list them in this order."""
+"""All observation streams, each from the file of its name, in the order of specs, `describe` and layouts."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ OF_MECHS: tuple[Stream, ...] = (
 OF_BATTLES = (telemetry.STREAM,)
 """Streams of every battle, at the root."""
 OF_COMMANDERS = (packs.STREAM, tracks.STREAM, situation.STREAM)
-"""Streams of commanders, where `EnvConfig.command` is on."""
+"""Streams of commanders, if `EnvConfig.command` is on."""
 IN_ALL_BATTLES = tuple(stream for stream in OF_MECHS if stream.is_on is None)
-"""Those of `OF_MECHS` that battles of every config have."""
+"""The streams in `OF_MECHS` that battles of every config have."""
 
 
 def streams_of(config: EnvConfig) -> tuple[Stream, ...]:
-    """Those of `OF_MECHS` that battles of a config have."""
+    """Return the streams in `OF_MECHS` that battles of a config have."""
     return tuple(stream for stream in OF_MECHS if stream.is_on is None or stream.is_on(config))
 
 
 def names_of(streams: tuple[Stream, ...]) -> tuple[str, ...]:
-    """Names of streams and of their masks."""
+    """Return names of streams and their masks."""
     return tuple(name for stream in streams for name in stream.names)
 
 
 def add_streams(state: State, streams: Observation, sim_model: SimModel) -> Observation:
-    """`streams` of all mechs, with those that have no loop."""
+    """Return `streams` of all mechs, with the streams added that have no loop."""
     for stream in streams_of(sim_model.config):
         if stream.add is not None:
             streams = stream.add(state, streams, sim_model)

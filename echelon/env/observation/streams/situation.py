@@ -1,4 +1,4 @@
-"""What a commander is told of the battle."""
+"""A commander's observation of the battle."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 SITUATION = (
-    Feature("zone", 2, 0.0, 1.0, "size of the map", "middle of the zone, along each axis of the map", ("x", "y")),
+    Feature("zone", 2, 0.0, 1.0, "size of the map", "centre of the zone, along each axis of the map", ("x", "y")),
     Feature("zone_radius", 1, 0.0, 1.0, MAP_SIDE),
     Feature("own_score", 1, 0.0, 1.0, "score that wins"),
     Feature("enemy_score", 1, 0.0, 1.0, "score that wins"),
-    Feature("control", 1, -1.0, 1.0, "", "zone tick of its team less the other's"),
+    Feature("control", 1, -1.0, 1.0, "", "zone tick of its team minus the other's"),
     Feature("time", 1, 0.0, 1.0, "longest battle", "since the battle began"),
-    flag("is_heard", "an order given now is sent"),
+    flag("is_heard", "an order given in this decision is sent"),
 )
 
 
 def situation(state: State, team: int, sim_model: SimModel) -> Tensor:
-    """`[B, F]` a row of `SITUATION` for the commanders of `team`, 0 blue and 1 red."""
+    """Return `[B, F]`, a row of `SITUATION` for the commanders of `team`, 0 blue and 1 red."""
     rules, maps = sim_model.rules, sim_model.maps
     score = exact.divide(state.score, rules.zone_score_to_win_s).clamp_max(1.0)
     mask = torch.ones_like(state.seed, dtype=torch.bool)

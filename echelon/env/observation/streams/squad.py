@@ -1,4 +1,4 @@
-"""What a cockpit shows of comrades: where they are, and by its suite how they fare and whom they fight."""
+"""A mech's observation of its comrades: positions, and depending on its suite their condition and targets."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 SQUAD = (
-    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "where it is, in the viewer's body frame", AHEAD_LEFT_UP),
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "position in the viewer's body frame", AHEAD_LEFT_UP),
     Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
     flag("alive"),
     Feature("hp", 1, 0.0, 1.0, FULL, "hit points; in suites of squad detail 1 and 2, and without suites"),
     Feature("heat", 1, 0.0, 2.0, "heat capacity", "in suites of squad detail 1 and 2, and without suites"),
     Feature("stability", 1, 0.0, 1.0, FULL, "in suites of squad detail 2, and without suites"),
-    Feature("readiness", 1, 0.0, 1.0, "share of its weapons", "could fire now; shown as stability is"),
+    Feature("readiness", 1, 0.0, 1.0, "share of its weapons", "ready to fire; shown if stability is"),
     Feature(
         "target_rel_pos", 3, -1.5, 1.5, MAP_SIDE,
-        "its focus target, as rel_pos; in suites that see whom comrades fight (`command_suites`)",
+        "its focus target, as rel_pos; in suites that show targets of comrades (`command_suites`)",
         AHEAD_LEFT_UP, ("target_preference", "suites"),
     ),
 )  # fmt: skip
 
 
 def readiness(state: State, sim_model: SimModel) -> Tensor:
-    """`[B, N]` share of a mech's weapons whose timers have run out; 0 while it is not running."""
+    """Return `[B, N]` share of a mech's weapons whose cooldown is over; 0 if the mech is not running."""
     mechs = state.mechs
     carries = sim_model.roster.trigger >= 0  # [W, N]
     idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in sim_model.roster.timers], 1)  # [B, W, N]
@@ -40,11 +40,11 @@ def readiness(state: State, sim_model: SimModel) -> Tensor:
 
 
 def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
-    """The comrades in the places of `Roster.squad`. The fallen-out show where they lie, and `alive` 0.
+    """Compute the comrades in the slots of `Roster.squad`. Dead comrades keep their position, with `alive` 0.
 
     Returns:
-        `[B, N, S, F]` one row of `SQUAD` for each place, zero for nobody and in a dead mech's cockpit, and
-        `[B, N, S]` bool, whether the row holds somebody.
+        `[B, N, S, F]`, a row of `SQUAD` per slot, zero for empty slots and for dead viewers, and `[B, N, S]` bool,
+        whether the row contains a mech.
     """
     state, sim_model = inputs.state, inputs.sim_model
     mechs, roster = state.mechs, sim_model.roster
@@ -54,7 +54,7 @@ def squad(inputs: StreamInputs) -> tuple[Tensor, Tensor]:
     alive = mechs.alive[:, mate]
 
     def from_detail(per_mech: Tensor, detail: int) -> Tensor:
-        """A number of the living, in cockpits of at least this detail."""
+        """Return a value of living comrades, for viewers with at least this squad detail."""
         return per_mech[:, mate] * (alive & (roster.cockpits.squad_detail >= detail)[:, None])
 
     def relative(pos: Tensor) -> Tensor:
@@ -82,6 +82,6 @@ STREAM = Stream(
     name="squad",
     features=SQUAD,
     axes=(Axis("comrade", lambda config: config.squad_slots),),
-    mask=flag("filled", "the row holds somebody"),
+    mask=flag("filled", "the row contains a mech"),
     dense=squad,
 )

@@ -1,4 +1,4 @@
-"""The map from above, the same for all mechs of a battle. `world.pool.seen_from_above` makes it once for each map."""
+"""The map from above, shared by all mechs of a battle. `world.pool.seen_from_above` computes it once per map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commander is told of an enemy that a mech of its team knows of."""
+"""A commander's observation of an enemy that its team currently observes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TRACK = (
     PLACE_ON_MAP,
     Feature("velocity", 2, -6.0, 6.0, TEN_VOX_PER_S, "along each axis of the map", ("x", "y")),
     Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
-    Feature(
-        "from_pack", 2, -1.5, 1.5, MAP_SIDE, "from the middle of the commander's pack, along each axis", ("x", "y")
-    ),
+    Feature("from_pack", 2, -1.5, 1.5, MAP_SIDE, "from the mean position of the commander's pack, by axis", ("x", "y")),
 )
 
 
 def tracks(state: State, enemy: slice, at_pack: Tensor, mask: Tensor, sim_model: SimModel) -> Tensor:
-    """`[B, P, E, F]` a row of `TRACK` for each enemy, for packs whose middles are `at_pack [B, P, 2]`, zero
-    where `mask [B, P, E]` bool is False."""
+    """Return `[B, P, E, F]`, a row of `TRACK` per enemy, zero where `mask [B, P, E]` bool is False.
+
+    `at_pack [B, P, 2]` is the mean position of each pack's living mechs.
+    """
     mechs = state.mechs
     pos = mechs.pos[:, None, enemy, :2].expand(-1, at_pack.shape[1], -1, -1)
     values = {
@@ -40,5 +40,5 @@ STREAM = Stream(
     name="tracks",
     features=TRACK,
     axes=(Axis("enemy", lambda packs, enemies: enemies),),
-    mask=Feature("known", 1, 0, 1, "flag", "a mech of its team knows of this enemy"),
+    mask=Feature("known", 1, 0, 1, "flag", "a mech of its team observes this enemy"),
 )
