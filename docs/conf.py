@@ -43,7 +43,8 @@ exclude_patterns = [
     "**/node_modules",
 ]
 source_suffix = {".md": "markdown", ".ipynb": "markdown"}
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.mermaid"]
+myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 4
 default_role = "code"
 """Docstrings are Markdown in what matters: a name stands in single backquotes."""

@@ -140,6 +140,50 @@ def test_rooms_name_no_module_above_in_text(path):
     assert above == NAMED_ABOVE.get(module_of(path), set())
 
 
+def room_imports() -> dict[str, set[str]]:
+    """The rooms that each room imports."""
+    found: dict[str, set[str]] = {room: set() for room in (*FLOORS, "viewer")}
+    for path in FILES:
+        room = room_of(module_of(path))
+        found[room] |= {room_of(name) for name in imported(path.read_text())} - {room}
+    return found
+
+
+def drawn_arrows(page: str) -> tuple[set[str], set[tuple[str, str]]]:
+    """The names in the Mermaid diagram of a page, and its arrows."""
+    (diagram,) = re.findall(r"^```mermaid\nflowchart TD\n(.*?)^```$", page, re.M | re.S)
+    arrows = {
+        (start, end) for start, ends in re.findall(r"^ +(\w+) --> (.+)$", diagram, re.M) for end in ends.split(" & ")
+    }
+    return {name for arrow in arrows for name in arrow}, arrows
+
+
+def reachable(arrows: set[tuple[str, str]], start: str) -> set[str]:
+    """All rooms that a path of arrows leads to."""
+    found, waiting = set(), [start]
+    while waiting:
+        room = waiting.pop()
+        ends = {end for begin, end in arrows if begin == room} - found
+        found |= ends
+        waiting += ends
+    return found
+
+
+DRAWN = {"viewer.topdown": "topdown"}
+"""Rooms by their names in the diagram, where these differ. Mermaid's names have no dots."""
+
+
+def test_arrows_of_the_diagram_are_the_imports_of_the_code():
+    """An arrow is an import. An import is an arrow, or follows from a longer path of arrows."""
+    rooms, arrows = drawn_arrows((ROOT / "docs" / "ARCHITECTURE.md").read_text())
+    imports = {(DRAWN.get(a, a), DRAWN.get(b, b)) for a, ends in room_imports().items() for b in ends}
+    imports = {(start, end) for start, end in imports if start != "__main__"}
+    needed = {(a, b) for a, b in imports if b not in reachable(imports - {(a, b)}, a)}
+    assert rooms == {DRAWN.get(room, room) for room in (*FLOORS, "viewer")} - {"__main__"}
+    assert sorted(arrows - needed) == [], "arrows that the code does not need"
+    assert sorted(needed - arrows) == [], "imports without an arrow"
+
+
 def test_lazy_and_typing_imports_are_seen():
     lazy = "def f():\n    from echelon.sim import step\n"
     typing = "if TYPE_CHECKING:\n    import echelon\n    from echelon.env.env import EchelonEnv\n"

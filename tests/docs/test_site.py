@@ -15,6 +15,7 @@ import echelon
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_parser")
 pytest.importorskip("furo")
+pytest.importorskip("sphinxcontrib.mermaid")
 
 pytestmark = pytest.mark.long
 EXTENDING = (ROOT / "docs" / "EXTENDING.md").read_text()
