@@ -165,6 +165,11 @@ def test_the_readme_is_short_and_leads_to_every_page():
     assert len(tests) == 1, "the command that CI runs"
 
 
+def test_contributing_is_short():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert len(text.splitlines()) <= 80 and len(text) <= 8000
+
+
 def test_the_table_of_files_is_true():
     text = (ROOT / "docs" / "FILES.md").read_text()
     rows = (
