@@ -2,7 +2,7 @@
 
 python benchmarks/launches.py --preset standard --num-envs 16384 --kernels 10
 
-Needs a torch that is built with CUDA, and no GPU (CONTRIBUTING.md tells how to install one beside another). Every
+Needs a torch that is built with CUDA, and no GPU (tests/README.md tells how to install one beside another). Every
 function of a decision is traced on fake CUDA tensors and compiled for an H100 or H200 (sm_90) as far as its Triton
 code, which is counted and never run; what runs operation by operation beside them is counted as it is called. `GB` is
 what the kernels read and write, each buffer at most once a kernel; of what a kernel looks up by index, at most a sector

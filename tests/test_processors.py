@@ -110,6 +110,7 @@ def brief():
     return processors.hashes(processors.BRIEF, 7)
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize(
     "name", [name if name == "oldest" else pytest.param(name, marks=pytest.mark.long) for name in PROCESSORS]
 )
@@ -138,6 +139,7 @@ def test_without_loops_a_battle_is_the_same(monkeypatch):
     assert fingerprint.play(config, [1, 2], 6, commanders) == looped
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.long
 def test_whole_battles_are_the_same(tmp_path):
     """Small and standard, commanders and random actions, to the clock."""
@@ -148,6 +150,7 @@ def test_whole_battles_are_the_same(tmp_path):
     assert ask("whole", size=1) == here
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize("looped", [True, pytest.param(False, marks=pytest.mark.long)], ids=["loops", "dense"])
 def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, looped):
     if not looped:

@@ -30,6 +30,7 @@ def batch():
     return env, seeds, torch.stack(steps), states
 
 
+@pytest.mark.requirement("R16", "R55")
 @pytest.mark.parametrize("place", [0, 5])
 def test_a_battle_alone_equals_itself_in_a_batch_bit_for_bit(batch, place):
     together, seeds, steps, states = batch

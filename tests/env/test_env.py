@@ -59,12 +59,14 @@ VARIANTS = {
 }
 
 
+@pytest.mark.requirement("R50")
 @pytest.mark.parametrize("num_envs", [1, 5])
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 def test_the_specs_hold(config, num_envs):
     check_env_specs(env_of(config, num_envs), break_when_any_done="both")
 
 
+@pytest.mark.requirement("R50")
 @pytest.mark.parametrize("settings", [{}, {"observation_mode": "full"}, {"command_suites": True}])
 def test_every_stream_of_a_fight_is_within_its_range(settings):
     env = arena(dataclasses.replace(SMALL, **settings), num_envs=2)
@@ -122,6 +124,7 @@ def test_command_suites_make_room_for_twelve_comrades():
     assert td["blue", "observation", "squad_mask"].shape == (1, 1, 5, 12)
 
 
+@pytest.mark.requirement("R58")
 def test_telemetry_is_the_map_from_above_once_a_battle():
     """Made with the map: it does not change while the battle changes its ground."""
     env = env_of(SMALL, 3)
@@ -132,6 +135,7 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
     assert torch.equal(following, td["telemetry"]) and following.any()
 
 
+@pytest.mark.requirement("R58")
 @pytest.mark.parametrize("backend", ["eager", "loops"])
 def test_what_is_static_of_a_map_is_made_with_it(backend, monkeypatch):
     """Materials, distances to the zone and the view from above: battles end and begin anew, and no map is made."""
@@ -147,6 +151,7 @@ def test_what_is_static_of_a_map_is_made_with_it(backend, monkeypatch):
     assert {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)} == made
 
 
+@pytest.mark.requirement("R32")
 def test_one_observation_is_built_a_decision(monkeypatch):
     """Resets build none: the first observation of each map is made once, with the environment."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
@@ -224,6 +229,7 @@ def test_a_finished_battle_keeps_its_last_observation_and_the_root_shows_the_nex
     assert not torch.equal(root["telemetry"], first["telemetry"])  # other battles, other maps
 
 
+@pytest.mark.requirement("R17")
 def test_a_restart_gives_a_battle_its_ground_back_and_leaves_the_neighbours_theirs():
     """Both battles break glass, tear leaves, leave a wreck, hang smoke and paint; then the first one ends."""
     glass, leaves = (13, 14, 10, 30, 0, 4, Material.GLASS), (11, 12, 20, 21, 0, 4, Material.FOLIAGE)
@@ -317,6 +323,7 @@ def test_battles_end_apart():
     assert not step["next", "red", "mask"][1].any() and root["red", "mask"].all()
 
 
+@pytest.mark.requirement("R35")
 def test_terminated_and_truncated_exclude_each_other():
     config = dataclasses.replace(SMALL, map_pool=8, rules=RulesConfig(max_episode_s=7.5, zone_score_to_win_s=2))
     steps, _ = played(env_of(config, 16), 40)
@@ -343,6 +350,7 @@ def test_twenty_seconds_alone_in_the_zone_win():
 # Seeds
 
 
+@pytest.mark.requirement("R55")
 def test_one_seed_one_battle():
     one, other = env_of(seed=5), env_of(seed=5)
     assert equal(one.reset(), other.reset())
@@ -403,6 +411,7 @@ def test_environments_may_share_maps():
 # Actions
 
 
+@pytest.mark.requirement("R57")
 def test_the_wrong_width_is_refused_in_one_line():
     env = env_of()
     td = told(env, env.reset())
@@ -422,6 +431,7 @@ def test_a_missing_action_is_one_line():
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.requirement("R57")
 def test_not_a_number_counts_as_zero():
     env = env_of()
     td = told(env, env.reset(), (0, Act.YAW_RATE, 1.0), (1, Act.FORWARD, float("nan")), (1, Act.PRIMARY, float("inf")))
@@ -457,6 +467,7 @@ def with_memory(**kwargs):
     return arena(SHORT, num_envs=2, memory=Composite(h=Unbounded((3,))), **kwargs)
 
 
+@pytest.mark.requirement("R17")
 def test_memory_is_zero_echoed_and_zeroed_again():
     env = with_memory()
     td = env.reset()
@@ -476,6 +487,7 @@ def test_memory_belongs_to_the_specs():
     check_env_specs(with_memory(), break_when_any_done="both")
 
 
+@pytest.mark.requirement("R17")
 def test_memory_is_zeroed_for_finished_battles_only():
     env = arena(TINY, num_envs=2, memory=Composite(h=Unbounded((3,))))
     td = told(env, env.reset())
@@ -534,6 +546,7 @@ def test_names_and_numbers_that_scripts_ask_for():
 # The host
 
 
+@pytest.mark.requirement("R14")
 @pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])
 def test_a_step_reads_nothing_on_the_host(config):
     """In the form that a GPU runs."""

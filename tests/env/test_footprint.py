@@ -11,6 +11,7 @@ from echelon.env.footprint import footprint_of
 from echelon.rules.config import ENV_PRESETS
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("preset", ENV_PRESETS)
 def test_the_footprint_is_that_of_an_environment(preset):
     config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=2)
@@ -52,6 +53,7 @@ for preset, battles, maps, backend in eval(sys.argv[1]):
 PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "eager"), ("small", 2, 384, "loops")]
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.long
 def test_what_is_told_is_what_a_process_takes():
     """Within a factor of two, of the memory that the process held at the most; allocators round up a little."""

@@ -168,6 +168,7 @@ def test_a_copy_of_loops_begins_with_no_memory_and_plays_the_same(copy_of):
     assert all(torch.equal(shown[name], also_shown[name]) for name in shown)
 
 
+@pytest.mark.requirement("R55")
 def test_both_forms_mix_the_high_word_of_a_seed():
     play_both(SMALL, 4, 2, torch.tensor([7, 7 + 2**32, 7 - 2**32, 2**63 - 1]))
 

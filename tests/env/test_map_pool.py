@@ -110,6 +110,7 @@ def test_maps_of_others_are_left_alone():
         dataclasses.replace(CONFIG, map_spares=4)
 
 
+@pytest.mark.requirement("R54")
 @pytest.mark.usual
 def test_weights_say_how_often_a_map_is_drawn():
     env = env_of(num_envs=600)

@@ -28,6 +28,7 @@ CIRCLE = even([[0, 10, 0], [0, 0, 10], [10, 0, 0]])
 TENS = even([[0, 10, 10], [10, 0, 10], [10, 10, 0]])
 
 
+@pytest.mark.requirement("R29")
 def test_rock_paper_scissors_shows_what_ratings_do_not():
     payoff = advantage(CIRCLE, TENS)
     assert torch.equal(payoff, even([[0, 1, -1], [-1, 0, 1], [1, -1, 0]]))
@@ -82,6 +83,7 @@ def test_whoever_beats_all_is_the_whole_mixture():
     assert torch.equal(nash(payoff), even([1, 0, 0]))
 
 
+@pytest.mark.requirement("R29")
 def test_a_mixture_of_many_cannot_be_exploited():
     chance = torch.Generator().manual_seed(0)
     for entries in range(1, 41):
@@ -125,6 +127,7 @@ def check_maximum(score: torch.Tensor) -> torch.Tensor:
     return strength
 
 
+@pytest.mark.requirement("R29")
 @pytest.mark.parametrize(("entries", "games", "share"), [(40, 1000, 0.9), (60, 2000, 0.6), (100, 1_000_000, 1.0)])
 def test_the_refit_of_a_chain_has_converged(entries, games, share):
     """Each entry has met its neighbours only."""

@@ -42,6 +42,7 @@ def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
     return [safetensors.torch.load(file.read_bytes()) for file in files]
 
 
+@pytest.mark.requirement("R48")
 def test_two_processes_learn_what_one_learns_from_both_halves(halves):
     whole = learn_from(ALONE)
     for name, value in whole.items():
@@ -56,11 +57,13 @@ def test_two_processes_learn_what_one_learns_from_both_halves(halves):
     assert moved > 100 * TOLERANCE, "they learnt"
 
 
+@pytest.mark.requirement("R48")
 def test_they_stop_for_the_same_divergence(halves):
     """Of three epochs the third is left out; the first begins where the rollout's policy is."""
     assert [half["stopped.told.epochs"].item() for half in halves] == [2, 2]
 
 
+@pytest.mark.requirement("R48")
 def test_what_is_not_finite_on_one_is_a_step_for_none(halves):
     for half in halves:
         assert not half["spoilt.changed"] and half["spoilt.skipped"] == 1

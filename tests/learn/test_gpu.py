@@ -142,6 +142,7 @@ def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
     assert runs["on"][0] == pytest.approx(runs["off"][0], abs=1e-3)
 
 
+@pytest.mark.requirement("R8")
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])
 def test_a_run_goes_on_on_another_device(tmp_path, wrote, reads):
     run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32", backend="eager"), tmp_path))

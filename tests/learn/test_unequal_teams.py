@@ -100,6 +100,7 @@ ROSTERS = {
 }
 
 
+@pytest.mark.requirement("R37")
 @pytest.mark.quick
 @pytest.mark.parametrize("rosters", ROSTERS.values(), ids=ROSTERS)
 def test_a_class_is_standardised_over_its_mechs_on_either_side(tmp_path, rosters):

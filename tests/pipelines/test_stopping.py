@@ -22,6 +22,7 @@ from echelon.runtime.command_line import program_words
 HERE = Path(__file__).parent
 
 
+@pytest.mark.requirement("R7")
 @pytest.mark.long
 @pytest.mark.parametrize(("kills", "iterations"), [(30, 3), (100, 24)])
 def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, kills, iterations):

@@ -50,6 +50,7 @@ def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.requirement("R48")
 @pytest.mark.long
 def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactly(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -78,6 +79,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
     assert ours == claims["files"]
 
 
+@pytest.mark.requirement("R48")
 @pytest.mark.long
 def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp_path):
     process = start(tmp_path / "run")

@@ -87,6 +87,7 @@ def test_the_reward_terms_of_ones_own_are_told_by_name_and_weight(saved):
             _ = open_checkpoint(path).extra_rewards
 
 
+@pytest.mark.requirement("R4")
 def test_loading_builds_no_environment(saved, monkeypatch):
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("an environment was built")
@@ -217,6 +218,7 @@ BAD = {
 }
 
 
+@pytest.mark.requirement("R2", "R3", "R5")
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_checkpoint_is_refused_in_one_line(saved, case):
     spoil, message = BAD[case]

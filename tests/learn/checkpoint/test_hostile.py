@@ -184,6 +184,7 @@ def saved(tmp_path: Path, policy: ActorCritic) -> Path:
     return path
 
 
+@pytest.mark.requirement("R1", "R10")
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_file_is_refused_soon_and_in_little_memory(saved, case):
     spoil, message = HOSTILE[case]
@@ -196,6 +197,7 @@ def test_a_hostile_file_is_refused_soon_and_in_little_memory(saved, case):
     assert not (saved.parent / "canary").exists()
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("name", [LEARNER, run_file(0)])
 @pytest.mark.parametrize("case", ["pickle bomb", "nesting bomb", "64 GiB", "a gigabyte", "facts"])
 def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
@@ -237,6 +239,7 @@ def test_what_the_table_starts_from_holds(saved):
     assert seconds < LONGEST_S and needed < MOST_BYTES
 
 
+@pytest.mark.requirement("R1")
 def test_the_bomb_is_one(tmp_path):
     """The canary sings where a pickle is loaded: silence above means that none was."""
     pickle.loads(pickle.dumps(Bomb(tmp_path / "canary")))  # noqa: S301

@@ -81,6 +81,7 @@ def stopped(unbroken, tmp_path) -> Path:
     return shutil.copytree(unbroken.third, tmp_path / "stopped")
 
 
+@pytest.mark.requirement("R7", "R44")
 def test_six_iterations_are_three_and_three_bit_for_bit(stopped, unbroken):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     assert start.counters.iterations == 3 and start.curriculum.stage == 1
@@ -108,6 +109,7 @@ def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], value) for name, value in theirs.items())
 
 
+@pytest.mark.requirement("R7")
 def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path, stopped):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     other = dataclasses.replace(rich_run(), past_share=0.0)
@@ -181,6 +183,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.requirement("R3")
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
     part, key, value, message = HOSTILE[case]
@@ -191,6 +194,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.requirement("R7")
 def test_ground_is_kept_as_what_changed():
     config = short_battles()
     env = EchelonEnv(config, 3, device="cpu", seed=0)
@@ -209,6 +213,7 @@ def test_ground_is_kept_as_what_changed():
         apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
 
 
+@pytest.mark.requirement("R7")
 def test_a_row_that_was_cut_short_is_no_row(tmp_path):
     table = CsvTable(tmp_path / "t.csv", ("iteration", "x"))
     for iteration in (1, 2, 12):

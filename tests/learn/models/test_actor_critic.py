@@ -49,6 +49,7 @@ def test_it_samples_unless_told_to_be_certain():
     assert one.shape == (3, 5, layout.action_width(8)) and one.abs().max() <= 1
 
 
+@pytest.mark.requirement("R38")
 def test_deviation_depends_on_what_is_seen_or_does_not():
     for std, varies in (("state", True), ("fixed", False)):
         torch.manual_seed(0)

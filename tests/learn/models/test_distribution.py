@@ -30,6 +30,7 @@ def test_density_of_the_squashed_action_integrates_to_one():
     assert abs(torch.trapezoid(density, a).item() - 1) < 1e-4
 
 
+@pytest.mark.requirement("R39")
 def test_entropy_is_the_mean_over_dimensions_as_monte_carlo_finds_it():
     some = distribution(3, 5)
     u = some.sample((200_000,))
@@ -37,6 +38,7 @@ def test_entropy_is_the_mean_over_dimensions_as_monte_carlo_finds_it():
     torch.testing.assert_close(some.entropy(), sampled, atol=5e-3, rtol=0)
 
 
+@pytest.mark.requirement("R38")
 def test_a_ratio_keeps_its_digits_where_actions_are_saturated():
     """Two policies, of 64 columns, against the ratio of normal densities in float64: the slopes of tanh cancel."""
     laws = (9.0, 0.5), (9.02, 0.51)

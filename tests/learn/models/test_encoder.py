@@ -161,6 +161,7 @@ def test_a_central_critic_sees_both_teams_in_any_order():
     assert not torch.allclose(gathering(own, enemy * 0.5), seen)
 
 
+@pytest.mark.requirement("R46")
 def test_what_is_fused_is_normalised_and_rectified():
     """A layer's norm and a ReLU, no tanh that would bound it."""
     torch.manual_seed(0)

@@ -68,6 +68,7 @@ def carried(decided: TensorDict, team: TensorDict) -> TensorDict:
     return following.set("memory", decided["next", "memory"])
 
 
+@pytest.mark.requirement("R15")
 def test_blocks_and_slots_play_as_each_policy_alone():
     torch.manual_seed(0)
     known = policies(6)
@@ -94,6 +95,7 @@ def test_blocks_and_slots_play_as_each_policy_alone():
                 )
 
 
+@pytest.mark.requirement("R21")
 def test_a_slot_is_retired_when_the_shares_change_and_filled_when_no_battle_is_left():
     pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
     rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
@@ -129,6 +131,7 @@ def test_who_has_left_the_pool_is_drawn_no_more_and_replaced_first():
     assert rivals.names[0][1] == "2" != second and rivals.edges.tolist() == [[0.0]]
 
 
+@pytest.mark.requirement("R21", "R24")
 def test_battles_draw_their_slot_by_the_shares():
     shares = {"0": 0.5, "1": 0.3, "2": 0.15, "3": 0.05}
     rivals = FrozenOpponents(policies(1)[0], 1, 4, Pool(policies(4), {name: 0.25 for name in shares}))
@@ -154,6 +157,7 @@ def test_slots_are_filled_in_proportion_to_the_shares():
         assert all(abs(held[name] - 16 * share) < 1 for name, share in shares.items()), held
 
 
+@pytest.mark.requirement("R21")
 def test_a_run_has_sixteen_opponents_in_play_by_default():
     config = TrainConfig()
     known = policies(1) * 20
@@ -209,6 +213,7 @@ def test_slots_of_a_checkpoint_that_cannot_be_are_refused():
             rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], **facts}))
 
 
+@pytest.mark.requirement("R21")
 def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     config = short_battles()
     trivial, hard, expert = names = ["heuristic:trivial", "heuristic:hard", "heuristic:expert"]
@@ -236,6 +241,7 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     assert rivals.slots == [expert, hard] and rivals.newest == 0
 
 
+@pytest.mark.requirement("R21")
 def test_opponents_change_only_where_battles_end():
     """A whole run of battles: every battle's slot is constant from is_init to done."""
     config = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=1.0))
