@@ -1,4 +1,4 @@
-"""Writes the tests of each requirement into the table of tests/README.md.
+"""Write the tests of each requirement into the table of tests/README.md.
 
 python tests/requirement_table.py
 
@@ -22,14 +22,14 @@ ROW = re.compile(r"^(\| (R\d+) \| .* \| (?:met|partly[^|]*|not[^|]*) \|).*$", re
 
 
 def numbers_in(nodes: list[ast.expr]) -> list[str]:
-    """Requirements that marks name, in order."""
+    """Return the requirements in marks, in order."""
     calls = [call for node in nodes for call in ast.walk(node) if isinstance(call, ast.Call)]
     marks = [call for call in calls if ast.unparse(call.func) == MARK]
     return [ast.literal_eval(argument) for mark in marks for argument in mark.args]
 
 
 def marked(body: list[ast.stmt], inherited: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """The tests in the body of a module or class, with their requirements; those of the body are inherited."""
+    """Yield the tests in the body of a module or class with their requirements, including those of the body."""
     shared = [
         node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
     ]
@@ -42,7 +42,7 @@ def marked(body: list[ast.stmt], inherited: list[str]) -> Iterator[tuple[str, li
 
 
 def names_by_requirement() -> dict[str, dict[str, list[str]]]:
-    """For each requirement the files with its tests, and in each file their names."""
+    """Return for each requirement the files with its tests, and for each file their names."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(TESTS.rglob("test_*.py")):
         for name, numbers in marked(ast.parse(path.read_text()).body, []):
@@ -52,7 +52,7 @@ def names_by_requirement() -> dict[str, dict[str, list[str]]]:
 
 
 def filled(page: str) -> str:
-    """The text of the page with today's tests in the last column of its table."""
+    """Return the text of the page with the current tests in the last column of its table."""
     tests = names_by_requirement()
 
     def row(match: re.Match[str]) -> str:

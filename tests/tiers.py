@@ -6,7 +6,7 @@ import pytest
 
 
 def usually(values: Iterable, *kept) -> list:
-    """Return the values as test parameters (a tuple for several names). Values not in `kept` run in the long tests only."""
+    """Return test parameters (tuples for several names). Values that are not in `kept` run in the long tests only."""
     return [value if value in kept else marked_long(value) for value in values]
 
 
