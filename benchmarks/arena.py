@@ -1,5 +1,5 @@
-"""Arena throughput, JSON lines: one match, battles of a league in one batch against one at a time, and networks stacked
-against a loop over them.
+"""Arena throughput, as JSON lines: one match; battles of a league in one batch and one at a time; stacked networks and
+a loop over them.
 
 python benchmarks/arena.py --battles 256 --alone 4 --policies 8
 """
@@ -35,26 +35,26 @@ from echelon.runtime.device import resolve_device, use_device
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "small"
     battles: int = 256
-    """In one batch."""
+    """Battles in one batch."""
     alone: int = 4
-    """Battles one at a time."""
+    """Battles played one at a time."""
     policies: int = 8
-    """Different networks stacked."""
+    """Number of different networks that are stacked."""
     rows: int = 16
-    """Teams each of them commands."""
+    """Teams of each network."""
     parts: tuple[Literal["stack", "league", "match"], ...] = ("stack", "league", "match")
     warm_up: bool = False
-    """Play the match once before it is timed, so that no compilation counts."""
+    """Play the match once before timing, to exclude compilation."""
     compiled: bool = False
     device: str = "auto"
 
 
 def match(args: Args, env: EnvConfig, device: torch.device) -> None:
-    """Two scripted commanders."""
+    """Time a match of two scripted commanders."""
     x, y = (resolve("heuristic:normal").policy(env, device) for _ in range(2))
     settings = ArenaConfig(device, args.battles, compiled=args.compiled)
     match_played = Match(("x", x), {"y": y}, env, args.battles, settings)
@@ -73,7 +73,7 @@ def match(args: Args, env: EnvConfig, device: torch.device) -> None:
 
 
 def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None:
-    """The same battles of a league in one batch, and one at a time."""
+    """Time the same battles of a league in one batch, and one at a time."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "league", env)
         arena = LeagueArena(store, ArenaConfig(device, batch=args.battles, compiled=args.compiled))
@@ -94,7 +94,7 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
 
 
 def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
-    """K networks in one forward over stacked weights, and one after the other."""
+    """Time K networks in one forward pass over stacked weights, and one after the other."""
     model, count = TrainConfig.quick().model, args.policies * args.rows
     policies = [model.build(PolicySpecs(env.comm_dim)).to(device).eval() for _ in range(args.policies)]
     td = EchelonEnv(env, count, device=device, seed=0).reset()
@@ -118,7 +118,7 @@ def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
 
 
 def main(args: Args) -> None:
-    """Measure the parts."""
+    """Run all measurements."""
     device = use_device(resolve_device(args.device))
     env = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=16)
     for name, run in (("stack", stacked_over_loop), ("league", batched_over_alone), ("match", match)):

@@ -1,9 +1,9 @@
-"""How the game is balanced: commanders fight themselves or one other, and every weapon and class is counted.
+"""Balance of weapons and classes: commanders play against themselves or against another commander.
 
 python benchmarks/balance.py --commanders heuristic:expert runs/mine/checkpoints/best --preset small
 
-What a weapon or a class is worth to a team shows when one team lacks it: `--catalog` adds a hull without it, and
-`--red-roster` gives that hull to red. Whether a side has an advantage on some kind of ground, `--biomes` shows.
+To measure the value of a weapon or class, remove it from one team: `--catalog` adds a hull without it, and
+`--red-roster` gives that hull to red. `--biomes` shows whether a side has an advantage on some terrain.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 STANDSTILL_S = 15.0
-"""A battle stands still at its end if no team did damage or scored for so long."""
+"""Seconds without damage and score at the end of a battle after which it counts as still."""
 ALSO = ("assists", "paints", "intercepts", "shutdowns", "vent_s", "team_kills", "knockdowns", "leggings")
-"""Statistics told beside the tables."""
+"""Statistics printed beside the tables."""
 SUPPORT = ("assist_hp", "paint_damage", "intercepted_damage")
-"""What a class contributes beside its damage, in hp."""
+"""Contributions of a class beside its damage, hit points."""
 
 
 @dataclass(frozen=True)
 class Args:
-    """What to play."""
+    """Settings of this program."""
 
     commanders: tuple[str, ...] = tuple(f"heuristic:{tier}" for tier in TIERS)
-    """Any names that `arena.py play` takes."""
+    """Commanders, by any name that `arena.py play` accepts."""
     against: str | None = None
-    """Whom they fight, on either side in turn; by default each fights itself. Both sides are counted."""
+    """Opponents, on each side in turn; by default each commander plays against itself. Both sides are counted."""
     preset: Literal["small", "standard", "large"] = "standard"
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     biomes: tuple[str, ...] = ()
-    """Kinds of ground to tell apart: every commander's battles are fought on maps of one of them, then of the next."""
+    """Biomes to compare: each commander plays on maps of each biome in turn."""
     battles: int = 200
-    """Battles a commander, each of a seed of its own, on as many maps."""
+    """Battles a commander, each with its own seed and map."""
     seed: int = 0
     device: str = "auto"
     json: bool = False
-    """Print a JSON line for each commander instead of tables."""
+    """Print a JSON line a commander instead of tables."""
 
 
 def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -> dict[str, object]:
-    """Battles between two commanders: how they ended, and what every weapon and class of both teams did in them."""
+    """Play battles between two commanders; return how they ended, and the statistics of each weapon and class."""
     policies = {name: resolve(name).policy(config, device) for name in {x, y}}
     arena = BatchArena(config, policies.__getitem__, ArenaConfig(device, args.battles))
     seeds = noise.battle_seeds(args.seed, args.battles, torch.device("cpu")).tolist()
@@ -94,22 +94,22 @@ def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -
 
 
 def entries(name: str, kinds: Sequence[str], total: dict[str, float]) -> dict[str, float]:
-    """The statistics of one weapon or class."""
+    """Return the statistics of one weapon or class."""
     return {kind: total[f"{kind}_{name.lower()}"] for kind in kinds}
 
 
 def contribution(row: dict[str, float]) -> float:
-    """What a class did, in hp: its damage and its support."""
+    """Return the contribution of a class, hit points: damage and support."""
     return row["damage"] + sum(row[kind] for kind in SUPPORT)
 
 
 def share(part: float, whole: float) -> str:
-    """A part of a whole in percent."""
+    """Return a share in percent."""
     return f"{part / whole:.1%}" if whole > 0 else "-"
 
 
 def show(found: dict, config: EnvConfig, console: Console) -> None:
-    """Print what was found; counts are those of both teams in a mean battle."""
+    """Print the results; counts are means a battle, of both teams."""
     battles = found["battles"]
     classes = [config.catalog.class_of(hull).name.lower() for hull in (*config.blue, *config.red)]
     ground = "" if found["biomes"] == "all" else f" on {', '.join(found['biomes'])}"
@@ -137,7 +137,7 @@ def show(found: dict, config: EnvConfig, console: Console) -> None:
     decided = max(found["blue_wins"] + found["red_wins"], 1)
     low, high = found["blue_share_95"]
     console.print(f"blue {found['blue_wins']}, red {found['red_wins']}, draws {found['draws']}: blue won")
-    console.print(f"{found['blue_wins'] / decided:.1%} of those decided, 95 % interval {low:.0%} to {high:.0%}")
+    console.print(f"{found['blue_wins'] / decided:.1%} of decided battles, 95 % interval {low:.0%} to {high:.0%}")
     ends = f"by zone {found['zone']}, elimination {found['elimination']}, time up {found['time_up']}"
     console.print(f"{ends} ({share(found['time_up'], battles)}); {share(found['standstill'], battles)} stood still")
     means = [f"{found[name] / battles:.1f} {name.replace('_', ' ')}" for name in ALSO]
@@ -145,7 +145,7 @@ def show(found: dict, config: EnvConfig, console: Console) -> None:
 
 
 def table(title: str, first: str, *numbers: str) -> Table:
-    """A table of numbers by name."""
+    """Return a table of numbers keyed by name."""
     result = Table(first, title=title)
     for name in numbers:
         result.add_column(name, justify="right")
@@ -153,7 +153,7 @@ def table(title: str, first: str, *numbers: str) -> Table:
 
 
 def main(args: Args) -> None:
-    """Let every commander fight."""
+    """Run the battles of each commander."""
     device = use_device(resolve_device(args.device))
     config = args.changes.apply(dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles))
     grounds: list[tuple[str, ...]] = [(biome,) for biome in args.biomes] or [config.world.biomes]

@@ -1,9 +1,9 @@
-"""Where a decision's time goes: the systems of a substep and the parts of an observation, each by itself, a line each.
+"""Time of each part of a decision, measured alone: systems of a substep and parts of an observation, a line each.
 
-On a CPU with numba each is a loop (`loop_parts.py`), and the last lines tell the whole and what the parts leave of it.
-In the other modes each is a function of torch, compiled alone or eager: what fuses across systems in the whole step is
-not seen, so read the shares, not the sum. Beside the time stand two floors: the bytes of the tensors that go in and
-come out, each moved once, and the numbers that eager operations write, at the rates this machine copies and adds at.
+On a CPU with numba each part is a loop (`loop_parts.py`); the last lines give the whole decision and the rest. In other
+modes each part is a torch function, compiled alone or eager. Fusion across systems is not visible, so compare shares,
+not sums. Two floors are printed beside the time: moving all input and output tensors once, and writing all numbers that
+eager operations write, at the copy and addition rates of this machine.
 
 python benchmarks/breakdown.py --preset standard --num-envs 128
 """
@@ -41,21 +41,21 @@ from echelon.state import Terrain
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 128
     mode: Literal["auto", "loops", "eager", "compiled"] = "auto"
-    """`auto`: loops where they run, else compiled."""
+    """`auto`: loops where available, else compiled."""
     only: tuple[str, ...] = ()
-    """Names of systems; all of them by default."""
+    """Names of systems; all by default."""
     repeats: int = 10
-    """Timed calls; the median counts."""
+    """Number of timed calls; the median is reported."""
     device: str = "auto"
 
 
 def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]]:
-    """By name: how often a decision runs it, the function, and its arguments at a moment of battle."""
+    """Return for each system its calls a decision, the function, and arguments from a running battle."""
     sim_model, state = env.sim_model, env.state
     action = joined_actions(env.action_spec.rand(), env.group_map, env.batch_size, env.config.comm_dim)
     orders = actions.decode(action, state.focus_slots, sim_model.roster, env.config.features)
@@ -96,7 +96,7 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
 
 
 class Written(TorchDispatchMode):
-    """Counts the numbers that operations write; views write none."""
+    """Count the numbers that operations write; views write none."""
 
     count = 0
 
@@ -108,14 +108,14 @@ class Written(TorchDispatchMode):
 
 
 def floors(run: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, int]:
-    """Bytes of what goes in and comes out that is as large as the battles, and numbers that eager operations write."""
+    """Return the bytes of inputs and outputs with a battle axis, and how many numbers eager operations write."""
     with Written() as written:
         result = run(*arguments)
     return bytes_of([*arguments, result]), written.count
 
 
 def bytes_of(values: Any) -> int:
-    """Bytes of all tensors of a battle's state, streams and the like; the terrain and the game are not read through."""
+    """Return the bytes of all tensors in a structure, without terrain and constants."""
     if isinstance(values, torch.Tensor):
         return values.numel() * values.element_size()
     if isinstance(values, SimModel | Terrain):
@@ -129,7 +129,7 @@ def bytes_of(values: Any) -> int:
 
 
 def rates(device: torch.device, repeats: int) -> tuple[float, float]:
-    """Bytes a second that a copy of 64 MB moves, and additions a second of numbers that stay in the first cache."""
+    """Return the copy rate of 64 MB in bytes a second, and the addition rate within the first cache."""
     large, small = torch.ones(2**24, device=device), torch.ones(2**12, device=device)
     into = torch.empty_like(large)
     copy_s = seconds(lambda: into.copy_(large), device, repeats)
@@ -138,7 +138,7 @@ def rates(device: torch.device, repeats: int) -> tuple[float, float]:
 
 
 def main(args: Args) -> None:
-    """Measure each system."""
+    """Run all measurements."""
     device = use_device(resolve_device(args.device))
     backend: Backend = "loops" if args.mode == "loops" else "auto"
     env = EchelonEnv(ENV_PRESETS[args.preset](), args.num_envs, device=device, seed=0, backend=backend)
@@ -151,8 +151,8 @@ def main(args: Args) -> None:
 
 
 def tell_loops(env: EchelonEnv, args: Args) -> None:
-    """A line for each system in loops, on one thread."""
-    # numba is not everywhere.
+    """Print a line for each system in loops, on one thread."""
+    # numba may be missing.
     from loop_parts import parts
 
     torch.set_num_threads(1)
@@ -163,7 +163,7 @@ def tell_loops(env: EchelonEnv, args: Args) -> None:
 
 
 def tell_operations(env: EchelonEnv, args: Args, mode: str) -> None:
-    """A line for each system as operations of torch."""
+    """Print a line for each system as torch operations."""
     device = env.device
     copied_per_s, added_per_s = rates(device, args.repeats)
     with torch.inference_mode():

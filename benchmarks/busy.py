@@ -1,4 +1,4 @@
-"""What other programs cost: training, or a command, by itself and beside busy processes. One JSON line.
+"""Slowdown by other programs: training, or a command, alone and beside busy processes. One JSON line.
 
 python benchmarks/busy.py --preset quick --busy 4
 python benchmarks/busy.py --busy 4 --command "python pipelines/arena.py play --battles 64"
@@ -31,23 +31,23 @@ SPIN = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() 
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["quick", "standard"] = "quick"
     num_envs: int = 0
-    """Battles; 0 for those of the preset."""
+    """Number of battles; 0 takes that of the preset."""
     iterations: int = 4
-    """Of training, by itself and beside the others; one more comes before them."""
+    """Training iterations, alone and beside the busy processes; one more runs before."""
     command: str = ""
-    """Measured in place of training."""
+    """Command to measure in place of training."""
     busy: int = 4
-    """Processes that compute all the time, at the usual priority."""
+    """Number of processes that compute all the time, at the usual priority."""
     seconds: float = 300.0
-    """They end by themselves after so many, and iterations that are not done then are left out."""
+    """The busy processes end after this time; unfinished iterations are not counted."""
 
 
 def main(args: Args) -> None:
-    """Measure both, and report the ratio."""
+    """Measure both and report the ratio."""
     rates = measure_command(args) if args.command else measure_training(args)
     alone, beside = rates["alone"], rates["beside"]
     ratio = alone / beside if args.command else beside / alone
@@ -59,7 +59,7 @@ def main(args: Args) -> None:
 
 @contextlib.contextmanager
 def busy_machine(number: int, seconds: float) -> Iterator[None]:
-    """Context manager beside which so many processes compute, for at most so many seconds."""
+    """Context manager: run busy processes for at most the given seconds."""
     code = SPIN.format(seconds=seconds)
     processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
     try:
@@ -71,9 +71,9 @@ def busy_machine(number: int, seconds: float) -> Iterator[None]:
 
 
 def measure_training(args: Args) -> dict[str, float]:
-    """Agent-steps a second, medians over iterations, by itself and beside the busy processes."""
+    """Return agent-steps a second, medians over iterations, alone and beside the busy processes."""
     preset = TRAIN_PRESETS[args.preset]()
-    # No epoch is left out, however far the policy moves.
+    # No early stop: each epoch runs.
     ppo = dataclasses.replace(preset.ppo, target_kl=0.0)
     config = dataclasses.replace(
         preset, num_envs=args.num_envs or preset.num_envs, ppo=ppo, device="cpu", opponent="heuristic:normal"
@@ -95,7 +95,7 @@ def measure_training(args: Args) -> dict[str, float]:
 
 
 def measure_command(args: Args) -> dict[str, float]:
-    """Seconds of a command by itself and beside the busy processes."""
+    """Return the seconds of a command alone and beside the busy processes."""
 
     def seconds() -> float:
         start_s = time.monotonic()

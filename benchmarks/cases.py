@@ -1,4 +1,4 @@
-"""What a user waits for, by pytest-benchmark: environment, rollout, update, arena, checkpoint, league, memory."""
+"""Cases of pytest-benchmark: environment, rollout, update, arena, checkpoint, league, memory."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ from echelon.rules.physics import RulesConfig
 
 BATTLES, DECISIONS = 32, 16
 ROWS, HIDDEN = 80, 128
-"""Mechs and width of a memory."""
+"""Number of mechs and width of a memory."""
 
 
 @dataclasses.dataclass
 class Case:
-    """Something to be timed, again and again.
+    """A function to time repeatedly.
 
     Args:
-        work: does it once, given `parts`.
-        parts: everything with tensors that it reads or replaces.
+        work: does the work once, given `parts`.
+        parts: all objects with tensors that it reads or replaces.
     """
 
     work: Callable[[list[Any]], object]
     parts: list[Any]
 
     def __call__(self) -> object:
-        """Do it once."""
+        """Do the work once."""
         return self.work(self.parts)
 
 
 def small(**changes: Any) -> EnvConfig:
-    """Battles on few maps."""
+    """Return a config with few maps."""
     return dataclasses.replace(EnvConfig.small(), map_pool=4, **changes)
 
 
 def brief() -> EnvConfig:
-    """The same battles, of 40 decisions at the most."""
+    """Return the same config with battles of at most 40 decisions."""
     return small(rules=RulesConfig(max_episode_s=10.0))
 
 
 def environment(device: torch.device, folder: Path, backend: Backend = "auto") -> Case:
-    """A decision of every battle with random actions, restarts included."""
+    """One decision of each battle with random actions, restarts included."""
     env = EchelonEnv(small(), BATTLES, device=device, seed=0, backend=backend)
 
     def step(parts: list[Any]) -> None:
@@ -70,7 +70,7 @@ def environment(device: torch.device, folder: Path, backend: Backend = "auto") -
 
 
 def trainer_of(device: torch.device, folder: Path, backend: Backend = "auto") -> Trainer:
-    """A run of the quick preset with few battles and short rollouts; no epoch is left out."""
+    """Return a trainer of the quick preset with few battles and short rollouts; each epoch runs."""
     quick = TrainConfig.quick()
     ppo = dataclasses.replace(quick.ppo, rollout_decisions=DECISIONS, chunk_decisions=DECISIONS, target_kl=0.0)
     changes: dict[str, Any] = {
@@ -97,7 +97,7 @@ def update(device: torch.device, folder: Path, backend: Backend = "auto") -> Cas
 
 
 def arena(device: torch.device, folder: Path) -> Case:
-    """Brief battles between two scripted commanders, in one batch."""
+    """Short battles between two scripted commanders, in one batch."""
     names = ("heuristic:normal", "heuristic:hard")
     policies = {name: policy_of(name, brief(), device) for name in names}
     batch_arena = BatchArena(brief(), policies.__getitem__, ArenaConfig(device, BATTLES))
@@ -105,7 +105,7 @@ def arena(device: torch.device, folder: Path) -> Case:
 
 
 def checkpoint(device: torch.device, folder: Path) -> Case:
-    """A policy saved and loaded, its sha256 verified."""
+    """Save and load a policy, with its sha256 verified."""
     trainer, numbers = trainer_of(device, folder), itertools.count()
 
     def there_and_back(parts: list[Any]) -> None:
@@ -118,7 +118,7 @@ def checkpoint(device: torch.device, folder: Path) -> Case:
 
 
 def league(device: torch.device, folder: Path) -> Case:
-    """All pairs of the scripted tiers on a fresh seed, both sides, played, recorded and logged."""
+    """Play all pairs of the scripted tiers on a fresh seed and both sides, record and log them."""
     store = Store.create(folder / "league", brief())
     league_arena, seeds = LeagueArena(store, ArenaConfig(device, batch=BATTLES)), itertools.count()
     ids = [entry.id for entry in store.entries()]
@@ -126,7 +126,7 @@ def league(device: torch.device, folder: Path) -> Case:
 
 
 def sequence(device: torch.device) -> list[Any]:
-    """An LSTM, a chunk of features, its state before the chunk, and where it is reset."""
+    """Return an LSTM, a chunk of features, the state before the chunk, and the resets."""
     torch.manual_seed(0)
     features = torch.randn(DECISIONS, ROWS, HIDDEN, device=device)
     state = {name: torch.zeros(ROWS, HIDDEN, device=device) for name in ("h", "c")}
@@ -145,7 +145,7 @@ def chunk_in_one_call(device: torch.device, folder: Path) -> Case:
 
 
 def chunk_by_steps(device: torch.device, folder: Path) -> Case:
-    """The same chunk stepped decision by decision, and its gradients."""
+    """The same chunk step by step, and its gradients."""
 
     def run(parts: list[Any]) -> None:
         lstm, features, state, keep = parts
@@ -165,5 +165,5 @@ CASES: dict[str, Callable[..., Case]] = {
         *(chunk_in_one_call, chunk_by_steps),
     )
 }
-"""Makers of cases by name; each makes everything on a device, and files in a folder. Those of environment and training
-take `backend="eager"` too, for a decision operation by operation."""
+"""Constructors of cases, keyed by name. Each creates its tensors on a device and its files in a folder. Cases of
+environment and training also accept `backend="eager"`."""

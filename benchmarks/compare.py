@@ -1,4 +1,4 @@
-"""Echelon beside another environment, in turn in one process, random actions; JSON lines and the ratio.
+"""Compare the speed of Echelon and another environment, in turn in one process, with random actions. JSON lines.
 
 python benchmarks/compare.py --num-envs 1024                  # VMAS football, ten a side: pip install vmas
 python benchmarks/compare.py --num-envs 1024 --against smax   # JaxMARL's SMAX, ten a side: pip install jax jaxmarl
@@ -25,25 +25,25 @@ from echelon.runtime.device import resolve_device, use_device
 SIDES: dict[str, dict[str, object]] = {
     "football": {"n_blue_agents": 10, "n_red_agents": 10, "ai_red_agents": False},
 }
-"""Arguments of scenarios of VMAS that make them as large as our battle: twenty agents, none of them scripted."""
+"""Arguments of VMAS scenarios for the size of our battle: twenty agents, none scripted."""
 TEAM = 10
-"""Units a side of SMAX, none of them scripted."""
+"""Units a side in SMAX, none scripted."""
 
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     num_envs: int = 1024
     against: Literal["vmas", "smax"] = "vmas"
     scenario: str = "football"
-    """A scenario of VMAS."""
+    """The VMAS scenario."""
     rounds: int = 12
-    """Each round steps both once; medians count."""
+    """Each round steps both once; medians are reported."""
     clock: Literal["wall", "cpu"] = "wall"
-    """cpu: what the threads of this process compute, whoever else does."""
+    """`cpu`: CPU time of the threads of this process, independent of other programs."""
     busy: int = 0
-    """Processes that compute beside both, for ten minutes at most."""
+    """Number of busy processes beside both, for at most ten minutes."""
     device: str = "auto"
 
 
@@ -51,7 +51,7 @@ Stepper = Callable[[], object]
 
 
 def vmas_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
-    """One step of every VMAS environment under actions drawn once, how many agents act, and the name."""
+    """Return a function that steps all VMAS environments with fixed actions, the number of agents, and the name."""
     from vmas import make_env
 
     sides = SIDES.get(args.scenario, {})
@@ -62,7 +62,7 @@ def vmas_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
 
 
 def smax_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
-    """One compiled step of every SMAX environment, its restarts included, under actions drawn once."""
+    """Return a compiled step of all SMAX environments with fixed random actions, restarts included."""
     import jax
     from jaxmarl import make
 
@@ -86,7 +86,7 @@ def smax_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
 
 
 def main(args: Args) -> None:
-    """Step both in turn."""
+    """Step both in turn and report."""
     device = use_device(resolve_device(args.device))
     config = EnvConfig.standard()
     player = Player(EchelonEnv(config, args.num_envs, device=device, seed=0))

@@ -1,4 +1,4 @@
-"""What the cases of pytest-benchmark share: the device, and the modules beside them."""
+"""Shared by the cases of pytest-benchmark: the device, and imports of neighbouring modules."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The device of every case."""
+    """Add `--device`, the device of all cases."""
     parser.addoption("--device", default="cpu", help="where the cases of benchmarks/ run: cpu, cuda, cuda:N or auto")
 
 
 @pytest.fixture(scope="session")
 def device(request: pytest.FixtureRequest) -> torch.device:
-    """That of `--device`, a GPU with its index."""
+    """The device of `--device`; a GPU has an index."""
     return use_device(resolve_device(request.config.getoption("--device")))

@@ -1,5 +1,5 @@
-"""What work over many processes costs, JSON lines: bytes of gradients, checkpoints and records, battles a second of a
-core, a league's database as it grows, tasks of Ray, and a tournament by one and by two of its workers.
+"""Costs of work on many processes, as JSON lines: bytes of gradients, checkpoints and records, battles a second of a
+core, a growing league database, Ray tasks, and a tournament with one and two workers.
 
 python benchmarks/costs.py --parts learner battles database --matches 200000
 """
@@ -44,23 +44,23 @@ Part = Literal["learner", "battles", "database", "tasks", "tournament"]
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     parts: tuple[Part, ...] = ("learner", "battles", "database", "tasks", "tournament")
     matches: int = 200_000
-    """Matches that the database grows to."""
+    """Number of matches that the database grows to."""
     num_envs: int = 32
-    """Battles of the run whose checkpoint is measured."""
+    """Number of battles of the run whose checkpoint is measured."""
     battles: int = 256
-    """Battles whose time is measured, of either preset."""
+    """Number of timed battles, for each preset."""
     seeds: int = 16
-    """Of the tournament of the scripted tiers."""
+    """Number of seeds of the tournament of the scripted tiers."""
     repeats: int = 2
-    """Tournaments with each number of workers, in turn."""
+    """Number of tournaments with each number of workers, in turn."""
 
 
 def learner(args: Args) -> None:
-    """Bytes of a gradient and of a checkpoint, by file."""
+    """Measure the bytes of a gradient, and of a checkpoint by file."""
     for name in ("quick", "standard"):
         config = dataclasses.replace(
             TRAIN_PRESETS[name](), num_envs=args.num_envs, device="cpu", compile_policy="off", opponent="heuristic:easy"
@@ -77,7 +77,7 @@ def learner(args: Args) -> None:
 
 
 def battles(args: Args) -> None:
-    """Battles a second of one thread, between scripted commanders and between networks."""
+    """Measure battles a second of one thread, between scripted commanders and between networks."""
     torch.set_num_threads(1)
     for preset, count in (("small", args.battles), ("standard", args.battles // 4)):
         env = ENV_PRESETS[preset]()
@@ -94,7 +94,7 @@ def battles(args: Args) -> None:
 
 
 def database(args: Args) -> None:
-    """Writes a second, and what else waits for the database, as it grows."""
+    """Measure writes a second, and other waits for the database, as it grows."""
     with tempfile.TemporaryDirectory() as folder, closing(Store.create(folder, brief())) as store:
         ids = [entry.id for entry in store.entries()]
         arena = LeagueArena(store, ArenaConfig(CPU))
@@ -133,7 +133,7 @@ def tell_database(store: Store, arena: LeagueArena, size: int, rate: float, fold
 
 
 def made_up(arena: LeagueArena, battle: Battle, stats: Sequence[Sequence[float]]) -> MatchRecord:
-    """A match that was not fought, with a record as long as that of one."""
+    """Return an invented match with a record of realistic length."""
     result = BattleResult(
         Winner(1), Reason(1), [1.5, 2.5], 120, 1.0, [list(side) for side in stats], f"{battle.seed:016x}"
     )
@@ -150,7 +150,7 @@ def nothing(number: int) -> int:
 
 
 def tasks(args: Args) -> None:
-    """How many empty tasks of Ray this process hands out a second."""
+    """Measure how many empty Ray tasks this process submits a second."""
     with RayArgs("local").connected() as ray_tasks:
         assert ray_tasks is not None
         for count in (10, 1000):
@@ -160,7 +160,7 @@ def tasks(args: Args) -> None:
 
 
 def tournament(args: Args) -> None:
-    """A round robin of the scripted tiers by this process, and by one and two workers of one CPU, in turn."""
+    """Time a round robin of the scripted tiers in this process, and with one and two workers of one CPU, in turn."""
     from ray.cluster_utils import Cluster
 
     with tempfile.TemporaryDirectory() as folder:
@@ -184,7 +184,7 @@ def tell_tournament(args: Args, league: Path, where: RayArgs, repeat: int, worke
     with where.connected() as ray_tasks, closing(Store(league)) as store:
         arena = LeagueArena(store, ArenaConfig(CPU, 256), tasks=ray_tasks)
         ids = [entry.id for entry in store.entries()]
-        # Every worker makes its maps and loads the loops.
+        # Each worker creates its maps and loads the loops.
         list(arena.arena.play_all(round_robin(ids, [1, 2])))
         load, start_s = os.getloadavg()[0], time.perf_counter()
         commands.tournament(arena, args.seeds, lambda batches, total, own: list(batches))
@@ -204,7 +204,7 @@ PARTS: dict[Part, Callable[[Args], None]] = {
 
 
 def main(args: Args) -> None:
-    """Measure the parts in their order."""
+    """Run the measurements in order."""
     for name in args.parts:
         PARTS[name](args)
 

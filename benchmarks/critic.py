@@ -1,4 +1,4 @@
-"""A critic beside counted win rates: does what a policy expects of a moment go with how often it wins from there?
+"""Compare a critic with counted win rates: does the value of a moment predict how often the policy wins from it?
 
 python benchmarks/critic.py --policy runs/mine --against heuristic:hard --battles 32
 """
@@ -21,27 +21,27 @@ from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import ConfigError
 
 BINS = 5
-"""Classes of moments by the critic's value, with as many moments each."""
+"""Number of classes of moments by the critic's value, of equal size."""
 
 
 @dataclass(frozen=True)
 class Args:
-    """What to play."""
+    """Settings of this program."""
 
     policy: str
-    """A trained commander, as `arena.py play` takes them."""
+    """A trained commander, by any name that `arena.py play` accepts."""
     against: str = "heuristic:hard"
     battles: int = 32
     every: int = 16
-    """Decisions between two moments."""
+    """Number of decisions between two moments."""
     branches: int = 32
-    """Battles from each."""
+    """Number of battles from each moment."""
     seed: int = 0
     device: str = "auto"
 
 
 def main(args: Args) -> None:
-    """Print one JSON object: correlation, and the counted win rate by class of the critic's value."""
+    """Print a JSON object: the correlation, and the counted win rate for each class of values."""
     device = use_device(resolve_device(args.device))
     env = common_env([resolve(args.policy)])
     settings, recorder = ArenaConfig(device, args.battles), Recorder(range(args.battles))
@@ -65,7 +65,7 @@ def main(args: Args) -> None:
 
 
 def moments_of(replay: Replay, index: int, args: Args, device: torch.device) -> torch.Tensor:
-    """`[K, 2]` the critic's value and the share that its side wins, of each moment of a battle."""
+    """Return `[K, 2]`: the critic's value and the share of wins of its side, for each moment of a battle."""
     battle = replay.battles[index]
     expected = battle.values
     if expected is None:

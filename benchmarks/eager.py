@@ -1,4 +1,4 @@
-"""Launches and bytes of what a decision runs operation by operation, beside its graphs."""
+"""Launches and bytes of eager operations of a decision, beside its graphs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from torch.utils._pytree import tree_leaves
 
 PACKAGE = str(Path(__file__).parents[1] / "echelon") + "/"
 RESERVES = ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::new_empty_strided")
-"""Operations that reserve memory and write nothing."""
+"""Operations that allocate memory and write nothing."""
 
 
-# Before the package is imported: inference mode hides what is copied from lists.
+# Set before the package is imported: inference mode hides copies from lists.
 torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()  # type: ignore
 
 
 def place() -> str:
-    """`file:function` of the innermost frame of the package."""
+    """Return `file:function` of the innermost frame of the package."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -37,7 +37,7 @@ def place() -> str:
 
 
 def bytes_of(tensor: Tensor) -> int:
-    """Size of a tensor; what was expanded is read once."""
+    """Return the size of a tensor; expanded axes count once."""
     count = 1
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         count *= size if stride else 1
@@ -45,22 +45,22 @@ def bytes_of(tensor: Tensor) -> int:
 
 
 class Launches(TorchDispatchMode):
-    """Counts the operations that launch a kernel, and the bytes of what they are given and make.
+    """Count the operations that launch a kernel, and the bytes of their inputs and outputs.
 
-    Views and reservations launch nothing; one operation on a list of tensors (`_foreach_*`) is one launch.
+    Views and allocations launch nothing; an operation on a list of tensors (`_foreach_*`) is one launch.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.launches: Counter[str] = Counter()
-        """By place."""
+        """Launches, keyed by place."""
         self.moved: Counter[str] = Counter()
-        """Bytes by place."""
+        """Bytes, keyed by place."""
         self.is_counting = True
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Within, nothing is counted."""
+        """Context manager: count nothing inside."""
         before, self.is_counting = self.is_counting, False
         try:
             yield
@@ -68,7 +68,7 @@ class Launches(TorchDispatchMode):
             self.is_counting = before
 
     def uncounted(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, counted elsewhere."""
+        """Return `function` with counting paused inside."""
 
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:

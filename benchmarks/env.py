@@ -1,4 +1,4 @@
-"""Environment throughput with random actions, eager and compiled: one JSON line each.
+"""Environment throughput with random actions, eager and compiled. One JSON line each.
 
 python benchmarks/env.py --preset standard --num-envs 256
 """
@@ -23,20 +23,20 @@ from echelon.runtime.profiling import profiled
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 256
     modes: tuple[Literal["eager", "compiled"], ...] = ("eager", "compiled")
     decisions: int = 20
-    """Timed decisions; the median counts."""
+    """Number of timed decisions; the median is reported."""
     device: str = "auto"
     profile: Path | None = None
-    """Write a trace of three decisions of the last mode here, and print the costliest parts."""
+    """File for a trace of three decisions of the last mode; also prints the most expensive parts."""
 
 
 class Player:
-    """Steps an environment with actions drawn once."""
+    """Step an environment with fixed random actions."""
 
     def __init__(self, env: EchelonEnv) -> None:
         self.env = env
@@ -44,18 +44,18 @@ class Player:
         self.now: TensorDictBase = env.reset()
 
     def decide(self) -> None:
-        """One decision of every battle, restarts included."""
+        """Play one decision of each battle, restarts included."""
         _, self.now = self.env.step_and_maybe_reset(self.now.update(self.actions))
 
     def measure(self, decisions: int) -> tuple[float, float]:
-        """Seconds of the first decision, compilation included, and the median of some later ones."""
+        """Return the seconds of the first decision, compilation included, and the median of later ones."""
         device = self.now.device
         with torch.inference_mode():
             return once(self.decide, device), seconds(self.decide, device, decisions)
 
 
 def main(args: Args) -> None:
-    """Measure each mode."""
+    """Measure each mode and report."""
     device = use_device(resolve_device(args.device))
     config = ENV_PRESETS[args.preset]()
     start_s = time.perf_counter()

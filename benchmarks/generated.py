@@ -1,4 +1,4 @@
-"""The code that Inductor writes for a GPU that is not there: its kernels, and what they read and write."""
+"""The code that Inductor generates for a GPU that is not present: its kernels, and what they read and write."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from echelon.runtime.compile import EXACT_ON_GPU, ON_GPU
 
 SECTOR = 32
-"""Bytes that a GPU fetches at least for one cell that is looked up."""
+"""Smallest number of bytes that a GPU fetches for one indexed cell."""
 
 
 class Chip:
-    """What Inductor asks of a GPU: an H100's numbers."""
+    """Properties of a GPU that Inductor reads: those of an H100."""
 
     name, major, minor, multi_processor_count, warp_size = "H100", 9, 0, 132, 32
     total_memory, L2_cache_size, regs_per_multiprocessor = 80 << 30, 50 << 20, 65536
@@ -33,7 +33,7 @@ class Chip:
 
 
 def pretend_a_gpu() -> None:
-    """Let torch's compiler write code for a chip that is not there. For this process, for good."""
+    """Make torch's compiler generate code for a GPU that is not present. It cannot be undone in this process."""
     import torch._inductor.config as inductor
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor.runtime.hints import DeviceProperties
@@ -60,7 +60,7 @@ def pretend_a_gpu() -> None:
     DeviceProperties.create = classmethod(lambda cls, device: cls(**info, **extra))  # type: ignore
     driver.set_active(type("Driver", (), {"get_current_target": lambda self: GPUTarget("cuda", 90, 32)})())
     inductor.compile_threads, inductor.force_disable_caches = 1, True
-    # Whether to pad a matrix is found out by trying it.
+    # Inductor would benchmark whether to pad a matrix.
     inductor.shape_padding = False
     FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore
     torch.compiler.is_compiling = lambda: True
@@ -68,7 +68,7 @@ def pretend_a_gpu() -> None:
 
 
 class OnTheHost(TorchDispatchMode):
-    """What would be made on a GPU is made on the host."""
+    """Create tensors for a GPU on the host."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -76,7 +76,7 @@ class OnTheHost(TorchDispatchMode):
 
 
 def fold_constants_on_the_host() -> None:
-    """Inductor computes uniform constants on the device of the graph."""
+    """Make Inductor compute uniform constants on the host, not on the device of the graph."""
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
 
     run = Folder.run
@@ -89,7 +89,7 @@ def fold_constants_on_the_host() -> None:
 
 
 def parts(value: Any) -> list[Any]:
-    """What a structure holds."""
+    """Return the parts of a structure."""
     if is_tensorclass(value) or (is_dataclass(value) and not isinstance(value, type)):
         return [getattr(value, field.name) for field in fields(value)]
     if isinstance(value, TensorDictBase | dict):
@@ -98,7 +98,7 @@ def parts(value: Any) -> list[Any]:
 
 
 def leaves(value: Any) -> Iterator[Tensor]:
-    """All tensors of a structure, in order."""
+    """Return all tensors of a structure, in order."""
     if isinstance(value, Tensor):
         yield value
     else:
@@ -107,7 +107,7 @@ def leaves(value: Any) -> Iterator[Tensor]:
 
 
 def with_leaves(value: Any, new: Iterator[Tensor]) -> Any:
-    """The structure with other tensors."""
+    """Return the structure with other tensors."""
     if isinstance(value, Tensor):
         return next(new)
     if is_tensorclass(value):
@@ -131,22 +131,22 @@ class Kernel:
 
     name: str
     operations: int
-    """Operations of the graph that were fused into it."""
+    """Operations of the graph that are fused into it."""
     whole: int
-    """Bytes as Inductor counts them: each buffer at most once, and whole where cells of it are looked up."""
+    """Bytes as Inductor counts them: each buffer at most once, indexed buffers whole."""
     moved: int
-    """Bytes with what is looked up counted as one sector of `SECTOR` bytes a look-up, at most the whole buffer."""
+    """Bytes with indexed reads and writes counted as `SECTOR` bytes each, at most the whole buffer."""
     buffers: dict[str, int]
-    """`moved` by buffer, the largest first: shape and dtype, and how it is used."""
+    """`moved` by buffer, largest first: shape, dtype and use."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """What Inductor made of a function."""
+    """The graph that Inductor made of a function."""
 
     kernels: list[Kernel]
     launches: int
-    """Launches that its code makes."""
+    """Number of launches of its code."""
 
     @property
     def moved_gb(self) -> float:
@@ -158,11 +158,11 @@ class Graph:
 
 
 class Written(Exception):
-    """The code of a graph is there."""
+    """Raised when the code of a graph is complete."""
 
 
 def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Path | None = None) -> Graph:
-    """Compile a function of fake CUDA tensors as one graph, up to its code, which `keep` may be told to hold."""
+    """Compile a function of fake CUDA tensors as one graph, up to its code, which is written to the file `keep`."""
     from torch._guards import TracingContext, tracing
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx
@@ -191,7 +191,7 @@ def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Pat
             try:
                 compile_fx(traced, inputs)
             except Exception:
-                # torch wraps what a compiler raises.
+                # torch wraps exceptions of a compiler.
                 if not graphs:
                     raise
     (graph,) = graphs
@@ -199,18 +199,18 @@ def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Pat
 
 
 def launches_in(code: str) -> int:
-    """Launches that the code of a graph makes: kernels of its own, of libraries, and operations that are called."""
+    """Return the launches of a graph's code: generated kernels, library kernels, and called operations."""
     body = code.split("def call(")[-1]
     calls = re.findall(r"= torch\.ops\.|^\s+torch\.ops\.", body, re.MULTILINE)
     return body.count(".run(") + body.count("extern_kernels.") + len(calls)
 
 
 def kernel_of(node: Any) -> Kernel:
-    """What a node of Inductor's schedule reads and writes."""
+    """Return the kernel of a node of Inductor's schedule: what it reads and writes."""
     from torch._inductor.scheduler import ForeachKernelSchedulerNode
 
     steps = node.get_nodes()
-    # Kernels side by side in one launch read and write as they would by themselves.
+    # Kernels combined into one launch read and write as separate kernels do.
     nodes = node.snodes if isinstance(node, ForeachKernelSchedulerNode) else [node]
     bytes_by_buffer: Counter[str] = Counter()
     for snode in nodes:
@@ -221,8 +221,8 @@ def kernel_of(node: Any) -> Kernel:
 
 
 def accesses(node: Any, steps: Any) -> dict[str, int]:
-    """Bytes that one kernel moves, by buffer: what `BaseSchedulerNode.get_read_write_buffer_accesses` finds, but for
-    buffers of which cells are looked up."""
+    """Return the bytes that one kernel moves, by buffer: those of
+    `BaseSchedulerNode.get_read_write_buffer_accesses`, except for indexed buffers."""
     counts: dict[str, int] = {}
     for name, num_bytes in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
         if is_named_for_order(name, steps):
@@ -241,19 +241,17 @@ def accesses(node: Any, steps: Any) -> dict[str, int]:
 
 
 def is_looked_up(dep: Any) -> bool:
-    """Whether cells of a buffer are read or written at indices that the kernel computes."""
+    """Return whether a buffer is read or written at computed indices."""
     from torch._inductor.dependencies import MemoryDep
 
     return bool(dep.is_indirect()) if isinstance(dep, MemoryDep) else False
 
 
 def is_named_for_order(name: str, steps: Any) -> bool:
-    """Whether a kernel neither reads nor writes a buffer under this name, which its dependencies tell for the order of
-    kernels alone.
+    """Return whether a kernel names a buffer only in its dependencies, for the order of kernels, and does not use it.
 
-    What is written to `x` in place is an output of its own there, which counts; the kernel then also depends on `x`
-    (`StarDep`), and on what has read `x` before (`WeakDep`). The code that is written loads neither, unless a
-    `MemoryDep` says so.
+    An in-place write to `x` is a separate output, which counts. The kernel then also depends on `x` (`StarDep`) and on
+    earlier readers of `x` (`WeakDep`). The generated code loads neither, unless there is a `MemoryDep`.
     """
     from torch._inductor.dependencies import StarDep, WeakDep
 
@@ -265,7 +263,7 @@ def is_named_for_order(name: str, steps: Any) -> bool:
 
 
 def lookups(step: Any, name: str) -> int:
-    """Cells of a buffer that one operation looks up."""
+    """Return the number of cells of a buffer that one operation indexes."""
     from torch._inductor.dependencies import MemoryDep
     from torch._inductor.virtualized import V
 
@@ -281,14 +279,14 @@ def lookups(step: Any, name: str) -> int:
 
 
 def label(name: str, how: str) -> str:
-    """A buffer's shape and dtype, and how it is used."""
+    """Return a buffer's shape, dtype and use."""
     from torch._inductor.virtualized import V
 
     buffer: Any = V.graph.name_to_buffer.get(name) or V.graph.graph_inputs.get(name)
     try:
         layout = buffer.get_layout()
     except NotImplementedError:
-        # What is written in place through another name.
+        # A buffer that is written in place under another name.
         return name
     kind = "input" if name in V.graph.graph_inputs else "buffer"
     return f"{kind} {[int(size) for size in layout.size]} {str(layout.dtype).removeprefix('torch.')} {how}".strip()

@@ -1,11 +1,11 @@
-"""Runs the tests that need a GPU, and every benchmark on it: a table, and a JSON file with the command of each figure.
+"""Run the tests that need a GPU and all benchmarks on it: a table, and a JSON file with the command of each figure.
 
 benchmarks/gpu.sh                         # on a machine with a GPU, ten minutes; --minutes 3 or 30 for less or more
 benchmarks/gpu.sh --device cpu --tiny     # every step at a tiny size, to see that they run
 
-A step that fails is recorded with its last lines and stops no other; one that takes longer than its time is stopped,
-and one whose battles do not fit into memory says so. The file is written anew after each step. The status is 1 unless
-every step has run to its end and nothing fell back to a simpler form.
+A failed step is recorded with its last lines, and the next step runs. A step beyond its time limit is stopped; a step
+that runs out of memory says so. The file is rewritten after each step. The status is 0 only if each step ran to its end
+without a fallback.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ from echelon.runtime.version import VERSION
 ROOT = Path(__file__).parents[1]
 LAST_LINES = 15
 FALLBACK = "fallback:"
-"""What a line has that tells of a simpler form in place of one that failed or differed."""
+"""Start of a line that reports a fallback to a simpler form."""
 PYTEST_STEPS = {"tests": "tests that need a GPU", "cases": "cases of pytest-benchmark"}
-"""Steps of pytest, and what their tests are."""
+"""Steps that run pytest, and the name of their tests."""
 NO_MEMORY = ("OutOfMemoryError", "out of memory", "fewer num_envs")
-"""What torch and Echelon say of what does not fit into memory."""
+"""Messages of torch and Echelon for too little memory."""
 NO_GPU = "not measured: no GPU"
 OK, FAILED, LATE, FELL_BACK, TOO_LARGE = "ok", "failed", "timed out", "fell back", "does not fit into memory"
 
 
 @dataclass(frozen=True)
 class Args:
-    """Where to measure, and for how long."""
+    """Settings of this program."""
 
     device: str = "cuda"
     tiny: bool = False
-    """Tiny sizes, for a CPU."""
+    """Use tiny sizes, for a CPU."""
     minutes: Minutes = 10
-    """For all steps together: 3 for whether it works and how fast it is uncompiled, 10 with training as it is by
-    default, 30 for everything."""
+    """Minutes for all steps: 3 for a check and uncompiled speed, 10 with training at its defaults, 30 for
+    everything."""
     out: Path | None = None
     """The JSON file; by default benchmarks/results/DEVICE.json."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a step."""
+    """The result of a step."""
 
     name: str
     command: str
@@ -78,18 +78,18 @@ class Outcome:
     """`ok`, `failed`, `timed out`, `fell back` or `does not fit into memory`."""
     seconds: float = 0.0
     reason: str = ""
-    """Why it is not `ok`."""
+    """The reason if it is not `ok`."""
     last_lines: tuple[str, ...] = ()
-    """Of what it printed, if it has failed."""
+    """Last lines of its output, if it failed."""
     lines: tuple[dict[str, Any], ...] = field(default=(), repr=False)
-    """The JSON lines that it printed."""
+    """JSON lines that it printed."""
 
 
 def run_step(step: Step, limit_s: float) -> Outcome:
-    """Run a step to its end, or for so many seconds."""
+    """Run a step to its end, or until its time limit."""
     command, start_s = shlex.join(["python", *step.words]), time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    # A file, not a pipe: that would stay open while a compiler that the step has started still runs.
+    # A file, not a pipe: a pipe stays open while a compiler started by the step still runs.
     with tempfile.TemporaryFile("w+") as printed:
         process = subprocess.Popen(
             [sys.executable, *step.words],
@@ -104,7 +104,7 @@ def run_step(step: Step, limit_s: float) -> Outcome:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            # Also where somebody interrupts this program.
+            # Also after an interrupt of this program.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -119,7 +119,7 @@ def run_step(step: Step, limit_s: float) -> Outcome:
 
 
 def judged(found: Outcome, code: int, output: str) -> Outcome:
-    """A step that has ended by itself, from the status and the output of its process."""
+    """Return the outcome of a finished step, from the status and output of its process."""
     last = tuple(line for line in output.splitlines() if line.strip())[-LAST_LINES:]
     if found.name in PYTEST_STEPS:
         counts = count_tests(output)
@@ -138,12 +138,12 @@ def judged(found: Outcome, code: int, output: str) -> Outcome:
 
 
 def count_tests(output: str) -> dict[str, int]:
-    """Tests by outcome, from the last line of pytest."""
+    """Return the number of tests by outcome, from the last line of pytest."""
     return {kind: int(count) for count, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", output)}
 
 
 def json_lines(output: str) -> tuple[dict[str, Any], ...]:
-    """The lines of a program's output that are figures: JSON objects that name their benchmark."""
+    """Return the figures in a program's output: JSON lines that name their benchmark."""
     values = []
     for line in output.splitlines():
         with contextlib.suppress(json.JSONDecodeError):
@@ -153,7 +153,7 @@ def json_lines(output: str) -> tuple[dict[str, Any], ...]:
 
 
 def figures_of(outcome: Outcome) -> list[dict[str, Any]]:
-    """The figures of a step, each with its command; what has none has a reason."""
+    """Return the figures of a step, each with its command, or with the reason why it is missing."""
     figures: list[dict[str, Any]] = []
     for line in outcome.lines:
         if line["benchmark"] in PYTEST_STEPS:
@@ -174,7 +174,7 @@ def figures_of(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
-    """Device, driver, versions, commit and date."""
+    """Return device, driver, versions, commit and date."""
     packages = ("torch", "torchrl", "tensordict", "numpy")
     is_gpu = device.type == "cuda"
     return {
@@ -192,7 +192,7 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
 
 
 def told_by(*command: str) -> str | None:
-    """The first line that a program prints; None where there is no such program, or it fails."""
+    """Return the first line that a program prints; None if it is missing or fails."""
     if shutil.which(command[0]) is None:
         return None
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -201,7 +201,7 @@ def told_by(*command: str) -> str | None:
 
 
 def slug(name: str) -> str:
-    """A device's name as the name of a file."""
+    """Return a device's name as a file name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
@@ -219,14 +219,14 @@ def show(console: Console, machine: Mapping[str, Any], figures: Sequence[Mapping
 
 
 def main(args: Args) -> int:
-    """Run all steps; 1 unless each ran to its end as it should."""
+    """Run all steps; return 1 unless each ran to its end."""
     device, console = use_device(resolve_device(args.device)), Console()
     machine, start_s = describe_machine(device), time.perf_counter()
     path = args.out or ROOT / "benchmarks" / "results" / f"{slug(machine['device'])}.json"
     steps, outcomes = steps_of(args.device, args.tiny, args.minutes), list[Outcome]()
     for number, step in enumerate(steps):
         console.print(f"{step.name} …", highlight=False)
-        # What earlier steps left is added; those that follow keep theirs.
+        # Unused time of earlier steps is added; later steps keep theirs.
         kept_s = sum(later.limit_s for later in steps[number + 1 :])
         left_s = 60 * args.minutes - (time.perf_counter() - start_s) - kept_s
         outcomes.append(run_step(step, left_s if not args.tiny else step.limit_s))
@@ -241,7 +241,7 @@ def main(args: Args) -> int:
 
 
 def write_results(out: Path, machine: Mapping[str, Any], outcomes: Sequence[Outcome], seconds: float) -> None:
-    """Write the file with all steps so far."""
+    """Write the file with all steps until now."""
     figures = [figure for outcome in outcomes for figure in figures_of(outcome)]
     steps = [{k: v for k, v in dataclasses.asdict(outcome).items() if k != "lines"} for outcome in outcomes]
     results = {**machine, "seconds": round(seconds, 1), "figures": figures, "steps": steps}

@@ -1,12 +1,11 @@
-"""Tells within 90 s whether Echelon runs on a GPU, whether its battles are the CPU's there, and how fast it is.
+"""Check within 90 s whether Echelon runs on a GPU, whether its battles equal the CPU's, and how fast it is.
 
 python benchmarks/gpu_first.py                  # from a clone; tyro and rich need not be installed
 python benchmarks/gpu_first.py --device cpu     # the same at tiny sizes, without graphs
 
-Nothing is compiled: operations run one by one, and captured as CUDA graphs; with --compiled --seconds 600 the loops of
-a GPU, if the extra gpu is installed, and the graphs of torch.compile are compared too, which takes minutes. Prints a
-line of JSON after each step and, with --out FILE, adds it to a file. The status is 1 if a step has failed or time ran
-out.
+Nothing is compiled: operations run eagerly, and captured as CUDA graphs. With --compiled --seconds 600, GPU loops (if
+the extra gpu is installed) and torch.compile graphs are compared too, which takes minutes. Prints a JSON line after
+each step and, with --out FILE, appends it to a file. The status is 1 if a step failed or time ran out.
 """
 
 from __future__ import annotations
@@ -33,27 +32,27 @@ from unittest.mock import MagicMock
 
 ROOT = Path(__file__).parents[1]
 COMMAND_LINES = {"tyro": ("tyro",), "rich": ("rich", "rich.console", "rich.table", "rich.text", "rich.progress")}
-"""Packages that only Echelon's command lines use, with the modules of each that it imports."""
+"""Packages that only Echelon's command lines use, with the modules that they import."""
 TOLERANCE = 1e-3
-"""Difference that a substep from one state may make."""
+"""Allowed difference of a substep from the same state."""
 OK, FAILED, SKIPPED, TOO_LARGE, LATE = "ok", "failed", "skipped", "does not fit into memory", "timed out"
 Values = dict[str, Any]
 
 
 class Skipped(Exception):
-    """A step has nothing to measure here; its text says why."""
+    """Raised if a step has nothing to measure here; its text says why."""
 
 
 class OutOfTime(BaseException):
-    """The time of the whole program is over; no `Exception`, which a step might handle."""
+    """Raised if the time of the program is over. Not an `Exception`, which a step might catch."""
 
 
 class Journal:
-    """Runs steps, each reported as soon as it has ended.
+    """Run steps and report each one when it ends.
 
     Args:
-        out: file to which lines are added; None for standard output alone.
-        deadline: `time.perf_counter` at which no step goes on.
+        out: file to which lines are appended; None for standard output only.
+        deadline: value of `time.perf_counter` at which all steps stop.
     """
 
     def __init__(self, out: Path | None, deadline: float) -> None:
@@ -61,7 +60,7 @@ class Journal:
         self.statuses: list[str] = []
 
     def step(self, name: str, work: Callable[[], Values]) -> None:
-        """Run a step and report what it returns, or how it failed."""
+        """Run a step and report its result or its failure."""
         start_s, values = time.perf_counter(), Values()
         try:
             if start_s >= self.deadline:
@@ -86,13 +85,13 @@ class Journal:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a step failed or ran out of time."""
+        """Return whether a step failed or ran out of time."""
         return not {FAILED, LATE}.isdisjoint(self.statuses)
 
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Inside, `OutOfTime` is raised after so many seconds."""
+    """Context manager: raise `OutOfTime` after the given seconds."""
 
     def ring(number: int, frame: object) -> None:
         raise OutOfTime
@@ -107,14 +106,14 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def free_memory() -> None:
-    """Give a GPU's memory back that a step took: a graph and its function hold each other."""
+    """Release the GPU memory of a step: a graph and its function reference each other."""
     gc.collect()
     if "torch" in sys.modules and (cuda := sys.modules["torch"].cuda).is_initialized():
         cuda.empty_cache()
 
 
 def explained(error: Exception) -> Values:
-    """An error as one line, its causes, and the last places that it came through."""
+    """Return an error as one line, its causes, and the last frames of its traceback."""
     causes, cause = [], error.__cause__ or error.__context__
     while cause is not None:
         causes.append(one_line(cause))
@@ -127,12 +126,12 @@ def explained(error: Exception) -> Values:
 
 
 def one_line(error: BaseException) -> str:
-    """Class and first line of an error."""
+    """Return class and first line of an error."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}"
 
 
 def prepare_imports() -> Values:
-    """Let Echelon be imported from this clone, without the packages of its command lines where they are missing."""
+    """Allow the import of Echelon from this clone, even if packages of its command lines are missing."""
     sys.path.insert(0, str(ROOT))
     missing = [name for name in COMMAND_LINES if name not in sys.modules and importlib.util.find_spec(name) is None]
     for name in missing:
@@ -143,7 +142,7 @@ def prepare_imports() -> Values:
 
 
 def describe(device: Any) -> Values:
-    """GPU, driver's CUDA, versions."""
+    """Return GPU, CUDA version of the driver, and versions."""
     import torch
     import torchrl
 
@@ -157,12 +156,12 @@ def describe(device: Any) -> Values:
 
 
 class Compared:
-    """The same battles on a CPU, operation by operation, and on the device.
+    """The same battles on a CPU, eager, and on the device.
 
     Args:
         device: the device.
         count: battles.
-        before: decisions of scripted commanders on the CPU before anything is compared, so that teams meet.
+        before: decisions of scripted commanders on the CPU before the comparison, so that teams meet.
         backend: how a decision runs on the device, as in `EchelonEnv`.
     """
 
@@ -188,21 +187,21 @@ class Compared:
             self.now = self.cpu.step_and_maybe_reset(self.now)[1]
 
     def decide(self) -> None:
-        """Let commanders on the CPU write the actions of both teams."""
+        """Write the actions of both teams, with commanders on the CPU."""
         for policy in self.policies:
             self.now = policy(self.now)
 
     def moved(self) -> Any:
-        """State and input of the CPU's next decision, for the device."""
+        """Return state and input of the CPU's next decision, on the device."""
         self.gpu.state = self.cpu.state.clone().to(self.device)
-        # Leaf by leaf: `TensorDict.clone` makes 0 of -0.
+        # Leaf by leaf: `TensorDict.clone` turns -0 into 0.
         return self.now.apply(lambda leaf: leaf.to(self.device, copy=True), device=self.device)
 
 
 def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, str, int]:
-    """Largest difference between tensors of the same names, where, and how many tensors differ in any bit.
+    """Return the largest difference between tensors of equal names, its place, and how many tensors differ in a bit.
 
-    What is no float differs by infinity if it differs, and so does NaN.
+    The difference is infinity for other types than floats, and for NaN.
     """
     import torch
 
@@ -212,14 +211,14 @@ def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, str, 
         if torch.equal(x, y):
             continue
         unequal += 1
-        # What is no number is larger than all others.
+        # NaN counts as the largest difference.
         error = float((x - y).abs().nan_to_num(nan=torch.inf).max()) if x.is_floating_point() else torch.inf
         worst, worst_name = max((worst, worst_name), (error, name))
     return worst, worst_name, unequal
 
 
 def equal_maps(device: Any, count: int) -> Values:
-    """Compare maps made on the device with those made on the CPU."""
+    """Compare maps generated on the device and on the CPU."""
     import torch
 
     from echelon import EnvConfig
@@ -238,7 +237,7 @@ def equal_maps(device: Any, count: int) -> Values:
 
 
 def equal(device: Any, count: int, before: int, decisions: int, backend: Any = "eager") -> Values:
-    """Compare decisions of the device with those of the CPU: each from one state, then all in a row."""
+    """Compare decisions of device and CPU: first each from the same state, then all in sequence."""
     import torch
 
     from echelon.arena.fingerprint import leaves, state_hash
@@ -266,7 +265,7 @@ def equal(device: Any, count: int, before: int, decisions: int, backend: Any = "
 
 
 class Player:
-    """Battles whose decisions stay in place, with actions drawn once: called, or captured and replayed.
+    """Battles with fixed random actions whose decisions run in place: called, or captured and replayed.
 
     Args:
         device: where.
@@ -289,16 +288,16 @@ class Player:
         self.graphed = GraphedFunction(self.decide, device, "decisions")
 
     def decide(self) -> None:
-        """One decision, restarts included."""
+        """Play one decision, restarts included."""
         self.battles.restart(self.battles.step(self.battles.current.copy().update(self.actions)))
 
     def seconds(self, run: Callable[[], object], times: int) -> float:
-        """Median wall time of one of several calls."""
+        """Return the median wall time of several calls."""
         return statistics.median(timed(run, self.device) for _ in range(times))
 
 
 def timed(run: Callable[[], object], device: Any) -> float:
-    """Wall time of a call, the device synchronised after it."""
+    """Return the wall time of a call, with the device synchronised after it."""
     import torch
 
     start_s = time.perf_counter()
@@ -309,7 +308,7 @@ def timed(run: Callable[[], object], device: Any) -> float:
 
 
 def captured(device: Any, count: int, decisions: int) -> Values:
-    """Compare decisions that a graph replays with those that are called."""
+    """Compare decisions replayed by a graph with called ones."""
     import torch
 
     from echelon.arena.fingerprint import leaves, state_hash
@@ -333,7 +332,7 @@ def captured(device: Any, count: int, decisions: int) -> Values:
 
 
 def speed(device: Any, preset: str, count: int, maps: list[Any], backend: Any = "eager") -> Values:
-    """Agent-steps a second of the environment, called and captured; `maps` keeps the pool."""
+    """Measure agent-steps a second of the environment, called and captured; `maps` keeps the pool."""
     import torch
 
     player = Player(device, preset, count, maps[0] if maps else None, backend)
@@ -354,7 +353,7 @@ def speed(device: Any, preset: str, count: int, maps: list[Any], backend: Any = 
 
 
 def training(device: Any, is_tiny: bool, count: int) -> Values:
-    """Agent-steps a second of rollouts with a policy and of updates, and how often they wait for the host."""
+    """Measure agent-steps a second of rollouts with a policy and of updates, and count their waits."""
     from echelon.learn.config import PPOConfig, TrainConfig
     from echelon.learn.trainer import Trainer
 
@@ -380,7 +379,7 @@ def training(device: Any, is_tiny: bool, count: int) -> Values:
 
 
 def waits_of(run: Callable[[], object]) -> int:
-    """How often what runs waits for the device."""
+    """Count how often a function waits for the device."""
     import torch
 
     torch.cuda.set_sync_debug_mode("warn")
@@ -394,7 +393,7 @@ def waits_of(run: Callable[[], object]) -> int:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run all steps; 1 if one has failed or time ran out."""
+    """Run all steps; return 1 if one failed or time ran out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=90.0, help="no step goes on after so many")
@@ -410,7 +409,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
-    """All steps behind the imports."""
+    """Run all steps after the imports."""
     import torch
 
     from echelon.runtime.device import resolve_device, use_device
@@ -420,7 +419,7 @@ def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
     def choose() -> Values:
         devices.append(use_device(resolve_device(name)))
         if devices[0].type == "cuda":
-            # Of what the CPU does here every operation is small, and other processes may want its cores.
+            # All operations on the CPU are small here, and other processes may need its cores.
             torch.set_num_threads(1)
         return describe(devices[0])
 
@@ -444,7 +443,7 @@ def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
 
 
 def in_loops(journal: Journal, device: Any, battles: tuple[int, int, int], measure: Callable[[str], Values]) -> None:
-    """The loops of a GPU: are their battles the CPU's to the bit, and how fast are they."""
+    """Compare GPU loops with the CPU bit by bit, and time them."""
     from echelon.env.form import form_of
     from echelon.runtime.errors import ConfigError
 

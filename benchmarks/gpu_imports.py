@@ -1,4 +1,4 @@
-"""Checks that all packages can be imported which the steps of `gpu.py` need, and runs it; `gpu.sh` calls this."""
+"""Check that all packages for the steps of `gpu.py` can be imported, and run it; `gpu.sh` calls this."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEEDED = ("torch", "torchrl", "tensordict", "numpy", "numba", "tyro", "rich", "p
 
 
 def broken_imports() -> dict[str, str]:
-    """The packages that cannot be imported, with why; one may be there and fit no other."""
+    """Return the packages that cannot be imported, with the reason."""
     errors = {}
     for name in NEEDED:
         try:

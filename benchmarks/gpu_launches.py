@@ -1,10 +1,10 @@
-"""What a training iteration asks of the host on a GPU, one JSON line: kernels a decision, waits for the device, memory.
+"""Kernels a decision, waits for the device and peak memory of a training iteration on a GPU. One JSON line.
 
 python benchmarks/gpu_launches.py --preset standard
 
-Kernels and launches are those of torch's profiler in one rollout; a captured graph of many kernels is one launch. Waits
-are what `torch.cuda.set_sync_debug_mode` tells of collecting and of updating, apart from the report once an iteration,
-which waits deliberately. On a CPU all of them are null.
+Kernels and launches are counted by torch's profiler in one rollout; a captured graph of many kernels is one launch.
+Waits are those that `torch.cuda.set_sync_debug_mode` reports for collecting and updating, without the report once an
+iteration, which waits deliberately. On a CPU all values are null.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from echelon.runtime.command_line import settings
 from echelon.runtime.profiling import write_trace
 
 WAITED = "called a synchronizing CUDA operation"
-"""What torch warns of where the host waits for the device."""
+"""Warning of torch if the host waits for the device."""
 SHOWN = 5
-"""Places that wait, at the most."""
+"""Most places of waits that are listed."""
 
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["quick", "standard", "large"] = "standard"
     num_envs: int = 0
-    """Battles; 0 takes what `train.py` would."""
+    """Number of battles; 0 takes the number that `train.py` would use."""
     opponent: str = "heuristic:normal"
     epochs: int = 4
     minibatches: int = 8
@@ -51,7 +51,7 @@ class Args:
 
 
 def run_config(args: Args) -> TrainConfig:
-    """The run that is measured; no epoch is left out, however far the policy moves."""
+    """Return the config of the measured run, without early stop."""
     preset = TRAIN_PRESETS[args.preset]()
     overrides = {
         name: getattr(args, name) for name in ("num_envs", "opponent", "compile_policy", "precision", "device")
@@ -61,7 +61,7 @@ def run_config(args: Args) -> TrainConfig:
 
 
 def count_launches(events: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """Kernels that a GPU ran, and launches of kernels and graphs by the host, among the events of a trace."""
+    """Count kernels that the GPU ran, and launches of kernels and graphs by the host, in a trace."""
     totals = {"kernels": 0, "launches": 0}
     for event in events:
         kind = str(event.get("cat", ""))
@@ -71,7 +71,7 @@ def count_launches(events: Iterable[dict[str, Any]]) -> dict[str, int]:
 
 
 def launches_of(run: Callable[[], object], folder: Path) -> dict[str, int]:
-    """`count_launches` of what runs."""
+    """Return `count_launches` of a function."""
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         run()
         torch.cuda.synchronize()
@@ -80,7 +80,7 @@ def launches_of(run: Callable[[], object], folder: Path) -> dict[str, int]:
 
 @contextlib.contextmanager
 def sync_debug(mode: Literal["warn", "error"]) -> Iterator[None]:
-    """Inside, torch tells of every wait for the device or fails at it."""
+    """Context manager: torch warns of each wait for the device, or raises an error."""
     torch.cuda.set_sync_debug_mode(mode)
     try:
         yield
@@ -89,7 +89,7 @@ def sync_debug(mode: Literal["warn", "error"]) -> Iterator[None]:
 
 
 def waits_of(run: Callable[[], object]) -> Counter[str]:
-    """How often what runs waits for the device, by file and line."""
+    """Count how often a function waits for the device, by file and line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with sync_debug("warn"):
@@ -98,14 +98,14 @@ def waits_of(run: Callable[[], object]) -> Counter[str]:
 
 
 def count_waits(told: Iterable[warnings.WarningMessage]) -> Counter[str]:
-    """Warnings about waits, by file and line."""
+    """Count warnings about waits, by file and line."""
     return Counter(
         f"{Path(warning.filename).name}:{warning.lineno}" for warning in told if WAITED in str(warning.message)
     )
 
 
 def first_wait(run: Callable[[], object]) -> str:
-    """`none`, or the error with which what runs ends where every wait is an error."""
+    """Run a function with waits as errors; return `none` or the first error."""
     with sync_debug("error"):
         try:
             run()
@@ -115,7 +115,7 @@ def first_wait(run: Callable[[], object]) -> str:
 
 
 def measure(trainer: Trainer, folder: Path) -> dict[str, Any]:
-    """Kernels and waits of one iteration after others; all null on a CPU."""
+    """Measure kernels and waits of one warmed-up iteration; all null on a CPU."""
     if trainer.device.type != "cuda":
         names = ("kernels_per_decision", "launches_per_decision", "collect_waits", "update_waits", "first_wait")
         return dict.fromkeys(names)
@@ -143,7 +143,7 @@ def measure(trainer: Trainer, folder: Path) -> dict[str, Any]:
 
 
 def main(args: Args) -> None:
-    """Run two iterations, so that everything is compiled, and measure what follows."""
+    """Run two iterations to compile everything, then measure."""
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(run_config(args), Path(folder))
         for _ in range(2):

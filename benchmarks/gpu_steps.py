@@ -1,4 +1,4 @@
-"""What `gpu.py` runs, as data: a command a step, its time, and the figures that are taken from the JSON it prints."""
+"""The steps of `gpu.py` as data: command, time limit, and the figures taken from the JSON output."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Literal
 
 Minutes = Literal[3, 10, 30]
 RESERVE_S = 15
-"""Of all steps together, for what starts and stops them."""
+"""Seconds reserved for starting and stopping the steps."""
 TINY_S = 900
-"""Of each step at a tiny size: a CPU with other work takes its time."""
+"""Seconds of each step at a tiny size; a busy CPU is slow."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a JSON line."""
+    """A number in a JSON line."""
 
     label: str
-    """What it is; names in braces are those of the line."""
+    """Its description; names in braces are keys of the line."""
     name: str
-    """Its name in the line."""
+    """Its key in the line."""
     unit: str
     needs_gpu: bool = False
-    """Whether it is null on a CPU."""
+    """True if it is null on a CPU."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command, in a process of its own."""
+    """One command, run in its own process."""
 
     name: str
     words: Sequence[str]
-    """Arguments of Python."""
+    """Arguments for Python."""
     limit_s: float
-    """Seconds that it may take, more if earlier ones left some."""
+    """Time limit, s; unused time of earlier steps is added."""
 
 
 FIGURES = {
@@ -73,16 +73,16 @@ FIGURES = {
         Figure("arena, memory", "peak_memory_gib", "GiB", needs_gpu=True),
     ),
 }
-"""By the `benchmark` of a line."""
+"""Figures, keyed by the `benchmark` of a line."""
 
 
 def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
-    """All steps, the most valuable first; their limits add up to the time there is.
+    """Return all steps, most important first; their limits add up to the available time.
 
     Args:
-        device: of every step.
-        tiny: whether sizes are those that a CPU runs through in a minute, of every step there is.
-        minutes: for all of them.
+        device: device of all steps.
+        tiny: whether to return all steps with sizes that a CPU runs in a minute.
+        minutes: time for all steps.
     """
     device_flag, small = ("--device", device), ("--preset", "small", "--num-envs", "4")
 
@@ -112,9 +112,9 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
     sizes = ("--preset", "standard", "--num-envs", "8192")
     match = ("--battles", "1024", "--parts", "stack", "match", "--warm-up")
     first = Step("first contact", program("gpu_first", "--seconds", "90"), limit_s=100)
-    # These compile nothing.
+    # These steps compile nothing.
     quick = ("-k", "not environment and not rollout and not update and not checkpoint")
-    # Compiling all of a run took 230 s and more on a CPU of two cores.
+    # Compiling a whole run took at least 230 s on two CPU cores.
     if minutes == 3:
         plain = ("--iterations", "2", "--compile-policy", "off", "--backend", "eager", "--num-envs", "1024")
         return [first, Step("train uncompiled", program("train", *run, *plain), limit_s=65)]
@@ -124,7 +124,7 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
             Step("train", program("train", *run, *fast), limit_s=365),
             Step("cases", cases(*quick), limit_s=120),
         ]
-    # Behind training, whose graphs torch keeps on disk, the same ones take less; what follows takes the faster form.
+    # After training, torch has its graphs on disk, so the same graphs compile faster.
     return [
         first,
         Step("train", program("train", *run, *fast), limit_s=420),

@@ -1,4 +1,4 @@
-"""The tiers of scripted commanders against each other: each against the one below, and expert against normal.
+"""Matches between scripted tiers: each against the tier below, and expert against normal.
 
 python benchmarks/ladder.py --battles 200
 """
@@ -20,18 +20,18 @@ from echelon.runtime.device import resolve_device, use_device
 
 @dataclass(frozen=True)
 class Args:
-    """What to play."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "standard"
     battles: int = 200
-    """Battles a pair, every seed from both sides."""
+    """Battles a pair; each seed is played on both sides."""
     seed: int = 0
     device: str = "auto"
     compiled: bool = False
 
 
 def main(args: Args) -> None:
-    """Fight every pair; a JSON line each."""
+    """Play each pair; print a JSON line each."""
     device, config = use_device(resolve_device(args.device)), ENV_PRESETS[args.preset]()
     upwards = [(better, worse) for worse, better in itertools.pairwise(TIERS)]
     for x, y in (*upwards, ("expert", "normal")):

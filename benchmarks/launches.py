@@ -1,19 +1,18 @@
-"""Kernels and bytes of a decision on a GPU, counted without one in the code that Inductor writes for it.
+"""Kernels and bytes of a decision on a GPU, counted without a GPU in the code that Inductor generates.
 
 python benchmarks/launches.py --preset standard --num-envs 16384 --kernels 10
 
-Needs a torch that is built with CUDA, and no GPU (CONTRIBUTING.md tells how to install one beside another). Every
-function of a decision is traced on fake CUDA tensors and compiled for an H100 or H200 (sm_90) as far as its Triton
-code, which is counted and never run; what runs operation by operation beside them is counted as it is called. `GB` is
-what the kernels read and write, each buffer at most once a kernel; of what a kernel looks up by index, at most a sector
-of 32 bytes a cell. `whole_GB` takes buffers whole of which cells are looked up, as Inductor does. One JSON line for
-each function, and one for the decision: what `TeamCollector` captures, acting for one team and writing included. Of the
-opponent nothing counts.
+Needs a torch built with CUDA, and no GPU (tests/README.md says how to install one). Each function of a decision is
+traced on fake CUDA tensors and compiled for an H100 or H200 (sm_90) up to its Triton code, which is counted and not
+run. Eager operations are counted when they are called. `GB` is read and written by the kernels, each buffer at most
+once a kernel; indexed buffers count at most a sector of 32 bytes a cell. `whole_GB` counts indexed buffers whole, as
+Inductor does. Prints a JSON line for each function, and one for the decision: what `TeamCollector` captures, acting for
+one team and writing included. The opponent is not counted.
 
-With `--functions loops judge restart` the last line is the environment in loops (`backend="loops"`). Of the ground the
-kernel reads the columns of bits once in `GB`, and what hits change is left out; `whole_GB` reads and writes all of it.
-Scratch memory, of the blocks that run at once, counts once in and out, though each block plays several battles in it:
-how much of that leaves the caches is not known.
+With `--functions loops judge restart` the last line is the environment in loops (`backend="loops"`). For terrain, `GB`
+counts the bit columns once and no changes by hits; `whole_GB` counts all of it, read and written. Scratch memory of the
+concurrent blocks counts once in and out, although each block plays several battles in it: how much of it leaves the
+caches is unknown.
 """
 
 from __future__ import annotations
@@ -59,28 +58,27 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fakecuda.fakes import CUDA, Fakes, without_a_driver
 
 PLAYED = 118
-"""Battles of the environment that is made for real: neither it nor its half is any other number in it, so that these
-axes are known."""
+"""Number of battles of the real environment. No other axis has this size or half of it, so battle axes are known."""
 Name = Literal["decode", "play", "score_observe_reward", "restart", "rollout", "loops", "judge"]
 TOTALS = {
     frozenset({"decode", "play", "score_observe_reward", "restart", "rollout"}): "decision",
     frozenset({"loops", "judge", "restart"}): "environment in loops",
 }
-"""What all of some functions make together."""
+"""Names of sums over sets of functions."""
 BLOCKS_AT_ONCE = 132 * 8
-"""Of the kernel of loops, on an H100 or H200."""
+"""Concurrent blocks of the kernel of loops, on an H100 or H200."""
 
 
 @dataclass(frozen=True)
 class Args:
-    """What to count."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 16384
     functions: tuple[Name, ...] = ("decode", "play", "score_observe_reward", "restart", "rollout")
-    """Functions of a decision; the decision as a whole is told where all are counted."""
+    """Functions of a decision; the whole decision is printed if all are counted."""
     kernels: int = 0
-    """How many kernels of each function to list, those that move most first."""
+    """Number of kernels to list for each function, by bytes."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class Count:
 
     @classmethod
     def of(cls, graph: Graph) -> Count:
-        """What a graph launches and moves."""
+        """Return the launches and bytes of a graph."""
         return cls(graph.launches, graph.moved_gb, graph.whole_gb)
 
     def __add__(self, other: Count) -> Count:
@@ -104,7 +102,7 @@ class Count:
 
 
 def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]]:
-    """The compiled functions of a decision, by name: how often each is called, itself, and its arguments."""
+    """Return the compiled functions of a decision, keyed by name: number of calls, function, arguments."""
     config, sim_model, state = env.config, env.sim_model, env.state
     action = torch.zeros(env.num_envs, config.num_mechs, layout.action_width(config.comm_dim), device=CUDA)
     orders = actions.decode(action, state.focus_slots, sim_model.roster, config.features)
@@ -112,7 +110,7 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     buffers, mask = static.buffers, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
     state_copy, outputs = state.clone(), {key: leaf.clone() for key, leaf in buffers.leaves.items()}
     half = env.num_envs // 2
-    # One team a battle, as the learner commands.
+    # One team a battle, as the learner plays.
     remembered = [
         NextMemory(key, start, leaf[start : start + half].clone())
         for key, leaf in buffers.memories.items()
@@ -128,10 +126,10 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
 
 
 class Measured(Loops):
-    """Loops that note the bytes of what they are given in place of running."""
+    """Loops that record the bytes of their arguments and do not run."""
 
     def _loop(self, plays: bool, arguments: tuple[Any, ...], streams: Any, spans: list[slice], log: Any) -> None:
-        # Not where there are no loops.
+        # Not available without loops.
         from echelon.env.loops.on_device import OF_LANES
 
         actions, focus_slots, before, after, rest, *_ = arguments
@@ -146,13 +144,13 @@ class Measured(Loops):
 
 
 def num_bytes(values: Any) -> int:
-    """Of an array, or of all in nested tuples."""
+    """Return the bytes of an array, or of all arrays in nested tuples."""
     return sum(map(num_bytes, values)) if isinstance(values, tuple) else int(values.nbytes)
 
 
 def loops_count(config: EnvConfig, num_envs: int) -> Count:
-    """A decision in loops of an H100 or H200. Maps, which battles share, do not count."""
-    # Not where there are no loops.
+    """Count a decision in loops on an H100 or H200. Shared maps are not counted."""
+    # Not available without loops.
     from echelon.env.loops.on_device import DeviceLoops
 
     env = EchelonEnv(config, PLAYED, device="cpu", seed=1, backend="eager")
@@ -171,23 +169,23 @@ def loops_count(config: EnvConfig, num_envs: int) -> Count:
 
 
 class NoOpPolicy:
-    """A commander that costs nothing."""
+    """A commander without cost."""
 
     def __init__(self, launches: Launches, width: int) -> None:
         self.launches, self.width = launches, width
 
     def __call__(self, team: Any) -> Any:
-        """Stand still."""
+        """Return zero actions."""
         with self.launches.paused():
             return team.set("action", torch.zeros(*team.shape, self.width, device=team.device))
 
     def memory_spec(self) -> Composite:
-        """Nothing."""
+        """Return an empty spec."""
         return Composite()
 
 
 class Calls:
-    """A function, and what it was last called with."""
+    """A function, and the arguments of its last call."""
 
     def __init__(self, function: Callable[..., Any], launches: Launches) -> None:
         self.function, self.called, self.given = function, launches.uncounted(function), ()
@@ -198,12 +196,12 @@ class Calls:
 
 
 def learner(config: EnvConfig) -> ActorCritic:
-    """The policy that acts."""
+    """Return the acting policy."""
     return LSTMConfig(hidden=128).build(PolicySpecs(config.comm_dim))
 
 
 def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
-    """A decision of the collector without the functions of the environment: acting for one team, values, writing."""
+    """Return a decision of the collector without the environment: acting for one team, values, writing."""
     launches, policy = Launches(), learner(config)
     policy.network.compute = torch.bfloat16
     absent = NoOpPolicy(launches, layout.action_width(config.comm_dim))
@@ -237,7 +235,7 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
 
 
 def enlarged(given: tuple[Any, ...], num_envs: int) -> tuple[Any, ...]:
-    """Arguments with `num_envs` battles in place of `PLAYED`."""
+    """Return arguments with `num_envs` battles in place of `PLAYED`."""
     sizes = {PLAYED: num_envs, PLAYED // 2: num_envs // 2}
 
     def larger(tensor: Tensor) -> Tensor:
@@ -248,12 +246,12 @@ def enlarged(given: tuple[Any, ...], num_envs: int) -> tuple[Any, ...]:
 
 
 def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
-    """Every function: its name, how often it is called, what it launches, and its graphs."""
+    """Yield each function: name, number of calls, launches, and graphs."""
     config = ENV_PRESETS[args.preset]()
     mode = FakeTensorMode()
     env = EchelonEnv(config, PLAYED, device="cpu", seed=1, backend="eager", memory=memory_spec(learner=learner(config)))
     with without_a_driver(), mode:
-        # First what is not of the battles, however long its axes are.
+        # First arguments without a battle axis.
         Fakes(mode)(env.map_pool)
         Fakes(mode, (PLAYED, args.num_envs))(env)
         by_name = functions(env)
@@ -269,7 +267,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
 
 
 def main(args: Args) -> None:
-    """Count every function."""
+    """Count all functions."""
     pretend_a_gpu()
     sizes = {"preset": args.preset, "num_envs": args.num_envs}
     names: set[str] = set()
@@ -286,7 +284,7 @@ def main(args: Args) -> None:
 
 
 def print_line(name: str, times: int, counted: Count, sizes: dict[str, Any]) -> None:
-    """One JSON line."""
+    """Print one JSON line."""
     numbers = {"kernels": counted.launches, "GB": round(counted.moved, 3), "whole_GB": round(counted.whole, 3)}
     report("launches", torch.device("cpu"), function=name, times=times, **numbers, **sizes)
 

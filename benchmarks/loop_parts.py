@@ -1,9 +1,8 @@
-"""Where a decision in loops spends its time: each system by itself over the battles of an environment, and the whole.
+"""Time of a decision in loops: each system alone over the battles of an environment, and the whole decision.
 
-A system is compiled alone, in a loop over battles like that of `env/loops/decision.py`; what it costs beyond that loop
-with nothing in it counts. The whole is timed in the same run, and what the parts leave of it is told as well: records
-packed and unpacked and fresh memory, less what a system by itself must fetch that it would have found in a cache. So it
-may be below zero.
+Each system is compiled alone, in a loop over battles like that of `env/loops/decision.py`; the time of the empty loop
+is subtracted. The whole is timed in the same run. The rest is the whole less all parts: packing records and new memory,
+less cache misses that only occur in parts measured alone. So the rest may be negative.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ SUBSTEP = {
     "lay_wrecks": "lay_wrecks(battle, mechs, hulls, ground, rules)",
     "move": "move(mechs, tally, scratch.boxes, orders, hulls, ground, rules, None)",
 }
-"""Calls of the systems of a substep, with None for the lane. Strikes, clouds and holes are left out: they need the
-impacts of a flight."""
+"""Calls of the systems of a substep, with None for the lane. Strikes, clouds and holes are excluded: they need
+impacts."""
 PREPARED = "prepare_viewers(scratch, hulls, views.cockpits, rules, view, None); "
 ONCE = {
     "decode": "decode(action, arrays.focus_slots, orders, tally, hulls, at, rules, None)",
@@ -46,7 +45,7 @@ ONCE = {
     "sense_pairs": PREPARED + "sense_pairs(ground.opaque, arrays.blocked_at, scratch, streams, rules, None)",
     "observe": "observe(arrays, ground, field, arrays, scratch, tables, views, streams, None)",
 }
-"""Calls of what a decision does once; `sense_pairs`, with what it asks of each mech, is a part of `observe`."""
+"""Calls made once a decision; `sense_pairs` and its work for each mech is a part of `observe`."""
 LOOP = """
 def run(actions, before, rest, maps, tables, views, scratch, shown):
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
@@ -64,7 +63,7 @@ def run(actions, before, rest, maps, tables, views, scratch, shown):
 
 
 def compiled_alone(call: str) -> Callable[..., None]:
-    """A loop over battles with one call in it."""
+    """Return a loop over battles with one call in it."""
     modules: tuple[Any, ...] = (
         ams,
         damage,
@@ -88,7 +87,7 @@ def compiled_alone(call: str) -> Callable[..., None]:
 
 
 def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
-    """Milliseconds a decision of all battles on one thread, by part; `whole` and `rest` are the last."""
+    """Return ms a decision of all battles on one thread, keyed by part; `whole` and `rest` are last."""
     loops, state = env.engine.loops, env.state
     assert loops is not None
     action = joined_actions(env.action_spec.rand(), env.group_map, env.batch_size, env.config.comm_dim)

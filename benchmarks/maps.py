@@ -1,4 +1,4 @@
-"""Map making: maps a second, the seconds of a pool, and what restarts cost a step. A JSON line each.
+"""Map generation: maps a second, seconds of a pool, and cost of restarts a step. A JSON line each.
 
 python benchmarks/maps.py --preset standard
 """
@@ -22,20 +22,20 @@ from echelon.world.pool import make_maps
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "standard"
     maps: tuple[int, ...] = (16, 64, 256)
-    """Sizes of the pools to make."""
+    """Sizes of the map pools."""
     num_envs: int = 1024
-    """Battles in which restarts are measured; 0 leaves that out."""
+    """Number of battles for the measurement of restarts; 0 skips it."""
     decisions: int = 12
     backend: Backend = "eager"
     device: str = "auto"
 
 
 def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
-    """A step with the masked restart of finished battles against the same step without, in turn."""
+    """Time a step with and without the masked restart of finished battles, in turn."""
     env = EchelonEnv(config, args.num_envs, device=device, seed=0, backend=args.backend)
     td = env.reset().update(env.action_spec.rand())
 
@@ -63,7 +63,7 @@ def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
 
 
 def main(args: Args) -> None:
-    """Make pools of each size, then play."""
+    """Create pools of each size, then measure restarts."""
     device, config = use_device(resolve_device(args.device)), ENV_PRESETS[args.preset]()
     roster = build_roster(config, device)
     for count in args.maps:

@@ -1,4 +1,4 @@
-"""What every benchmark shares: a median of repeats, and one JSON line with sizes, device and versions."""
+"""Shared by all benchmarks: medians of repeats, and JSON lines with sizes, device and versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 import torchrl
 
 GIB = 2**30
-# What is measured is never the dense form that battles take while another process compiles the loops.
+# Do not measure the dense form that battles use while another process compiles the loops.
 os.environ["ECHELON_COMPILE"] = "wait"
 
 
@@ -22,7 +22,7 @@ Clock = Callable[[], float]
 
 
 def once(run: Callable[[], object], device: torch.device, clock: Clock = time.perf_counter) -> float:
-    """Wall time of `run`, or that of another `clock`, the device synchronised after it."""
+    """Return the time of `run` by a clock (wall time by default), with the device synchronised after it."""
     start_s = clock()
     run()
     if device.type == "cuda":
@@ -31,7 +31,7 @@ def once(run: Callable[[], object], device: torch.device, clock: Clock = time.pe
 
 
 def seconds(run: Callable[[], object], device: torch.device, repeats: int, warmup: int = 3) -> float:
-    """Median wall time of `run`, after warm-up, the device synchronised around each."""
+    """Return the median wall time of `run` after warm-up, with the device synchronised around each call."""
     for _ in range(warmup):
         once(run, device)
     return statistics.median(once(run, device) for _ in range(repeats))
@@ -44,10 +44,10 @@ def in_turn(
     rounds: int,
     clock: Clock = time.perf_counter,
 ) -> tuple[float, float, float]:
-    """Two things run in turn, so that a noisy machine is as noisy for both.
+    """Run two functions in turn, so that noise of the machine affects both equally.
 
     Returns:
-        The median time of each, and the median of the second's over the first's.
+        The median time of each, and the median ratio of the second to the first.
     """
     pairs = [(once(one, device, clock), once(other, device, clock)) for _ in range(rounds)]
     first, second = zip(*pairs, strict=True)
@@ -55,7 +55,7 @@ def in_turn(
 
 
 def peak_memory_gib(device: torch.device) -> float | None:
-    """GiB of a GPU's memory that tensors of this process have taken at the most; None on a CPU."""
+    """Return the peak memory of tensors of this process on a GPU, GiB; None on a CPU."""
     return round(torch.cuda.max_memory_allocated(device) / GIB, 2) if device.type == "cuda" else None
 
 

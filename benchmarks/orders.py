@@ -1,4 +1,4 @@
-"""How many orders are followed: packs are sent to places drawn at random, and the living who get there are counted.
+"""Share of followed orders: packs are sent to random places, and the living mechs that arrive are counted.
 
 python benchmarks/orders.py trained:quick --opponent heuristic:trivial
 """
@@ -24,17 +24,17 @@ from echelon.runtime.terminal import run
 
 @dataclass(frozen=True)
 class Args:
-    """What is measured."""
+    """Settings of this program."""
 
     policy: tyro.conf.Positional[str]
-    """What plays the mechs: heuristic:TIER, trained:NAME, a checkpoint or run folder."""
+    """Policy of the mechs: heuristic:TIER, trained:NAME, a checkpoint or run folder."""
     opponent: str = "heuristic:hard"
-    """What plays the other team, whose packs are sent about too."""
+    """Policy of the other team, whose packs receive orders too."""
     env: Literal["small", "standard", "large"] = "small"
     drill_s: float = 20.0
-    """Seconds between two orders: the time in which a place is to be reached."""
+    """Seconds between two orders, the time to reach a place."""
     reach_vox: float = echelon.CommandConfig.reach_vox
-    """How near is near enough."""
+    """Largest distance that counts as arrived."""
     battles: int = 128
     seed: int = 1
     split: Literal["train", "validation"] = "validation"
@@ -42,8 +42,8 @@ class Args:
 
 @torch.no_grad()
 def measure(args: Args) -> dict[str, object]:
-    """Of the orders that a pack had somebody left to follow until the next one, the share that more than half of its
-    living mechs followed, `followed`; and of these mechs the share that `arrived`."""
+    """Return `followed`: the share of orders that more than half of the pack's living mechs followed, among orders to
+    packs with a living mech until the next order. Also return `arrived`: the share of these mechs that arrived."""
     command = echelon.CommandConfig(enabled=True, drill_s=args.drill_s, period=4, reach_vox=args.reach_vox)
     base = getattr(echelon.EnvConfig, args.env)()
     config = dataclasses.replace(base, command=command, split=args.split)

@@ -1,4 +1,4 @@
-"""`pipelines/torchrl_ppo.py` beside the trainer: whole iterations, in turn in one process; JSON lines and the ratio.
+"""Compare `pipelines/torchrl_ppo.py` and the trainer: whole iterations, in turn in one process. JSON lines and ratio.
 
 python benchmarks/plain_route.py
 """
@@ -22,29 +22,29 @@ from echelon.runtime.command_line import settings
 from echelon.runtime.device import resolve_device, use_device
 
 WARMUP = 3
-"""Rounds that do not count: both routes compile in them."""
+"""Rounds before the measurement, in which both routes compile."""
 
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     battles: int = 128
     steps: int = 32
-    """Decisions of every mech in an iteration."""
+    """Decisions of each mech in an iteration."""
     epochs: int = 4
     minibatches: int = 8
     opponent: str = "heuristic:easy"
     rounds: int = 8
-    """Each round is one iteration of both, battles and updates; medians count."""
+    """Each round is one iteration of both, battles and update; medians are reported."""
     backend: Backend = "auto"
     compile_policy: Literal["off", "act", "all"] = "off"
-    """Of the trainer; the plain route has no such thing."""
+    """Setting of the trainer only; the plain route does not have it."""
     device: str = "auto"
 
 
 def trainer_config(args: Args) -> TrainConfig:
-    """The preset quick at these sizes, as much work in each iteration as the plain route does."""
+    """Return the preset `quick` with these sizes: as much work an iteration as the plain route."""
     preset = TrainConfig.quick()
     ppo = dataclasses.replace(
         preset.ppo, rollout_decisions=args.steps, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0
@@ -62,12 +62,12 @@ def trainer_config(args: Args) -> TrainConfig:
 
 
 def shared(args: Args) -> dict[str, Any]:
-    """What both routes have in common."""
+    """Return the fields that both routes report."""
     return {name: getattr(args, name) for name in ("battles", "steps", "epochs", "minibatches", "opponent", "backend")}
 
 
 def main(args: Args) -> None:
-    """An iteration of each in turn."""
+    """Run an iteration of each in turn."""
     device = use_device(resolve_device(args.device))
     plain = PlainArgs(**shared(args), iterations=args.rounds + WARMUP, device=str(device))
     env = make_env(plain)

@@ -1,4 +1,4 @@
-"""Print the sizes of the policies that ship, a row of docs/LEAGUE.md each: parameters and operations, from the files.
+"""Print the sizes of the shipped policies as rows of a table: parameters and operations, from their files.
 
 python benchmarks/policy_sizes.py
 """
@@ -18,9 +18,9 @@ LICENCE = "MIT"
 
 
 def flops_of(policy: ActorCritic, env: EnvConfig) -> int:
-    """Multiplications and additions of matrix products in a decision of one mech, as torch counts them: of two mechs
-    less those of one, so that work that does not depend on their number is left out. In the dense form, which a GPU
-    runs, padding included: torch does not see what the loops of a CPU multiply."""
+    """Return the FLOPs of matrix products in a decision of one mech, as torch counts them. This is the count for two
+    mechs less the count for one, so constant work is excluded. It is that of the dense form, padding included, because
+    torch does not count the loops of a CPU."""
     step, counts = MechStep(policy, env, "mean"), []
     inputs = [tensor.to("meta") for tensor in step.inputs.values()]
     step.to("meta")
@@ -32,7 +32,7 @@ def flops_of(policy: ActorCritic, env: EnvConfig) -> int:
 
 
 def table() -> str:
-    """The Markdown table."""
+    """Return the Markdown table."""
     lines = ["| `trained:` | model | parameters that decide | of the critic | FLOPs a decision of a mech | licence |"]
     lines.append("|---|---|---|---|---|---|")
     for name in trained():

@@ -1,8 +1,8 @@
-"""Rates the policies that ship for the same battles, by a tournament with the scripted tiers; writes the table of them.
+"""Rate the shipped policies of a task in a tournament with the scripted tiers, and write their table.
 
 python benchmarks/rate.py --task small-5v5-v1 --league leagues/shipped-5v5 --seeds 32
 
-A tournament that was stopped goes on; in one that has ended a policy that is new meets all others, as often.
+A stopped tournament resumes. In a finished one, a new policy plays all others equally often.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from echelon.runtime.terminal import run, with_progress
 
 @dataclass(frozen=True)
 class Args:
-    """Whom to rate, and by how many battles."""
+    """Settings of this program."""
 
     task: str
     """Full name of the task that the policies were trained for."""
     league: Path
-    """Folder of the tournament."""
+    """Folder of the league of the tournament."""
     seeds: int = 16
-    """Of every pair, each fought from both sides."""
+    """Number of seeds of each pair, each played on both sides."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
 
 def rate(args: Args) -> dict[str, float]:
-    """Let all fight all, tiers included, and write what each rating is: the strength by which Bradley and Terry expect
-    that of two whose ratings differ by d the better takes 1 / (1 + 10^(-d / 400)) of the points; 1500 on the average.
+    """Play all pairs, tiers included, and write the ratings of a Bradley-Terry model: for ratings that differ by d, the
+    better one is expected to score 1 / (1 + 10^(-d / 400)) of the points. The mean rating is 1500.
 
-    Policies of the population that is judged by (`stranger-...`) stay out, and without a rating.
+    Policies of the evaluation population (`stranger-...`) do not play and get no rating.
 
     Returns:
-        Ratings of the policies and tiers, by the names that commanders have.
+        Ratings of the policies and tiers, keyed by commander name.
     """
     policies = {name: row for name, row in trained().items() if row.task == args.task}
     names = {row.sha256: f"trained:{name}" for name, row in policies.items() if not held_out(f"trained:{name}")}
@@ -75,7 +75,7 @@ def rate(args: Args) -> dict[str, float]:
 
 
 def print_results(store: Store, standings: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> None:
-    """A JSON line of every entry, best first, with its points against each other, then one of the whole."""
+    """Print a JSON line for each entry, best first, with its points against each other one, then one for all."""
     payoff = compute_payoff(store)
     order = [payoff.names.index(row["name"]) for row in sorted(standings, key=lambda row: -row["refit"])]
     by_name = {row["name"]: row for row in standings}

@@ -1,4 +1,4 @@
-"""What recording costs: the same battles with and without a recorder, decision by decision in turn. One JSON line.
+"""Cost of recording: the same battles with and without a recorder, decision by decision in turn. One JSON line.
 
 python benchmarks/replay.py --preset standard --num-envs 256 --battles 4
 """
@@ -23,19 +23,19 @@ from echelon.runtime.device import resolve_device, use_device
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 256
     battles: int = 4
-    """How many are recorded."""
+    """Number of recorded battles."""
     mode: Literal["eager", "compiled"] = "eager"
     decisions: int = 40
     device: str = "auto"
 
 
 def main(args: Args) -> None:
-    """Play both in turn and compare."""
+    """Play both in turn and report the ratio."""
     device = use_device(resolve_device(args.device))
     config = ENV_PRESETS[args.preset]()
     backend: Backend = "auto" if args.mode == "compiled" else "eager"

@@ -1,4 +1,4 @@
-"""The environment with policy inference in the loop, both teams played by one LSTM network; one JSON line.
+"""The environment with policy inference: one LSTM network plays both teams. One JSON line.
 
 python benchmarks/rollout.py --num-envs 1024
 """
@@ -24,19 +24,19 @@ from echelon.views.group_policy import GroupPolicy, memory_spec
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 1024
     hidden: int = 128
     backend: Backend = "auto"
     decisions: int = 8
-    """Timed decisions; the median counts."""
+    """Number of timed decisions; the median is reported."""
     device: str = "auto"
 
 
 def main(args: Args) -> None:
-    """Measure."""
+    """Measure and report."""
     device = use_device(resolve_device(args.device))
     config = ENV_PRESETS[args.preset]()
     policy = LSTMConfig(hidden=args.hidden).build(PolicySpecs(config.comm_dim)).to(device).eval()

@@ -1,4 +1,4 @@
-"""Throughput and memory by the number of battles, of mechs, and by map size; JSON lines, and a plot.
+"""Throughput and memory by number of battles, number of mechs and map size. JSON lines and a plot.
 
 python benchmarks/scaling.py --battles 256 1024 4096 --out scaling.png
 """
@@ -24,24 +24,24 @@ from echelon.runtime.device import resolve_device, use_device
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     battles: tuple[int, ...] = (256, 1024, 4096)
-    """Of the standard preset."""
+    """Numbers of battles of the standard preset."""
     packs: tuple[int, ...] = ()
-    """Packs a team, at the first number of battles: 1 is 5v5, 8 is 40v40."""
+    """Packs a team, with the first number of battles: 1 is 5v5, 8 is 40v40."""
     presets: tuple[Literal["small", "standard", "large"], ...] = ()
-    """Maps, at the first number of battles."""
+    """Map sizes, with the first number of battles."""
     backend: Backend = "auto"
     decisions: int = 12
-    """Timed decisions; the median counts."""
+    """Number of timed decisions; the median is reported."""
     out: Path | None = None
-    """Plot of throughput and memory by battles."""
+    """File for a plot of throughput and memory by battles."""
     device: str = "auto"
 
 
 def battle_bytes(env: EchelonEnv, player: Player) -> int:
-    """Bytes that a battle's state and one observation take; the shared maps apart."""
+    """Return the bytes of a battle's state and observation, without the shared maps."""
     state = env.state
     terrain = sum(leaf.numel() * leaf.element_size() for leaf in state.terrain.values())
     observation_bytes = sum(player.now.get((group, "observation")).bytes() for group in env.group_map)
@@ -49,7 +49,7 @@ def battle_bytes(env: EchelonEnv, player: Player) -> int:
 
 
 def measure(config: EnvConfig, num_envs: int, args: Args, **names: object) -> tuple[float, int]:
-    """One line: agent-steps a second, and bytes a battle."""
+    """Report one line: agent-steps a second, and bytes a battle."""
     device = use_device(resolve_device(args.device))
     env = EchelonEnv(config, num_envs, device=device, seed=0, backend=args.backend)
     player = Player(env)
@@ -62,7 +62,7 @@ def measure(config: EnvConfig, num_envs: int, args: Args, **names: object) -> tu
 
 
 def draw(battles: tuple[int, ...], results: list[tuple[float, int]], out: Path) -> None:
-    """Throughput and memory by battles."""
+    """Draw throughput and memory by battles."""
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(battles, [speed for speed, _ in results], "o-")
@@ -73,7 +73,7 @@ def draw(battles: tuple[int, ...], results: list[tuple[float, int]], out: Path) 
 
 
 def main(args: Args) -> None:
-    """Measure each size."""
+    """Measure each size and report."""
     standard = EnvConfig.standard()
     results = [measure(standard, count, args, preset="standard") for count in args.battles]
     if args.out is not None:

@@ -1,4 +1,4 @@
-"""Puts a trained policy into the package: judges it by a task, then writes its folder and its row of the table.
+"""Add a trained policy to the package: evaluate it on a task, then write its folder and its row of the table.
 
 python benchmarks/ship.py runs/mine --name quick-hard --about "beats hard" --command "echelon-train --preset quick"
 """
@@ -35,29 +35,29 @@ NAME = matching("[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphe
 
 @dataclass(frozen=True)
 class Args:
-    """What to ship, and how it came about."""
+    """Settings of this program."""
 
     checkpoint: tyro.conf.Positional[str]
     """A checkpoint or run folder, or league:FOLDER/NAME."""
     name: str
-    """What `trained:NAME` will mean."""
+    """NAME in `trained:NAME`."""
     about: str
-    """What it is, in a line."""
+    """A description in one line."""
     command: str
-    """How it was trained."""
+    """The command that trained it."""
     commit: str = ""
-    """The commit of Echelon that trained it; by default that of this clone."""
+    """The commit of Echelon that trained it; by default the commit of this clone."""
     task: str = ""
-    """Full name of the task to judge it by; by default the one of its battles."""
+    """Full name of the task for the evaluation; by default the task of its battles."""
     battles: int = 128
-    """Against each opponent of the task."""
+    """Battles against each opponent of the task."""
     device: str = "auto"
     half_critic: bool = False
-    """Store the critic, which plays no battle, in bfloat16: half as large. The weights get another hash."""
+    """Store the critic in bfloat16, which halves its size; it is not used in battles. The weights get another hash."""
 
 
 def ship(args: Args) -> TrainedPolicy:
-    """Judge a policy, write its checkpoint without the learner's state, and its row. Nothing is written before."""
+    """Evaluate a policy, then write its checkpoint, without the learner's state, and its row."""
     NAME("--name", args.name)
     shipped_rows, checkpoint = trained(), named_checkpoint(args.checkpoint)
     require(args.name not in shipped_rows, "--name", f"none of {', '.join(shipped_rows)}", args.name)
@@ -102,20 +102,20 @@ def ship(args: Args) -> TrainedPolicy:
 
 
 def write_table(rows: Sequence[TrainedPolicy]) -> None:
-    """Write the table of policies that ship, in the order of `trained`."""
+    """Write the table of shipped policies, in the order of `trained`."""
     ordered = sorted(rows, key=lambda each: (each.task, each.rating is None, -(each.rating or 0.0), -each.win_rate))
     write_whole(shipped.FOLDER / TABLE, json_bytes([asdict(entry) for entry in ordered]))
 
 
 def task_of(env: EnvConfig) -> str:
-    """The playable task that a policy of these battles was trained for."""
+    """Return the playable task with the battles of a policy."""
     fits = [name for name, task in tasks().items() if task.is_playable and battle_hash(task.config) == battle_hash(env)]
     require(len(fits) > 0, "--task", "given: these are the battles of no task", "")
     return fits[0]
 
 
 def commit_here() -> str:
-    """The short hash of this clone's commit."""
+    """Return the short hash of this clone's commit."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 

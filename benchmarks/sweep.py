@@ -1,4 +1,4 @@
-"""Trains every row of a table of settings from several seeds, and writes what each won into `docs/SWEEP.md`.
+"""Train each row of a table of settings from several seeds, and write the win rates into `docs/SWEEP.md`.
 
 python benchmarks/sweep.py --table screen --minutes 60 --folder runs/sweep
 python benchmarks/sweep.py --table screen --ray auto
@@ -36,26 +36,26 @@ BEGIN, END = "<!-- tables: written by benchmarks/sweep.py -->", "<!-- end of tab
 
 @dataclass(frozen=True)
 class Args:
-    """What to run. Rows that stand in the results are not run again."""
+    """Settings of this program. Rows with results are not run again."""
 
     table: str = "screen"
-    """A name of `sweep_tables.TABLES`."""
+    """Table, by its name in `sweep_tables.TABLES`."""
     rows: tuple[str, ...] = ()
-    """Which rows of it to run, in this order; all by default."""
+    """Rows to run, in this order; all by default."""
     seeds: tuple[int, ...] = ()
-    """Which seeds; those of the table by default."""
+    """Seeds; those of the table by default."""
     minutes: float = 0.0
-    """Ends after so many, within a run too; 0 for no limit. The same command goes on, bit for bit with --folder."""
+    """Time limit, also within a run; 0 for none. The same command resumes, bit for bit with --folder."""
     folder: str = ""
-    """Where unfinished runs are kept; a folder of temporary files by default."""
+    """Folder of unfinished runs; a temporary folder by default."""
     results: Path = ROOT / "benchmarks" / "results" / "sweep.jsonl"
     page: Path = ROOT / "docs" / "SWEEP.md"
-    """Its tables are written anew from the results."""
+    """Page whose tables are rewritten from the results."""
     cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 
 
 def main(args: Args) -> int:
-    """Run what is missing, then write the tables; the exit status."""
+    """Run missing rows, then write the tables; return the exit status."""
     require(args.table in TABLES, "--table", f"one of {', '.join(TABLES)}", args.table)
     table, ends = TABLES[args.table], time.time() + 60 * (args.minutes or 1e9)
     for name in args.rows:
@@ -75,7 +75,7 @@ def main(args: Args) -> int:
 
 
 def run(table: Table, name: str, seed: int, folder: str, ends: float) -> Row | None:
-    """Train and judge one row; None where that takes beyond `ends`, s of Unix."""
+    """Train and evaluate one row; None if it does not end before `ends`, Unix seconds."""
     with tempfile.TemporaryDirectory() as scratch:
         return run_in(table, name, seed, Path(folder or scratch), ends - time.time())
 
@@ -110,25 +110,25 @@ def run_in(table: Table, name: str, seed: int, folder: Path, seconds: float) -> 
 
 
 def describe(row: Row) -> str:
-    """Win rates, on a line."""
+    """Return the win rates in one line."""
     rates = {name.removeprefix("heuristic:"): result["win_rate"] for name, result in row["opponents"].items()}
     return ", ".join(f"{name} {rate:.0%}" for name, rate in rates.items())
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file of results; none where there is no file."""
+    """Return the rows of a file of results; none if there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def finished_runs(table: Table, rows: Sequence[Row]) -> dict[tuple[str, int], Row]:
-    """Results of a table as it is now, by row and seed: those that the same flags gave."""
+    """Return the results with the current flags of a table, keyed by row and seed."""
     commands = {(name, seed): table.flags_of(name, seed) for name in table.rows for seed in table.seeds}
     by_run = {(row["row"], row["seed"]): row for row in rows if row["table"] == table.name}
     return {key: row for key, row in by_run.items() if key in commands and row["command"].split()[2:] == commands[key]}
 
 
 def tables(rows: Sequence[Row]) -> list[str]:
-    """Lines of the tables that have results."""
+    """Return the lines of all tables with results."""
     lines: list[str] = []
     for table in TABLES.values():
         runs = finished_runs(table, rows)
@@ -156,7 +156,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
 
 
 def table_row(name: str, table: Table, runs: Sequence[Row], opponents: Sequence[str]) -> list[str]:
-    """Cells of one row: mean win rates over seeds, with the lowest and the highest."""
+    """Return the cells of one row: mean win rates over seeds, with the lowest and the highest."""
     rates = np.array([[row["opponents"][opponent]["win_rate"] for opponent in opponents] for row in runs])
     cells = [f"{rate.mean():.0%} ({rate.min():.0%} to {rate.max():.0%})" for rate in rates.T]
     middle, low, high = bootstrap(rates)

@@ -1,4 +1,4 @@
-"""The tables of settings that `sweep.py` runs: each a number of rows, which are flags of `pipelines/train.py`."""
+"""The tables of settings for `sweep.py`. Each row is a set of flags of `pipelines/train.py`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from echelon.env.tasks.task import latest
 
 @dataclass(frozen=True)
 class Table:
-    """Settings to compare at one budget."""
+    """Settings compared with one budget."""
 
     name: str
     about: str
-    """What it asks, in words."""
+    """The question, in words."""
     task: str
-    """Judges every row: its opponents, on maps that training never saw."""
+    """Task of the evaluation: its opponents, on maps that training does not use."""
     agent_steps: int
     seeds: tuple[int, ...]
     battles: int
-    """Against each opponent."""
+    """Battles against each opponent."""
     flags: tuple[str, ...]
-    """Flags that all rows share."""
+    """Flags of all rows."""
     rows: Mapping[str, tuple[str, ...]]
-    """The flags that each row has in addition, by its name."""
+    """Additional flags of each row, keyed by row name."""
 
     def flags_of(self, row: str, seed: int) -> list[str]:
-        """Flags of a run."""
+        """Return the flags of a run."""
         return [*self.flags, *self.rows[row], "--total-agent-steps", str(self.agent_steps), "--seed", str(seed)]
 
 

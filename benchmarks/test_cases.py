@@ -14,5 +14,5 @@ from measure import once
 @pytest.mark.parametrize("name", CASES)
 def test_case(device: torch.device, tmp_path: Path, benchmark: Any, name: str) -> None:
     case = CASES[name](device, tmp_path)
-    case()  # compiles, and makes buffers
+    case()  # compiles and allocates buffers
     benchmark(once, case, device)

@@ -1,4 +1,4 @@
-"""Every system by itself under pytest-benchmark, eager: `pytest benchmarks --benchmark-only [--device cuda]`."""
+"""Each system alone under pytest-benchmark, eager: `pytest benchmarks --benchmark-only [--device cuda]`."""
 
 from __future__ import annotations
 

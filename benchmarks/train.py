@@ -1,4 +1,4 @@
-"""Training throughput: the environment, acting, and the update. One JSON line.
+"""Training throughput: environment, acting and update. One JSON line.
 
 python benchmarks/train.py --preset standard
 """
@@ -23,16 +23,16 @@ from echelon.runtime.device import resolve_device
 
 @dataclass(frozen=True)
 class Args:
-    """What to measure."""
+    """Settings of this program."""
 
     preset: Literal["quick", "standard", "large"] = "quick"
     num_envs: int = 0
-    """Battles; 0 takes 128 on a CPU, and on a GPU those of the preset or what fits."""
+    """Number of battles; 0 takes 128 on a CPU, and on a GPU the number of the preset or what fits."""
     opponent: str = "heuristic:normal"
     epochs: int = 4
     minibatches: int = 8
     iterations: int = 5
-    """Measured ones; two more come before them."""
+    """Number of measured iterations; two more run before."""
     backend: Backend = "auto"
     compile_policy: Literal["auto", "off", "act", "all"] = "act"
     cuda_graphs: Literal["auto", "off", "on"] = "auto"
@@ -47,7 +47,7 @@ def main(args: Args) -> None:
         preset,
         num_envs=args.num_envs or (preset.num_envs if device.type == "cuda" else 128),
         opponent=args.opponent,
-        # No epoch is left out, however far the policy moves.
+        # No early stop: each epoch runs.
         ppo=dataclasses.replace(preset.ppo, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0),
         backend=args.backend,
         compile_policy=args.compile_policy,
@@ -78,7 +78,7 @@ def main(args: Args) -> None:
         parameters=trainer.policy.num_parameters(),
         epochs=args.epochs,
         agent_steps_per_s=round(median("agent_steps_per_s")),
-        # Within a CUDA graph nobody knows what acting and the environment take.
+        # Inside a CUDA graph, acting and the environment cannot be timed separately.
         **{
             f"{name}_us_per_agent_step": round(median(f"{name}_s") / steps * 1e6, 1)
             for name in ("env", "act", "learn")

@@ -1,4 +1,4 @@
-"""The table of clients in docs/INTEGRATIONS.md, of the rows that the tests of each client write."""
+"""Print the table of clients of docs/INTEGRATIONS.md from the rows that the client tests write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = {
 
 
 def read(path: Path) -> dict[str, dict[str, object]]:
-    """Rows by client; a later one replaces an earlier one."""
+    """Return rows keyed by client; a later row replaces an earlier one."""
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return {str(row["client"]): row for row in rows}
 

@@ -1,8 +1,8 @@
-"""The documentation site, made by Sphinx of the Markdown of the whole repository.
+"""Sphinx configuration: the documentation site of all Markdown pages of the repository.
 
 sphinx-build -W --keep-going -c docs . build/site
 
-Pages stand where they are read on a host of repositories, with links that hold there too; `docs/index.md` sorts them.
+Pages keep their place in the repository, so that their links also work on its host; `docs/index.md` sorts them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from echelon.state import Fields
 
 ROOT = Path(__file__).parents[1]
 SHOWN = ("tests/examples/", "pipelines/torchrl_ppo.py")
-"""What a page may give to who has no clone."""
+"""Files that pages offer as downloads."""
 project = "Echelon"
 author = "The Echelon authors"
 copyright = author
@@ -43,17 +43,18 @@ exclude_patterns = [
     "**/node_modules",
 ]
 source_suffix = {".md": "markdown", ".ipynb": "markdown"}
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.mermaid"]
+myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 4
 default_role = "code"
-"""Docstrings are Markdown in what matters: a name stands in single backquotes."""
+"""Docstrings use Markdown for code: names are in single backquotes."""
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_default_options = {
     "members": True,
     "inherited-members": "EnvBase,Module,TensorDictModuleBase,Protocol,IntEnum,int,tuple,object",
 }
-"""What a class has from torch, TorchRL and Python is told by their own pages."""
+"""Members inherited from torch, TorchRL and Python are documented by these projects."""
 autodoc_preserve_defaults = True
 nitpicky = True
 INNER = (
@@ -77,10 +78,10 @@ INNER = (
     *("learn.ppo", "rules.catalog.Material", "rules.damage_sources", "rules.roster.Pairs", "rules.specs.Hull"),
     *("rules.versions", "runtime", "state.Fields"),
 )
-"""What signatures name and only Echelon's own programs hand on: every other type of Echelon's is in the reference."""
+"""Internal types in public signatures. All other types of Echelon are in the reference."""
 nitpick_ignore_regex = [(".*", rf"(?!echelon\.)(.*)|echelon\.({'|'.join(INNER)})(\..*)?")]
 napoleon_numpy_docstring = napoleon_google_docstring = False
-"""`read_docstring` calls napoleon, which by itself takes an attribute's words before a colon for its type."""
+"""`read_docstring` calls napoleon; alone, napoleon would read the words before a colon as the type of an attribute."""
 html_theme = "furo"
 html_title = f"Echelon {VERSION}"
 html_extra_path = ["site"]
@@ -88,7 +89,7 @@ html_static_path: list[str] = []
 
 
 def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
-    """A notebook as Markdown: its cells are shown, not run; `tests/examples/test_notebooks.py` runs them."""
+    """Convert a notebook to Markdown. Its cells are shown, not run; `tests/examples/test_notebooks.py` runs them."""
     if docname.startswith("examples/"):
         cells = ((cell["cell_type"], "".join(cell["source"])) for cell in json.loads(source[0])["cells"])
         fence = {"code": ("```ipython\n", "\n```"), "markdown": ("", "")}
@@ -100,7 +101,7 @@ def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Programs and settings of the repository that a page names can be downloaded from it."""
+    """Make programs and settings that a page names downloadable."""
 
     def link(match: re.Match[str]) -> str:
         places = (f"tests/examples/{match[1]}", match[1])
@@ -111,7 +112,7 @@ def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Sections such as `Args:` as fields, the fields of a state, which comments tell, and pages as links."""
+    """Convert sections such as `Args:` to fields, list the fields of a state from its comments, and link pages."""
     kind = "method" if what in ("attribute", "property", "data") else what
     if what == "class" and issubclass(obj, Fields):
         told = re.findall(r"^    (\w+): (?:Tensor  # )?(.+)$", inspect.getsource(obj), re.M)
@@ -121,7 +122,7 @@ def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
 
 
 def skip_foreign(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Whether a member is of those that tensordict puts into the class of a state."""
+    """Return True for members that tensordict adds to the class of a state."""
     made = inspect.unwrap(getattr(obj, "fget", None) or obj)
     return True if str(getattr(made, "__module__", "")).startswith(("tensordict", "dataclasses", "torch")) else None
 
@@ -129,7 +130,7 @@ def skip_foreign(app: Sphinx, what: str, name: str, obj: Any, skip: bool, option
 def show_fields(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, result: str
 ) -> tuple[str, str] | None:
-    """The fields of a dataclass by name and short default, and their types without what checks and parses them."""
+    """Show a dataclass by field names and short defaults, with types reduced to what a reader needs."""
     if what != "class" or not dataclasses.is_dataclass(obj):
         return None
     hints = get_type_hints(obj)

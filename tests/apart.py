@@ -1,4 +1,4 @@
-"""What a refusal costs: asked in a fork, so that imports do not count and memory is that of this work alone."""
+"""Cost of a refusal, measured in a fork: imports do not count, and memory is that of this work alone."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from echelon.runtime.files import FileError
 
 
 def apart(work: Callable[[], None]) -> tuple[str, float, int]:
-    """What a process of its own says when `work` is refused there, its processor seconds and the bytes it needed."""
+    """Run `work`, which must be refused, in another process; return its message, CPU seconds and memory in bytes."""
     hear, tell = os.pipe()
     child = os.fork()
     if child == 0:

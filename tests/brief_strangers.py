@@ -1,4 +1,4 @@
-"""A task of protocol 2 with battles of three for twelve substeps, for tests that play all of it."""
+"""A short task of protocol 2 (3v3, twelve substeps), for tests that play all of it."""
 
 import dataclasses
 from pathlib import Path
@@ -46,14 +46,14 @@ BATTLES = 2 * 8 + 2 * 2 * 2 * 2 + 2
 
 
 def play_one_piece(patch: pytest.MonkeyPatch) -> None:
-    """Of all set pieces play the one that is over soonest, and know the task by its name."""
+    """Play only the shortest set piece, and register the task by its name."""
     for module in (evaluation, verify):
         patch.setattr(module, "piece_names", lambda: ["jam"])
     patch.setattr("echelon.env.tasks.task._REGISTERED", {TASK.name: TASK})
 
 
 def fighter(folder: Path, seed: int, provenance: Provenance = NOTHING) -> Path:
-    """A checkpoint of a network with opinions."""
+    """Return a checkpoint of a network with random weights."""
     torch.manual_seed(seed)
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim))
     policy.network.head.loc.weight.data.mul_(50)

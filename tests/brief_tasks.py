@@ -1,4 +1,4 @@
-"""Named tasks with battles of two seconds on four maps, for tests that play them by their names."""
+"""Named tasks with battles of two seconds on four maps, for tests that play them by name."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ def brief(config: EnvConfig) -> EnvConfig:
 
 
 def make_tasks_brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the names mean such battles."""
+    """Replace the battles of all named tasks by such battles."""
     known = {
         name: dataclasses.replace(
             task, config=brief(task.config), evaluation=task.evaluation and brief(task.evaluation)

@@ -1,4 +1,4 @@
-"""Scenes for tests: hand-made maps, and mechs put where a test wants them."""
+"""Scenes for tests: hand-made maps, and mechs at chosen places."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from echelon.world.walkways import ways_on_foot
 
 CPU = torch.device("cpu")
 HALF = 0.5
-"""A uniform draw that puts a beam at its target's centre."""
+"""The uniform sample that aims a beam at its target's centre."""
 
 
 def short_battles(decisions: int) -> EnvConfig:
-    """2v2, over after so many decisions of one substep each."""
+    """Return a 2v2 config that ends after the given decisions of one substep each."""
     rules = RulesConfig(decision_repeat=1, max_episode_s=RulesConfig.dt_s * decisions)
     blue, red = ("medium", "light"), ("medium", "scout")
     return dataclasses.replace(EnvConfig.small(), map_pool=2, blue=blue, red=red, rules=rules)
 
 
 def columns_of(material: Tensor, fact: str) -> Tensor:
-    """`[M, Y, X]` int32 bit columns of the voxels `[M, Z, Y, X]` whose material has `fact`."""
+    """Return `[M, Y, X]` int32 bit columns of the voxels `[M, Z, Y, X]` whose material has `fact`."""
     return bits_of(material, torch.tensor([getattr(MATERIALS[m], fact) for m in Material]))
 
 
 def bits_of(material: Tensor, table: Tensor) -> Tensor:
-    """`[M, Y, X]` int32 bit columns of the voxels `[M, Z, Y, X]` whose material is one that `table` tells."""
+    """Return `[M, Y, X]` int32 bit columns of the voxels `[M, Z, Y, X]` whose material is marked in `table`."""
     bits = torch.arange(material.shape[1], dtype=torch.int32)[:, None, None]
     return (table[material.long()].to(torch.int32) << bits).sum(1, dtype=torch.int32)
 
 
 def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Material]) -> Maps:
-    """One map: open ground with a zone in the middle, and boxes (x0, x1, y0, y1, z0, z1, material) on it."""
+    """Return one map: open ground with a zone in the middle, and boxes (x0, x1, y0, y1, z0, z1, material) on it."""
     world = config.world
     roster = build_roster(config, CPU)
     material = torch.zeros((1, world.size_z, world.size_y, world.size_x), dtype=torch.uint8)
@@ -91,13 +91,13 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
 
 @dataclass
 class Scene:
-    """A few battles under a test's control."""
+    """A few battles that a test controls."""
 
     sim_model: SimModel
     state: State
 
     def place(self, mech: int, x: float, y: float, yaw: float = 0.0, bottom: float = 0.0) -> Scene:
-        """Stand a mech somewhere, facing `yaw`."""
+        """Place a mech, facing `yaw`."""
         z = bottom + self.sim_model.roster.half_size[mech, 2].item()
         self.state.mechs.pos[:, mech] = torch.tensor([x, y, z])
         self.state.mechs.yaw[:, mech] = yaw
@@ -110,7 +110,7 @@ class Scene:
         return self
 
     def orders(self, *told: tuple[int, Act, float], focus: dict[int, int] | None = None) -> Orders:
-        """Orders that are idle but for (mech, column, value) entries, and each mech's focus target."""
+        """Return idle orders with (mech, column, value) entries, and each mech's focus target."""
         batch, count = self.state.mechs.yaw.shape
         action = torch.zeros(batch, count, layout.action_width(self.sim_model.config.comm_dim))
         for mech, column, value in told:
@@ -128,8 +128,8 @@ class Scene:
         wreck: float | Sequence[float] = 1.0,
         priority: Sequence[float] | None = None,
     ) -> step.Draws:
-        """Draws without chance, one for all mechs or one each: beams at one height, AMS misses, wrecks burn, lower
-        indices walk first."""
+        """Return fixed samples, one for all mechs or one each. By default beams have one height, AMS misses, wrecks
+        burn, and lower indices walk first."""
         batch, count = self.state.mechs.yaw.shape
 
         def each(values: float | Sequence[float]) -> Tensor:
@@ -139,31 +139,31 @@ class Scene:
         return step.Draws(beam_height=each(beam_height), priority=each(first), ams=each(ams), wreck=each(wreck))
 
     def run(self, orders: Orders, substeps: int = 1, **draws: float | Sequence[float]) -> Scene:
-        """Play some substeps; `draws` as in the method of that name."""
+        """Play some substeps; `draws` as in the method `draws`."""
         for _ in range(substeps):
             self.state = step.substep(self.state, orders, self.draws(**draws), self.sim_model)
         return self
 
     def wait(self, substeps: int = 1, **draws: float | Sequence[float]) -> Scene:
-        """Play some substeps in which nobody is told anything."""
+        """Play some substeps with idle orders."""
         return self.run(self.orders(), substeps, **draws)
 
     def paint(self, target: int, painter: int, substeps: int = 100) -> Scene:
-        """Let `painter` have painted `target`, for so many substeps from now."""
+        """Mark `target` as painted by `painter`, for the given substeps from now."""
         pack = self.sim_model.roster.pack[painter]
         self.state.mechs.paint[:, target, pack] = substeps
         self.state.mechs.painter[:, target, pack] = painter
         return self
 
     def slot(self, weapon: Weapon, mech: int, which: int = 0) -> int:
-        """Where one of a mech's shots of a weapon flies."""
+        """Return the slot of one of a mech's shots of a weapon."""
         span, shooter = self.sim_model.roster.shots.span[int(weapon)], self.sim_model.roster.shots.shooter
         own = [s for s in range(span.start, span.stop) if shooter[s] == mech]
         assert len(own) == SLOTS[weapon], f"mech {mech} carries no {weapon.name}"
         return own[which]
 
     def shot(self, weapon: Weapon, mech: int, which: int = 0) -> tuple[list[float], list[float], int]:
-        """Position, velocity and remaining substeps of one of a mech's shots."""
+        """Return position, velocity and remaining substeps of one of a mech's shots."""
         shots, slot = self.state.shots, self.slot(weapon, mech, which)
         return shots.pos[0, slot].tolist(), shots.vel[0, slot].tolist(), int(shots.ttl[0, slot])
 
@@ -177,66 +177,66 @@ class Scene:
         target: int = NO_MECH,
         which: int = 0,
     ) -> Scene:
-        """Put one of a mech's shots into the air."""
+        """Add one of a mech's shots in flight."""
         shots, slot = self.state.shots, self.slot(weapon, mech, which)
         shots.pos[:, slot], shots.vel[:, slot] = torch.tensor(pos), torch.tensor(vel)
         shots.ttl[:, slot], shots.target[:, slot] = ttl, target
         return self
 
     def smoke(self, mech: int, x: float, y: float, z: float, ttl: int = 100, which: int = 0) -> Scene:
-        """Hang one of a mech's clouds somewhere."""
+        """Add one of a mech's smoke clouds."""
         cloud = mech * self.sim_model.roster.clouds_each + which
         self.state.clouds.pos[:, cloud] = torch.tensor([x, y, z])
         self.state.clouds.ttl[:, cloud] = ttl
         return self
 
     def clouds(self, mech: int) -> list[tuple[list[float], int]]:
-        """Place and remaining substeps of each cloud of a mech that hangs."""
+        """Return place and remaining substeps of each active cloud of a mech."""
         each = self.sim_model.roster.clouds_each
         own = slice(mech * each, (mech + 1) * each)
         pos, ttl = self.state.clouds.pos[0, own].tolist(), self.state.clouds.ttl[0, own].tolist()
         return [(where, left) for where, left in zip(pos, ttl, strict=True) if left > 0]
 
     def material(self, x: int, y: int, z: int) -> Material:
-        """What a voxel is made of now."""
+        """Return the current material of a voxel."""
         cell = (torch.full((self.state.seed.shape[0], 1), v) for v in (x, y, z))
         return Material(material_at(self.state, self.sim_model, *cell)[0, 0].item())
 
     def materials(self) -> Tensor:
-        """`[Z, Y, X]` what every voxel of the first battle is made of now."""
+        """Return `[Z, Y, X]`, the current material of each voxel of the first battle."""
         world = self.sim_model.config.world
         grid = torch.meshgrid(*(torch.arange(n) for n in (world.size_z, world.size_y, world.size_x)), indexing="ij")
         z, y, x = (axis.expand(self.state.seed.shape[0], *axis.shape) for axis in grid)
         return material_at(self.state, self.sim_model, x, y, z)[0]
 
     def blocks(self, x: int, y: int, z: int) -> tuple[bool, bool]:
-        """Whether a voxel stops hulls and shots now, and whether it stops lines of sight."""
+        """Return whether a voxel blocks hulls and shots, and whether it blocks lines of sight."""
         terrain = self.state.terrain
         solid, opaque = (bool(int(columns[0, y, x]) >> z & 1) for columns in (terrain.solid, terrain.opaque))
         return solid, opaque
 
     def worn(self, x: int, y: int, z: int) -> int:
-        """Hit points a voxel has lost."""
+        """Return the hit points that a voxel has lost."""
         return int(self.state.terrain.damage[0, z, y, x])
 
     def value(self, name: str, mech: int) -> float:
-        """A number of one mech, such as `hp`."""
+        """Return a number of one mech, such as `hp`."""
         return getattr(self.state.mechs, name)[0, mech].item()
 
     def pos(self, mech: int) -> list[float]:
-        """Where a mech's hull centre is."""
+        """Return the position of a mech's hull centre."""
         return self.state.mechs.pos[0, mech].tolist()
 
     def vel(self, mech: int) -> list[float]:
-        """How a mech moves."""
+        """Return the velocity of a mech."""
         return self.state.mechs.vel[0, mech].tolist()
 
     def bottom(self, mech: int) -> float:
-        """How high a mech's underside is."""
+        """Return the height of a mech's underside."""
         return self.pos(mech)[2] - self.sim_model.roster.half_size[mech, 2].item()
 
     def counted(self, name: str, mech: int, weapon: Weapon | None = None) -> float:
-        """A number of one mech's tally; of one weapon, or of all together, where it has one for each."""
+        """Return a number of one mech's tally; where there is one for each weapon, that of one weapon or the sum."""
         values = getattr(self.state.tally, name)[0, mech]
         if name in PER_WEAPON:
             values = values.sum() if weapon is None else values[int(weapon)]
@@ -244,7 +244,7 @@ class Scene:
 
 
 def scene(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Material], batch: int = 1) -> Scene:
-    """A battle of `config` on open ground with `boxes`."""
+    """Return a battle of `config` on open ground with `boxes`."""
     maps = flat_maps(config, *boxes)
     roster = build_roster(config, CPU)
     seed = torch.arange(batch)
@@ -259,12 +259,12 @@ def arena(
     seed: int | Tensor = 0,
     memory: Composite | None = None,
 ) -> EchelonEnv:
-    """Battles of `config` as an environment, on open ground with `boxes`."""
+    """Return an environment of `config` on open ground with `boxes`."""
     return EchelonEnv(config, num_envs, "cpu", seed, memory, flat_maps(config, *boxes))
 
 
 def told(env: EchelonEnv, td: TensorDictBase, *orders: tuple[int, int, float]) -> TensorDictBase:
-    """Write actions that are 0 but for (mech, column, value) entries."""
+    """Write actions that are 0 except for (mech, column, value) entries."""
     width = layout.action_width(env.config.comm_dim)
     action = torch.zeros(env.num_envs, env.config.num_mechs, width)
     for mech, column, value in orders:
@@ -275,7 +275,7 @@ def told(env: EchelonEnv, td: TensorDictBase, *orders: tuple[int, int, float]) -
 
 
 def brawl(td: TensorDictBase, generator: torch.Generator) -> TensorDictBase:
-    """Write actions of mechs that walk to the zone, turn to their first contact, and fire, with noise on everything."""
+    """Write actions of mechs that walk to the zone, turn to their first contact and fire, with noise on all columns."""
     for group in ("blue", "red"):
         seen = td[group, "observation"]
         way = seen["ego"][..., layout.columns(layout.EGO, "path_direction")]
@@ -288,7 +288,7 @@ def brawl(td: TensorDictBase, generator: torch.Generator) -> TensorDictBase:
         action[..., Act.YAW_RATE] = bearing * 20 + 0.2 * action[..., Act.YAW_RATE]
         action[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.8
         action[..., Act.VENT] += 2 * heat - 2
-        action[..., Act.SPECIAL] -= 0.97  # smoke now and then: it hides everyone for ten seconds
+        action[..., Act.SPECIAL] -= 0.97  # rare smoke: it hides all mechs for ten seconds
         td[group, "action"] = action.clamp(-1, 1)
     return td
 
@@ -299,7 +299,7 @@ def duel(
     red: str = "heavy",
     *boxes: tuple[int, int, int, int, int, int, Material],
 ) -> Scene:
-    """One mech a side on a small map: blue (0) at (10.5, 20.5) looks at red (1), `range_vox` ahead, who looks back."""
+    """Return a duel on a small map: blue (0) at (10.5, 20.5) faces red (1), `range_vox` ahead, which faces blue."""
     config = dataclasses.replace(SMALL, blue=(blue,), red=(red,))
     return scene(config, *boxes).place(0, 10.5, 20.5).place(1, 10.5 + range_vox, 20.5, yaw=math.pi)
 
@@ -310,6 +310,6 @@ def battle(
     *boxes: tuple[int, int, int, int, int, int, Material],
     **features: bool,
 ) -> Scene:
-    """Teams on a small map, for a test to place; `features` are switched as told."""
+    """Return teams on a small map, to be placed by the test; `features` sets switches."""
     config = dataclasses.replace(SMALL, blue=tuple(blue), red=tuple(red))
     return scene(dataclasses.replace(config, features=dataclasses.replace(config.features, **features)), *boxes)

@@ -1,4 +1,4 @@
-"""Settings of every test."""
+"""Settings of all tests."""
 
 import contextlib
 import gc
@@ -16,29 +16,29 @@ FIRST = (
     *("env/test_loops.py", "sim", "reference", "sim/test_random_battles.py", "sim/test_step.py"),
     *("learn", "arena", "pipelines", "scenarios", "viewer", "env", "league"),
 )
-"""Files and folders in the order in which their tests run; others come behind. Of `sim` two files need the loops."""
-# A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.
+"""Order of files and folders; others run after them. Two files of `sim` need the loops."""
+# A shell ignores interrupts for background jobs; programs that tests start would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests on fake CUDA run alone, with `-m fakecuda`: inference mode hides copies between host and device, so that
-    it is taken away before anything of the package is imported. A quick file may hold long tests."""
+    """Set up the process. Tests with fake CUDA run alone, with `-m fakecuda`: inference mode hides copies between
+    host and device, so it is replaced before the package is imported. A quick file may contain long tests."""
     config.option.loadscopereorder = False
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
-        return  # Workers run the tests; who hands them out needs no torch, which takes seconds.
-    # Tests compare the loops with the dense form: no battle may run in the dense form while loops are compiled.
+        return  # Workers run the tests. The main process needs no torch, whose import takes seconds.
+    # Tests compare the loops with the dense form, so battles must not start in the dense form during compilation.
     os.environ["ECHELON_COMPILE"] = "wait"
     import torch
 
-    # A test makes many small operations: on shared cores, threads that wait for each other cost more than they save.
+    # Tests run many small operations. On shared cores, more threads cost more than they save.
     torch.set_num_threads(1)
     if config.option.markexpr == "fakecuda":
         torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
     else:
         from echelon.runtime.device import has_driver
 
-        # torch's build for CUDA would have every program say that it takes the CPU.
+        # With torch's CUDA build, each program would report that it uses the CPU.
         if not has_driver():
             os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     if config.option.markexpr == QUICK:
@@ -46,10 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test with many variants the first is quick; all of them are where the test itself is marked, not its file.
+    """Sort tests, and keep the first variant of each quick test, or all variants if the test itself is marked.
 
-    One worker compiles the loops, for about a minute where no earlier run has, while the other is busy without them;
-    then come the folders whose files take longest, so that workers end together."""
+    One worker compiles the loops (about a minute) while the other runs tests without them. Then the longest folders
+    run, so that workers finish together."""
     order = {path: place for place, path in enumerate(FIRST)}
 
     def place(item: pytest.Item) -> int:
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def first_variants(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The first of each test's variants that is not long; all of them where the test itself is marked as quick."""
+    """Return the first variant of each test that is not long, or all variants if the test itself is marked quick."""
     first: dict[str, pytest.Item] = {}
     for item in items:
         is_marked = any(mark.name == QUICK for mark in item.own_markers)
@@ -72,19 +72,19 @@ def first_variants(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported lives to the end: garbage is not looked for in it, nor after every few tensors."""
+    """Exclude imported objects from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--shard 2/4` runs the second quarter of the files, for as many machines."""
+    """Add `--shard`: `--shard 2/4` runs the second quarter of the files."""
     parser.addoption("--shard", metavar="K/N", default="1/1", help="run only part K of N of the test files")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files that another shard runs, and for `-m quick` those without such tests, are not even imported."""
+    """Skip the import of files of other shards, and with `-m quick` of files without quick tests."""
     if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
         return None
     part, parts = (int(number) for number in config.getoption("shard").split("/"))
@@ -95,7 +95,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Pools of threads that a test starts set the number that they found, which it may have patched."""
+    """Reset the number of threads. Thread pools restore the number that they found, which a test may have patched."""
     yield
     import torch
 

@@ -1,6 +1,6 @@
-"""A catalog whose numbers never change, for tests of what the simulation does with them.
+"""A catalog whose numbers never change, for tests of the simulation.
 
-By name: enums that index tensors, and its rows. Today's numbers are held by `test_rules.py` and the goldens.
+Also its enums and rows by name. Today's numbers are checked by `test_rules.py` and the goldens.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ SMALL = dataclasses.replace(EnvConfig.small(), catalog=CATALOG)
 """The small preset with this catalog."""
 STANDARD = dataclasses.replace(EnvConfig.standard(), catalog=CATALOG)
 Weapon = IntEnum("Weapon", [(name.upper(), number) for number, name in enumerate(CATALOG.weapons)])
-"""Columns of what is told by weapon."""
+"""Columns of values by weapon."""
 Timer = IntEnum("Timer", [(name.upper(), number) for number, name in enumerate((*CATALOG.timer_names, "ams"))])
 """Columns of cooldowns."""
 WEAPONS = {Weapon[name.upper()]: spec for name, spec in CATALOG.weapons.items()}
@@ -46,9 +46,9 @@ SLOTS = {weapon: shots_in_flight(spec, RulesConfig()) for weapon, spec in WEAPON
 
 
 def mounts(weapon: Weapon) -> dict[Hull, Trigger]:
-    """The trigger that fires a weapon, by the class that carries it."""
+    """Return the trigger of a weapon, keyed by the class that carries it."""
     return {Hull[hull.upper()]: Trigger[trigger.upper()] for hull, trigger in WEAPONS[weapon].mounts.items()}
 
 
 TIMER_OF = {weapon: Timer[spec.timer.upper()] for weapon, spec in WEAPONS.items()}
-"""What a weapon waits for."""
+"""The cooldown timer of a weapon."""

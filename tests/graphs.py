@@ -1,8 +1,7 @@
-"""CUDA graphs without a GPU: what a capture asks of a function is checked, and graphs are recorded and replayed.
+"""CUDA graphs without a GPU: check that a function can be captured, and record and replay graphs.
 
-A `Tape` notes every operation that torch runs, with the memory it reads and writes and the numbers it was given, which
-is what a CUDA graph holds of a function. Replayed, it repeats them without the function.
-"""
+A `Tape` records each torch operation with the memory it reads and writes and its scalar arguments, as a CUDA graph
+does. A replay repeats the operations without calling the function."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ from echelon.runtime.compile import PROGRESS
 
 
 class Region(NamedTuple):
-    """A tensor as a graph knows it: a part of memory."""
+    """A tensor in a graph: a part of memory."""
 
     storage: int
-    """Which: below 0 the graph's own, in the order of allocation, else that of somebody else."""
+    """Number of the storage: below 0 for memory allocated inside the graph, in order, else memory from outside."""
     dtype: torch.dtype
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -39,31 +38,31 @@ class Entry(NamedTuple):
     name: str
     function: Callable[..., Any]
     given: Any
-    """Arguments and keywords, `Region` for tensors."""
+    """Arguments and keywords; tensors as `Region`."""
     made: list[Region]
 
 
 class Tape(TorchDispatchMode):
-    """Notes all operations while it is active.
+    """Record all operations while it is active.
 
     Args:
-        undo: put everything back afterwards, as a capture runs nothing.
+        undo: restore all memory afterwards, because a capture runs nothing.
     """
 
     def __init__(self, undo: bool = False) -> None:
         super().__init__()
         self.entries: list[Entry] = []
         self.reads: list[str] = []
-        """Operations that wait for a device."""
+        """Operations that wait for the device."""
         self.outside: dict[int, torch.UntypedStorage] = {}
-        """Memory of others, by name."""
+        """Memory from outside, keyed by name."""
         self.own: dict[int, int] = {}
         """Number of each storage allocated here."""
         self.makers: list[str] = []
-        """What allocated each."""
+        """The operation that allocated each storage."""
         self.alive: list[Tensor] = []
         self.undone: dict[int, Tensor] | None = {} if undo else None
-        """What lay in the memory of others before it was written."""
+        """Content of memory from outside before it was written."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name
@@ -112,19 +111,19 @@ class Tape(TorchDispatchMode):
                     self.undone[key] = bytes_of(self.outside[key]).clone()
 
     def undo(self) -> None:
-        """Put back what lay in the memory of others."""
+        """Restore the content of memory from outside."""
         for key, before in (self.undone or {}).items():
             bytes_of(self.outside[key]).copy_(before)
 
     def survivors(self) -> list[str]:
-        """What allocated the memory that somebody still holds, now that the function has returned."""
+        """Return the operations whose memory is still referenced after the function has returned."""
         held = [StorageWeakRef(tensor.untyped_storage()) for tensor in self.alive]
         self.alive.clear()
         gc.collect()
         return [maker for maker, storage in zip(self.makers, held, strict=True) if not storage.expired()]
 
     def replay(self) -> None:
-        """Run all operations again, on the same memory of others and on fresh memory for what was allocated."""
+        """Run all operations again, on the same outside memory, with new memory for allocations."""
         own: dict[int, torch.UntypedStorage] = {}
 
         def tensor_at(place: Any) -> Any:
@@ -144,13 +143,13 @@ class Tape(TorchDispatchMode):
 
 
 def bytes_of(storage: torch.UntypedStorage) -> Tensor:
-    """All of a storage as `[n]` uint8."""
+    """Return a whole storage as `[n]` uint8."""
     with torch.inference_mode(False):
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
 def recorded(function: Callable[[], None]) -> Tape:
-    """The tape of one call."""
+    """Return the tape of one call."""
     tape = Tape()
     with tape:
         function()
@@ -158,9 +157,9 @@ def recorded(function: Callable[[], None]) -> Tape:
 
 
 def faults(function: Callable[[], None]) -> list[str]:
-    """Why a graph of a function would do something else than the function; empty where it can be captured.
+    """Return the reasons why a function cannot be captured as a graph; empty if it can.
 
-    Two calls must read and write the same memory of others, be given the same numbers, leave no memory of their own
+    Two calls must read and write the same outside memory, use the same scalar arguments, leave no allocated memory
     behind, and read nothing on the host.
     """
     gc.collect()
@@ -179,31 +178,31 @@ def faults(function: Callable[[], None]) -> list[str]:
 
 
 class SimulatedGraph:
-    """In place of `torch.cuda.CUDAGraph`."""
+    """Replaces `torch.cuda.CUDAGraph`."""
 
     captures = 0
     replays = 0
     tape: Tape
 
     def replay(self) -> None:
-        """What a GPU would do."""
+        """Replay, as a GPU does."""
         type(self).replays += 1
         self.tape.replay()
 
     def reset(self) -> None:
-        """Drop what was captured."""
+        """Discard the captured graph."""
 
 
 @contextlib.contextmanager
 def capture(graph: SimulatedGraph, pool: object = None) -> Iterator[None]:
-    """In place of `torch.cuda.graph`: notes what happens, and undoes it.
+    """Replaces `torch.cuda.graph`: record all operations, then undo them.
 
-    As torch's, it leaves everything as it is where the capture fails.
+    Like torch's, it restores the state if the capture fails.
 
     Raises:
-        RuntimeError: something waits for the device, as a GPU would say, or anything was raised.
+        RuntimeError: an operation waits for the device, or the function raised an error.
     """
-    CARD.stream, before = Stream.__new__(Stream), CARD.stream  # torch's own, not one that is made for a warm-up
+    CARD.stream, before = Stream.__new__(Stream), CARD.stream  # the stream of torch, not one made for a warm-up
     CARD.open_pools.add(pool)
     CARD.generator.captures = True
     random, tape = torch.get_rng_state(), Tape(undo=True)
@@ -225,7 +224,7 @@ def capture(graph: SimulatedGraph, pool: object = None) -> Iterator[None]:
 
 
 class Stream:
-    """In place of `torch.cuda.Stream`."""
+    """Replaces `torch.cuda.Stream`."""
 
     device = torch.device("cuda", 0)
     made = 0
@@ -234,44 +233,44 @@ class Stream:
         type(self).made += 1
 
     def wait_stream(self, other: object) -> None:
-        """Everything is done in order."""
+        """Do nothing: operations run in order."""
 
 
 class Generator:
-    """In place of a generator of torch 2.11, which a failed capture leaves capturing."""
+    """Replaces a generator of torch 2.11, which stays in capture mode after a failed capture."""
 
     def __init__(self) -> None:
         self.captures = False
 
     def clone_state(self) -> Generator:
-        """One with the same seed and offset, which does not capture."""
+        """Return a copy with the same seed and offset that is not in capture mode."""
         return Generator()
 
     def graphsafe_set_state(self, other: Generator) -> None:
-        """Draw from now on as the other does."""
+        """Use the state of the other generator."""
         self.captures = other.captures
 
 
 class Card:
-    """What torch knows of a GPU."""
+    """The state that torch keeps of a GPU."""
 
     def __init__(self) -> None:
         self.stream, self.generator = Stream(), Generator()
         self.open_pools: set[object] = set()
 
     def set_stream(self, stream: Stream) -> None:
-        """Make a stream the current one."""
+        """Set the current stream."""
         self.stream = stream
 
     def close_pool(self, device: int, pool: object) -> None:
-        """Allocate there no more."""
+        """Stop allocating in a pool."""
         if pool not in self.open_pools:
             raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
         self.open_pools.remove(pool)
 
     @property
     def is_clean(self) -> bool:
-        """Whether no capture has left anything behind."""
+        """Return whether captures have left no state behind."""
         return not self.open_pools and not self.generator.captures
 
 
@@ -279,7 +278,7 @@ CARD = Card()
 
 
 def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
-    """Let a CPU capture and replay graphs; returns the class that counts them."""
+    """Let a CPU capture and replay graphs; return the class that counts them."""
     SimulatedGraph.captures = SimulatedGraph.replays = 0
     CARD.__init__()  # type: ignore[misc]
     Stream.made = 0
@@ -303,14 +302,14 @@ def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
 
 
 def dense_forms(monkeypatch: Any) -> None:
-    """Let a CPU run what a GPU does: no loops, and no packing of rows."""
+    """Let a CPU run the code of a GPU: no loops, and no packing of rows."""
     for module, name in ((exact, "HAS_NUMBA"), (jit, "HAS_LOOPS")):
         monkeypatch.setattr(module, name, False)
 
 
 def trace_only(monkeypatch: Any) -> list[str]:
-    """Let `torch.compile` trace whole graphs and run them operation by operation; returns the names of all functions
-    that are compiled from now on, once for every graph."""
+    """Let `torch.compile` trace whole graphs and run them eagerly. Return a list that receives the name of each
+    compiled function, once for each graph."""
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", lambda graph, inputs, **_: graph.forward)
     monkeypatch.setattr(device, "compiling_lacks", lambda device: [])
     monkeypatch.setattr(PROGRESS, "expected", [])

@@ -1,4 +1,4 @@
-"""Generated ground, and shots through it."""
+"""Generated terrain, and shots through it."""
 
 import dataclasses
 
@@ -16,15 +16,14 @@ BATTLES = 24
 
 
 def standard_maps() -> Maps:
-    """A generated map for each of `BATTLES` battles."""
+    """Return a generated map for each of `BATTLES` battles."""
     config = EnvConfig.standard()
     return make_maps(config, build_roster(config, torch.device("cpu")), torch.arange(BATTLES))
 
 
 def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
-    """An environment of 4 battles, and its shots: cells of their muzzles, where they begin and end `[4, S, 3]`, and
-    which fly `[4, S]`. Some stand still, some fly up to the border, some along an axis; in the last battle none flies.
-    """
+    """Return an environment of 4 battles and its shots: cells of their muzzles, start and end `[4, S, 3]`, and which
+    are active `[4, S]`. Some stand still, some reach the border, some are axis-aligned; the last battle has none."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=2, world=WorldConfig(biomes=("dense_jungle",)))
     env, generator = EchelonEnv(config, 4, "cpu", seed=2, backend="eager"), torch.Generator().manual_seed(6)
     shape = (4, env.sim_model.roster.shots.count, 3)

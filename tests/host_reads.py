@@ -1,4 +1,4 @@
-"""Counts what would make the host wait for a device."""
+"""Count operations that make the host wait for a device."""
 
 from collections import Counter
 
@@ -7,9 +7,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class HostReads(TorchDispatchMode):
-    """Counts operations that would make the host wait for a device: scalar reads, nonzero, boolean indexing."""
+    """Count operations that make the host wait for a device: scalar reads, nonzero, boolean indexing."""
 
-    # In inference mode `Tensor.item` is an operation of its own.
+    # In inference mode `Tensor.item` is a separate operation.
     READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
     SYNCS = (*READS, "aten::nonzero", "aten::masked_select")
 

@@ -1,4 +1,4 @@
-"""Small leagues for tests: brief battles on two maps, tiny networks."""
+"""Small leagues for tests: short battles on two maps, tiny networks."""
 
 import dataclasses
 import sqlite3
@@ -28,7 +28,7 @@ TINY = LSTMConfig(
 
 
 def policy_of(seed: int, model: ModelConfig = TINY) -> ActorCritic:
-    """A fresh policy with opinions."""
+    """Return a new policy with random weights."""
     torch.manual_seed(seed)
     policy = model.build(PolicySpecs(BRIEF.comm_dim))
     policy.network.head.loc.weight.data.mul_(50)
@@ -43,7 +43,7 @@ def checkpoint_of(
     provenance: Provenance = UNKNOWN,
     ancestors: tuple[str, ...] = (),
 ) -> Path:
-    """A checkpoint of such a policy."""
+    """Return a checkpoint of such a policy."""
     path = folder / f"policy_{seed}"
     policy, counters = policy_of(seed, model), Counters(seed, seed, 1.0)
     save_checkpoint(path, policy, ValueNorm(), env, counters, {}, provenance=provenance, ancestors=ancestors)
@@ -51,22 +51,22 @@ def checkpoint_of(
 
 
 def fought(blue: str, red: str, seed: int, winner: int = 1) -> MatchRecord:
-    """A battle somebody won."""
+    """Return a decided match."""
     return MatchRecord(blue, red, seed, RECIPE, winner, "zone", 20, 0.1, "{}", f"{seed % 2**64:016x}")
 
 
 def fresh(folder: Path) -> Store:
-    """A league of the scripted tiers."""
+    """Return a new league of the scripted tiers."""
     return Store.create(folder / "league", BRIEF)
 
 
 def unrated(entries: int) -> Ratings:
-    """Ratings of entries that have not fought yet."""
+    """Return ratings of entries without matches."""
     return Ratings(*(torch.full((entries,), value, dtype=torch.float64) for value in (RATING, DEVIATION, VOLATILITY)))
 
 
 def recorded(league: Path) -> list[tuple[object, ...]]:
-    """The matches of a league, without the clock."""
+    """Return the matches of a league, without times."""
     with closing(sqlite3.connect(league / "league.sqlite")) as connection:
         columns = "key, blue, red, seed, winner, reason, decisions, stats, state_hash"
         return connection.execute(f"SELECT {columns} FROM matches ORDER BY key").fetchall()

@@ -1,21 +1,21 @@
-"""Breaks one rule at a time in a copy of the tree, and tells which broken rules no test notices. Not run by pytest.
+"""Break one rule at a time in a copy of the tree, and report the mutants that no test detects. Not run by pytest.
 
-    python tests/mutation.py --check                    # whether every text is still there
-    python tests/mutation.py --log mutation.jsonl       # all; begun again, it goes on where it stopped
-    python tests/mutation.py --log mutation.jsonl --minutes 8   # begins no mutant after 8 minutes
-    python tests/mutation.py --only 12 --show           # one, with what the tests say
-    python tests/mutation.py --lists learner simulation --sample 60 --seed 1 --quick   # what `pytest -m quick` notices
+    python tests/mutation.py --check                    # whether each mutant fits the code
+    python tests/mutation.py --log mutation.jsonl       # all mutants; the same command resumes
+    python tests/mutation.py --log mutation.jsonl --minutes 8   # starts no mutant after 8 minutes
+    python tests/mutation.py --only 12 --show           # one mutant, with the output of the tests
+    python tests/mutation.py --lists learner simulation --sample 60 --seed 1 --quick   # what `pytest -m quick` detects
 
-`mutants/*.txt` list the rules, each with the tests that ought to notice:
+`mutants/*.txt` list the rules, each with the tests that should detect it:
 
     # the rule that no longer holds
     tests learn/ppo/test_advantage.py
     in learn/ppo/advantage.py
-    - text that the file under echelon/ holds once
-    + what takes its place
+    - text that occurs once in the file under echelon/
+    + replacement
 
-A rule that is written in several places has several `in`. Rules of the simulation are asked of the dense operations,
-with numba hidden: loops are held equal to them by tests of their own, and would be compiled anew for each.
+A rule in several places has several `in`. Rules of the simulation are tested with the dense form, with numba hidden:
+other tests compare the loops with it, and each mutant would compile them again.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ ROOT = Path(__file__).parents[1]
 LISTS = ("learner", "league", "simulation")
 BROKEN = 99
 RESULTS = {0: "survived", int(pytest.ExitCode.NO_TESTS_COLLECTED): "no tests", BROKEN: "broken"}
-"""By exit status; any other means that the tests noticed."""
+"""Results by exit status; any other status means that a test failed."""
 DENSE = ("sim/", "env/", "world/")
-"""Folders whose rules are asked of the dense operations."""
+"""Folders whose rules are tested with the dense form."""
 
 
 class Mutant(NamedTuple):
-    """One rule, broken."""
+    """One broken rule."""
 
     rule: str
     changes: list[tuple[str, str, str]]
-    """File under `echelon/`, a text that it holds once, and what takes its place."""
+    """File under `echelon/`, a text that occurs once in it, and its replacement."""
     tests: list[str]
     """Files or folders under `tests/`."""
 
     @property
     def is_dense(self) -> bool:
-        """Whether it is asked of the dense operations."""
+        """Return whether it is tested with the dense form."""
         return all(file.startswith(DENSE) for file, _, _ in self.changes)
 
 
 def read_mutants(path: Path) -> list[Mutant]:
-    """The rules of one list."""
+    """Return the mutants of one list."""
     found = []
     for block in path.read_text().strip().split("\n\n"):
         title, tests, *lines = block.splitlines()
@@ -83,13 +83,13 @@ def read_mutants(path: Path) -> list[Mutant]:
 
 
 def all_mutants() -> list[tuple[str, Mutant]]:
-    """The rules of all lists, with the name of each one's; their places are their numbers, from 1."""
+    """Return the mutants of all lists, with the names of their lists. Mutants are numbered from 1."""
     folder = Path(__file__).parent / "mutants"
     return [(name, mutant) for name in LISTS for mutant in read_mutants(folder / f"{name}.txt")]
 
 
 def problems(mutant: Mutant) -> list[str]:
-    """What of a mutant does not fit the tree."""
+    """Return the reasons why a mutant does not fit the tree."""
     missing = [f"no tests/{test}" for test in mutant.tests if not (ROOT / "tests" / test).exists()]
     for file, old, _ in mutant.changes:
         path = ROOT / "echelon" / file
@@ -99,7 +99,7 @@ def problems(mutant: Mutant) -> list[str]:
 
 
 def copy_tree(to: Path) -> None:
-    """The files that git knows or does not ignore."""
+    """Copy the files that git tracks or does not ignore."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -110,14 +110,14 @@ def copy_tree(to: Path) -> None:
 
 
 def its_tests(mutant: Mutant) -> list[str]:
-    """Paths of the tests that ought to notice."""
+    """Return the paths of the tests that should detect it."""
     return [f"tests/{test}" for test in mutant.tests]
 
 
 def run_tests(tree: Path, mutant: Mutant, timeout_s: float, flags: Sequence[str]) -> tuple[str, str]:
-    """`killed`, `timeout` or one of `RESULTS`, and what the tests printed; `flags` of pytest say which.
+    """Run tests. Return `killed`, `timeout` or one of `RESULTS`, and their output; `flags` of pytest select the tests.
 
-    They run in a fork of this process, which has imported what takes long and never changes.
+    They run in a fork of this process, which has already imported slow packages.
     """
     log = tree / "said.txt"
     child = os.fork()
@@ -141,7 +141,7 @@ def run_tests(tree: Path, mutant: Mutant, timeout_s: float, flags: Sequence[str]
 
 
 def in_child(tree: Path, mutant: Mutant, log: Path, flags: Sequence[str]) -> int:
-    """Run the tests in a process of their own; returns pytest's exit status."""
+    """Run the tests in the forked process; return pytest's exit status."""
     os.setsid()
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
@@ -156,7 +156,7 @@ def in_child(tree: Path, mutant: Mutant, log: Path, flags: Sequence[str]) -> int
 
 
 def try_mutant(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool) -> tuple[str, str]:
-    """Break the rule in the copy, run its tests and mend it."""
+    """Break the rule in the copy, run its tests and restore it."""
     originals = {file: (tree / "echelon" / file).read_text() for file, _, _ in mutant.changes}
     for file, old, new in mutant.changes:
         path = tree / "echelon" / file
@@ -164,7 +164,7 @@ def try_mutant(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool) -> 
     try:
         if not is_quick:
             return run_tests(tree, mutant, timeout_s, its_tests(mutant))
-        # Those that ought to notice are asked first, because collecting the others takes long.
+        # Its own tests run first, because collecting the others takes long.
         result, said = run_tests(tree, mutant, timeout_s, ["-m", "quick", *its_tests(mutant)])
         return (result, said) if result == "killed" else run_tests(tree, mutant, timeout_s, ["-m", "quick", "tests"])
     finally:
@@ -175,7 +175,7 @@ def try_mutant(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool) -> 
 def is_green(
     tree: Path, mutant: Mutant, tests: list[str], timeout_s: float, known: dict[tuple[object, ...], bool]
 ) -> bool:
-    """Whether these tests pass while no rule is broken; what is `known` is not asked again."""
+    """Return whether these tests pass without a mutant; `known` caches results."""
     key = (mutant.is_dense, *tests)
     if key not in known:
         known[key] = run_tests(tree, mutant, timeout_s, tests)[0] == "survived"
@@ -183,13 +183,13 @@ def is_green(
 
 
 def killer(said: str) -> str:
-    """The test, or the file that could not be imported, which pytest names as the first that failed."""
+    """Return the first failed test, or the file that could not be imported."""
     lines = (line.split(" ", 1)[1] for line in said.splitlines() if line.startswith(("FAILED ", "ERROR ")))
     return next(lines, "").split(" - ")[0]
 
 
 def done_before(log: Path | None) -> set[str]:
-    """Rules that a log has an answer for."""
+    """Return the mutants with a result in the log."""
     if log is None or not log.exists():
         return set()
     rows = [json.loads(line) for line in log.read_text().splitlines()]
@@ -197,7 +197,7 @@ def done_before(log: Path | None) -> set[str]:
 
 
 def main() -> int:
-    """Try the mutants; returns 1 where one survives."""
+    """Try the mutants; return 1 if one survives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of the rules to break; all by default")
     parser.add_argument("--first", type=int, default=1, help="number to begin with")

@@ -1,4 +1,4 @@
-"""Rules to come, for tests of files that were written under those of today."""
+"""Future rules, for tests of files that were written under the current rules."""
 
 import dataclasses
 
@@ -12,14 +12,14 @@ STEP_UP_VOX, RADAR_VOX = 1.6, 20.0
 
 
 def next_defaults() -> EnvConfig:
-    """`EnvConfig()` under the next rules."""
+    """Return `EnvConfig()` under the next rules."""
     own = EnvConfig()
     rules = dataclasses.replace(own.rules, step_up_vox=STEP_UP_VOX)
     return dataclasses.replace(own, rules=rules, radar_range_vox=RADAR_VOX)
 
 
 def change_rules(monkeypatch) -> None:
-    """From here on the rules are the next ones, which change two defaults."""
+    """Switch to the next rules, which change two defaults."""
     own = EnvConfig()
     before = {"rules.step_up_vox": own.rules.step_up_vox, "radar_range_vox": own.radar_range_vox}
     monkeypatch.setattr(versions, "RULES_VERSION", NEXT)

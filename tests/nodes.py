@@ -1,8 +1,7 @@
-"""Machines of a network for programs of several nodes, all of them on this one.
+"""Simulated machines of a network on this machine, for programs that use several nodes.
 
-Each has a network of its own, joined by a bridge, its host name, home, caches and working folder; where the system
-allows no networks of their own (only root may make them), all are `127.0.0.1`, and the rest is as said.
-"""
+Each has its own network namespace, joined by a bridge, and its own host name, home, caches and working folder. Only
+root can create network namespaces; without them all machines are `127.0.0.1`."""
 
 from __future__ import annotations
 
@@ -23,18 +22,18 @@ from echelon.runtime.loop_cache import cache_folder
 
 NAMES = ("first", "second", "third")
 ENTER = 'hostname "$1"; mount --bind "$2" /etc/hosts; cd "$3"; shift 3; exec "$@"'
-"""What a node does before its program: its host name and table of hosts are seen by it alone."""
+"""Shell code before the program of a node: sets a private host name and hosts file."""
 
 
 @functools.cache
 def can_make_networks() -> bool:
-    """Whether this process may make networks, host names and mounts of their own."""
+    """Return whether this process may create namespaces for networks, host names and mounts."""
     tried = ["unshare", "--net", "--uts", "--mount", "true"]
     return bool(shutil.which("ip")) and subprocess.run(tried, capture_output=True).returncode == 0
 
 
 def ip(*words: str, network: str = "") -> None:
-    """A command of iproute2."""
+    """Run a command of iproute2."""
     inside = ["-n", network] if network else []
     subprocess.run(["ip", *inside, *words], check=True, capture_output=True)
 
@@ -43,8 +42,8 @@ class Node:
     """A machine.
 
     Args:
-        folder: for what is its own.
-        network: name of its network; empty for that of this machine.
+        folder: folder for its home, caches and files.
+        network: name of its network namespace; empty for that of this machine.
     """
 
     def __init__(self, name: str, folder: Path, network: str, hosts: Path) -> None:
@@ -54,7 +53,7 @@ class Node:
             each.mkdir(parents=True)
         for shared in ("pipelines", "tests"):
             (self.work / shared).symlink_to(ROOT / shared)
-        # Half a minute of compiling on every machine is no part of any test.
+        # Share compiled loops: tests do not need half a minute of compilation on each machine.
         kept = cache_folder()
         if kept is not None:
             shutil.copytree(kept, caches / kept.name, dirs_exist_ok=True)
@@ -65,7 +64,7 @@ class Node:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a program in the working folder of this machine."""
-        # `ip netns exec` would hide the groups of processes (/sys/fs/cgroup), which Slurm asks for.
+        # `ip netns exec` would hide /sys/fs/cgroup, which Slurm needs.
         enter = ["nsenter", f"--net=/run/netns/{self.network}", "unshare", "--uts", "--mount", "sh", "-ec", ENTER, "sh"]
         inside = [*enter, self.name, str(self.hosts), str(self.work)] if self.network else []
         process = subprocess.Popen(
@@ -77,7 +76,7 @@ class Node:
         return process
 
     def pids(self) -> list[int]:
-        """The processes that run on this machine: those in its network, or with its home."""
+        """Return the processes of this machine: those in its network, or with its home."""
         if self.network:
             listed = subprocess.run(["ip", "netns", "pids", self.network], capture_output=True, text=True, check=True)
             return [int(pid) for pid in listed.stdout.split()]
@@ -89,7 +88,7 @@ class Node:
         return found
 
     def trainers(self) -> list[int]:
-        """Those of them that `torchrun` started."""
+        """Return its processes that `torchrun` started."""
         found = []
         for pid in self.pids():
             with contextlib.suppress(OSError):
@@ -98,13 +97,13 @@ class Node:
         return found
 
     def signal(self, number: int, pids: list[int] | None = None) -> None:
-        """Send a signal to some of its processes, or to all."""
+        """Send a signal to some or all of its processes."""
         for pid in self.pids() if pids is None else pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def lose_power(self) -> None:
-        """SIGKILL for everything that runs there."""
+        """Send SIGKILL to all of its processes."""
         self.signal(signal.SIGKILL)
         for process in self.started:
             process.communicate(timeout=STUCK_S)
@@ -112,7 +111,8 @@ class Node:
 
 @contextlib.contextmanager
 def network(folder: Path, count: int) -> Iterator[list[Node]]:
-    """Context manager for so many machines that reach each other by the `NAMES`; what still runs there is killed."""
+    """Context manager: machines that reach each other by the names `NAMES`. Remaining processes are killed at the
+    end."""
     names, hosts, key = NAMES[:count], folder / "hosts", uuid.uuid4().hex[:8]
     apart = can_make_networks()
     places = {name: f"10.213.7.{number + 1}" if apart else "127.0.0.1" for number, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""A catalog with a weapon of one's own, from `examples/railgun.json`, for tests."""
+"""A catalog with a user-defined weapon, from `examples/railgun.json`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from echelon.rules.config import EnvConfig
 RAILGUN = Path(__file__).parent / "examples" / "railgun.json"
 CATALOG = read_catalog(RAILGUN)
 AHEAD_VOX = 18.0
-"""Beyond the reach of every other gun of a scout."""
+"""A distance beyond the range of all other guns of a scout."""
 
 
 def armed_duel(catalog: Catalog = CATALOG) -> Scene:
-    """A scout with the railgun, or without, and a heavy who look at each other."""
+    """Return a scout, with or without the railgun, and a heavy that face each other."""
     config = dataclasses.replace(EnvConfig.small(), catalog=catalog, blue=("scout",), red=("heavy",))
     return scene(config).place(0, 6.5, 20.5).place(1, 6.5 + AHEAD_VOX, 20.5, yaw=math.pi)

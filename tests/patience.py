@@ -1,6 +1,6 @@
-"""How long tests wait for other processes: as long as it takes."""
+"""Time limits of tests that wait for other processes."""
 
 STUCK_S = 3600
-"""A process that has not ended by then is stuck. No machine is so busy that a test reaches it."""
+"""A process that runs longer is stuck. Busy machines do not reach this limit."""
 PATIENT = {"open_timeout": STUCK_S, "ping_timeout": STUCK_S}
-"""What `connect` of websockets takes: its own 10 and 20 s pass on a busy machine."""
+"""Arguments for `connect` of websockets: its defaults of 10 and 20 s are too short on a busy machine."""

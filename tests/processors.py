@@ -1,4 +1,4 @@
-"""Prints the hashes of some battles as JSON, for `test_processors.py` to run as another processor would."""
+"""Print the hashes of some battles as JSON; `test_processors.py` runs this with settings of other processors."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ TURNED = dataclasses.replace(
     blue=("heavy", "medium", "scout"),
     rules=RulesConfig(max_episode_s=2.0, time_up_terminates=True),
 )
-"""Every switch the other way round than by default."""
+"""All switches set to the opposite of their default."""
 BARE = dataclasses.replace(
     SMALL, features=FeaturesConfig(**{field.name: False for field in dataclasses.fields(FeaturesConfig)})
 )
@@ -47,15 +47,15 @@ EVALUATED = Task("evaluated", "", SHORT, *current_versions(), protocol=Protocol(
 
 
 def evaluated() -> list[str]:
-    """An evaluation as JSON: every battle's state hash, the rates and statistics."""
+    """Return an evaluation as JSON: state hash of each battle, rates and statistics."""
     told = evaluate(SCRIPTED[0], EVALUATED, device="cpu").as_json()
     del told["versions"], told["opponents"][SCRIPTED[1]]["battles_per_s"]
     return [json.dumps(told)]
 
 
 def hashes(cases: dict, batch: int) -> dict[str, list[str]]:
-    """Of every case, seed by seed, with so many battles side by side, and of an evaluation. Whole battles of two seeds,
-    without one."""
+    """Return the hashes of each case, keyed by seed, with the given batch size, and of an evaluation; or of whole
+    battles of two seeds, without an evaluation."""
     seeds = SEEDS[:2] if cases is WHOLE else SEEDS
     groups = [seeds[first : first + batch] for first in range(0, len(seeds), batch)]
     found = {

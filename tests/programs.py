@@ -1,9 +1,7 @@
-"""Programs in processes of their own that need not import torch: each is forked from a process that has.
+"""Programs in forked processes that do not import torch again.
 
-What a program sees is what it sees when a shell starts it: words, folder, environment, outputs, signals, and its exit
-status is its own. What the start itself decides (what is imported, what libraries read from the environment at
-import, threads) is for `subprocess`.
-"""
+A program sees the same arguments, folder, environment, outputs and signals as under a shell, and has its own exit
+status. Tests of imports, of environment variables read at import, and of threads need `subprocess`."""
 
 import multiprocessing
 import os
@@ -19,12 +17,12 @@ from patience import STUCK_S
 
 ROOT = Path(__file__).parents[1]
 PRELOADED = ["tests.warmed"]
-"""Imported by the process that programs are forked from, which runs in the folder of this one. Where it cannot be, each
-program imports what it needs."""
+"""Imported by the parent of the programs, which runs in the current folder. If this fails, each program imports what it
+needs."""
 
 
 def become(words: list[str], cwd: str, environment: dict[str, str], outputs: list[str]) -> None:
-    """What the forked process does: it becomes the program."""
+    """Turn the forked process into the program."""
     for descriptor, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY), descriptor)
     os.chdir(cwd)
@@ -50,13 +48,13 @@ class Program:
     """A running program: the part of `subprocess.Popen` that tests use.
 
     Args:
-        words: what follows `python`: a file, `-m` and a module, or `-c` and a program, then its arguments.
-        cwd: the folder that it runs in.
-        environment: variables beside those of this process.
+        words: arguments of `python`: a file, `-m` and a module, or `-c` and a program, then its arguments.
+        cwd: its current folder.
+        environment: additional environment variables.
     """
 
     def __init__(self, *words: str, cwd: Path = ROOT, **environment: str) -> None:
-        # On shared cores, threads that wait for each other cost more than they save.
+        # On shared cores, more threads cost more than they save.
         variables = {"OMP_NUM_THREADS": "1", **os.environ, **environment}
         self.words = words
         self._outputs = [tempfile.NamedTemporaryFile("r") for _ in range(2)]  # noqa: SIM115
@@ -69,11 +67,11 @@ class Program:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; minus the signal that ended it."""
+        """Exit status; None while it runs, and the negative signal number after a signal."""
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """The return code."""
+        """Return the exit status, or None."""
         return self.returncode
 
     def wait(self) -> None:
@@ -86,18 +84,18 @@ class Program:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self.send_signal(signal.SIGKILL)
 
     def communicate(self) -> tuple[str, str]:
-        """Wait for its end; return its output and its errors."""
+        """Wait for its end; return its output and error output."""
         self.wait()
         output, errors = (file.read() for file in self._outputs)
         return output, errors
 
 
 def run(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A program, to its end."""
+    """Run a program to its end."""
     program = Program(*words, cwd=cwd, **environment)
     output, errors = program.communicate()
     return subprocess.CompletedProcess([*words], program.returncode or 0, output, errors)

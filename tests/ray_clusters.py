@@ -1,4 +1,4 @@
-"""Ray clusters of several machines, each of them a few processes of this one."""
+"""Ray clusters of several simulated machines; each is a few processes on this machine."""
 
 import contextlib
 import gc
@@ -13,10 +13,10 @@ from patience import STUCK_S
 
 
 class Machines:
-    """A running cluster of Ray's, `ray.cluster_utils.Cluster`, with one CPU a machine.
+    """A running Ray cluster, `ray.cluster_utils.Cluster`, with one CPU a machine.
 
     Args:
-        count: machines, the first of which has Ray's own services and the dashboard.
+        count: number of machines; the first one has Ray's services and the dashboard.
     """
 
     def __init__(self, count: int) -> None:
@@ -29,14 +29,14 @@ class Machines:
         self.address = self.cluster.address
 
     def tasks(self) -> list[Any]:
-        """What the dashboard shows of every attempt at a task, by name."""
+        """Return what the dashboard shows for each attempt of a task, keyed by name."""
         from ray.util.state import list_tasks
 
         where = f"http://{self.cluster.webui_url}"
         return list_tasks(where, limit=10_000, detail=True, raise_on_missing_output=False)
 
     def running_on(self, node_id: str = "") -> Any:
-        """Waits for a task of battles that runs, on this machine where one is named; returns what is shown of it."""
+        """Wait for a running task of battles, on the given machine if any; return its dashboard entry."""
         deadline = time.monotonic() + STUCK_S
         while time.monotonic() < deadline:
             for task in self.tasks():
@@ -47,20 +47,20 @@ class Machines:
         raise AssertionError("no task of battles")
 
     def kill_worker(self) -> str:
-        """SIGKILL for a process in the middle of a task, whose name is returned."""
+        """Send SIGKILL to a process in the middle of a task; return the name of the task."""
         task = self.running_on()
         os.kill(task.worker_pid, signal.SIGKILL)
         return str(task.name)
 
     def kill_machine(self) -> str:
-        """SIGKILL for all that stands for the last machine, in the middle of a task, whose name is returned."""
+        """Send SIGKILL to all processes of the last machine in the middle of a task; return the name of the task."""
         node = self.others.pop()
         task = self.running_on(node.node_id)
         self.cluster.remove_node(node, allow_graceful=False)
         return str(task.name)
 
     def close(self) -> None:
-        """End all of its processes. Ray leaves pipes to them open."""
+        """Stop all of its processes and close the pipes that Ray leaves open."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             self.cluster.shutdown()
@@ -70,7 +70,7 @@ class Machines:
 
 @contextlib.contextmanager
 def machines(count: int) -> Iterator[Machines]:
-    """Context manager for a cluster of so many machines."""
+    """Context manager for a cluster of the given number of machines."""
     cluster = Machines(count)
     try:
         yield cluster

@@ -1,4 +1,4 @@
-"""A battle that somebody commands through a server, played by a thread."""
+"""A battle that is commanded through a server and played by a thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def small_port(
 def serving(
     port: CommandPort, clock: Clock, attend: Callable[[], object] = lambda: None, paused: bool = False
 ) -> Iterator[Served]:
-    """The battle of a port, with its page; `attend` is called before each step."""
+    """Context manager: play the battle of a port and serve its page; `attend` is called before each step."""
     pace = Pace(port.view.config.command.period * port.view.config.rules.decision_s) if clock == "real" else None
     if pace is not None:
         pace.is_paused = paused

@@ -1,13 +1,12 @@
-"""Trains, holds tournaments and records replays for a while, and is in their way: kills, files too large, locks.
+"""Run trainings, tournaments and recordings for a while with faults: kills, full disks, locks.
 
 python tests/soak.py --minutes 30 [--seed 0] [--folder DIR]
 
-Each program is started as a user starts it. It ends by itself, is killed at a random moment (SIGKILL), may write no
-file larger than some random size (as on a disk that is full), or finds the league's database locked until it says so.
-After each of them everything is checked: nothing that was reported is lost, no file is half written, errors are one
-line. At the end one JSON line: how often each program ended how, how many met the lock, and the peak memory of those
-that ended by themselves, first and last ones. Exits with 1 at the first thing that does not hold.
-"""
+Programs start as a user starts them. A program ends normally, is killed at a random moment (SIGKILL), has a random
+limit of its file size (like a full disk), or finds the league's database locked until it reports this. After each
+program all is checked: reported results are not lost, no file is half written, errors have one line. At the end a JSON
+line: counts of programs by end, waits for the lock, and the peak memory of the first and last programs that ended
+normally. The exit status is 1 at the first failed check."""
 
 from __future__ import annotations
 
@@ -41,48 +40,48 @@ from echelon.learn.metrics import read_table  # noqa: E402
 from echelon.replay.file import read  # noqa: E402
 
 FAULTS = ("none", "none", "kill", "kill", "full", "lock")
-"""How programs are disturbed. Each meets them in some order, all of them before one comes again."""
+"""The faults. Each program gets all of them in random order before one repeats."""
 FIRST_S = 25.0
-"""How long a program is thought to take before one has ended by itself; it is killed within that time."""
+"""Assumed run time of a program before one has ended normally; kills happen within this time."""
 LOCK_MET = "another process holds it"
-"""What a program says that waits for a lock."""
+"""Message of a program that waits for a lock."""
 
 
 @dataclass
 class Soak:
-    """What was done so far, and what must never be less than it was."""
+    """The results until now, which must never decrease."""
 
     folder: Path
     rng: random.Random
     ended: Counter[str] = field(default_factory=Counter)
     """Number of programs by name, fault and exit status."""
     peaks_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Peak resident memory of the programs that ended by themselves, by name."""
+    """Peak resident memory of the programs that ended normally, keyed by name."""
     took_s: dict[str, float] = field(default_factory=dict)
-    """How long the last program that ended by itself took, by name."""
+    """Run time of the last program that ended normally, keyed by name."""
     iterations: int = 0
     battles: int = 0
     locks_met: int = 0
-    """Number of programs that said that another process holds the database."""
+    """Number of programs that reported a locked database."""
 
     @property
     def output(self) -> Path:
-        """What the program in hand has printed."""
+        """Return the output of the current program."""
         return self.folder / "output.log"
 
     def start(self, name: str, fault: str, *words: str) -> str:
-        """Run a program to its end or its fault; returns what it printed."""
+        """Run a program to its end or its fault; return its output."""
         limit = self.rng.choice([1 << 12, 1 << 14, 1 << 17]) if fault == "full" else 0
 
         def limited() -> None:
             if limit:
-                # The write that would pass the limit fails, where a full disk would say ENOSPC.
+                # A write beyond the limit fails; a full disk would return ENOSPC.
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
         began = time.monotonic()
         with self.output.open("w") as output:
-            # Compiled loops are kept on the disk; a limit would forbid it, which is told as a warning of numba's.
+            # Compiled loops are stored on the disk. A limit prevents it, and numba warns.
             process = subprocess.Popen(words, stdout=output, stderr=output, cwd=ROOT, preexec_fn=limited)
             dies_at_s = self.rng.uniform(0.5, self.took_s.get(name, FIRST_S)) if fault == "kill" else STUCK_S
             (killer := threading.Timer(dies_at_s, process.kill)).start()
@@ -104,10 +103,10 @@ class Soak:
         return said
 
     def train(self, fault: str) -> None:
-        """Go on with a run for some iterations; every checkpoint and every row that was there is there."""
+        """Resume a run for some iterations; check that all checkpoints and rows are still there."""
         run = self.folder / "run"
         steps = str(160 * (self.iterations + self.rng.randrange(2, 12)))
-        # A run that was killed in its first second has none, and begins anew.
+        # A run killed in its first second has no checkpoint and starts again.
         begun = ("--resume", "latest") if has_checkpoint(run) else ()
         more = ("--total-agent-steps", steps, "--checkpoint-every", "1", "--keep-checkpoints", "3")
         words = (*TINY, *begun, *more, "--run-dir", str(run), "--evaluation.tiers", "trivial")
@@ -121,12 +120,12 @@ class Soak:
         self.iterations = newest.counters.iterations
         rows = read_table(run / "metrics.csv") if (run / "metrics.csv").exists() else []
         numbers = [int(float(row["iteration"])) for row in rows]
-        # A row is written before its checkpoint: a killed run may hold a row more.
+        # A row is written before its checkpoint, so a killed run may have one more row.
         if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < self.iterations:
             fail(f"rows of iterations {numbers[-3:]} for a checkpoint of iteration {self.iterations}")
 
     def tournament(self, fault: str) -> None:
-        """Play some battles of a league, in one process or two; every battle that was recorded is there, once."""
+        """Play some battles of a league, in one process or two; check that each recorded battle is there once."""
         league = self.folder / "league"
         arena = (sys.executable, "pipelines/arena.py")
         if not (league / "league.sqlite").exists():
@@ -154,7 +153,7 @@ class Soak:
         self.battles = battles
 
     def replay(self, fault: str) -> None:
-        """Record two battles and draw them; a file is whole or is not there."""
+        """Record two battles and draw them; check that files are complete or missing."""
         path, page = self.folder / "battles.echelon", self.folder / "battles.html"
         arena = (sys.executable, "pipelines/arena.py")
         commanders = ("--blue", "heuristic:normal", "--red", "heuristic:easy", "--battles", "2")
@@ -172,12 +171,12 @@ class Soak:
 
 
 def has_checkpoint(run: Path) -> bool:
-    """Whether a run has a checkpoint that is whole; drafts begin with a dot."""
+    """Return whether a run has a complete checkpoint; drafts start with a dot."""
     return any((run / "checkpoints").glob("[!.]*"))
 
 
 def hold_lock(database: Path, output: Path, ended: threading.Event, seconds: float) -> None:
-    """Lock a database for writing until a program says that it waits, and some seconds more."""
+    """Lock a database for writing until a program reports that it waits, and some seconds longer."""
     connection = sqlite3.connect(database, isolation_level=None, timeout=STUCK_S)
     connection.execute("BEGIN IMMEDIATE")
     while not ended.wait(0.2):
@@ -189,13 +188,13 @@ def hold_lock(database: Path, output: Path, ended: threading.Event, seconds: flo
 
 
 def fail(why: str) -> None:
-    """End with a reason."""
+    """Exit with a reason."""
     print(f"does not hold: {why}", file=sys.stderr)
     sys.exit(1)
 
 
 def main() -> None:
-    """Soak for some minutes."""
+    """Run the soak test for some minutes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Who may import whom, and what no file may call."""
+"""Allowed imports between rooms, and calls that are not allowed."""
 
 import ast
 import functools
@@ -21,10 +21,10 @@ FLOORS = (
     *("command", "learn", "arena", "integrations", "datasets", "reports", "league", "serve", "public", "pipelines"),
     "__main__",
 )
-"""Rooms, lowest first. A room imports from lower floors and from itself; `public` is `import echelon`.
+"""Rooms, lowest first. A room imports from lower rooms and from itself; `public` is `import echelon`.
 
-`viewer` stands beside the house: it imports what `VIEWER_READS` names, and rooms of `VIEWER_READERS` import it. Its
-file `topdown` draws arrays and reads no replay: it counts as a room of its own, because the environment draws with it.
+`viewer` is outside this order: it imports the rooms of `VIEWER_READS`, and the rooms of `VIEWER_READERS` import it. Its
+file `topdown` draws arrays and reads no replay; it counts as its own room, because the environment uses it.
 """
 VIEWER_READS = {"viewer", "viewer.topdown", "replay", "runtime"}
 VIEWER_READERS = ("reports", "league", "serve", "pipelines")
@@ -38,7 +38,7 @@ OUTSIDE_PLAY = (
     "env/edited_states.py",
     *("sim/loops", "env/loops"),
 )
-"""Run before any battle, between rollouts, when a picture or a state is asked for, or on a CPU alone, where the host is
+"""Code that runs before battles, between rollouts, for a picture or a saved state, or only on a CPU, where the host is
 the device."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 
@@ -47,7 +47,7 @@ EXACT = (
     *("rules", "state.py", "world", "sim", "env", "agents", "views"),
     *("runtime/noise.py", "runtime/geometry.py"),
 )
-"""Rooms whose numbers are the same on every processor: they take these functions from `runtime.exact` only."""
+"""Rooms whose numbers are equal on each processor: they use only `runtime.exact` for these functions."""
 VARY = frozenset(
     re.findall(
         r"\w+",
@@ -60,14 +60,14 @@ VARY = frozenset(
     """,
     )
 )
-"""What differs by processor, or by the order that a processor adds in, whatever it is a function or a method of."""
+"""Functions and methods whose results differ by processor, or by the order of additions."""
 SAFE = {"exact", "noise", "math.sqrt"}
-"""From where, or as what, they may be taken: the square root of `math` is that of IEEE 754."""
+"""Allowed sources of these functions. `math.sqrt` is correctly rounded (IEEE 754)."""
 FLAGS_MULTIPLIED = {"env/observation/sensing.py": 1}
-"""Matrix products of zeros and ones, which are exact, by file."""
+"""Number of matrix products of zeros and ones (exact), keyed by file."""
 
 
-def test_the_wheel_holds_every_package():
+def test_wheel_contains_each_package():
     """`pyproject.toml` lists every folder with an `__init__.py`; `pipelines/` is installed as `echelon.pipelines`."""
     text = (ROOT / "pyproject.toml").read_text()
     listed = re.search(r"^packages = \[(.*?)\]", text, re.M | re.S)
@@ -77,18 +77,18 @@ def test_the_wheel_holds_every_package():
 
 
 def test_no_package_changes_its_path():
-    """Modules lie where their names say; only the old name `echelon.env.views` has a path, an empty one."""
+    """Modules are where their names say. Only the old name `echelon.env.views` sets a path, an empty one."""
     changed = [path for path in FILES if "__path__" in identifiers(path.read_text())]
     assert [module_of(path) for path in changed] == ["echelon.env.views"]
 
 
 def is_within(path: Path, places: Sequence[str]) -> bool:
-    """Whether a file is one of these places below `echelon`, or lies in one."""
+    """Return whether a file is one of these places below `echelon`, or in one of them."""
     return any(ROOT / "echelon" / place in (path, *path.parents) for place in places)
 
 
 def module_of(path: Path) -> str:
-    """The name by which a file is imported; that of a package is the name of its folder."""
+    """Return the module name of a file; a package has the name of its folder."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     parts = parts if parts[0] == "echelon" else ("echelon", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -98,14 +98,14 @@ MODULES = {module_of(path): path for path in FILES}
 
 
 def room_of(module: str) -> str:
-    """The room of a module: the first name below `echelon`; `public` for `echelon` itself."""
+    """Return the room of a module: the first name below `echelon`; `public` for `echelon` itself."""
     if module == "echelon.viewer.topdown":
         return "viewer.topdown"
     return module.split(".")[1] if "." in module else "public"
 
 
 def imported(source: str) -> set[str]:
-    """Modules of the house that a file imports: at its top, inside functions, and for types only."""
+    """Return the modules of Echelon that a file imports: at the top, inside functions, and for types only."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -118,7 +118,7 @@ def imported(source: str) -> set[str]:
 
 
 def modules_named(node: ast.ImportFrom) -> list[str]:
-    """What `from MODULE import NAME` imports, if it is a module."""
+    """Return the full names in `from MODULE import NAME`."""
     return [f"{node.module}.{alias.name}" for alias in node.names]
 
 
@@ -132,12 +132,56 @@ def test_rooms_import_downwards(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_rooms_name_no_module_above_in_text(path):
-    """A name that `import_module` or a registry imports later counts as an import."""
+    """A module name in a string, for `import_module` or a registry, counts as an import."""
     texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
     named = {text.partition(":")[0] for text in texts if isinstance(text, str)} & MODULES.keys()
     level = LEVEL.get(room_of(module_of(path)), 0)
     above = {room_of(name) for name in named if LEVEL.get(room_of(name), 0) > level} - {"public"}
     assert above == NAMED_ABOVE.get(module_of(path), set())
+
+
+def room_imports() -> dict[str, set[str]]:
+    """The rooms that each room imports."""
+    found: dict[str, set[str]] = {room: set() for room in (*FLOORS, "viewer")}
+    for path in FILES:
+        room = room_of(module_of(path))
+        found[room] |= {room_of(name) for name in imported(path.read_text())} - {room}
+    return found
+
+
+def drawn_arrows(page: str) -> tuple[set[str], set[tuple[str, str]]]:
+    """The names in the Mermaid diagram of a page, and its arrows."""
+    (diagram,) = re.findall(r"^```mermaid\nflowchart TD\n(.*?)^```$", page, re.M | re.S)
+    arrows = {
+        (start, end) for start, ends in re.findall(r"^ +(\w+) --> (.+)$", diagram, re.M) for end in ends.split(" & ")
+    }
+    return {name for arrow in arrows for name in arrow}, arrows
+
+
+def reachable(arrows: set[tuple[str, str]], start: str) -> set[str]:
+    """All rooms that a path of arrows leads to."""
+    found, waiting = set(), [start]
+    while waiting:
+        room = waiting.pop()
+        ends = {end for begin, end in arrows if begin == room} - found
+        found |= ends
+        waiting += ends
+    return found
+
+
+DRAWN = {"viewer.topdown": "topdown"}
+"""Rooms by their names in the diagram, where these differ. Mermaid's names have no dots."""
+
+
+def test_arrows_of_the_diagram_are_the_imports_of_the_code():
+    """An arrow is an import. An import is an arrow, or follows from a longer path of arrows."""
+    rooms, arrows = drawn_arrows((ROOT / "docs" / "ARCHITECTURE.md").read_text())
+    imports = {(DRAWN.get(a, a), DRAWN.get(b, b)) for a, ends in room_imports().items() for b in ends}
+    imports = {(start, end) for start, end in imports if start != "__main__"}
+    needed = {(a, b) for a, b in imports if b not in reachable(imports - {(a, b)}, a)}
+    assert rooms == {DRAWN.get(room, room) for room in (*FLOORS, "viewer")} - {"__main__"}
+    assert sorted(arrows - needed) == [], "arrows that the code does not need"
+    assert sorted(needed - arrows) == [], "imports without an arrow"
 
 
 def test_lazy_and_typing_imports_are_seen():
@@ -147,7 +191,7 @@ def test_lazy_and_typing_imports_are_seen():
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of files that import each other, however far around: each can reach all others of its group."""
+    """Return groups of files that import each other in a circle of any length."""
 
     def reached(start: str) -> set[str]:
         found, waiting = set(), [start]
@@ -171,9 +215,10 @@ def test_circle_of_three_files_is_found():
     assert circles(graph) == [["a", "b", "c"], ["f"]]
 
 
+@pytest.mark.requirement("R1")
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_nothing_loads_code(path):
-    """No pickle and no `torch.load`, whatever the name it is imported by; words in a docstring are free."""
+    """No pickle and no `torch.load` under any imported name. Docstrings are not checked."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.alias | ast.Name | ast.Attribute):
@@ -187,6 +232,7 @@ def test_nothing_loads_code(path):
     assert not found
 
 
+@pytest.mark.requirement("R14")
 @pytest.mark.parametrize(
     "path",
     [path for path in FILES if is_within(path, NO_HOST_READS) and not is_within(path, OUTSIDE_PLAY)],
@@ -203,7 +249,7 @@ def test_nothing_is_read_on_the_host(path):
 
 
 def varying(source: str) -> list[str]:
-    """What a file uses of `VARY`, of fractional powers and of matrix products."""
+    """Return the uses of `VARY`, of fractional powers and of matrix products in a file."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and node.attr in VARY:
@@ -218,11 +264,12 @@ def varying(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize(
     "path", [path for path in FILES if is_within(path, EXACT)], ids=lambda p: str(p.relative_to(ROOT))
 )
-def test_numbers_are_the_same_on_every_processor(path):
-    """Of these rooms no file takes a root, an angle or a float's sum from elsewhere than `echelon.runtime.exact`."""
+def test_numbers_are_equal_on_each_processor(path):
+    """Files of these rooms use only `echelon.runtime.exact` for roots, angles and sums of floats."""
     allowed = ["@"] * FLAGS_MULTIPLIED.get(str(path.relative_to(ROOT / "echelon")), 0)
     assert varying(path.read_text()) == allowed
 
@@ -232,27 +279,8 @@ def test_numbers_are_the_same_on_every_processor(path):
     ["x.sqrt()", "torch.sqrt(x)", "math.sin(x)", "np.exp(x)", "x.sum(1)", "x**0.5", "x @ y", "F.normalize(x)",
      "torch.linalg.vector_norm(x)", "from torch import atan2", "from math import cos as c"],
 )  # fmt: skip
-def test_what_varies_is_found(line):
+def test_varying_function_is_found(line):
     assert len(varying(line)) == 1
-
-
-def test_every_requirement_is_judged_and_has_a_test():
-    """R1 to R58 in `tests/README.md`: each met, partly or not, once, and in the table of tests unless it is neither."""
-    table, judged = (ROOT / "tests" / "README.md").read_text().split("### One by one")
-    rows = re.findall(r"^\| (R[\dR, ]+) \| (met|partly|not) \| (.*) ?\|$", judged, re.M)
-    states = {number: state for names, state, _ in rows for number in re.findall(r"R\d+", names)}
-    assert [f"R{n}" for n in range(1, 59)] == list(states)
-    assert all((state == "met") == (why.strip() == "") for _, state, why in rows), "what is short of met says why"
-    tested = set(re.findall(r"R\d+", "".join(line.split("|")[1] for line in table.splitlines() if line[:1] == "|")))
-    assert {number for number, state in states.items() if state == "met"} <= tested
-
-
-def test_the_table_of_tests_is_true():
-    """Every test that `tests/README.md` names exists."""
-    tests = ROOT / "tests"
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (tests / "README.md").read_text())
-    missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (tests / path).read_text()]
-    assert len(named) > 50 and not missing
 
 
 RENAMED = """
@@ -261,12 +289,12 @@ RENAMED = """
     Game Arms Guns settle Atlas Witness Fought Gathering Unroll stagger hourglass Rollout load_commander
     wither marked_factor held_fire ordinary_tensors tell_compilation Recycled first_look first_shown replacing
 """
-"""Words that have plainer names now."""
+"""Old names that have plainer names now."""
 
 
 @functools.cache
 def identifiers(source: str) -> set[str]:
-    """Names that a file defines, imports, reads or takes; words in strings are free."""
+    """Return the names that a file defines, imports, reads or takes as arguments. Strings are not checked."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Name):
@@ -283,7 +311,7 @@ def identifiers(source: str) -> set[str]:
 
 
 def test_old_names_are_gone():
-    """The table of names of the house holds everywhere: package, programs, tests, benchmarks."""
+    """No old name is left in package, programs, tests or benchmarks."""
     everywhere = [
         path for house in ("echelon", "pipelines", "tests", "benchmarks") for path in (ROOT / house).rglob("*.py")
     ]
@@ -292,13 +320,13 @@ def test_old_names_are_gone():
 
 
 WORDS = {"painter", "smoke"}
-"""Weapons whose names are also those of a switch, a field of the state or a picture: looked for as text only."""
+"""Weapons with the name of a switch, a state field or a picture: only strings are searched for these."""
 CATALOG = ROOT / "echelon" / "rules" / "catalog.py"
 SCRIPTS = sorted((ROOT / "echelon" / "viewer").glob("*/*.js"))
 
 
 def weapons_named(path: Path) -> set[str]:
-    """Weapons of the default catalog that a file names as text or by an identifier; comments are free."""
+    """Return the weapons of the default catalog that a file names in strings or identifiers, not comments."""
     weapons = set(Catalog().weapons)
     if path.suffix == ".js":
         code = re.sub(r"/\*.*?\*/|(?<!:)//[^\n]*", "", path.read_text(), flags=re.S)
@@ -310,11 +338,11 @@ def weapons_named(path: Path) -> set[str]:
 
 
 SHARED_BY_LOOPS = {"__init__", "arithmetic", "fetching", "lanes", "log", "packing", "records", "tables"}
-"""Files of `sim/loops/` that hold no system."""
+"""Files of `sim/loops/` without a system."""
 
 
 def test_each_system_has_one_file_name_in_both_forms():
-    """The loops of a system of `sim/` lie in the file of its name."""
+    """The loops of a system of `sim/` are in the file of the same name."""
     dense, loops = ({path.stem for path in (ROOT / "echelon" / room).glob("*.py")} for room in ("sim", "sim/loops"))
     assert loops - SHARED_BY_LOOPS <= dense
     streams, filled = (
@@ -326,12 +354,12 @@ def test_each_system_has_one_file_name_in_both_forms():
 
 @pytest.mark.parametrize("path", [*FILES, *SCRIPTS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_weapons_are_named_in_the_catalog_only(path):
-    """A weapon is one row: everything else takes it from the catalog of the config."""
+    """A weapon is one row of the catalog; no other file names it."""
     assert weapons_named(path) == (set(Catalog().weapons) if path == CATALOG else set())
 
 
 LONGEST, LONGEST_FILE = 60, 600
-"""Lines of a function, from `def` to its end, unless its docstring says `Long because`; lines of a file."""
+"""Most lines of a function, unless its docstring says `Long because`, and most lines of a file."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -347,8 +375,8 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_comprehension_hides_a_function_that_another_one_calls(path):
-    """Python 3.12.1 inlines both into one scope, and says that the function is a local variable without a value."""
+def test_no_comprehension_variable_has_the_name_of_a_called_function(path):
+    """Python 3.12.1 inlines both into one scope and raises an error: the function is an unbound local variable."""
     tree = ast.parse(path.read_text())
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
@@ -362,7 +390,7 @@ def test_no_comprehension_hides_a_function_that_another_one_calls(path):
 
 
 SLOW_TO_IMPORT = {"matplotlib", "scipy"}
-"""Imported where they are used: most programs never do, and would start half a second later for each."""
+"""Imported where they are used. Most programs do not need them, and each import takes half a second."""
 
 
 ENUMERATIONS = {
@@ -378,11 +406,11 @@ COMPARED_ON_THE_HOST = {
     "Trigger.SECONDARY in triggers",
     "suite == Suite.SQUAD_COMMAND",
 }
-"""Comparisons of Python's own values, as tables are made."""
+"""Allowed comparisons of Python values, while tables are made."""
 
 
 def compared_members(source):
-    """Comparisons with a member of an enumeration: of a tensor it is False in a graph of torch.compile."""
+    """Yield comparisons with an enum member. For a tensor they are False in a torch.compile graph."""
     for node in ast.walk(ast.parse(source)):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         members = [side for side in sides if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name)]
@@ -413,13 +441,13 @@ def test_a_comparison_with_a_member_of_an_enumeration_is_found():
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_what_is_slow_to_import_is_imported_where_it_is_used(path):
+def test_slow_imports_are_inside_functions(path):
     lines = [line for line in path.read_text().splitlines() if re.match(r"(from|import) ", line)]
     assert not {re.split(r"[ .]", line)[1] for line in lines} & SLOW_TO_IMPORT
 
 
 LONGEST_PROGRAM = {"torchrl_ppo.py": 120}
-"""Lines of a program, by default 80: it parses, builds and runs. That one is an example that stands alone."""
+"""Most lines of a program; the default is 80. This one is a complete example."""
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "pipelines").glob("*.py")), ids=lambda path: path.name)
@@ -428,12 +456,12 @@ def test_programs_are_short(path):
 
 
 def test_programs_hide_no_standard_module():
-    """`python pipelines/train.py` searches that folder first: a `profile.py` there would break `cProfile`."""
+    """`python pipelines/train.py` searches its own folder first, so a `profile.py` there would break `cProfile`."""
     assert not {path.stem for path in (ROOT / "pipelines").glob("*.py")} & sys.stdlib_module_names
 
 
-def test_helpers_of_tests_have_names_of_their_own():
-    """Folders of tests without `__init__.py` share one space of names: of two `pages.py`, the first one is imported."""
+def test_test_helpers_have_unique_names():
+    """Test folders without `__init__.py` share one namespace: of two files `pages.py`, only the first is imported."""
     modules = [
         path
         for path in (ROOT / "tests").rglob("*.py")
@@ -443,6 +471,6 @@ def test_helpers_of_tests_have_names_of_their_own():
     assert not [str(path.relative_to(ROOT)) for path in modules if names[path.name] > 1]
 
 
-def test_each_rule_to_break_stands_in_the_code():
-    """What `mutation.py` replaces is in the file it names, once."""
+def test_each_mutant_fits_the_code():
+    """Text that `mutation.py` replaces occurs exactly once in its file."""
     assert not [why for _, mutant in all_mutants() for why in problems(mutant)]

@@ -1,4 +1,4 @@
-"""`benchmarks/balance.py` counts what battles tell."""
+"""Counts of `benchmarks/balance.py`."""
 
 import dataclasses
 import importlib.util
@@ -28,7 +28,7 @@ def found():
     return balance.count("heuristic:expert", "heuristic:normal", args, CONFIG, torch.device("cpu"))
 
 
-def test_shares_add_up_to_all_that_was_done(found):
+def test_shares_sum_to_the_whole(found):
     assert found["damage"] > 100
     for rows in (found["weapons"], found["hulls"]):
         assert sum(row["damage"] for row in rows.values()) == pytest.approx(found["damage"], rel=1e-4)
@@ -39,12 +39,12 @@ def test_shares_add_up_to_all_that_was_done(found):
     assert sum(row["assist_hp"] > 0 for row in found["hulls"].values()) <= found["assists"]
 
 
-def test_every_battle_ends_in_one_way(found):
+def test_each_battle_has_one_ending(found):
     assert found["blue_wins"] + found["red_wins"] + found["draws"] == found["battles"] == 2
     assert found["elimination"] + found["zone"] + found["time_up"] == 2 and found["standstill"] <= found["time_up"]
 
 
-def test_what_is_printed_names_every_weapon_and_class(found):
+def test_output_names_each_weapon_and_class(found):
     console = Console(record=True, width=200)
     balance.show(found, CONFIG, console)
     text = console.export_text()

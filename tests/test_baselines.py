@@ -1,4 +1,4 @@
-"""The programs of `benchmarks/baselines/`: every baseline makes a row, from which the table follows."""
+"""The programs of `benchmarks/baselines/`: each baseline makes a row, and the table is made from the rows."""
 
 import dataclasses
 import importlib
@@ -20,7 +20,7 @@ SMALL, STANDARD = latest("small-5v5"), latest("standard-10v10")
 
 @pytest.fixture(scope="module")
 def baselines():
-    """Their modules can be imported."""
+    """Make their modules importable."""
     place = str(ROOT / "benchmarks" / "baselines")
     sys.path.insert(0, place)
     yield
@@ -29,7 +29,7 @@ def baselines():
 
 @pytest.fixture(scope="module")
 def run(baselines):
-    """The module `run` of the baselines."""
+    """Import the module `run` of the baselines."""
     return importlib.import_module("run")
 
 
@@ -40,7 +40,7 @@ def args_of(run, path, baseline, **changes):
 
 @pytest.mark.long
 @pytest.mark.parametrize("baseline", ["ippo-gru", "mappo-lstm", "mappo-mlp", "torchrl-ppo", "qmix", "bc-hard"])
-def test_every_baseline_makes_a_row(run, tmp_path, baseline):
+def test_each_baseline_makes_a_row(run, tmp_path, baseline):
     out = tmp_path / "rows.jsonl"
     out.write_text('{"task": "earlier"}\n')
     assert run.main(args_of(run, out, baseline, save=str(tmp_path / "policies"))) == 0
@@ -55,8 +55,8 @@ def test_every_baseline_makes_a_row(run, tmp_path, baseline):
 
 
 @pytest.mark.long
-def test_a_baseline_among_strangers_is_a_row_of_the_leaderboard(run, tmp_path, monkeypatch):
-    """Both of its runs are judged together; the row was checked before it stands there."""
+def test_baseline_among_strangers_makes_a_leaderboard_row(run, tmp_path, monkeypatch):
+    """Both of its runs are evaluated together; the row was verified before it was added."""
     play_one_piece(monkeypatch)
     table = tmp_path / "leaderboard.json"
     args = args_of(run, tmp_path / "none.jsonl", "bc-hard", agent_steps=200, battles=0, seed=(1, 2))
@@ -74,8 +74,8 @@ def test_a_baseline_among_strangers_is_a_row_of_the_leaderboard(run, tmp_path, m
 
 
 @pytest.mark.long
-def test_a_run_in_pieces_is_the_run_in_one(run, tmp_path):
-    """Each piece is one iteration; it goes on exactly."""
+def test_run_in_pieces_equals_uninterrupted_run(run, tmp_path):
+    """Each piece is one iteration and resumes exactly."""
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     assert run.main(args_of(run, whole, "ippo-mlp", agent_steps=2000)) == 0
     piece = args_of(run, parts, "ippo-mlp", agent_steps=2000, minutes=1e-9, folder=str(tmp_path / "run"))
@@ -89,7 +89,7 @@ def test_a_run_in_pieces_is_the_run_in_one(run, tmp_path):
 
 
 def test_interquartile_means_over_runs(baselines):
-    """An interval over runs that are all alike is a point; over others it holds the mean and lies within them."""
+    """The interval over equal runs is a point. Over other runs it contains the mean and is within their range."""
     interquartile = importlib.import_module("interquartile")
     assert interquartile.interquartile_mean(np.array([0.0, 0.4, 0.6, 100.0])) == 0.5
     assert np.allclose(interquartile.bootstrap(np.tile([0.1, 0.2, 0.9, 0.8], (3, 1))), 0.5)
@@ -99,7 +99,7 @@ def test_interquartile_means_over_runs(baselines):
 
 
 def line_of(**changes):
-    """A row as `run.py` writes it, of two opponents."""
+    """Return a row of two opponents in the format of `run.py`."""
     rates = changes.pop("rates", (0.5, 0.25))
     line = {
         "task": SMALL,
@@ -118,8 +118,8 @@ def line_of(**changes):
     return line | {"opponents": {name: {"win_rate": rate} for name, rate in zip(names, rates, strict=True)}} | changes
 
 
-def test_the_table_is_made_of_complete_rows_only(baselines, tmp_path):
-    """Three seeds, by the protocol, of a clean commit, of the task as it is; a seed that was run again counts once."""
+def test_table_has_complete_rows_only(baselines, tmp_path):
+    """A row needs three seeds, the protocol, a clean commit and the current task. A repeated seed counts once."""
     table = importlib.import_module("table")
     good = [line_of(seed=seed, rates=(rate, 0.0)) for seed, rate in enumerate((0.2, 0.3, 0.4))]
     again = line_of(seed=0, rates=(0.5, 0.0), train_s=30.0, commit="def")
@@ -145,8 +145,8 @@ def test_the_table_is_made_of_complete_rows_only(baselines, tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_page_is_what_the_rows_say(baselines, tmp_path):
-    """`docs/BASELINES.md` is the program's work, and names every baseline."""
+def test_page_matches_the_rows(baselines, tmp_path):
+    """`docs/BASELINES.md` equals the output of the program and names each baseline."""
     table, recipes = importlib.import_module("table"), importlib.import_module("recipes")
     page = table.Args().page.read_text()
     copy = tmp_path / "page.md"

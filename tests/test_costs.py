@@ -21,7 +21,7 @@ def lines(capsys) -> list[dict]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_database_that_grows(costs, capsys):
+def test_growing_database(costs, capsys):
     costs.main(costs.Args(parts=("database",), matches=512))
     grown, closed = lines(capsys)
     assert grown["matches"] == closed["matches"] == 512

@@ -1,7 +1,7 @@
-"""Five battles that must play out as they did when they were recorded, to the last bit and on every processor.
+"""Five recorded battles that must be equal bit for bit on each processor.
 
-A record holds the hash of every bit of the state, and a few whole numbers for a reader. `tests/test_processors.py`
-tells whether processors part; `python -m pytest tests/reference` tells rounding from a change of rules.
+A record contains the hash of all bits of the state, and a few integers for a reader. If a test fails:
+`tests/test_processors.py` compares processors; `pytest tests/reference` separates rounding from a change of the rules.
 """
 
 import dataclasses
@@ -27,16 +27,16 @@ REMAKE = f"PYTHONPATH=. python tests/{Path(__file__).name}"
 SEEDS = (11, 12, 13, 14, 15)
 DECISIONS, EVERY = 240, 40
 SAME_RULES = "--same-rules"
-"""Flag of a remake under the same version of the rules: the state holds other fields, and the battles are the same."""
+"""Flag for new records under the same version of the rules: the state has other fields, the battles are the same."""
 SHORT = 40
-"""Decisions of the comparisons that need no full battle."""
+"""Number of decisions for comparisons without a full battle."""
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=8, map_seed=3)
 ACTIONS = 100
-"""Stream of the hashed actions; the game draws from other ones."""
+"""Noise stream of the actions; the simulation uses other streams."""
 
 
 def fight(td, seeds, decision):
-    """Write actions of mechs that walk to the zone, turn to their first contact and fire, with hashed noise on all."""
+    """Write actions of mechs that walk to the zone, turn to their first contact and fire, with hashed noise."""
     for side, group in enumerate(("blue", "red")):
         seen = td[group, "observation"]
         way = seen["ego"][..., layout.columns(layout.EGO, "path_direction")]
@@ -56,7 +56,7 @@ def fight(td, seeds, decision):
 
 
 def entry(env, b, decision):
-    """A line of the record: the hash of every bit of battle `b`'s state, and what a reader wants to know."""
+    """Return a line of the record: the hash of all bits of battle `b`'s state, and some readable numbers."""
     state, maps, half = env.state, env.sim_model.maps, len(CONFIG.blue)
     mechs, tally, ground, which = state.mechs, state.tally, state.terrain, state.map_id[b]
     changed = (ground.solid[b] ^ maps.solid[which]) | (ground.opaque[b] ^ maps.opaque[which]) | ground.rubble[b]
@@ -73,7 +73,7 @@ def entry(env, b, decision):
 
 
 def play(seeds, decisions):
-    """Entries of each seed's battles; a battle that ends is followed by the next."""
+    """Play battles; return the entries of each seed. A finished battle is followed by the next."""
     numbers = torch.tensor(seeds)
     env = EchelonEnv(CONFIG, len(seeds), "cpu", seed=numbers)
     td, entries = env.reset(), {str(seed): [] for seed in seeds}
@@ -96,7 +96,7 @@ def recorded():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_battle_plays_out_as_recorded(played, recorded, seed):
+def test_battle_equals_its_record(played, recorded, seed):
     pairs = zip(played[str(seed)], recorded[str(seed)], strict=True)
     parted = next(((now, then) for now, then in pairs if now["hash"] != then["hash"]), None)
     assert parted is None, (
@@ -105,7 +105,7 @@ def test_a_battle_plays_out_as_recorded(played, recorded, seed):
     )
 
 
-def test_the_recorded_battles_are_fights(recorded):
+def test_recorded_battles_have_combat(recorded):
     assert [len(entries) for entries in recorded.values()] == [DECISIONS // EVERY] * len(SEEDS)
     entries = [entry for of_seed in recorded.values() for entry in of_seed]
     assert len({entry["hash"] for entry in entries}) == len(entries)
@@ -113,14 +113,14 @@ def test_the_recorded_battles_are_fights(recorded):
     assert max(entry["voxels"] for entry in entries) > 50
 
 
-def test_a_battle_alone_plays_out_as_in_the_batch(played):
+def test_single_battle_equals_battle_in_batch(played):
     seed = SEEDS[2]
     assert play((seed,), SHORT)[str(seed)] == played[str(seed)][: SHORT // EVERY]
 
 
 @pytest.mark.long
 def test_two_threads_play_the_same_battles(played):
-    """Slow where cores are shared: threads wait for each other."""
+    """Slow on shared cores, because threads wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -130,13 +130,13 @@ def test_two_threads_play_the_same_battles(played):
     assert entries == {seed: found[: SHORT // EVERY] for seed, found in played.items()}
 
 
-def test_the_record_is_of_todays_rules():
+def test_record_has_current_rules_version():
     told = json.loads(RECORD.read_text())["rules_version"]
     assert told == RULES_VERSION, f"{RECORD.name} is of rules version {told}, remake it with `{REMAKE}`"
 
 
 @pytest.mark.parametrize("flags", [(), (SAME_RULES,)])
-def test_other_battles_take_another_version_of_the_rules(monkeypatch, tmp_path, recorded, flags):
+def test_changed_battles_need_a_new_rules_version(monkeypatch, tmp_path, recorded, flags):
     record = tmp_path / RECORD.name
     record.write_text(RECORD.read_text())
     changed = {seed: [{**entries[0], "hits": 0}, *entries[1:]] for seed, entries in recorded.items()}
@@ -150,7 +150,7 @@ def test_other_battles_take_another_version_of_the_rules(monkeypatch, tmp_path, 
 
 
 def as_text(entries):
-    """The record as JSON, an entry a line."""
+    """Return the record as JSON, one entry a line."""
     battles = [
         f'  "{seed}": [\n' + ",\n".join(f"   {json.dumps(entry)}" for entry in found) + "\n  ]"
         for seed, found in entries.items()
@@ -160,7 +160,7 @@ def as_text(entries):
 
 
 def remake(entries, record=RECORD, *flags):
-    """Write the record anew."""
+    """Write a new record."""
     told = json.loads(record.read_text()) if record.exists() else {}
     if told.get("rules_version") == RULES_VERSION and told["battles"] != entries and SAME_RULES not in flags:
         why = f"battles differ from those of rules version {RULES_VERSION}: raise RULES_VERSION in rules/versions.py"

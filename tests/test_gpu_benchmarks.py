@@ -1,4 +1,4 @@
-"""`benchmarks/gpu.sh`, which a machine with a GPU runs, runs through on a CPU, and tells what went wrong."""
+"""`benchmarks/gpu.sh` runs to its end on a CPU and reports failures."""
 
 import importlib
 import importlib.util
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def programs():
-    """The modules `gpu`, `gpu_steps` and `gpu_launches` of the benchmarks."""
+    """Import the modules `gpu`, `gpu_steps` and `gpu_launches` of the benchmarks."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         yield [importlib.import_module(name) for name in ("gpu", "gpu_steps", "gpu_launches")]
@@ -28,7 +28,7 @@ def programs():
 
 
 @pytest.mark.long
-def test_every_step_runs_on_a_cpu(tmp_path):
+def test_each_step_runs_on_a_cpu(tmp_path):
     out = tmp_path / "cpu.json"
     command = [str(ROOT / "benchmarks" / "gpu.sh"), "--device", "cpu", "--tiny", "--out", str(out)]
     environment = {"PATH": "/usr/bin:/bin", "PYTHON": sys.executable, "HOME": str(Path.home()), "COLUMNS": "120"}
@@ -53,7 +53,7 @@ def test_every_step_runs_on_a_cpu(tmp_path):
 
 
 @pytest.mark.long
-def test_a_gpu_that_is_not_here_is_told_in_one_line():
+def test_missing_gpu_is_reported_in_one_line():
     done = run("benchmarks/gpu.py", "--device", "cuda:99")
     assert done.returncode == 1 and done.stderr.startswith("error: device must be") and done.stderr.count("\n") == 1
 
@@ -63,7 +63,7 @@ def outcome_of(programs, code, limit_s=STUCK_S):
     return gpu.run_step(steps.Step("made up", ("-c", code), limit_s), limit_s)
 
 
-def test_a_step_that_fails_tells_its_last_lines(programs):
+def test_failed_step_reports_its_last_lines(programs):
     found = outcome_of(programs, "print('before'); raise ValueError('why')")
     assert (found.status, found.reason) == ("failed", "ValueError: why")
     assert found.last_lines[0] == "before" and found.last_lines[-1] == "ValueError: why"
@@ -71,28 +71,28 @@ def test_a_step_that_fails_tells_its_last_lines(programs):
     assert figure["value"] is None and figure["reason"] == "failed: ValueError: why" and figure["command"]
 
 
-def test_a_step_that_takes_too_long_is_stopped_with_all_it_has_started(programs):
+def test_slow_step_is_stopped_with_its_children(programs):
     child = "import time; time.sleep(3600)"
     code = f"import subprocess, sys; print('x', flush=True); subprocess.run([sys.executable, '-c', '{child}'])"
     found = outcome_of(programs, code, limit_s=3.0)
     assert (found.status, found.reason) == ("timed out", "stopped after 3 s")
 
 
-def test_a_step_that_fell_back_to_a_simpler_form_says_so(programs):
+def test_fallback_of_a_step_is_reported(programs):
     code = "import sys; print('fine'); print('fallback: graph: eager, for it differs', file=sys.stderr)"
     found = outcome_of(programs, code)
     assert (found.status, found.reason) == ("fell back", "fallback: graph: eager, for it differs")
 
 
 @pytest.mark.parametrize(("printed", "status"), [("1 passed in 0.1s", "ok"), ("2 skipped", "ok"), ("", "failed")])
-def test_a_step_of_pytest_that_tells_of_no_test_fails(programs, printed, status):
+def test_pytest_step_without_tests_fails(programs, printed, status):
     gpu, steps, _ = programs
     found = gpu.run_step(steps.Step("tests", ("-c", f"print({printed!r})"), STUCK_S), STUCK_S)
     assert found.status == status and (status == "ok" or found.reason == "pytest told of no test")
 
 
 def run_all(programs, monkeypatch, tmp_path, *codes, limit_s=STUCK_S, minutes=STUCK_S):
-    """The status of the program with steps of Python code, and the file after each."""
+    """Run the program with steps of Python code; return its status, and the file after each step."""
     gpu, steps, _ = programs
     made = [steps.Step(f"step {n}", ("-c", code), limit_s) for n, code in enumerate(codes)]
     monkeypatch.setattr(gpu, "steps_of", lambda *args: made)
@@ -107,18 +107,18 @@ def run_all(programs, monkeypatch, tmp_path, *codes, limit_s=STUCK_S, minutes=ST
     return gpu.main(gpu.Args(device="cpu", minutes=minutes, out=out)), written
 
 
-def test_results_are_written_after_every_step(programs, monkeypatch, tmp_path):
+def test_results_are_written_after_each_step(programs, monkeypatch, tmp_path):
     status, written = run_all(programs, monkeypatch, tmp_path, "print()", "print()")
     assert status == 0 and [len(each["steps"]) for each in written] == [1, 2]
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "print('fallback: eager')", "raise SystemExit('out of memory')"])
-def test_the_status_tells_that_a_step_did_not_run_as_it_should(programs, monkeypatch, tmp_path, code):
+def test_status_is_1_if_a_step_did_not_finish(programs, monkeypatch, tmp_path, code):
     status, written = run_all(programs, monkeypatch, tmp_path, code, "print()")
     assert status == 1 and [step["status"] == "ok" for step in written[-1]["steps"]] == [False, True]
 
 
-def test_what_a_step_leaves_is_given_to_the_next(programs, monkeypatch, tmp_path):
+def test_unused_time_of_a_step_is_added_to_the_next(programs, monkeypatch, tmp_path):
     limits = []
     gpu = programs[0]
 
@@ -133,7 +133,7 @@ def test_what_a_step_leaves_is_given_to_the_next(programs, monkeypatch, tmp_path
 
 
 @pytest.mark.long
-def test_a_package_that_is_missing_is_told_in_one_line(tmp_path):
+def test_missing_package_is_reported_in_one_line(tmp_path):
     (tmp_path / "tyro.py").write_text("raise ModuleNotFoundError('no tyro here')\n")
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "gpu_imports.py"), "--help"],
@@ -149,12 +149,12 @@ def test_a_package_that_is_missing_is_told_in_one_line(tmp_path):
 @pytest.mark.parametrize(
     "said", ["torch.OutOfMemoryError: CUDA out of memory. Tried to", "32,768 battles need 99 GB: fewer num_envs"]
 )
-def test_what_does_not_fit_into_memory_says_so(programs, said):
+def test_out_of_memory_is_reported(programs, said):
     found = outcome_of(programs, f"raise SystemExit({said!r})")
     assert (found.status, found.reason) == ("does not fit into memory", said)
 
 
-def test_figures_carry_what_the_programs_print(programs):
+def test_figures_contain_program_output(programs):
     line = {"benchmark": "env", "num_envs": 8192, "agent_steps_per_s": 10**7, "first_decision_s": 40.5}
     found = outcome_of(programs, f"import json; print('noise'); print(json.dumps({line!r}))")
     speed, first, memory = programs[0].figures_of(found)
@@ -162,7 +162,7 @@ def test_figures_carry_what_the_programs_print(programs):
     assert first["value"] == 40.5 and memory["reason"] == "not measured: no GPU"
 
 
-def test_kernels_and_launches_are_counted_apart(programs):
+def test_kernels_and_launches_are_counted_separately(programs):
     events = [
         *({"cat": "kernel", "name": f"triton_{number}"} for number in range(3)),
         {"cat": "gpu_memcpy", "name": "Memcpy DtoD"},
@@ -184,7 +184,7 @@ def test_waits_are_counted_by_place(programs):
 
 
 def arguments_of(path):
-    """The settings of a benchmark, which is imported under a name of its own."""
+    """Return the settings class of a benchmark, imported under a unique name."""
     spec = importlib.util.spec_from_file_location(f"benchmark_{path.stem}", path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -192,7 +192,7 @@ def arguments_of(path):
 
 
 @pytest.mark.parametrize(("tiny", "minutes"), [(False, 3), (False, 10), (False, 30), (True, 10)])
-def test_every_step_is_a_command_that_its_program_takes(programs, tiny, minutes):
+def test_each_step_is_a_valid_command(programs, tiny, minutes):
     first, *steps = programs[1].steps_of("cuda:1", tiny, minutes)
     assert first.words[0] == "benchmarks/gpu_first.py" and first.words[-2:] == ("--device", "cuda:1")
     for step in steps:

@@ -1,4 +1,4 @@
-"""`benchmarks/gpu_first.py`: what it says of a device that is right, wrong, slow, or lacks packages; on a CPU."""
+"""`benchmarks/gpu_first.py` on a CPU: reports for a correct, wrong or slow device, and for missing packages."""
 
 import dataclasses
 import importlib.util
@@ -25,7 +25,7 @@ BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(decision_repeat
 
 @pytest.fixture(scope="module")
 def first():
-    """The program as a module."""
+    """Import the program as a module."""
     spec = importlib.util.spec_from_file_location("gpu_first", ROOT / "benchmarks" / "gpu_first.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -34,19 +34,19 @@ def first():
 
 @pytest.fixture
 def brief(monkeypatch):
-    """Decisions of one substep."""
+    """Use decisions of one substep."""
     monkeypatch.setattr(EnvConfig, "small", lambda: BRIEF)
     monkeypatch.setitem(ENV_PRESETS, "small", lambda: BRIEF)
 
 
 def report_of(first, capsys, work, seconds=STUCK_S):
-    """The line of one step, and whether it counts as failed."""
+    """Return the line of one step, and whether it counts as failed."""
     journal = first.Journal(None, time.perf_counter() + seconds)
     journal.step("made up", work)
     return json.loads(capsys.readouterr().out), journal.has_failed
 
 
-def test_battles_of_a_right_device_are_equal_and_of_a_wrong_one_are_told(first, brief, monkeypatch):
+def test_wrong_device_is_reported_and_correct_one_is_equal(first, brief, monkeypatch):
     found = first.equal(CPU, 2, 1, 1)
     assert found["unequal_tensors"] == 0 and found["same_bits"].startswith("2 of 2 battles")
     moved = first.Compared.moved
@@ -61,7 +61,7 @@ def test_battles_of_a_right_device_are_equal_and_of_a_wrong_one_are_told(first, 
         first.equal(CPU, 2, 1, 1)
 
 
-def test_what_is_no_number_differs_most(first):
+def test_nan_counts_as_largest_difference(first):
     one = {"pos": torch.zeros(3), "alive": torch.ones(3, dtype=torch.bool)}
     assert first.difference(one, {**one, "pos": torch.tensor([0.0, 0.25, 0.0])}) == (0.25, "pos", 1)
     assert first.difference(one, {**one, "pos": torch.tensor([0.0, torch.nan, 0.0])}) == (torch.inf, "pos", 1)
@@ -82,7 +82,7 @@ def test_captured_decisions_are_compared_with_called_ones(first, brief, monkeypa
         first.captured(CPU, 2, 3)
 
 
-def test_decisions_that_cannot_be_captured_are_a_failure(first, brief, monkeypatch, capsys):
+def test_failed_capture_of_decisions_is_a_failure(first, brief, monkeypatch, capsys):
     dense_forms(monkeypatch)
     simulate(monkeypatch)
     decide = first.Player.decide
@@ -91,7 +91,7 @@ def test_decisions_that_cannot_be_captured_are_a_failure(first, brief, monkeypat
     assert line["status"] == "failed" and "fallback: decisions were called" in line["reason"] and has_failed
 
 
-def test_a_step_is_reported_as_soon_as_it_ends(first, tmp_path, capsys):
+def test_step_is_reported_when_it_ends(first, tmp_path, capsys):
     journal = first.Journal(tmp_path / "out.jsonl", time.perf_counter() + STUCK_S)
     for number in range(2):
         journal.step(f"step {number}", lambda number=number: {"value": number})
@@ -99,7 +99,7 @@ def test_a_step_is_reported_as_soon_as_it_ends(first, tmp_path, capsys):
         assert [line["value"] for line in lines] == list(range(number + 1)) and not journal.has_failed
 
 
-def test_a_step_without_time_is_late_and_one_without_memory_is_no_failure(first, capsys):
+def test_timeout_is_late_and_out_of_memory_is_no_failure(first, capsys):
     def raises(error):
         raise error
 
@@ -113,7 +113,7 @@ def test_a_step_without_time_is_late_and_one_without_memory_is_no_failure(first,
     assert (line["status"], line["reason"], has_failed) == ("skipped", "no graphs", False)
 
 
-def test_a_failure_tells_its_causes_and_where(first, capsys):
+def test_failure_reports_causes_and_place(first, capsys):
     def fails():
         try:
             raise ValueError("the cause\nand more")
@@ -137,7 +137,7 @@ def test_waits_for_the_device_are_counted(first, monkeypatch):
     assert first.waits_of(run) == 3 and modes == ["warn", "default"]
 
 
-def test_a_gpu_is_described(first, monkeypatch):
+def test_gpu_is_described(first, monkeypatch):
     about = SimpleNamespace(name="a card", major=9, minor=0, total_memory=80 * 2**30)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: about)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
@@ -145,7 +145,7 @@ def test_a_gpu_is_described(first, monkeypatch):
     assert (found["device"], found["capability"], found["memory_gib"]) == ("a card", "9.0", 80.0)
 
 
-def test_a_gpu_that_is_not_here_is_one_failed_step(first, capsys):
+def test_missing_gpu_is_one_failed_step(first, capsys):
     assert first.main(["--device", "cuda:99"]) == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["step"], line["status"]) for line in lines] == [("imports", "ok"), ("device", "failed")]
@@ -153,7 +153,7 @@ def test_a_gpu_that_is_not_here_is_one_failed_step(first, capsys):
 
 
 @pytest.mark.long
-def test_echelon_is_imported_without_the_packages_of_its_command_lines():
+def test_echelon_imports_without_command_line_packages():
     code = (
         "import gpu_first, sys\n"
         "find = gpu_first.importlib.util.find_spec\n"
@@ -175,7 +175,7 @@ def test_echelon_is_imported_without_the_packages_of_its_command_lines():
 
 
 @pytest.mark.long
-def test_every_step_runs_on_a_cpu_with_graphs_in_place_of_cudas(first, monkeypatch, capsys):
+def test_each_step_runs_on_a_cpu_with_simulated_graphs(first, monkeypatch, capsys):
     dense_forms(monkeypatch)
     counted = simulate(monkeypatch)
     assert first.main(["--device", "cpu", "--seconds", str(STUCK_S)]) == 0

@@ -1,4 +1,4 @@
-"""Files of every release are read, played, gone on with and watched; those from before the first one are refused."""
+"""Files of each release are read, played, resumed and watched. Files from before the first release are refused."""
 
 import dataclasses
 import json
@@ -48,25 +48,25 @@ UNREAD = "files from before the first release are not read, make it anew with th
 
 @pytest.fixture(params=RELEASES, ids=lambda folder: folder.name)
 def kept(tmp_path, request) -> Path:
-    """A copy of the files of a release."""
+    """Return a copy of the files of a release."""
     return shutil.copytree(request.param, tmp_path / "kept")
 
 
 def rules_of(kept: Path) -> int:
-    """The version of the rules of its files."""
+    """Return the rules version of its files."""
     return inspect_checkpoint(newest_checkpoint(kept / "run" / "checkpoints")).versions["rules_version"]
 
 
 @pytest.fixture
 def kept_today(kept) -> Path:
-    """A copy of the files of a release with today's rules, under which alone runs, matches and results hold."""
+    """Return a copy of the files of a release with the current rules. Runs, matches and results need these."""
     if rules_of(kept) != OURS:
         pytest.skip(f"files of rules {rules_of(kept)}")
     return kept
 
 
 def run_of(start: Checkpoint) -> TrainConfig:
-    """The settings of the run that wrote the checkpoints, two iterations longer."""
+    """Return the settings of the run that wrote the checkpoints, with two more iterations."""
     return dataclasses.replace(RUN, env=start.env, model=start.model, total_agent_steps=2 * RUN.total_agent_steps)
 
 
@@ -88,7 +88,7 @@ def test_checkpoints_are_read_and_play(kept):
     assert match.play(policy, other, env, 2, 0, ArenaConfig(CPU)).battles == 2
 
 
-def test_a_run_goes_on(kept_today):
+def test_run_resumes(kept_today):
     start = open_checkpoint(newest_checkpoint(kept_today / "run" / "checkpoints"))
     trainer = Trainer(run_of(start), kept_today / "further", start)
     has_todays_columns = start.specs.columns == start.specs.today
@@ -97,7 +97,7 @@ def test_a_run_goes_on(kept_today):
     assert trainer.counters.iterations == start.counters.iterations + 1
 
 
-def test_a_league_fights_on(kept_today):
+def test_league_plays_more_matches(kept_today):
     league = Store(kept_today / "league")
     assert len(league.entries()) == 7 and league.rated() == {entry.id for entry in league.active()}
     one, two = (entry.id for entry in league.entries() if not entry.is_scripted)
@@ -110,19 +110,19 @@ def test_a_league_fights_on(kept_today):
     assert league.add(start.path).id in {entry.id for entry in league.entries()}
 
 
-def test_an_export_is_imported(kept_today):
+def test_export_is_imported(kept_today):
     league = read_league(kept_today / "export" / "league.json", kept_today / "imported")
     assert len(league.entries()) == 7 and len(league.matches()) == len(Store(kept_today / "league").matches())
 
 
-def test_battles_that_a_league_has_not_recorded_are_recorded(kept_today):
+def test_unrecorded_battles_of_a_league_are_recorded(kept_today):
     league = Store(kept_today / "league")
     before = len(league.matches())
     assert is_unrecorded(kept_today / "unrecorded.json")
     assert record_file(kept_today / "unrecorded.json", league) == (1, 1) and len(league.matches()) == before + 1
 
 
-def test_a_dataset_is_read(kept):
+def test_dataset_is_read(kept):
     battles = open_dataset(kept / "dataset.safetensors")
     assert battles.commanders == ("heuristic:expert", "heuristic:hard") and len(battles.battles) == 2
     (rows,) = battles.transitions()
@@ -130,8 +130,8 @@ def test_a_dataset_is_read(kept):
     assert rows["next", "blue", "observation"].isfinite().all()
 
 
-def test_a_certificate_is_read(kept):
-    """Its battles are those of a network, which have the same bits on processors of one kind alone."""
+def test_certificate_is_read(kept):
+    """It contains battles of a network, whose bits are equal only on processors of the same kind."""
     told = read_claims(kept / "run" / exploit.FILE, exploit.CHECK)
     best = exploit.checkpoint_with_weights(kept / "run" / exploit.FILE, told["response"]["id"])
     assert open_checkpoint(Path(best)).counters.iterations == told["response"]["iteration"]
@@ -140,25 +140,25 @@ def test_a_certificate_is_read(kept):
 
 @pytest.fixture
 def task(kept_today, monkeypatch) -> Task:
-    """The task of the files, as one of this process."""
+    """Register the task of the files in this process."""
     monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {})
     return register_task(task_from_json(json.loads((kept_today / "task.jsonl").read_text())))
 
 
-def test_a_result_is_fought_again(kept_today, task):
+def test_result_is_verified_by_replay(kept_today, task):
     found = echelon.verify(kept_today / "result.json", sample=0, device="cpu")
     assert found.record["task"] == task.name and found.record["fingerprint"] == task.fingerprint
     assert found.replayed == found.battles and found.is_sealed
 
 
-def test_a_leaderboard_is_read_and_refuses_what_stands_there(kept_today, task):
+def test_leaderboard_is_read_and_refuses_duplicates(kept_today, task):
     (row,) = leaderboard.read_table(kept_today / "leaderboard.json")
     assert row["name"] == "hard" and row["fingerprint"] == task.fingerprint
     with pytest.raises(ConfigError, match="of others than stand in"):
         leaderboard.add_result(kept_today / "leaderboard.json", kept_today / "result.json", "again", device="cpu")
 
 
-def test_a_scenario_is_read_and_played(kept):
+def test_scenario_is_read_and_played(kept):
     scenario = echelon.read_scenario(kept / "scenario.json")
     assert scenario.as_json() == json.loads((kept / "scenario.json").read_text())
     assert scenario.objective == echelon.Objective("hold", attackers="red", seconds=30.0)
@@ -166,7 +166,7 @@ def test_a_scenario_is_read_and_played(kept):
     assert echelon.scene(scenario, 2, "cpu").rollout(1)["blue", "mask"].all()
 
 
-def test_a_catalog_is_read(kept):
+def test_catalog_is_read(kept):
     assert echelon.read_catalog(kept / "catalog.json").weapons["railgun"].cooldown_s == 4
 
 
@@ -179,7 +179,7 @@ def test_orders_are_taken(kept):
     assert refused == [None, None] and session.accepted > len(KIND_NAMES)
 
 
-def test_a_replay_is_watched(kept):
+def test_replay_is_watched(kept):
     replay = file.read(kept / "battles.echelon")
     grounds = [rebuild(replay, battle) for battle in replay.battles]
     write_page(replay, grounds, kept / "battles.html")
@@ -187,7 +187,7 @@ def test_a_replay_is_watched(kept):
 
 
 def test_under_later_rules_policies_play_and_replays_are_watched(kept, monkeypatch, caplog):
-    """What is lost is resuming, matches and ratings."""
+    """Resuming, matches and ratings are not available."""
     last, replay = newest_checkpoint(kept / "run" / "checkpoints"), file.read(kept / "battles.echelon")
     grounds = [rebuild(replay, battle) for battle in replay.battles]
     change_rules(monkeypatch)
@@ -206,7 +206,7 @@ def test_under_later_rules_policies_play_and_replays_are_watched(kept, monkeypat
 
 
 def test_policies_of_a_league_of_earlier_rules_join_a_new_one(kept, monkeypatch):
-    """As its refusal says."""
+    """The error message of the league describes this."""
     change_rules(monkeypatch)
     with pytest.raises(FileError, match=r"`arena.py add` takes its weights/\* into a new league"):
         Store(kept / "league")
@@ -219,7 +219,7 @@ def test_policies_of_a_league_of_earlier_rules_join_a_new_one(kept, monkeypatch)
 
 
 def with_rules(env: dict, rules: int | None) -> dict:
-    """The settings of a battle as earlier versions wrote them: the first ones named no rules."""
+    """Return battle settings in the format of earlier versions; the first ones named no rules."""
     others = {name: value for name, value in env.items() if name != "rules_version"}
     return others if rules is None else {**others, "rules_version": rules}
 
@@ -276,13 +276,13 @@ def old_replay(kept: Path, rules: int | None) -> str:
         (old_replay, "battles.echelon"),
     ],
 )
-def test_a_file_of_earlier_rules_is_refused_in_one_line(kept, refused, name, rules):
+def test_file_of_earlier_rules_is_refused_in_one_line(kept, refused, name, rules):
     says = refused(kept, rules)
     assert says.endswith(f"{name}: env.rules_version must be 3 or later, got {rules or 'none'}: {UNREAD}")
     assert "\n" not in says
 
 
-def test_a_league_of_an_earlier_form_is_refused_in_one_line(kept):
+def test_league_of_earlier_format_is_refused_in_one_line(kept):
     with closing(sqlite3.connect(kept / "league" / FILE)) as database:
         database.execute("PRAGMA application_id = 0")
         database.execute("PRAGMA user_version = 4")
@@ -292,7 +292,7 @@ def test_a_league_of_an_earlier_form_is_refused_in_one_line(kept):
     assert str(error.value) == f"{kept / 'league' / FILE}: version must be 6, got 4: {hint}"
 
 
-# What a file of settings must say
+# Required settings of a file
 
 
 @pytest.mark.parametrize(
@@ -303,14 +303,14 @@ def test_a_league_of_an_earlier_form_is_refused_in_one_line(kept):
         ({"dt_s": "fast"}, "here.dt_s must be a float, got 'fast'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_name(change, says):
+def test_invalid_settings_are_refused_by_name(change, says):
     with pytest.raises(ConfigError) as error:
         from_json(RulesConfig, {**as_json(RulesConfig()), **change}, "here")
     assert str(error.value) == says
 
 
 @pytest.mark.parametrize("name", sorted(as_json(RulesConfig()).keys() - ADDED["RulesConfig"].keys()))
-def test_a_file_that_lacks_a_setting_is_refused_by_its_name(name):
+def test_file_without_a_setting_is_refused_by_its_name(name):
     values = as_json(RulesConfig())
     del values[name]
     with pytest.raises(ConfigError, match=f"^here must be whole: this RulesConfig lacks {name}, got "):

@@ -1,4 +1,4 @@
-"""`python -m echelon`: what a newcomer asks first."""
+"""The commands of `python -m echelon`."""
 
 import dataclasses
 import json
@@ -31,11 +31,11 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def ask(*words: str) -> subprocess.CompletedProcess:
-    """Run the program."""
+    """Run the program and return its output."""
     return programs.run("-m", "echelon", *words)
 
 
-def test_every_feature_is_listed_with_its_columns():
+def test_each_feature_is_listed_with_its_columns():
     printed = ask("describe").stdout
     for features in (layout.CONTACT, layout.SQUAD, layout.EGO):
         for feature in features:
@@ -45,7 +45,7 @@ def test_every_feature_is_listed_with_its_columns():
     assert "paint_damage_scout" in printed and "approach" in printed
 
 
-def test_columns_are_told_as_json_with_the_hash_that_checkpoints_store():
+def test_columns_as_json_have_the_hash_of_checkpoints():
     told = json.loads(ask("describe", "--comm-dim", "3", "--json").stdout)
     assert told["sha256"] == layout.layout_hash(3)
     assert told["layout"]["comms"] == [["message", 3, -1.0, 1.0]]
@@ -53,7 +53,7 @@ def test_columns_are_told_as_json_with_the_hash_that_checkpoints_store():
     assert {name: told[name] for name in ("groups", "leaves")} == described.to_json()
 
 
-def test_columns_are_told_as_the_page_of_a_preset():
+def test_columns_as_markdown_match_the_page():
     asked = ask("describe", "--env", "small", "--markdown")
     assert asked.stdout == columns_page("small", describe_battle(EnvConfig.small()))
     asked = ask("describe", "--json", "--markdown")
@@ -61,8 +61,8 @@ def test_columns_are_told_as_the_page_of_a_preset():
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_imports_neither_torch_nor_what_runs_a_command(flag):
-    """Both take seconds. The commands are those that there are."""
+def test_help_imports_neither_torch_nor_command_code(flag):
+    """Both imports take seconds. The help lists all commands."""
     code = f"import runpy, sys; sys.argv = ['echelon', {flag!r}]; runpy.run_module('echelon', run_name='__main__'); "
     code += "print('loaded', *{'torch', 'numpy', 'tyro', 'echelon.pipelines'} & {*sys.modules})"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STUCK_S).stdout
@@ -71,7 +71,7 @@ def test_help_imports_neither_torch_nor_what_runs_a_command(flag):
     assert SUMMARIES.keys() == COMMANDS.keys()
 
 
-def test_public_names_are_imported_when_they_are_asked_for():
+def test_public_names_are_imported_lazily():
     code = "import sys, echelon; print('torch' in sys.modules, 'versus' in dir(echelon))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STUCK_S).stdout
     assert printed.split() == ["False", "True"]
@@ -84,12 +84,12 @@ def test_public_names_are_imported_when_they_are_asked_for():
         _ = echelon.verses
 
 
-def test_an_unknown_command_is_named():
+def test_unknown_command_is_named():
     asked = ask("lay-out")
     assert asked.returncode != 0 and "lay-out" in asked.stderr
 
 
-def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
+def test_checkpoint_is_described_and_invalid_one_exits_with_1(tmp_path):
     policy, path = LSTMConfig(hidden=16).build(PolicySpecs(8)), tmp_path / "one"
     save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(7, 700, 1.5), {})
     printed = ask("checkpoint", str(path))
@@ -113,23 +113,23 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     assert gone.returncode == 1 and "expected a checkpoint folder with checkpoint.json" in gone.stdout
 
 
-def test_a_checkpoint_is_named_as_a_policy_is():
+def test_checkpoint_accepts_policy_names():
     named = ask("checkpoint", "trained:quick")
     assert named.returncode == 0 and "trained/quick\n" in named.stdout and named.stdout.endswith("\nvalid\n")
     other = ask("checkpoint", "trained:none")
     assert other.returncode == 1 and other.stderr.startswith("error: a trained policy must be one of ")
 
 
-def test_the_fingerprint_is_the_one_that_the_readme_links_to():
+def test_fingerprint_matches_the_record_linked_in_the_readme():
     (link,) = re.findall(r"\]\((\S*trajectories.json)\)", README.read_text())
     assert json.loads((README.parent / link).read_text())["fingerprint"] == ask("fingerprint").stdout.strip()
 
 
-def test_every_task_is_told_with_its_fingerprint():
+def test_each_task_is_listed_with_its_fingerprint():
     lines = [line.split() for line in ask("tasks").stdout.splitlines()]
     assert {line[0]: line[-1] for line in lines} == {name: task.fingerprint for name, task in echelon.tasks().items()}
     assert {line[-2] for line in lines} <= {change.echelon for change in CHANGES.values()}
 
 
-def test_the_package_tells_its_version_and_its_types():
+def test_package_has_version_and_types():
     assert echelon.__version__ == VERSION and (Path(echelon.__file__).parent / "py.typed").exists()

@@ -1,4 +1,4 @@
-"""Settings of the process are its user's: whatever they are, the same bits come out, and they are as they were."""
+"""Process settings of the user: results have the same bits under any of them, and they are restored."""
 
 import contextlib
 import decimal
@@ -86,7 +86,7 @@ def environment(name, value):
 
 
 class Passing(TorchFunctionMode):
-    """A mode that changes nothing, as profilers install."""
+    """A mode that changes nothing, like those of profilers."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         return function(*args, **(kwargs or {}))
@@ -156,7 +156,7 @@ SETTINGS = {
 
 
 def settings_now():
-    """What must be afterwards what it was."""
+    """Return the settings that must be restored."""
     with contextlib.suppress(FileNotFoundError):
         os.getcwd()
     return {
@@ -185,7 +185,7 @@ TASK = Task("tests/brief-v1", "a few decisions", BATTLES, *current_versions(), p
 
 
 def digest(leaves) -> str:
-    """A hash of tensors by name, of their dtypes too."""
+    """Return a hash of named tensors and their dtypes."""
     found = hashlib.sha256()
     for name, value in sorted((str(name), value) for name, value in leaves):
         found.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
@@ -194,7 +194,7 @@ def digest(leaves) -> str:
 
 
 def of_rollout(env) -> str:
-    """Three decisions with equal actions."""
+    """Play three decisions with equal actions."""
     rolled: TensorDictBase = env.reset()
     for number in range(3):
         for key in env.action_keys:
@@ -205,13 +205,13 @@ def of_rollout(env) -> str:
 
 
 def environments(folder) -> str:
-    """The loops of an environment, and its dense form."""
+    """Environments in loops and in the dense form."""
     arguments = (BATTLES, 2, "cpu", 3)
     return of_rollout(echelon.EchelonEnv(*arguments)) + of_rollout(echelon.EchelonEnv(*arguments, backend="eager"))
 
 
 def views(folder) -> str:
-    """One team against a scripted one, each mech as a row, and one team against a network."""
+    """Views: a team against a scripted one, each mech as a row, and a team against a network."""
     battles = {"num_envs": 2, "device": "cpu", "seed": 3}
     one = echelon.versus(BATTLES, "heuristic:expert", **battles)
     rows = echelon.mechs(BATTLES, "heuristic:normal", **battles)
@@ -219,19 +219,19 @@ def views(folder) -> str:
 
 
 def evaluation(folder) -> str:
-    """Two battles of a network against a scripted commander."""
+    """Evaluate two battles of a network against a scripted commander."""
     played = echelon.evaluate(policy(), TASK, device="cpu", compiled=False)
     return " ".join(outcome.state_hash for outcome in played.results["heuristic:easy"].outcomes)
 
 
 @functools.cache
 def policy():
-    """Built once: its weights are drawn under torch's own settings."""
+    """Return a policy, built once with torch's default settings."""
     return policy_of(5)
 
 
 def training(folder) -> str:
-    """An iteration."""
+    """Run one training iteration."""
     trainer = Trainer(tiny_run(total_agent_steps=160), folder)
     trainer.train()
     return digest(trainer.policy.state_dict().items())
@@ -239,25 +239,25 @@ def training(folder) -> str:
 
 WORK = (environments, views, evaluation, training)
 BY_SETTING = {"two threads": (views, evaluation, training), "matmul precision": (views,)}
-"""What a network computes differs by the number of threads in its last bits; in a view it follows the caller's
-precision of matrix products."""
+"""Network outputs depend in their last bits on the number of threads. In a view they use the caller's precision of
+matrix products."""
 QUICK = (
     *("float64 by default", "another device by default", "inference mode", "warnings are errors", "removed folder"),
     "autocast",
 )
-"""Settings of each kind that broke something once; the others take minutes together."""
+"""One setting of each kind that once caused a fault; the others take minutes together."""
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """What comes out under torch's own settings."""
+    """Results with torch's default settings."""
     return {work: work(tmp_path_factory.mktemp("plain") / "run") for work in WORK}
 
 
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in SETTINGS]
 )
-def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path, name):
+def test_results_have_same_bits_and_settings_are_restored(expected, tmp_path, name):
     if name == "removed folder" and sys.version_info[:3] == (3, 13, 0):
         pytest.skip("Python 3.13.0 itself raises SystemError there")
     with SETTINGS[name]():
@@ -271,14 +271,14 @@ def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path
 
 @pytest.mark.long
 def test_programs_are_imported_where_warnings_are_errors():
-    """In a process of its own, for TorchRL warns where it is imported first."""
+    """In a separate process, because TorchRL warns at its first import."""
     rest = "import echelon.pipelines.train, echelon.pipelines.arena, echelon.__main__"
     program = f"import torch, torchrl.envs, warnings; warnings.simplefilter('error'); {rest}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=STUCK_S)
     assert done.returncode == 0, done.stderr
 
 
-def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expected):
+def test_training_runs_in_a_thread_and_stop_is_refused(tmp_path, expected):
     told = {}
 
     def work():
@@ -296,7 +296,7 @@ def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expe
 
 
 class Beside(Callback):
-    """Trains and plays within an iteration's end, in the thread of the training or in another one."""
+    """Train and play at the end of an iteration, in the thread of the training or in another one."""
 
     def __init__(self, folder, in_thread):
         self.folder, self.in_thread, self.found = folder, in_thread, []
@@ -318,8 +318,8 @@ class Beside(Callback):
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_what_begins_beside_a_training_has_its_bits_or_is_refused(expected, tmp_path, in_thread):
-    """A training in another thread would draw from the same generator, and set what the first one has set."""
+def test_work_beside_a_training_has_same_bits_or_is_refused(expected, tmp_path, in_thread):
+    """A training in another thread would use the same generator and the same process settings."""
     beside, before = Beside(tmp_path / "beside", in_thread), settings_now()
     trainer = Trainer(tiny_run(total_agent_steps=160), tmp_path / "run", callbacks=[beside])
     trainer.train()
@@ -348,8 +348,8 @@ def test_evaluations_in_two_threads_wait_for_each_other(expected):
 
 
 @pytest.mark.parametrize("words", [["-c", "import echelon"], ["-m", "echelon", "doctor"]])
-def test_a_process_that_begins_in_a_removed_folder_ends_in_one_line(tmp_path, words):
-    """torch cannot be imported there: its libraries end the process."""
+def test_start_in_removed_folder_exits_in_one_line(tmp_path, words):
+    """torch cannot be imported there: its libraries exit the process."""
     shell = 'cd "$0" && rmdir "$0" && exec "$@"'
     command = ["sh", "-c", shell, str(tmp_path / "gone"), sys.executable, *words]
     (tmp_path / "gone").mkdir()
@@ -359,8 +359,8 @@ def test_a_process_that_begins_in_a_removed_folder_ends_in_one_line(tmp_path, wo
     assert words[0] == "-c" or done.stderr.startswith("error: ")
 
 
-def test_a_callback_sees_the_generator_of_the_run(tmp_path):
-    """It is seeded for each iteration, whatever the user's is."""
+def test_callback_uses_the_generator_of_the_run(tmp_path):
+    """It is seeded for each iteration, independent of the user's generator."""
     drawn = []
 
     class Draws(Callback):

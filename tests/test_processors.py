@@ -1,7 +1,7 @@
-"""A battle is the same on every processor: its every bit, as far as one processor can pose as others.
+"""Battles are equal bit for bit on each processor, as far as one processor can simulate others.
 
-Torch, its vendor's mathematics, numba and the C library choose their instructions when a process begins, by the
-processor or by what the environment says.
+Torch, vendor math libraries, numba and the C library choose their instructions at process start, by processor or by
+environment variables.
 """
 
 import json
@@ -29,7 +29,7 @@ PROCESSORS = {
     "oldest": {"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default", "GLIBC_TUNABLES": NO_FMA},
     "generic loops": {"NUMBA_CPU_NAME": "generic"},
 }
-"""What is set in the environment of a process that shall take this processor for another one."""
+"""Environment variables that make a process use the instructions of another processor."""
 ROUNDED_ONCE = frozenset(
     re.findall(
         r"\w+",
@@ -38,8 +38,8 @@ abs add amax amin ceil clamp clamp_max clamp_min cumsum div floor frexp maximum 
 """,
     )
 )
-"""Operations of torch on floats that IEEE 754 defines: their results are exact or rounded once. On a GPU a division by
-a number of Python's is not, and a scaled sum may be rounded once or twice."""
+"""Operations of torch on floats that IEEE 754 defines: results are exact or rounded once. On a GPU, division by a
+Python number is not exact, and a scaled sum may be rounded once or twice."""
 MOVES_OR_COMPARES = frozenset(
     re.findall(
         r"\w+",
@@ -62,7 +62,7 @@ def is_tensor_or_power_of_two(divisor):
 
 
 class Operations(TorchDispatchMode):
-    """Notes each operation on floats that neither moves, nor compares, nor is rounded once."""
+    """Record operations on floats that are not copies, comparisons or rounded once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,12 +88,12 @@ class Operations(TorchDispatchMode):
             return args[1] == 2
         if name == "bmm":
             return all(((t == 0) | (t == 1)).all() for t in args)
-        # Of float64 on the grid of `exact.sum` alone.
+        # Only float64 on the grid of `exact.sum`.
         return name == "sum" and args[0].dtype == torch.float64 and bool((args[0] * 2**24 % 1 == 0).all())
 
 
 def ask(length: str, threads: int = 1, size: int = 7, **environment: str) -> dict[str, list[str]]:
-    """What `processors.py` prints in a process of its own."""
+    """Run `processors.py` in a separate process; return its output."""
     asked = subprocess.run(
         [sys.executable, processors.__file__, length, str(threads), str(size)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **environment},
@@ -110,10 +110,11 @@ def brief():
     return processors.hashes(processors.BRIEF, 7)
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize(
     "name", [name if name == "oldest" else pytest.param(name, marks=pytest.mark.long) for name in PROCESSORS]
 )
-def test_another_processor_plays_the_same_battles(tmp_path, brief, name):
+def test_other_processor_plays_same_battles(tmp_path, brief, name):
     own = {"NUMBA_CACHE_DIR": str(tmp_path)} if "NUMBA_CPU_NAME" in PROCESSORS[name] else {}
     assert ask("brief", **PROCESSORS[name], **own) == brief
 
@@ -123,14 +124,14 @@ def test_two_threads_play_the_same_battles(brief):
     assert ask("brief", threads=2) == brief
 
 
-def test_a_battle_alone_is_the_same(brief):
+def test_single_battle_is_equal(brief):
     for name in ("small", "switches turned"):
         config, decisions, commanders = processors.BRIEF[name]
         assert fingerprint.play(config, [processors.SEEDS[4]], decisions, commanders) == brief[name][4:5]
 
 
-def test_without_loops_a_battle_is_the_same(monkeypatch):
-    """The dense forms, which a GPU runs."""
+def test_battle_without_loops_is_equal(monkeypatch):
+    """The dense form, which a GPU runs."""
     config, _, commanders = processors.BRIEF["small"]
     looped = fingerprint.play(config, [1, 2], 6, commanders)
     monkeypatch.setattr(exact, "HAS_NUMBA", False)
@@ -138,8 +139,9 @@ def test_without_loops_a_battle_is_the_same(monkeypatch):
     assert fingerprint.play(config, [1, 2], 6, commanders) == looped
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.long
-def test_whole_battles_are_the_same(tmp_path):
+def test_whole_battles_are_equal(tmp_path):
     """Small and standard, commanders and random actions, to the clock."""
     here = ask("whole")
     for name, environment in PROCESSORS.items():
@@ -148,8 +150,9 @@ def test_whole_battles_are_the_same(tmp_path):
     assert ask("whole", size=1) == here
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize("looped", [True, pytest.param(False, marks=pytest.mark.long)], ids=["loops", "dense"])
-def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, looped):
+def test_battle_uses_correctly_rounded_operations(monkeypatch, looped):
     if not looped:
         monkeypatch.setattr(exact, "HAS_NUMBA", False)
         monkeypatch.setattr(jit, "HAS_LOOPS", False)
@@ -159,6 +162,6 @@ def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, loope
     assert not operations.found
 
 
-def test_no_two_battles_are_the_same(brief):
+def test_different_battles_have_different_hashes(brief):
     every = [each for name in processors.BRIEF for each in brief[name]]
     assert len(set(every)) == len(every) == len(processors.BRIEF) * len(processors.SEEDS)

@@ -1,6 +1,6 @@
-"""What holds for any rosters, any switches, any map and any moment: random battles, looked at from many sides.
+"""Properties of random battles, for any rosters, switches, maps and states.
 
-The moments are those of `reference.scenes`: mechs in every condition, with every kind of fire in the air.
+The states are those of `reference.scenes`: mechs in all conditions, with all kinds of shots in flight.
 """
 
 import dataclasses
@@ -38,14 +38,14 @@ from echelon.world.pool import make_pool
 
 BATTLES = 3
 TOUCH = 1e-4
-"""Rounding that may push two boxes into each other, vox."""
+"""Allowed overlap of two boxes by rounding, vox."""
 USUAL, MANY = 3, 8
-"""Random battles of the usual and of the long tier: the first ones of the latter are the former."""
+"""Number of random battles in the usual and in the long tier; the long tier starts with the usual ones."""
 FEW = settings(
     deadline=None,
     derandomize=True,
     database=None,
-    phases=(Phase.explicit, Phase.generate),  # to shrink a failing battle takes minutes
+    phases=(Phase.explicit, Phase.generate),  # shrinking a failing battle takes minutes
     suppress_health_check=list(HealthCheck),
 )
 
@@ -80,7 +80,7 @@ SEEDS = st.integers(0, 10_000)
 
 @functools.cache
 def drawn(count):
-    """So many configs with seeds, the same for every test."""
+    """Return the given number of configs with seeds, equal for all tests."""
     found = []
 
     @settings(FEW, max_examples=count)
@@ -93,12 +93,12 @@ def drawn(count):
 
 
 def random_battles(check):
-    """Make a test of a function of a config and a seed."""
+    """Turn a function of a config and a seed into a test."""
 
     @pytest.mark.parametrize("count", usually((USUAL, MANY), USUAL))
     def test(count):
         for config, seed in drawn(count):
-            print(config, seed)  # pytest shows the last one where it fails
+            print(config, seed)  # pytest shows the last one after a failure
             check(config, seed)
 
     test.__doc__ = check.__doc__
@@ -106,7 +106,7 @@ def random_battles(check):
 
 
 def begin(config, seed):
-    """An environment on generated maps, in the middle of `BATTLES` battles."""
+    """Return an environment on generated maps, in the middle of `BATTLES` battles."""
     env = EchelonEnv(config, BATTLES, "cpu", seed=seed)
     env.reset()
     rng, count = random.Random(seed), config.num_mechs
@@ -122,13 +122,13 @@ def begin(config, seed):
 
 
 def copied(state):
-    """The state with ground of its own, for a substep writes on it."""
+    """Return the state with a copy of its terrain, because a substep writes to it."""
     return state.replace(terrain=state.terrain.clone())
 
 
 @functools.lru_cache(MANY)
 def moments(config, seed, decisions=2):
-    """The game, and the states before and after every substep of a few random decisions."""
+    """Return the model, and the states before and after each substep of a few random decisions."""
     env, rng, count = begin(config, seed)
     state, sim_model, found = env.state, env.sim_model, []
     for _ in range(decisions):
@@ -142,7 +142,7 @@ def moments(config, seed, decisions=2):
 
 
 @random_battles
-def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
+def test_state_fields_stay_within_bounds(config, seed):
     for sim_model, before, after in moments(config, seed):
         mechs, roster, rules = after.mechs, sim_model.roster, sim_model.rules
         for name, value in after.items(True, True):
@@ -151,7 +151,7 @@ def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
         def within(name, value, low, high):
             assert (value >= low).all() and (value <= high).all(), (name, value.min(), value.max())
 
-        # A fresh wound may leave more stability than a legged mech's cap, until its next footing.
+        # After new damage a legged mech may exceed its stability cap until its next footing update.
         within("hp", mechs.hp, 0, before.mechs.hp)
         within("leg_hp", mechs.leg_hp, 0, before.mechs.leg_hp)
         within("heat", mechs.heat, 0, 2 * roster.heat_cap)
@@ -177,7 +177,7 @@ def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
 
 
 @random_battles
-def test_no_hull_is_in_another_in_a_wall_or_off_the_map(config, seed):
+def test_hulls_overlap_neither_hulls_nor_walls_and_stay_on_the_map(config, seed):
     for sim_model, _, after in moments(config, seed):
         mechs, half = after.mechs, sim_model.roster.half_size
         alive = mechs.alive
@@ -195,8 +195,8 @@ def test_no_hull_is_in_another_in_a_wall_or_off_the_map(config, seed):
 
 
 @random_battles
-def test_every_death_is_counted_once(config, seed):
-    """Kills, own-team kills and those whom the ground burnt to death are all the deaths, and the dead stay dead."""
+def test_each_death_is_counted_once(config, seed):
+    """Kills, own-team kills and deaths by terrain are all deaths, and dead mechs stay dead."""
     for sim_model, before, after in moments(config, seed):
         ground = standing_on(before, sim_model)
         burn = is_material(ground, Material.LAVA) + DEBRIS_DAMAGE * is_material(ground, Material.DEBRIS_FIELD)
@@ -216,8 +216,8 @@ def test_every_death_is_counted_once(config, seed):
 
 
 @random_battles
-def test_the_ground_changes_only_as_the_rules_say(config, seed):
-    """Walls and leaves become air, air and dirt become rubble, and nothing changes where destruction is off."""
+def test_terrain_changes_only_by_the_rules(config, seed):
+    """Walls and leaves become air, air and dirt become rubble. Nothing changes if destruction is off."""
     breakable = torch.tensor([int(m) for m in Material if MATERIALS[m].hp < math.inf])
     empty = torch.tensor([int(Material.AIR), int(Material.DIRT)])
     rubble = torch.tensor([int(Material.SOLID_DEBRIS), int(Material.DEBRIS_FIELD)])
@@ -259,12 +259,12 @@ def test_reward_terms_sum_to_the_reward(config, seed):
 
 
 def renamed(values, names):
-    """Mech indices in a tensor under other names; -1, nobody, stays."""
+    """Return mech indices under a permutation; -1 (no mech) stays."""
     return torch.where(values < 0, values, names[values.clamp_min(0)])
 
 
 def swap_teams(state, sim_model, other):
-    """The same battles with red called blue, for a game `other` of the swapped rosters."""
+    """Return the same battles with teams swapped, for a model `other` of the swapped rosters."""
     blue, count = sim_model.roster.num_blue, sim_model.roster.num_mechs
     who = torch.tensor([*range(blue, count), *range(blue)])  # new place n holds old mech who[n]
     names = who.argsort()
@@ -292,7 +292,7 @@ def swap_teams(state, sim_model, other):
 
 
 def expect_alike(one, other, sim_model):
-    """Every field alike to `TOLERANCE`; of shots and clouds that exist, where they are."""
+    """Check that all fields are equal within `TOLERANCE`; shots and clouds only where they are active."""
     for name, value in one.mechs.items():
         theirs = other.mechs.get(name)
         gap = wrap_angle(value - theirs) if name == "yaw" else value.double() - theirs.double()
@@ -312,8 +312,8 @@ def expect_alike(one, other, sim_model):
 
 
 @random_battles
-def test_colours_do_not_matter_to_any_rosters(config, seed):
-    """Red called blue, with its orders and draws: the same battle, to 2e-4 (sums run in another order)."""
+def test_team_swap_gives_same_battle_for_any_rosters(config, seed):
+    """With teams, orders and samples swapped the battle is the same within 2e-4 (sums have another order)."""
     env, rng, count = begin(config, seed)
     sim_model, state = env.sim_model, env.state
     swapped = dataclasses.replace(config, blue=config.red, red=config.blue)
@@ -331,7 +331,7 @@ def test_colours_do_not_matter_to_any_rosters(config, seed):
 
 
 def mirror_maps(maps, size_x):
-    """The maps with east and west exchanged; what only observations read stays."""
+    """Return the maps with east and west exchanged, without fields that only observations read."""
     center = maps.zone_center.clone()
     center[:, 0] = size_x - center[:, 0]
     flipped = {name: maps.get(name).flip(-1) for name in ("material", "solid", "opaque", "hazard", "path_length")}
@@ -339,7 +339,7 @@ def mirror_maps(maps, size_x):
 
 
 def mirror(state, size_x):
-    """The same battles with east and west exchanged."""
+    """Return the same battles with east and west exchanged."""
     turn = torch.tensor([-1.0, 1.0, 1.0])
     shift = torch.tensor([float(size_x), 0.0, 0.0])
     mechs, shots, clouds = state.mechs, state.shots, state.clouds
@@ -358,8 +358,8 @@ def mirror(state, size_x):
 
 
 @random_battles
-def test_east_and_west_do_not_matter(config, seed):
-    """A mirrored map, strafing and turning the other way: the mirrored battle, to 2e-4 (positions round otherwise)."""
+def test_mirrored_map_gives_mirrored_battle(config, seed):
+    """On a mirrored map, with mirrored actions, the battle is mirrored within 2e-4 (positions round differently)."""
     env, rng, count = begin(config, seed)
     sim_model, state, size_x = env.sim_model, env.state, config.world.size_x
     other = build_model(config, sim_model.roster, mirror_maps(sim_model.maps, size_x))
@@ -378,8 +378,8 @@ def test_east_and_west_do_not_matter(config, seed):
 
 @pytest.mark.long
 @random_battles
-def test_battles_do_not_feel_each_other(config, seed):
-    """Each battle alone plays out as it does in a batch, bit for bit, and so do its observations."""
+def test_battles_are_independent(config, seed):
+    """A single battle and its observations equal those in a batch, bit for bit."""
     env, rng, count = begin(config, seed)
     sim_model, start = env.sim_model, env.state
     told = [random_actions(rng, BATTLES, count, config.comm_dim) for _ in range(2)]
@@ -402,8 +402,8 @@ def test_battles_do_not_feel_each_other(config, seed):
 
 
 @random_battles
-def test_loops_play_and_show_the_same(config, seed):
-    """From any state a decision in loops leaves the bits that dense operations leave, and shows the same."""
+def test_loops_equal_dense_form(config, seed):
+    """From any state, a decision in loops gives the bits of the dense form, and the same observations."""
     env, rng, count = begin(config, seed)
     sim_model, state = env.sim_model, env.state
     loops = Loops(sim_model, Blocks(BATTLES, torch.device("cpu"), most=BATTLES))
@@ -417,15 +417,15 @@ def test_loops_play_and_show_the_same(config, seed):
 
 
 def expect_same(one, other):
-    """The same names, types and bits."""
+    """Check equal names, types and bits."""
     assert set(one.keys(True, True)) == set(other.keys(True, True))
     for name in one.keys(True, True):
         assert one[name].dtype == other[name].dtype and torch.equal(one[name], other[name]), name
 
 
 @pytest.mark.long
-def test_compiled_and_eager_play_the_same_random_moments():
-    """One compilation of a 5v5 substep with everything in the air; fused kernels round otherwise: 1e-3."""
+def test_compiled_equals_eager_within_tolerance():
+    """One compilation of a 5v5 substep with all kinds of shots; fused kernels round differently: 1e-3."""
     config = dataclasses.replace(SMALL, map_pool=8)
     roster = build_roster(config, CPU)
     env = EchelonEnv(config, 16, "cpu", seed=5, maps=make_pool(config, roster, CPU))

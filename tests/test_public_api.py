@@ -1,4 +1,4 @@
-"""What a stranger reads of the public names: every argument, field, error is told."""
+"""Docstrings of public names document each argument, field and error."""
 
 import ast
 import dataclasses
@@ -22,12 +22,12 @@ CLASSES = {name: one for name, one in PUBLIC.items() if inspect.isclass(one)} | 
 FIELDS = [(one, field.name) for one in CLASSES.values() if dataclasses.is_dataclass(one)
           for field in dataclasses.fields(one)]  # fmt: skip
 PLAIN = {"hp", "world", "rules", "reward", "features", "weapons", "suites", "hulls"}
-"""Fields that their name tells, or a doc of theirs together with the next ones."""
+"""Fields that are clear by name, or documented together with the next ones."""
 UNIT = re.compile(r"_(s|vox|per_s|per_s2|rad_per_s|deg)$")
 
 
 def documented_fields(kind):
-    """Fields of a dataclass that have a docstring of their own."""
+    """Return the fields of a dataclass with their own docstring."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body
     return {
         node.target.id
@@ -37,18 +37,18 @@ def documented_fields(kind):
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_name_has_a_docstring(name):
+def test_each_name_has_a_docstring(name):
     doc = inspect.getdoc(PUBLIC[name])
     assert doc and not doc.startswith(f"{name}("), "one of its own, not that of a dataclass"
 
 
 def told_arguments(one):
-    """Names that the `Args` of a docstring tell."""
+    """Return the names in the `Args` of a docstring."""
     return set(re.findall(r"\w+", " ".join(re.findall(r"^ {4}([\w, ]+): ", inspect.getdoc(one), re.M))))
 
 
 def checks_itself(name):
-    """A function that takes arguments, or settings that refuse values."""
+    """Return whether an object takes arguments, or refuses values."""
     one = PUBLIC[name]
     if inspect.isfunction(one):
         return bool(inspect.signature(one).parameters)
@@ -56,14 +56,14 @@ def checks_itself(name):
 
 
 @pytest.mark.parametrize("name", [*filter(checks_itself, sorted(set(PUBLIC) - {"WeaponSpec"})), "EchelonEnv"])
-def test_what_refuses_values_tells_its_errors(name):
-    """A `WeaponSpec` refuses nothing: the catalog does that takes it in."""
+def test_raised_errors_are_documented(name):
+    """A `WeaponSpec` refuses nothing; its catalog checks it."""
     assert re.search(r"^Raises:\n {4}.*(ConfigError|FileError)", inspect.getdoc(PUBLIC[name]), re.M)
 
 
 @pytest.mark.parametrize("name", [*CALLED, "EchelonEnv", "View"])
-def test_every_argument_is_told(name):
-    """In the `Args`; a single one may be told by the sentence itself."""
+def test_each_argument_is_documented(name):
+    """In the `Args`; a single argument may be described in the sentence."""
     one = CALLED.get(name) or CLASSES[name]
     arguments = set(inspect.signature(CALLED.get(name) or one.__init__).parameters) - {"self"}
     words = set(re.findall(r"\w+", inspect.getdoc(one))) if len(arguments) == 1 else set()
@@ -71,12 +71,12 @@ def test_every_argument_is_told(name):
 
 
 @pytest.mark.parametrize(("kind", "name"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_every_field_is_told_or_names_its_unit(kind, name):
+def test_each_field_is_documented_or_names_its_unit(kind, name):
     assert name in documented_fields(kind) | told_arguments(kind) | PLAIN or UNIT.search(name)
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_every_public_method_and_property_is_told(name):
+def test_each_public_method_and_property_is_documented(name):
     kind = CLASSES[name]
     own = {key: value for base in kind.__mro__ if base.__module__.startswith("echelon")
            for key, value in vars(base).items() if not key.startswith("_")}  # fmt: skip
@@ -88,7 +88,7 @@ def test_every_public_method_and_property_is_told(name):
 
 @pytest.mark.parametrize("name", CALLED)
 def test_help_is_short_enough_to_read(name):
-    """A default config is shown as `EnvConfig()`, not with all rows of its catalog."""
+    """A default config is shown as `EnvConfig()`, without the rows of its catalog."""
     lines = pydoc.render_doc(CALLED[name], renderer=pydoc.plaintext).splitlines()
     assert max(map(len, lines)) < 800
 
@@ -105,14 +105,14 @@ def test_help_is_short_enough_to_read(name):
         (echelon.Catalog(ams_vox=4.0), "Catalog(ams_vox=4.0)"),
     ],
 )
-def test_a_config_is_shown_by_what_differs(config, shown):
+def test_config_repr_shows_changed_fields_only(config, shown):
     assert repr(config) == shown
     names = {kind.__name__: kind for kind in (EnvConfig, RulesConfig, WorldConfig, FeaturesConfig, echelon.Catalog)}
     assert eval(shown, names) == config
 
 
-def test_the_first_lines_of_help_run(monkeypatch):
-    """The example of the package's docstring, on two maps."""
+def test_example_of_help_runs(monkeypatch):
+    """The example of the package's docstring runs, on two maps."""
     few = dataclasses.replace(EnvConfig.small(), map_pool=2)
     monkeypatch.setattr(EnvConfig, "small", lambda: few)
     example = textwrap.dedent("\n".join(re.findall(r"^    .*$", echelon.__doc__, re.M)))

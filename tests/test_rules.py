@@ -1,4 +1,4 @@
-"""The rule book, `docs/RULES.md`, tells the numbers of the code."""
+"""The numbers in `docs/RULES.md` equal those of the code."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ WEAPONS, HULLS = CATALOG.weapons, CATALOG.hulls
 
 
 def table(first_column: str) -> dict[str, list[str]]:
-    """The rows of the table whose first column has this title, by their first cell."""
+    """Return the rows of the table whose first column has this title, keyed by their first cell."""
     lines = PAGE.splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith(f"| {first_column} |"))
     rows = {}
@@ -35,7 +35,7 @@ def table(first_column: str) -> dict[str, list[str]]:
 
 
 def numbers(cells: list[str]) -> list[float]:
-    """Every number in some cells; 0 for a dash."""
+    """Return all numbers in some cells; 0 for a dash."""
     return [float(word) for cell in cells for word in re.findall(r"-?[\d.]+", "0" if cell == "-" else cell)]
 
 

@@ -1,4 +1,4 @@
-"""`benchmarks/ship.py` judges a policy and puts it into the package; `benchmarks/rate.py` rates those that ship."""
+"""`benchmarks/ship.py` evaluates a policy and adds it to the package; `benchmarks/rate.py` rates shipped policies."""
 
 import dataclasses
 import importlib
@@ -47,7 +47,7 @@ def rate(ship):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package without policies, and a task of brief battles."""
+    """A package without policies, and a task with short battles."""
     (tmp_path / shipped.TABLE).write_text("[]")
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {})
@@ -55,7 +55,7 @@ def package(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
+def test_policy_is_evaluated_and_named(ship, package, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in ((1, "one"), (2, "other")):
         path = checkpoint_of(folder, seed, env=BRIEF, provenance=provenance_of(BRIEF, ["self"]))
@@ -72,7 +72,7 @@ def test_a_policy_is_judged_and_named(ship, package, tmp_path_factory):
         ship.ship(args.__class__(str(path), "one", "", ""))
 
 
-def test_a_critic_in_half_the_bytes_leaves_the_actor_as_it_is(ship, package, tmp_path_factory):
+def test_half_precision_critic_leaves_the_actor_unchanged(ship, package, tmp_path_factory):
     path = checkpoint_of(tmp_path_factory.mktemp("runs"), 1, env=BRIEF, provenance=provenance_of(BRIEF, ["self"]))
     ship.ship(ship.Args(str(path), "half", "small", "echelon-train", "abc", battles=2, device="cpu", half_critic=True))
     whole, half = (echelon.load_policy(name, "cpu").state_dict() for name in (path, "trained:half"))
@@ -83,7 +83,7 @@ def test_a_critic_in_half_the_bytes_leaves_the_actor_as_it_is(ship, package, tmp
 
 
 @pytest.mark.long
-def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_path_factory, monkeypatch, capsys):
+def test_shipped_policies_except_strangers_are_rated(ship, rate, package, tmp_path_factory, monkeypatch, capsys):
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in ((1, "one"), (2, "other"), (3, "stranger")):
         path = checkpoint_of(folder, seed, env=BRIEF, provenance=provenance_of(BRIEF, ["self"]))
@@ -126,8 +126,8 @@ def test_those_that_ship_are_rated_but_the_strangers(ship, rate, package, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("task", sorted({row.task for row in echelon.trained().values()}))
-def test_a_smaller_tournament_puts_them_in_the_order_of_their_ratings(rate, tmp_path, monkeypatch, task):
-    """Those that differ by 200, more than three standard deviations of so few battles."""
+def test_smaller_tournament_gives_the_order_of_ratings(rate, tmp_path, monkeypatch, task):
+    """Pairs that differ by 200, more than three standard deviations of so few battles."""
     rated = {f"trained:{name}": row.rating for name, row in echelon.trained().items() if row.task == task}
     rated = {name: rating for name, rating in rated.items() if rating is not None}
     monkeypatch.setattr(rate, "write_table", lambda rows: None)
@@ -138,7 +138,7 @@ def test_a_smaller_tournament_puts_them_in_the_order_of_their_ratings(rate, tmp_
     assert min(ratings, key=ratings.__getitem__) in ("heuristic:trivial", "heuristic:easy")
 
 
-def test_what_cannot_be_shipped_is_refused_before_it_is_judged(ship, package, tmp_path_factory, monkeypatch):
+def test_invalid_policy_is_refused_before_evaluation(ship, package, tmp_path_factory, monkeypatch):
     path = checkpoint_of(tmp_path_factory.mktemp("runs"), 1, env=dataclasses.replace(BRIEF, blue=("light",)))
     with pytest.raises(FileError, match=r"^--name must be lower-case letters, digits and hyphens, got 'My Policy'$"):
         ship.ship(ship.Args(str(path), "My Policy", "", ""))
@@ -150,5 +150,5 @@ def test_what_cannot_be_shipped_is_refused_before_it_is_judged(ship, package, tm
     assert [entry.name for entry in package.iterdir()] == [shipped.TABLE]
 
 
-def test_the_task_of_battles_is_found(ship):
+def test_task_of_a_config_is_found(ship):
     assert ship.task_of(EnvConfig.small()) == latest("small-5v5") in tasks()

@@ -1,4 +1,4 @@
-"""The tensors of battles, as every system of a substep replaces them."""
+"""Replacement of tensors in a state."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from echelon.rules.config import EnvConfig
 from echelon.state import Mechs, State
 
 
-def test_what_is_replaced_is_new_and_the_rest_is_shared():
+def test_replaced_fields_are_new_and_others_are_shared():
     state = EchelonEnv(EnvConfig.small(), 2, "cpu", seed=0).state
     heat = torch.ones_like(state.mechs.heat)
     after = state.replace(mechs=state.mechs.replace(heat=heat))

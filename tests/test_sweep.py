@@ -1,4 +1,4 @@
-"""`benchmarks/sweep.py`: rows that are missing are run, and the tables follow from the rows."""
+"""`benchmarks/sweep.py` runs missing rows and makes the tables from the rows."""
 
 import importlib
 import json
@@ -16,7 +16,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def sweep():
-    """The module; it imports its neighbours."""
+    """Import the module; it imports its neighbours."""
     places = [str(BENCHMARKS), str(BENCHMARKS / "baselines")]
     sys.path[:0] = places
     yield importlib.import_module("sweep")
@@ -47,15 +47,15 @@ def row_of(sweep, table, name, seed, rate):
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 12])
-def test_every_row_of_every_table_is_a_command_line_that_train_takes(sweep, every):
-    """In the usual tier every twelfth row of a table."""
+def test_each_row_of_each_table_is_a_valid_train_command(sweep, every):
+    """The usual tier checks every twelfth row of a table."""
     for table in sweep.TABLES.values():
         for name in [*table.rows][::every]:
             config = read_config(table.flags_of(name, table.seeds[0]))
             assert (config.seed, config.total_agent_steps) == (table.seeds[0], table.agent_steps)
 
 
-def test_tables_tell_means_over_seeds_and_the_flags_of_each_row(sweep, monkeypatch):
+def test_tables_have_means_over_seeds_and_flags_of_each_row(sweep, monkeypatch):
     table = small_table(sweep)
     monkeypatch.setattr(sweep, "TABLES", {"mine": table})
     rows = [row_of(sweep, table, "as it is", seed, rate) for seed, rate in enumerate((0.4, 0.6))]
@@ -66,7 +66,7 @@ def test_tables_tell_means_over_seeds_and_the_flags_of_each_row(sweep, monkeypat
     assert "--total-agent-steps 700 --seed SEED" in text and "commits abc " in text
 
 
-def test_a_row_whose_flags_have_changed_counts_as_not_run(sweep):
+def test_row_with_changed_flags_counts_as_not_run(sweep):
     table = small_table(sweep)
     row = row_of(sweep, table, "gamma 0.9", 0, 1.0)
     assert list(sweep.finished_runs(table, [row])) == [("gamma 0.9", 0)]
@@ -74,13 +74,13 @@ def test_a_row_whose_flags_have_changed_counts_as_not_run(sweep):
     assert sweep.finished_runs(table, [{**row, "table": "another"}]) == {}
 
 
-def test_an_unknown_table_is_refused(sweep):
+def test_unknown_table_is_refused(sweep):
     with pytest.raises(ConfigError, match="--table must be one of"):
         sweep.main(sweep.Args(table="none"))
 
 
 @pytest.mark.long
-def test_what_is_missing_is_run_in_pieces_and_nothing_twice(sweep, tmp_path, monkeypatch):
+def test_missing_rows_run_in_pieces_and_only_once(sweep, tmp_path, monkeypatch):
     table = small_table(sweep)
     monkeypatch.setattr(sweep, "TABLES", {"mine": table})
     page, results = tmp_path / "page.md", tmp_path / "rows.jsonl"

@@ -1,7 +1,7 @@
-"""Every function that a GPU compiles is one graph: Dynamo traces it whole, on this torch.
+"""Each function that a GPU compiles is one graph for Dynamo, with this torch.
 
-Traced on CPU tensors in the dense form, which is what a GPU compiles, and run operation by operation.
-`tests/torch_matrix.sh` runs this file on every torch.
+Functions are traced on CPU tensors in the dense form, which a GPU compiles, and run eagerly.
+`tests/torch_matrix.sh` runs this file with each torch version.
 """
 
 import dataclasses
@@ -35,15 +35,15 @@ CONFIG = dataclasses.replace(short_battles(), map_pool=2)
 
 @pytest.fixture
 def traced(monkeypatch):
-    """Names of the functions that are traced."""
+    """Names of the traced functions."""
     graphs.dense_forms(monkeypatch)
     return graphs.trace_only(monkeypatch)
 
 
 @pytest.mark.long
 def test_training(traced, monkeypatch, tmp_path):
-    """Environment, acting, writing, values, set encoders and the loss, in the code that is captured on a GPU; the next
-    stage of a curriculum compiles nothing again."""
+    """Environment, acting, writing, values, set encoders and loss are graphs; the next stage of a curriculum compiles
+    nothing again."""
     for module in (collector, learner_views):
         monkeypatch.setattr(module, "fused_on_gpu", fused)
     stages = CurriculumConfig(opponents=("heuristic:trivial",), difficulty=(0.2, 0.8))
@@ -52,7 +52,7 @@ def test_training(traced, monkeypatch, tmp_path):
     trainer.iterate()
     environment = {"reset_by_mask", "decode", "play", "score_observe_reward", "reset_into_buffers"}
     assert set(traced) == environment | {"write_step", "concat_pieces", "ActorNetwork.forward", LOSS}
-    # The next stage has an environment, maps and a collector of its own, and the same shapes.
+    # The next stage has a new environment, maps and collector with the same shapes.
     before = traced.copy()
     trainer.curriculum.state = CurriculumState(stage=1)
     with trainer._process():
@@ -65,7 +65,7 @@ def test_training(traced, monkeypatch, tmp_path):
 
 @pytest.mark.long
 def test_a_rehearsal(traced):
-    """Everything once, however often it is called there and then."""
+    """A rehearsal compiles each function once."""
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph")
     rehearsal.rehearse(env, captures=True)
     assert sorted(traced) == ["reset_by_mask", "reset_into_buffers", "decode", "play", "score_observe_reward"]
@@ -73,7 +73,7 @@ def test_a_rehearsal(traced):
 
 @pytest.mark.long
 def test_steps_and_resets_that_are_recorded(traced):
-    """What the public interface compiles beside that."""
+    """Functions that the public interface compiles in addition."""
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph", observer=Recorder([0]))
     env.rollout(2)
     assert set(traced) == {"decode", "logged_substep", "score_observe_reward", "reset_by_mask"}
@@ -81,7 +81,7 @@ def test_steps_and_resets_that_are_recorded(traced):
 
 @pytest.mark.long
 def test_stacked_networks(traced):
-    """Those of frozen opponents and of matches, by `torch.vmap`."""
+    """Networks of frozen opponents and of matches, by `torch.vmap`."""
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim)).eval()
     pool = SnapshotPool(1)
     pool.add("iteration 0", policy)

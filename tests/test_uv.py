@@ -1,4 +1,4 @@
-"""uv in an empty folder: its lock holds the TorchRL that training needs, and keeps the CPU build of torch."""
+"""uv in an empty folder: its lock has the TorchRL that training needs, and keeps the CPU build of torch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 SMALL = ("--num-envs", "8", "--total-agent-steps", "640", "--ppo.rollout-decisions", "16")
 JUDGED = ("--evaluation.battles", "2", "--evaluation.final-battles", "2", "--evaluation.tiers", "trivial")
 DISK_GB = 15
-"""Of the default build of torch for Linux, kept and installed."""
+"""Disk space of the default torch build for Linux, downloaded and installed."""
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture
 def clone(tmp_path, monkeypatch):
-    """A copy of what git holds, without a lock; `uv` keeps what it fetches beside it."""
+    """A copy of the tracked files, without a lock; `uv` keeps its downloads beside it."""
     if shutil.which("uv") is None:
         pytest.skip("uv is not installed")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
@@ -37,7 +37,7 @@ def clone(tmp_path, monkeypatch):
 
 
 def uv(folder: Path, *words: str, offline: str = r"(?i)failed to fetch|dns|connect") -> str:
-    """What uv prints; skips where it reaches no index."""
+    """Run uv and return its output; skip the test if no index is reachable."""
     ran = subprocess.run(["uv", *words], cwd=folder, capture_output=True, text=True)
     if ran.returncode and re.search(offline, ran.stderr):
         pytest.skip("no index is reached")
@@ -46,7 +46,7 @@ def uv(folder: Path, *words: str, offline: str = r"(?i)failed to fetch|dns|conne
 
 
 def locked(folder: Path, package: str, *extras: str) -> set[str]:
-    """Versions of a package that an install with some extras takes."""
+    """Return the locked versions of a package for some extras."""
     chosen = [word for extra in extras for word in ("--extra", extra)]
     lines = uv(folder, "export", "-q", "--no-hashes", "--no-annotate", "--no-header", "--no-emit-project", *chosen)
     return set(re.findall(rf"^{package}==([^\s;]+)", lines, re.MULTILINE))
@@ -61,7 +61,7 @@ def test_lock_holds_the_torchrl_that_training_needs(clone):
 
 
 def cpu_index(folder: Path) -> Path:
-    """An index that has one wheel, a torch of the CPU without contents."""
+    """A package index with one wheel, an empty CPU build of torch."""
     name, parts = "torch-2.13.0+cpu-py3-none-any.whl", {"torch/__init__.py": ""}
     parts["torch-2.13.0+cpu.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n"
     parts["torch-2.13.0+cpu.dist-info/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -75,7 +75,7 @@ def cpu_index(folder: Path) -> Path:
 
 
 def test_documented_command_keeps_the_cpu_build_of_torch(clone, tmp_path):
-    """The command of INSTALL, with an index of this machine in place of PyTorch's."""
+    """The command of INSTALL, with a local index in place of PyTorch's."""
     page = (ROOT / "docs" / "INSTALL.md").read_text()
     (words,) = re.findall(r"^uv (add --index .*)$", page, re.MULTILINE)
     assert CPU_INDEX in words
@@ -87,8 +87,8 @@ def test_documented_command_keeps_the_cpu_build_of_torch(clone, tmp_path):
     assert not locked(clone, r"nvidia-\S+")
 
 
-def test_a_command_of_the_readme_trains(clone, monkeypatch):
-    """`uv run echelon-train` makes the lock, installs it, and trains."""
+def test_readme_command_trains(clone, monkeypatch):
+    """`uv run echelon-train` creates the lock, installs it, and trains."""
     if shutil.disk_usage(clone).free < DISK_GB * 2**30:
         pytest.skip(f"less than {DISK_GB} GB of disk")
     lines = [words for block in blocks(ROOT / "README.md", "sh") for words in commands(block)]

@@ -1,4 +1,4 @@
-"""Which variants of a heavy test are in the usual tier."""
+"""Select the variants of a heavy test that run in the usual tier."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,10 @@ import pytest
 
 
 def usually(values: Iterable, *kept) -> list:
-    """The values as parameters of a test, a tuple for several names: those that are not `kept` run among the long tests
-    only."""
+    """Return test parameters (tuples for several names). Values that are not in `kept` run in the long tests only."""
     return [value if value in kept else marked_long(value) for value in values]
 
 
 def marked_long(value):
-    """A value, or the values of several names, as a long test."""
+    """Mark a parameter, or a tuple of parameters, as long."""
     return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.long)

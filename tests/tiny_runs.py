@@ -23,14 +23,14 @@ TINY = LSTMConfig(
 
 
 def short_battles() -> EnvConfig:
-    """Battles of at most 12 decisions, so that a rollout meets their ends."""
+    """Return a config with battles of at most 12 decisions, so that they end within a rollout."""
     return dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=3.0), map_pool=1)
 
 
 def make_rollout(
     model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8, backend: Backend = "auto"
 ) -> TeamCollector:
-    """Short battles of a fresh policy against the heuristic."""
+    """Return a rollout of short battles of a new policy against the heuristic."""
     torch.manual_seed(0)
     config = short_battles()
     policy = model.build(PolicySpecs(config.comm_dim))
@@ -41,7 +41,7 @@ def make_rollout(
 
 
 def tiny_run(**changes: object) -> TrainConfig:
-    """Four short battles, 160 agent steps an iteration, three iterations."""
+    """Return a run config: four short battles, 160 agent steps an iteration, three iterations."""
     config = TrainConfig(
         env=dataclasses.replace(short_battles(), map_pool=2),
         model=TINY,
@@ -56,20 +56,20 @@ def tiny_run(**changes: object) -> TrainConfig:
 
 
 def evaluated_run(**changes: object) -> TrainConfig:
-    """A tiny run with battles of four decisions, for tests that evaluate it again and again."""
+    """Return a tiny run config with battles of four decisions, for tests with many evaluations."""
     config = tiny_run()
     brief = dataclasses.replace(config.env, rules=RulesConfig(max_episode_s=1.0))
     return dataclasses.replace(config, env=brief, **changes)
 
 
 def run_to_the_end(trainer: Trainer) -> Trainer:
-    """Train until the run has learnt from as many steps as it was told to."""
+    """Train until the run reaches its number of agent steps."""
     trainer.train()
     return trainer
 
 
 def everything(trainer: Trainer) -> dict[str, torch.Tensor]:
-    """All tensors of a run that the next iteration depends on."""
+    """Return all tensors of a run that the next iteration depends on."""
     parts = {
         f"{name}.{key}": value
         for name, part in trainer._parts().items()

@@ -1,5 +1,6 @@
-"""What every program of `programs.py` would do first, done once in the process that they are forked from: imports,
-reading compiled loops, a picture's fonts. No gradients: torch refuses them after a fork of who has computed some."""
+"""Work that each program of `programs.py` does first, done once in their parent process: imports, loading compiled
+loops, fonts of pictures. It computes no gradients: torch refuses gradients after a fork of a process that computed
+some."""
 
 import dataclasses
 import tempfile
@@ -16,7 +17,7 @@ from echelon.reports.plots import metrics_figure
 from echelon.rules.config import EnvConfig
 from echelon.viewer.paper import save
 
-# Threads do not outlive a fork.
+# Threads do not survive a fork.
 torch.set_num_threads(1)
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=1)
 EchelonEnv(CONFIG, 2, "cpu", seed=0).rollout(2)

@@ -1,4 +1,4 @@
-"""Behaviour cloning: a network learns to do what a commander does, from battles of the commander against itself."""
+"""Behaviour cloning: a network imitates a commander, from battles of the commander against itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EPOCHS, MINIBATCH, LEARNING_RATE = 4, 1024, 1e-3
 
 
 def demonstrations(config: EnvConfig, teacher: str, steps: int, num_envs: int, seed: int, device: str) -> TensorDict:
-    """What living mechs of a commander saw and did, `[n]` with n >= `steps`: `observation` (flat) and `action`."""
+    """Return observations (flat) and actions of living mechs of a commander, `[n]` with n >= `steps`."""
     env = EchelonEnv(config, num_envs, device, seed)
     policy = policy_of(teacher, config, env.device)
     env = EchelonEnv(config, num_envs, device, seed, memory_spec(blue=policy, red=policy), maps=env.sim_model.maps)
@@ -43,7 +43,7 @@ def demonstrations(config: EnvConfig, teacher: str, steps: int, num_envs: int, s
 def clone(
     config: EnvConfig, teacher: str, steps: int, num_envs: int, seed: int, device: str
 ) -> tuple[ProbabilisticActor, list[dict[str, float]], int]:
-    """The actor, the mean negative log-likelihood of each epoch, and the number of demonstrated decisions."""
+    """Return the actor, the mean negative log-likelihood of each epoch, and the number of demonstrated decisions."""
     torch.manual_seed(seed)
     dataset = demonstrations(config, teacher, steps, num_envs, seed, device)
     actor, _ = make_networks(echelon.mechs(config, None, 1, device, seed))

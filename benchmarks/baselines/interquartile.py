@@ -11,10 +11,10 @@ RESAMPLES, CONFIDENCE = 10_000, 0.95
 
 
 def bootstrap(scores: np.ndarray) -> tuple[float, float, float]:
-    """The interquartile mean over runs and opponents, and the ends of its 95 % percentile bootstrap interval.
+    """Return the interquartile mean over runs and opponents, and the ends of its 95 % percentile bootstrap interval.
 
-    Runs are drawn with replacement, each with all of its opponents: the scores of one policy are not independent.
-    The paper draws within every task instead, where each run is of one task.
+    Runs are resampled with replacement, each with all of its opponents, because the scores of one policy are not
+    independent. The paper resamples within each task, where each run belongs to one task.
 
     Args:
         scores: `[runs, opponents]`.

@@ -1,4 +1,4 @@
-"""The baselines: each trains a policy in the battles of a config within a budget of agent steps, from one seed."""
+"""The baselines. Each trains a policy in the battles of a config, within a budget of agent steps, from one seed."""
 
 from __future__ import annotations
 
@@ -27,42 +27,43 @@ from echelon.rules.config import EnvConfig
 
 EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
 OPPONENT = "heuristic:easy"
-"""Whom every baseline trains against, but for self-play."""
+"""Training opponents of each baseline, except for self-play."""
 ROLLOUT = 32
-"""Decisions of every mech in an iteration of the plain route."""
+"""Decisions of each mech in an iteration of the plain route."""
 QMIX_ROLLOUT, QMIX_UPDATES = 16, 64
 BENCHMARL_BATTLES = 60
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a baseline may train."""
+    """The training budget of a baseline."""
 
     agent_steps: int
-    """Decisions of mechs; a baseline ends with the iteration that reaches them."""
+    """Agent steps (decisions of mechs); a baseline ends with the iteration that reaches them."""
     num_envs: int
-    """Battles in parallel."""
+    """Number of parallel battles."""
     seed: int
     device: str
     folder: Path
-    """Where a run of ours keeps its checkpoints: it goes on from the newest, exactly."""
+    """Checkpoint folder of runs of our trainer, which resume exactly from the newest."""
     piece_s: float = float("inf")
-    """After so many seconds a run of ours is saved and `None` returned, to go on in another process."""
+    """Time limit, s, after which a run of our trainer is saved and `None` is returned; another process can resume
+    it."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a baseline has learnt."""
+    """The result of a baseline."""
 
     policy: nn.Module
-    """In evaluation mode."""
+    """The policy in evaluation mode."""
     agent_steps: int
     seconds: float
-    """Wall time of training."""
+    """Wall time of training, s."""
     curve: list[dict[str, float]]
-    """An entry per iteration: agent steps, and what the baseline measured in its own battles."""
+    """An entry an iteration: agent steps, and measurements in its training battles."""
     facts: dict[str, Any]
-    """The recipe's own settings that a reader wants to know, such as whom it trained against."""
+    """Settings of the recipe to report, such as its training opponents."""
 
     def __post_init__(self) -> None:
         self.policy.eval()
@@ -95,7 +96,7 @@ def ours(kind: str, critic: Literal["local", "central"], opponent: str = OPPONEN
 
 
 class Piece(Callback):
-    """Ends a run after some seconds; it is then saved.
+    """End and save a run after some seconds.
 
     Args:
         seconds: of this process.
@@ -105,14 +106,14 @@ class Piece(Callback):
         self.ends = time.perf_counter() + seconds
 
     def on_iteration_end(self, trainer: TrainingRun, metrics: Metrics) -> None:
-        """Ask for the end where it is time."""
+        """Request the end of the run if the time is over."""
         if time.perf_counter() > self.ends:
             trainer.stop()
 
 
 def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
-    """Train until the budget is spent, or `piece_s` have passed: then None, and the folder holds the run."""
-    # Not for the TorchRL that BenchMARL wants.
+    """Train until the budget is used. If `piece_s` have passed, return None; the folder then contains the run."""
+    # Not available for the TorchRL version that BenchMARL needs.
     from echelon.learn.trainer import Trainer
 
     stored = budget.folder / "checkpoints"
@@ -129,7 +130,7 @@ def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
 
 
 def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
-    """`pipelines/torchrl_ppo.py`: PPO of TorchRL's parts, a network without memory for every mech by itself."""
+    """`pipelines/torchrl_ppo.py`: PPO made of TorchRL's components, a network without memory for each mech."""
     per_iteration = budget.num_envs * len(config.blue) * ROLLOUT
     args = torchrl_ppo.Args(
         opponent=OPPONENT,
@@ -153,8 +154,8 @@ def torchrl_route(config: EnvConfig, budget: Budget) -> Trained:
 
 
 def qmix(config: EnvConfig, budget: Budget) -> Trained:
-    """QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`), held for some decisions, each of which
-    counts."""
+    """QMIX made of TorchRL's components on discrete actions (`tests/examples/qmix.py`). An action is repeated for some
+    decisions, which all count as steps."""
     sys.path.append(str(EXAMPLES))
     example = importlib.import_module("qmix")
     per_iteration = budget.num_envs * len(config.blue) * QMIX_ROLLOUT * example.HOLD
@@ -170,8 +171,8 @@ def qmix(config: EnvConfig, budget: Budget) -> Trained:
 
 
 def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
-    """BenchMARL's MAPPO with its own settings (6,000 frames an iteration, 45 epochs), in an environment of the extra
-    `benchmarl`."""
+    """BenchMARL's MAPPO with its default settings (6,000 frames an iteration, 45 epochs); needs an environment with the
+    extra `benchmarl`."""
     from benchmarl.algorithms import MappoConfig
     from benchmarl.experiment import Experiment, ExperimentConfig
     from benchmarl.models import MlpConfig
@@ -192,13 +193,14 @@ def benchmarl_mappo(config: EnvConfig, budget: Budget) -> Trained:
     experiment.run()
     seconds = time.perf_counter() - start_s
     (log,) = budget.folder.rglob("scalars/collection_win_rate.csv")
-    rows = np.loadtxt(log, delimiter=",", ndmin=2).tolist()  # of iterations in which battles ended
+    rows = np.loadtxt(log, delimiter=",", ndmin=2).tolist()  # of iterations with finished battles
     curve = [{"agent_steps": per_iteration * (iteration + 1), "won": won} for iteration, won in rows]
     return Trained(experiment.policy, experiment.total_frames * mechs, seconds, curve, {"opponent": OPPONENT})
 
 
 def cloned(config: EnvConfig, budget: Budget) -> Trained:
-    """Behaviour cloning of `heuristic:hard`: the network of the plain route, likelihood of what the commander did."""
+    """Behaviour cloning of `heuristic:hard`: the network of the plain route, trained on the likelihood of its
+    actions."""
     start_s = time.perf_counter()
     actor, curve, steps = clone(
         config, "heuristic:hard", budget.agent_steps, budget.num_envs, budget.seed, budget.device
@@ -228,4 +230,4 @@ ABOUT = {
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
     "benchmarl-mappo": "MAPPO of BenchMARL, no memory, with its own settings but for 60 battles in parallel",
 }
-"""A line for the table, by baseline."""
+"""Descriptions for the table, keyed by baseline."""

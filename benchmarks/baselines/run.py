@@ -1,5 +1,5 @@
-"""Rows of the table of baselines: train, evaluate by the task's protocol, append a JSON line; a task among strangers
-takes the runs of all seeds together and gives a row of the leaderboard.
+"""Make rows of the table of baselines: train, evaluate with the protocol of the task, append a JSON line. For a task
+among strangers, the runs of all seeds make one row of the leaderboard.
 
 python benchmarks/baselines/run.py --task TASK --baseline mappo-lstm --seed 0 --agent-steps 1000000
 python benchmarks/baselines/run.py --task TASK --baseline mappo-lstm qmix --seed 0 1 2 --ray auto
@@ -39,39 +39,39 @@ from echelon.runtime.terminal import run
 
 ROOT = Path(__file__).parents[2]
 UNFINISHED = 3
-"""Exit status of a run that was saved before its budget was spent: the same command goes on."""
+"""Exit status of a run that was saved before its end; the same command resumes it."""
 
 
 @dataclass(frozen=True)
 class Args:
-    """What to run."""
+    """Settings of this program."""
 
     task: str
     baseline: tuple[str, ...]
-    """Of `recipes.RECIPES`."""
+    """Baselines, by their names in `recipes.RECIPES`."""
     seed: tuple[int, ...] = (0,)
-    """Of each baseline."""
+    """Seeds of each baseline."""
     agent_steps: int = 1_000_000
-    """Budget: decisions of mechs. The same command gives the same policy on the same kind of processor."""
+    """Budget in agent steps. The same command gives the same policy on the same kind of processor."""
     num_envs: int = 128
     battles: int = 0
-    """Against each opponent of the task; 0 for the task's own number. Other numbers are marked in the row."""
+    """Battles against each opponent; 0 takes the number of the task. Other numbers are marked in the row."""
     device: str = "cpu"
     minutes: float = 0.0
-    """Runs of ours (ippo-*, mappo-*) are saved after so many minutes each, and go on where they were when the command
-    is given again, bit for bit; 0 for no limit. Needs --folder."""
+    """Runs of our trainer (ippo-*, mappo-*) are saved after so many minutes each, and the same command resumes them bit
+    for bit; 0 for no limit. Needs --folder."""
     folder: str = ""
-    """Where such runs are kept, and the results of protocol 2; a folder of temporary files by default."""
+    """Folder of such runs and of results of protocol 2; a temporary folder by default."""
     out: Path = ROOT / "benchmarks" / "results" / "baselines.jsonl"
     leaderboard: Path = ROOT / "benchmarks" / "results" / "leaderboard.json"
-    """The table that rows of protocol 2 go to."""
+    """Leaderboard file for rows of protocol 2."""
     save: str = ""
-    """Folder for the policies, as safetensors."""
+    """Folder for the trained policies (safetensors)."""
     cluster: tyro.conf.OmitArgPrefixes[RayArgs] = field(default_factory=RayArgs)
 
 
 def main(args: Args) -> int:
-    """Train, evaluate and write; the exit status."""
+    """Train, evaluate and write; return the exit status."""
     for baseline in args.baseline:
         require(baseline in RECIPES, "--baseline", f"one of {', '.join(RECIPES)}", baseline)
     require(args.minutes == 0 or args.folder != "", "--folder", "a folder, for a run in pieces", args.folder)
@@ -94,14 +94,14 @@ def main(args: Args) -> int:
 
 
 def report_status(args: Args, is_complete: bool) -> int:
-    """The exit status; says how runs that were saved before their end go on."""
+    """Return the exit status; print how to resume runs that were saved before their end."""
     if not is_complete:
         print(f"saved in {args.folder}; the same command goes on", file=sys.stderr)
     return 0 if is_complete else UNFINISHED
 
 
 def train(args: Args, baseline: str, seed: int) -> Trained | None:
-    """One training run, in split train where the task has one; None where it was saved before its end."""
+    """Run one training, in split train if the task has one; return None if it was saved before its end."""
     task = find_task(args.task)
     config = task.config if task.strangers is None else task.battle("train")
     device = use_device(resolve_device(args.device))
@@ -113,14 +113,14 @@ def train(args: Args, baseline: str, seed: int) -> Trained | None:
 
 
 def run_among_strangers(args: Args, baseline: str) -> str | None:
-    """The runs of all seeds, judged together by protocol 2 and put into the leaderboard: the row in words."""
+    """Evaluate the runs of all seeds together by protocol 2, add them to the leaderboard, return the row as text."""
     runs = [train(args, baseline, seed) for seed in args.seed]
     policies = [trained.policy for trained in runs if trained is not None]
     if len(policies) < len(runs):
         return None
     device = resolve_device(args.device)
     command = command_of(dataclasses.replace(args, baseline=(baseline,)))
-    # Set pieces have teams of other sizes, which flat observations cannot show to a network.
+    # Set pieces have other team sizes, which networks with flat observations cannot read.
     pieces = None if isinstance(policies[0], ActorCritic) else 0
     evaluation = evaluate_strangers(policies, args.task, pieces=pieces, device=device, command=command)
     with tempfile.TemporaryDirectory() as scratch:
@@ -132,7 +132,8 @@ def run_among_strangers(args: Args, baseline: str) -> str | None:
 
 
 def train_and_judge(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any], str] | None:
-    """One run: its JSON line, and a row of win rates in words; None where it was saved before its end."""
+    """Train and evaluate one run. Return its JSON line and a text row of win rates; None if it was saved before its
+    end."""
     trained = train(args, baseline, seed)
     if trained is None:
         return None
@@ -146,8 +147,8 @@ def train_and_judge(args: Args, baseline: str, seed: int) -> tuple[dict[str, Any
 
 
 def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -> dict[str, Any]:
-    """The JSON line of a run of one baseline and seed. `pairs` is the number of battles won on each seed of these, 0 to
-    2, as one string."""
+    """Return the JSON line of a run of one baseline and seed. `pairs` is a string with the number of won battles (0 to
+    2) of each seed."""
     opponents = {}
     for name, result in judged.results.items():
         won = result.won_by_x
@@ -177,7 +178,7 @@ def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -
 
 
 def command_of(args: Args) -> str:
-    """The command that makes these rows again."""
+    """Return the command that makes these rows again."""
     seeds = " ".join(str(seed) for seed in args.seed)
     parts = ["python benchmarks/baselines/run.py", f"--task {args.task}", f"--baseline {args.baseline[0]}"]
     parts += [f"--seed {seeds}", f"--agent-steps {args.agent_steps}", f"--num-envs {args.num_envs}"]
@@ -185,12 +186,12 @@ def command_of(args: Args) -> str:
 
 
 def finite(point: Mapping[str, float]) -> dict[str, float]:
-    """A point of a curve without what could not be measured, such as the share won where no battle ended."""
+    """Return a point of a curve without NaN, such as the win rate of an iteration without finished battles."""
     return {name: round(value, 5) for name, value in point.items() if math.isfinite(value)}
 
 
 def commit_of() -> tuple[str, bool]:
-    """The commit of this checkout, and whether nothing but results differs from it; empty where there is no git."""
+    """Return the commit of this checkout, and whether only results differ from it; empty without git."""
     try:
         calls = [["git", "rev-parse", "--short=12", "HEAD"], ["git", "status", "--porcelain", "-uno", "--", "echelon"]]
         calls[1] += ["pipelines", "benchmarks/baselines", "tests/examples"]
@@ -201,7 +202,7 @@ def commit_of() -> tuple[str, bool]:
 
 
 def append(path: Path, line: dict[str, Any]) -> None:
-    """Add a line to a file of JSON lines, which is there whole or as it was."""
+    """Append a line to a file of JSON lines atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     before = path.read_bytes() if path.exists() else b""
     write_whole(path, before + json.dumps(line).encode() + b"\n")

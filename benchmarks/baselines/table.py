@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/BASELINES.md` from the JSON lines of `run.py`: a row for every baseline with three seeds.
+"""Write the tables of `docs/BASELINES.md` from the JSON lines of `run.py`: a row for each baseline with three seeds.
 
 python benchmarks/baselines/table.py
 """
@@ -30,16 +30,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Args:
-    """Files."""
+    """Settings of this program."""
 
     rows: Path = ROOT / "benchmarks" / "results" / "baselines.jsonl"
     page: Path = ROOT / "docs" / "BASELINES.md"
     plot: str = ""
-    """A picture of the curves; none by default."""
+    """File for a picture of the curves; none by default."""
 
 
 def main(args: Args) -> None:
-    """Replace what stands between the marks of the page."""
+    """Replace the tables of the page."""
     lines = [json.loads(line) for line in args.rows.read_text().splitlines()] if args.rows.exists() else []
     replace_between(args.page, BEGIN, END, tables(lines))
     if args.plot:
@@ -47,10 +47,10 @@ def main(args: Args) -> None:
 
 
 def replace_between(page: Path, begin: str, end: str, text: str) -> None:
-    """Replace what stands between two marks of a page.
+    """Replace the text between two marks of a page.
 
     Raises:
-        ConfigError: the page does not have both, once each.
+        ConfigError: the page does not have both marks exactly once.
     """
     content = page.read_text()
     require(content.count(begin) == content.count(end) == 1, str(page), f"{begin} and {end}, once each", "others")
@@ -59,7 +59,7 @@ def replace_between(page: Path, begin: str, end: str, text: str) -> None:
 
 
 def usable(lines: Sequence[Row]) -> list[Row]:
-    """The rows that are figures of a task as it is today: by its protocol, of a commit without further changes."""
+    """Return the rows that are valid for the current task: with its protocol, of a clean commit."""
     fingerprints = {name: task.fingerprint for name, task in tasks().items()}
     return [
         row
@@ -69,7 +69,7 @@ def usable(lines: Sequence[Row]) -> list[Row]:
 
 
 def groups(lines: Sequence[Row]) -> dict[tuple[str, str, int], list[Row]]:
-    """Rows by task, baseline and agent steps that were asked for, one a seed (the last), in the order of seeds."""
+    """Group rows by task, baseline and requested agent steps: one row a seed (the last), in the order of seeds."""
     by_group: dict[tuple[str, str, int], dict[int, Row]] = defaultdict(dict)
     for row in usable(lines):
         arguments = row["command"].split()
@@ -79,7 +79,7 @@ def groups(lines: Sequence[Row]) -> dict[tuple[str, str, int], list[Row]]:
 
 
 def tables(lines: Sequence[Row]) -> str:
-    """A table for every task that has a complete row, and what is not run."""
+    """Return a table for each task with a complete row, and the list of missing runs."""
     complete = {key: rows for key, rows in groups(lines).items() if len(rows) >= SEEDS}
     page = []
     for task in dict.fromkeys(task for task, _, _ in complete):
@@ -96,7 +96,7 @@ def tables(lines: Sequence[Row]) -> str:
 
 
 def not_run(run: set[tuple[str, str]]) -> list[str]:
-    """A line for every task that lacks baselines in all of its versions; those among strangers have the leaderboard."""
+    """Return a line for each task that lacks baselines in all of its versions; strangers tasks have the leaderboard."""
     stems = dict.fromkeys(name.rpartition("-v")[0] for name, task in tasks().items() if task.strangers is None)
     known = {(task.rpartition("-v")[0], baseline) for task, baseline in run}
     missing = {task: [name for name in ABOUT if (task, name) not in known] for task in stems}
@@ -108,7 +108,7 @@ def not_run(run: set[tuple[str, str]]) -> list[str]:
 
 
 def table_row(baseline: str, rows: Sequence[Row], opponents: Sequence[str]) -> list[str]:
-    """Cells of one baseline: the mean win rate over seeds with the lowest and the highest, and what it cost."""
+    """Return the cells of one baseline: the mean win rate over seeds with the lowest and the highest, and its cost."""
     rates = np.array([[row["opponents"][name]["win_rate"] for name in opponents] for row in rows])
     cells = [f"{rate.mean():.1%} ({rate.min():.1%} to {rate.max():.1%})" for rate in rates.T]
     middle, low, high = bootstrap(rates)
@@ -120,12 +120,12 @@ def table_row(baseline: str, rows: Sequence[Row], opponents: Sequence[str]) -> l
 
 
 def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table."""
+    """Return the lines of a table."""
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *body)]
 
 
 def draw_curves(lines: Sequence[Row], path: Path) -> None:
-    """Share of its own training battles that each run won, by agent steps; a line a run, a colour a baseline."""
+    """Draw the win rate of each run in its training battles by agent steps: a line a run, a colour a baseline."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")

@@ -82,6 +82,7 @@ def test_sidesteps_after_seconds_without_headway_then_starts_over():
     assert decide(scene, tier="trivial", stuck_s=STUCK_AFTER_S)[0][Act.STRAFE].abs() < 0.05
 
 
+@pytest.mark.requirement("R53")
 @pytest.mark.parametrize("tier", TIERS)
 def test_clocks_count_seconds_at_any_decision_rate(tier):
     for repeat in (1, 2, 5, 10):
@@ -94,6 +95,7 @@ def test_clocks_count_seconds_at_any_decision_rate(tier):
         assert after["jammed_s"][0, 0].item() == pytest.approx(2.0 - 0.05 * repeat)
 
 
+@pytest.mark.requirement("R53")
 @pytest.mark.parametrize("battle", BATTLES)
 def test_commands_any_battle_within_the_limits_of_an_action(battle):
     config = BATTLES[battle]
@@ -108,6 +110,7 @@ def test_commands_any_battle_within_the_limits_of_an_action(battle):
             team["memory"] = team["next", "memory"].clone()
 
 
+@pytest.mark.requirement("R53")
 @pytest.mark.parametrize("tier", usually(TIERS, "expert"))
 def test_a_battle_does_not_feel_its_neighbours(tier):
     seeds = torch.tensor([11, 22, 33])
@@ -134,6 +137,7 @@ def test_nothing_is_read_beyond_the_observation():
         assert team["action"].isfinite().all()
 
 
+@pytest.mark.requirement("R53")
 def test_weapon_use_is_the_share_of_decisions_in_which_it_fires():
     policy = Heuristic(duel().sim_model.config, weapon_use=0.25)
     team, fired = streams(duel(range_vox=6.0)), []
@@ -145,6 +149,7 @@ def test_weapon_use_is_the_share_of_decisions_in_which_it_fires():
     assert decide(duel(range_vox=6.0), weapon_use=0.0)[0][Act.PRIMARY] < 0
 
 
+@pytest.mark.requirement("R53")
 def test_beats_an_idle_team():
     policy = Heuristic(SMALL)
     env = EchelonEnv(SMALL, 2, device="cpu", seed=5, memory=memory_spec(a=policy), maps=flat_maps(SMALL))
@@ -167,6 +172,7 @@ def test_names():
         Heuristic(SMALL, weapon_use=1.5)
 
 
+@pytest.mark.requirement("R53")
 @pytest.mark.long
 def test_each_tier_beats_the_one_below():
     """All pairs in one environment."""

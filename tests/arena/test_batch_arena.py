@@ -48,6 +48,7 @@ def test_blocks_are_filled_in_a_tournament_of_many():
     assert needed == 70 and blocks <= 2 * needed
 
 
+@pytest.mark.requirement("R15")
 def test_a_slot_keeps_its_place_in_its_block():
     slots = [TeamSeat(0, 3), TeamSeat(1, 3), TeamSeat(2, 0)]
     blocks = blocks_of(slots)
@@ -65,6 +66,7 @@ def seen_by(battles: int, seed: int) -> TeamObservation:
     return TeamObservation(streams, mask, now["telemetry"], torch.randn(battles, 5, 26))
 
 
+@pytest.mark.requirement("R15")
 def test_each_slot_is_decided_by_its_own_policy():
     policies = [policy_of(seed) for seed in range(3)]
     slots = [[TeamSeat(0, 0), TeamSeat(3, 5)], [TeamSeat(1, 2)], [TeamSeat(2, 2), TeamSeat(4, 2), TeamSeat(5, 7)]]
@@ -83,6 +85,7 @@ def test_each_slot_is_decided_by_its_own_policy():
             torch.testing.assert_close(scale[places], expected.scale, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.requirement("R19")
 @pytest.mark.parametrize("compute", [torch.bfloat16, torch.float16])
 def test_half_precision_stays_near_full_precision(compute):
     torch.manual_seed(0)
@@ -97,6 +100,7 @@ def test_half_precision_stays_near_full_precision(compute):
     assert 0 < kl.mean() < KL_BOUND
 
 
+@pytest.mark.requirement("R19")
 @pytest.mark.long
 def test_compiled_networks_stay_near_eager_ones():
     policies, slots, seen = [policy_of(n) for n in range(2)], [[TeamSeat(0, 0)], [TeamSeat(1, 3)]], seen_by(2, 1)
@@ -112,6 +116,7 @@ SHORT = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=2.0))
 POLICIES = {"one": policy_of(1), "two": policy_of(2), "wide": policy_of(3, WIDER), "script": Heuristic(SHORT, "expert")}
 
 
+@pytest.mark.requirement("R15")
 def test_a_battle_is_the_same_in_every_batch():
     battles = round_robin(list(POLICIES), [1, 2])
     arena = BatchArena(SHORT, POLICIES.__getitem__, ArenaConfig(CPU))
@@ -171,6 +176,7 @@ class Watcher(Heuristic):
         return super().forward(team)
 
 
+@pytest.mark.requirement("R11")
 def test_matches_are_played_in_inference_mode():
     BatchArena(SHORT, {"a": Watcher(SHORT, "easy"), "b": policy_of(0)}.__getitem__, ArenaConfig(CPU)).play(
         [Battle("a", "b", 0)]
@@ -178,6 +184,7 @@ def test_matches_are_played_in_inference_mode():
     assert Watcher.modes == {(True, False)}
 
 
+@pytest.mark.requirement("R13")
 def test_a_policy_on_another_gpu_is_on_another_device():
     first, second, cpu = (torch.device(name) for name in ("cuda:0", "cuda:1", "cpu"))
     assert fits_device(first, first, is_copied=False) and not fits_device(second, first, is_copied=False)
@@ -185,6 +192,7 @@ def test_a_policy_on_another_gpu_is_on_another_device():
     assert fits_device(second, first, is_copied=True) and fits_device(cpu, first, is_copied=True)
 
 
+@pytest.mark.requirement("R13")
 def test_what_cannot_fight_is_refused_by_name():
     def fight(policy):
         return BatchArena(SHORT, lambda _: policy, ArenaConfig(CPU)).play([Battle("a", "b", 0)])
@@ -249,6 +257,7 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
     assert not any(leaf.is_inference() for policy in made for leaf in policy.parameters())
 
 
+@pytest.mark.requirement("R14")
 def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)

@@ -54,6 +54,7 @@ def test_a_commander_by_name_plays_the_protocol():
     assert (found.task, found.fingerprint) == (TASK.name, TASK.fingerprint)
 
 
+@pytest.mark.requirement("R30")
 def test_figures_are_those_of_the_battles():
     found = evaluate("heuristic:hard", TASK, device="cpu")
     told = json.loads(json.dumps(found.as_json()))

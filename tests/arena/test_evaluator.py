@@ -170,6 +170,7 @@ def test_an_arena_fights_as_a_match_does():
     assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)
 
 
+@pytest.mark.requirement("R7")
 def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))

@@ -50,6 +50,7 @@ def coverage(seeds: int, both: float, none: float) -> tuple[float, float]:
     return covered, width
 
 
+@pytest.mark.requirement("R30")
 @pytest.mark.parametrize("world", WORLDS)
 def test_ninety_five_of_a_hundred_hold_the_true_rate(world):
     both, none, expected = WORLDS[world]

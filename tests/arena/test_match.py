@@ -53,6 +53,7 @@ def test_wins_follow_the_commander_across_sides():
     json.dumps(said)
 
 
+@pytest.mark.requirement("R30")
 def test_the_interval_counts_seeds_not_battles():
     """A commander against itself: blue, say, wins whoever it is, so that each pair is one win and one loss."""
     mirror = result([Winner.BLUE] * 64)
@@ -64,6 +65,7 @@ def test_the_interval_counts_seeds_not_battles():
     assert alike.as_json()["x_win_rate_95"] == [low, high]
 
 
+@pytest.mark.requirement("R16", "R30")
 def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
     brief = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     commander = Heuristic(brief)
@@ -76,6 +78,7 @@ def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
     assert {o.state_hash for o in other.outcomes}.isdisjoint(o.state_hash for o in first.outcomes)
 
 
+@pytest.mark.requirement("R16")
 def test_a_policy_acts_by_chance_and_the_seed_decides_which():
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=3.0))
     torch.manual_seed(0)
@@ -92,6 +95,7 @@ def test_a_policy_acts_by_chance_and_the_seed_decides_which():
     assert all(count > 0 for count in shots)
 
 
+@pytest.mark.requirement("R16")
 def test_the_first_battles_of_a_longer_match_are_those_of_a_shorter_one():
     """Whoever else is met, and however many are fought side by side."""
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
@@ -109,6 +113,7 @@ def test_a_replay_names_the_sides_of_a_match():
     assert replay_of(recorder, "x", "y") == [("x", "y"), ("y", "x")]
 
 
+@pytest.mark.requirement("R12")
 def test_a_match_refuses_what_it_cannot_judge():
     commander = Heuristic(BRIEF)
     with pytest.raises(ConfigError, match="battles must be even and >= 2"):

@@ -1,4 +1,4 @@
-"""What the commands of pages work on: presets and tasks whose battles and trainings are small, runs, a league."""
+"""Files and settings for the commands of pages: small presets and tasks, runs, a league."""
 
 import shutil
 from collections.abc import Callable
@@ -19,20 +19,20 @@ from echelon.scenarios.scene import Scene
 
 FIVE = ("heavy", "medium", "medium", "light", "scout")
 COPIES = ("first", "a", "b", "c", "a0", "a1", "a2", "b0", "b1", "b2", "met-its-response")
-"""Names of further runs on the pages."""
+"""Names of other runs on the pages."""
 DIFFERENT = ("b", "c", *(f"mappo-lstm-{seed}" for seed in range(5)))
-"""Those of them that must differ by their weights, for the commands of protocol 2."""
+"""Runs that need different weights, for the commands of protocol 2."""
 
 
 def brief(make: Callable[[], EnvConfig]) -> EnvConfig:
-    """A preset with battles of fives, of three seconds, on four maps."""
+    """Return a preset with 5v5 battles of three seconds on four maps."""
     config = make()
     rules = replace(config.rules, max_episode_s=3.0)
     return replace(config, blue=FIVE, red=FIVE, map_pool=4, rules=rules)
 
 
 def tiny(make: Callable[[], TrainConfig], env: EnvConfig) -> TrainConfig:
-    """A preset of training with its network, few battles, two iterations and a brief evaluation."""
+    """Return a training preset with its own network, few battles, two iterations and a short evaluation."""
     config = make()
     evaluation = replace(config.evaluation, every=0, battles=2, final_battles=2, pieces=0, tiers=("hard",))
     ppo = replace(config.ppo, rollout_decisions=8, chunk_decisions=4, epochs=1, minibatches=2)
@@ -41,14 +41,14 @@ def tiny(make: Callable[[], TrainConfig], env: EnvConfig) -> TrainConfig:
 
 
 def few(strangers: Strangers) -> Strangers:
-    """A protocol 2 of two battles against each opponent and beside each partner, without set pieces."""
+    """Return protocol 2 with two battles against each opponent and beside each partner, without set pieces."""
     sealed = hash_of_seeds(battle_seeds(strangers.seed, 2))
     return replace(strangers, battles=2, beside=2, pieces=0, seeds_sha256=sealed)
 
 
 def make_presets_small(patch: pytest.MonkeyPatch) -> None:
-    """Let the names of presets and tasks mean brief battles and short trainings. Those of `standard` stay as they are:
-    pages name moments of them."""
+    """Replace presets and tasks by short battles and trainings. Battles of `standard` keep their length: pages
+    name moments in them."""
     small, standard = brief(EnvConfig.small), brief(EnvConfig.standard)
     patch.setitem(ENV_PRESETS, "small", lambda: small)
     for name, make in list(TRAIN_PRESETS.items()):
@@ -66,7 +66,7 @@ def make_presets_small(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run and a league, which the programs themselves have made."""
+    """A folder with a run and a league, made by the programs."""
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         make_presets_small(patch)
@@ -81,7 +81,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def reader(made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a reader of pages, with what they name, in which commands run."""
+    """A folder with everything that pages name; it is the current folder."""
     for name in ("mine", *COPIES):
         shutil.copytree(made_once / "runs" / "mine", tmp_path / "runs" / name)
     shutil.copytree(made_once / "leagues", tmp_path / "leagues")
@@ -103,7 +103,7 @@ def reader(made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def different_runs(reader: Path) -> None:
-    """Some of the runs trained from seeds of their own."""
+    """Train some of the runs from different seeds."""
     for seed, name in enumerate(DIFFERENT, 1):
         shutil.rmtree(reader / "runs" / name, ignore_errors=True)
         run_here(["echelon-train", "--preset", "quick", "--seed", f"{seed}", "--run-dir", f"runs/{name}"])

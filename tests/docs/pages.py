@@ -1,4 +1,4 @@
-"""Reads Markdown pages: their blocks of code, the commands in them, their links."""
+"""Read Markdown pages: code blocks, commands and links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted(ROOT.glob("docs/*.md"))
 LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md", *sorted(ROOT.glob("examples/*.ipynb"))]
-"""Whatever a reader may follow a link in."""
+"""Files whose links are checked."""
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\w+)(?P<needs>[ \w]*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
@@ -23,32 +23,32 @@ from cool_reward import stays_cool
 from early_stop import EarlyStop as StopWhenGood
 from gru import Config
 """
-"""The module of their own that pages speak of."""
+"""The user module that pages mention."""
 UNRUN = "compiled, not run: "
-"""How an HTML comment on the line before a block begins that says why it is not run."""
+"""Start of an HTML comment before a block that says why the block is not run."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code of a page."""
+    """A code block of a page."""
 
     page: Path
     line: int
-    """Number of its first line."""
+    """Line number of its first line."""
     language: str
     text: str
     needs: tuple[str, ...]
-    """Modules without which it cannot run: the words behind its language."""
+    """Modules that it needs: the words after its language."""
     mark: str
-    """What the comment before it says; empty without one."""
+    """Text of the comment before it; empty without one."""
 
     def compiled(self) -> object:
-        """Its code, with the line numbers of the page."""
+        """Compile it, with the line numbers of the page."""
         return compile("\n" * (self.line - 1) + self.text, str(self.page), "exec")
 
 
 def blocks(page: Path, language: str) -> list[Block]:
-    """The blocks of a language, in order."""
+    """Return the blocks of a language, in order."""
     text = page.read_text()
     found = []
     for match in BLOCK.finditer(text):
@@ -59,7 +59,7 @@ def blocks(page: Path, language: str) -> list[Block]:
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """The words of every command of a block of shell, without comments, assignments and launchers."""
+    """Yield the words of each command of a shell block, without comments, assignments and launchers."""
     text = re.sub(r"\$\{\w+:-(\w*)\}", r"\1", block.text.replace("\\\n", " "))
     for line in text.splitlines():
         if re.match(r"\w+=\$\(|export ", line):
@@ -77,7 +77,8 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def program(words: list[str]) -> tuple[str, list[str]]:
-    """Which program a command runs, and its arguments: `train`, `arena`, `echelon`, or the first words of another."""
+    """Return the program that a command runs (`train`, `arena`, `echelon`, or the first words of another), and its
+    arguments."""
     name, rest = Path(words[0]).name, words[1:]
     for position, word in enumerate(words):
         if word in ("pipelines/train.py", "pipelines/arena.py") and (name.startswith("python") or name == "torchrun"):
@@ -89,7 +90,7 @@ def program(words: list[str]) -> tuple[str, list[str]]:
 
 
 def prose(page: Path) -> str:
-    """The text of a page, or of a notebook's cells of text, without its blocks of code."""
+    """Return the text of a page, or of a notebook's text cells, without code blocks."""
     text = page.read_text()
     if page.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
@@ -98,7 +99,7 @@ def prose(page: Path) -> str:
 
 
 def links(page: Path) -> list[str]:
-    """Targets of the links and pictures of a page, and of its tables of contents."""
+    """Return the targets of links, pictures and tables of contents of a page."""
     found = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)|<(https?:[^>\s]*)>", prose(page), re.MULTILINE)
     targets = ["".join(groups) for groups in found]
     for contents in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
@@ -108,12 +109,12 @@ def links(page: Path) -> list[str]:
 
 
 def is_outside(target: str) -> bool:
-    """Whether a link leads out of the repository."""
+    """Return whether a link leaves the repository."""
     return re.match(r"[a-z]+:", target) is not None
 
 
 def anchors(page: Path) -> set[str]:
-    """Names of the headings of a page, as links spell them: equal ones are numbered from the second on."""
+    """Return the anchors of the headings of a page. Equal headings are numbered from the second one."""
     headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     names = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
     earlier = [names[:place].count(name) for place, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""Runs the commands of pages in this process, with small numbers in place of large ones."""
+"""Run the commands of pages in this process, with small sizes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PROGRAMS: dict[str, Callable[[], object]] = {
 }
 BENCHMARKS = "benchmarks/"
 STANDS_FOR = {"TASK": "small-5v5-v1", "SEED": "0", "CHECKPOINT": "runs/mine"}
-"""Words of pages in place of which a reader writes a name or a number."""
+"""Placeholders of pages, and the values used here."""
 ENTRY = "calm-raven"
-"""How pages call an entry of a league; each league gives its entries names of its own."""
+"""Name of a league entry on the pages; here it stands for the newest entry."""
 SMALLER = {
     "--battles": "4",
     "--agent-steps": "160",
@@ -40,7 +40,7 @@ SMALLER = {
     "--train.num-envs": "32",
     "--maps": "2",
 }
-"""Values of flags that say how much is to be done."""
+"""Small values for flags that set the amount of work."""
 FURTHER = {
     "benchmarks/baselines/run.py": ["--num-envs", "4", "--out", "rows.jsonl", "--leaderboard", "rows.json"],
     "evolve": ["--iterations", "1", "--train.num-envs", "16", "--train.ppo.rollout-decisions", "32"],
@@ -48,23 +48,23 @@ FURTHER = {
     "pieces": ["--seeds", "1"],
     "whatif": ["--branches", "2"],
 }
-"""Flags that are added to a program or command, to the same end; or so that it writes nothing into the repository."""
+"""Flags added to a program or command, to limit its work or to keep it from writing into the repository."""
 
 
 def is_echelons(words: Sequence[str]) -> bool:
-    """Whether a command runs a program of this repository."""
+    """Return whether a command runs a program of this repository."""
     return program(list(words))[0] in PROGRAMS or any(word.startswith(BENCHMARKS) for word in words[:2])
 
 
 def commands_of(page: Path) -> Iterator[list[str]]:
-    """The commands of Echelon's programs on a page, in order."""
+    """Yield the commands of Echelon's programs on a page, in order."""
     for language in ("sh", "bash", "console"):
         for block in blocks(page, language):
             yield from (words for words in commands(block) if is_echelons(words))
 
 
 def small(words: Sequence[str]) -> list[str]:
-    """A command with small numbers, and with names in place of the words that stand for them."""
+    """Return a command with small sizes, and with placeholders replaced."""
     rest = program(list(words))[1]
     start = words[: len(words) - len(rest)]
     rest = [SMALLER.get(before, word) for before, word in zip(["", *rest], rest, strict=False)]
@@ -76,20 +76,20 @@ def small(words: Sequence[str]) -> list[str]:
 
 
 def expanded(word: str) -> list[str]:
-    """What a shell makes of a word."""
+    """Expand a word as a shell does."""
     if word == ENTRY:
         return [newest_entry(Path("leagues/mine"))]
     return sorted(glob.glob(word)) if "*" in word else [os.path.expanduser(word)]
 
 
 def newest_entry(league: Path) -> str:
-    """The name of the newest entry of a league that is no scripted one."""
+    """Return the name of the newest entry of a league that is not scripted."""
     with closing(Store(league)) as store:
         return [entry.name for entry in store.active() if not entry.is_scripted][-1]
 
 
 def run_here(words: Sequence[str]) -> None:
-    """Run a command of Echelon's in this process. It fails where the program ends with an error."""
+    """Run a command of Echelon in this process. Fail if the program ends with an error."""
     name, rest = program(list(words))
     make_room(words)
     with pytest.MonkeyPatch.context() as patch, ends_well(words):
@@ -104,7 +104,7 @@ def run_here(words: Sequence[str]) -> None:
 
 
 def make_room(words: Sequence[str]) -> None:
-    """Remove the run or the league that a command is about to make, and another command of the page has made."""
+    """Remove the run or league that a command creates and an earlier command of the page has created."""
     flags = dict(itertools.pairwise(words))
     if "--resume" not in words and "--run-dir" in words:
         shutil.rmtree(flags["--run-dir"], ignore_errors=True)

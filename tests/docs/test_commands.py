@@ -1,5 +1,5 @@
-"""Every command of the README and of the pages runs as it stands there, one after the other, in a folder with what the
-page speaks of; numbers that say how much is to be done are small."""
+"""Each command of the README and of the pages runs, in order, in a folder with the files that the page names. Sizes are
+reduced."""
 
 import importlib.util
 
@@ -18,11 +18,11 @@ NOT_RUN = {
     "benchmarks/rate.py": "it writes into the package: tests/test_ship.py",
     "benchmarks/sweep.py": "it writes docs/SWEEP.md: tests/test_sweep.py",
 }
-"""Commands with such words are not run here: what they need, and the test that runs them."""
+"""Parts of commands that are not run here: what they need, and the test that runs them."""
 NEEDS = {"--format minari": ("minari", "h5py"), "echelon export": ("onnx", "onnxruntime", "onnxscript")}
-"""Modules without which a command with such words is left out."""
+"""Modules that commands with these words need; without them such commands are skipped."""
 USUAL = ("FILES.md", "TASKS.md", "DATASETS.md")
-"""Pages whose commands take a second; those of others are run by the long tests."""
+"""Pages whose commands take a second. Commands of other pages run in the long tests."""
 
 
 def is_run(line: str) -> bool:
@@ -37,7 +37,7 @@ def find(name: str) -> bool:
 WITH_COMMANDS = [page for page in PAGES if any(is_run(" ".join(words)) for words in commands_of(page))]
 
 
-@pytest.mark.filterwarnings("ignore")  # Programs show warnings, and go on.
+@pytest.mark.filterwarnings("ignore")  # Programs show warnings and continue.
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=() if page.name in USUAL else pytest.mark.long) for page in WITH_COMMANDS],

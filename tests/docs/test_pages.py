@@ -1,4 +1,4 @@
-"""README and every page of `docs/`: snippets run, commands parse, links lead somewhere, versions are today's."""
+"""README and the pages of `docs/`: snippets run, commands parse, links resolve, versions are current."""
 
 import dataclasses
 import importlib.util
@@ -41,14 +41,14 @@ from echelon.world import biomes
 
 OTHER = {"docker", "git", "mypy", "pip", "pytest", "python3", "ray", "ruff", "sphinx-build", "uv"}
 OTHER |= {"cd", "gpu.sh", "run", "wheel_matrix.sh"}
-"""Programs that are not Echelon's: what they name in the repository must exist."""
+"""Other programs. Files of the repository that their commands name must exist."""
 PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 
 @pytest.fixture(scope="module")
 def a_run(tmp_path_factory):
-    """Checkpoints of a run."""
+    """A run folder with two checkpoints."""
     run, policy = tmp_path_factory.mktemp("run"), TINY.build(PolicySpecs(8))
     for step in (50, 100):
         path = run / "checkpoints" / f"iteration_{step:06d}"
@@ -58,8 +58,8 @@ def a_run(tmp_path_factory):
 
 @pytest.fixture
 def a_users_folder(a_run, tmp_path, monkeypatch):
-    """A folder with what pages speak of: a run, a module of one's own, the examples. Presets of training are tiny,
-    those of battles have few maps; named tasks are brief."""
+    """A folder with what pages name: a run, a user module, the examples. Training presets are tiny, battle presets
+    have few maps, named tasks are short."""
     shutil.copytree(a_run, tmp_path / "runs" / "mine")
     (tmp_path / "my_module.py").write_text(MINE)
     (tmp_path / "tests").symlink_to(ROOT / "tests")
@@ -71,7 +71,7 @@ def a_users_folder(a_run, tmp_path, monkeypatch):
         monkeypatch.setattr(EnvConfig, preset, lambda brief=brief: brief)
     make_tasks_brief(monkeypatch)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MINARI_DATASETS_PATH", "")  # A page sets it.
+    monkeypatch.setenv("MINARI_DATASETS_PATH", "")  # A page sets this variable.
     for place in (ROOT / "tests" / "examples", tmp_path):
         monkeypatch.syspath_prepend(place)
     monkeypatch.setattr(rules_config, "REGISTERED_BIOMES", names := [])
@@ -85,12 +85,12 @@ def a_users_folder(a_run, tmp_path, monkeypatch):
 
 
 HERE = [page for page in PAGES if page.name != "INTEGRATIONS.md"]
-"""Pages whose programs run here; the others have a test of theirs in `tests/integrations`."""
+"""Pages whose programs run here; INTEGRATIONS has its own test in `tests/integrations`."""
 
 
 @pytest.mark.parametrize("page", HERE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_snippets_run(page, a_users_folder):
-    """In order and in one namespace, as a reader would type them."""
+    """All blocks of a page run in order, in one namespace."""
     found = blocks(page, "python")
     module = sys.modules["page"] = ModuleType("page")
     ran, missing = 0, []
@@ -102,7 +102,7 @@ def test_snippets_run(page, a_users_folder):
         if not lacking and not block.mark.startswith(UNRUN):
             with warnings.catch_warnings():
                 if block.needs:
-                    warnings.simplefilter("ignore")  # Other frameworks warn of what is theirs.
+                    warnings.simplefilter("ignore")  # Other frameworks show their own warnings.
                 exec(code, vars(module))
             ran += 1
     if missing and not ran:
@@ -111,7 +111,7 @@ def test_snippets_run(page, a_users_folder):
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_commands_parse(page, a_users_folder, monkeypatch):
-    """Every flag of a command of Echelon's exists and takes its value; what other commands name exists."""
+    """Each flag of an Echelon command exists and accepts its value. Files that other commands name exist."""
     for block in blocks(page, "sh"):
         for words in commands(block):
             name, rest = program(words)
@@ -123,7 +123,7 @@ def test_commands_parse(page, a_users_folder, monkeypatch):
 
 
 def check(name: str, rest: list[str], words: list[str]) -> None:
-    """Parse a command as its program does."""
+    """Parse a command like its program."""
     if name == "train":
         train_flags.read_config(arguments())
     elif name == "arena":
@@ -137,8 +137,8 @@ def check(name: str, rest: list[str], words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page):
-    """Those out of the repository have the form of an address: nothing is fetched."""
+def test_links_resolve(page):
+    """Internal targets exist; external ones have the form of an address and are not fetched."""
     for target in links(page):
         if is_outside(target):
             address = urlsplit(target)
@@ -151,7 +151,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(there), target
 
 
-def test_the_readme_is_short_and_leads_to_every_page():
+def test_readme_is_short_and_links_to_each_page():
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 130
     reached, left = set(), [ROOT / "README.md"]
@@ -165,7 +165,12 @@ def test_the_readme_is_short_and_leads_to_every_page():
     assert len(tests) == 1, "the command that CI runs"
 
 
-def test_the_table_of_files_is_true():
+def test_contributing_is_short():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert len(text.splitlines()) <= 80 and len(text) <= 8000
+
+
+def test_table_of_files_matches_the_code():
     text = (ROOT / "docs" / "FILES.md").read_text()
     rows = (
         f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION} |",
@@ -183,14 +188,14 @@ def test_the_table_of_files_is_true():
     assert [row for row in rows if row not in text] == []
 
 
-def test_the_leaderboard_of_the_page_is_that_of_the_table():
+def test_leaderboard_page_matches_its_table():
     rows = leaderboard.read_table(ROOT / "benchmarks" / "results" / "leaderboard.json")
     known = {name: task.fingerprint for name, task in tasks.tasks().items()}
     assert rows and all(known[row["task"]] == row["fingerprint"] for row in rows)
     assert f"show -->\n\n{leaderboard.markdown(rows)}\n\n<!-- end" in (ROOT / "docs" / "PROTOCOL.md").read_text()
 
 
-def test_what_names_a_version_names_this_one():
+def test_files_with_a_version_name_the_current_one():
     assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
     project = re.search(r'^name = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
     address = f"https://pypi.org/project/{project}/"
@@ -205,13 +210,13 @@ def test_what_names_a_version_names_this_one():
 
 
 def releases_of(changes: str) -> tuple[list[str], list[str]]:
-    """The headings of the changes, and what stands below each."""
+    """Return the headings of the changelog and the text below each."""
     parts = re.split(r"^## (.*)$", changes, flags=re.MULTILINE)
     return parts[1::2], parts[2::2]
 
 
-def test_what_is_public_is_in_the_reference():
-    """Sphinx makes it of the docstrings; what is told there besides exists."""
+def test_public_names_are_in_the_reference():
+    """The reference lists each public name; all other names in it exist."""
     told = re.findall(r"^\.\. auto(?:class|function):: (\S+)$", (ROOT / "docs" / "API.md").read_text(), re.M)
     assert len(told) == len(set(told))
     assert [name for name in echelon.__all__ if name != "__version__" and f"echelon.{name}" not in told] == []

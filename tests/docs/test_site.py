@@ -1,4 +1,4 @@
-"""The documentation site is built without a warning, and every link in it leads somewhere."""
+"""The documentation site builds without a warning, and its links resolve."""
 
 import os
 import re
@@ -15,6 +15,7 @@ import echelon
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_parser")
 pytest.importorskip("furo")
+pytest.importorskip("sphinxcontrib.mermaid")
 
 pytestmark = pytest.mark.long
 EXTENDING = (ROOT / "docs" / "EXTENDING.md").read_text()
@@ -22,7 +23,7 @@ EXTENDING = (ROOT / "docs" / "EXTENDING.md").read_text()
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the site."""
+    """The folder of the built site."""
     folder = tmp_path_factory.mktemp("site")
     words = ["-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(folder / "doctrees"), "-c", "docs", "."]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -32,7 +33,7 @@ def site(tmp_path_factory):
 
 
 class Page(HTMLParser):
-    """What a page links to, and the places in it that links may name."""
+    """The link targets of a page, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -46,14 +47,14 @@ class Page(HTMLParser):
         self.ids |= {named["id"]} if "id" in named else set()
 
 
-def test_every_page_is_there(site):
+def test_each_page_is_built(site):
     wanted = [page.relative_to(ROOT).with_suffix(".html") for page in PAGES]
     wanted += [page.relative_to(ROOT).with_suffix(".html") for page in ROOT.glob("examples/*.ipynb")]
     assert [str(page) for page in wanted if not (site / page).exists()] == []
     assert "url=docs/index.html" in (site / "index.html").read_text()
 
 
-def test_every_link_resolves(site):
+def test_each_link_resolves(site):
     pages = {path.resolve(): Page(path.read_text()) for path in site.rglob("*.html")}
     lost = []
     for path, page in pages.items():
@@ -67,7 +68,7 @@ def test_every_link_resolves(site):
     assert len(pages) > len(PAGES) and lost == []
 
 
-def test_the_reference_tells_every_public_name(site):
+def test_reference_documents_each_public_name(site):
     text = (site / "docs" / "API.html").read_text()
     ids = Page(text).ids
     assert [name for name in echelon.__all__ if name != "__version__" and f"echelon.{name}" not in ids] == []
@@ -78,19 +79,19 @@ def test_the_reference_tells_every_public_name(site):
     assert "hull centre" in text and 'href="COMMAND.html"' in text, "fields that comments tell, and pages as links"
 
 
-def test_the_search_finds_words_of_docstrings_and_pages(site):
+def test_search_index_has_words_of_docstrings_and_pages(site):
     index = (site / "searchindex.js").read_text()
     assert "exploit" in index and "renew_maps" in index
 
 
-def test_a_notebook_is_shown_cell_by_cell(site):
+def test_notebook_is_shown_cell_by_cell(site):
     (page,) = site.glob("examples/1_*.html")
     text = page.read_text()
     assert "cell_type" not in text and text.count('class="highlight-ipython') > 4
     assert re.search(r'href="../_downloads/\w+/1_first_battle.ipynb"', text)
 
 
-def test_a_program_that_a_page_names_can_be_had_without_a_clone(site):
+def test_programs_named_by_pages_can_be_downloaded(site):
     text = (site / "docs" / "EXTENDING.html").read_text()
     files = [path.name for path in (ROOT / "tests" / "examples").iterdir() if f"`{path.name}`" in EXTENDING]
     assert len(files) > 5 and all(re.search(rf'href="../_downloads/\w+/{name}"', text) for name in files)

@@ -1,4 +1,4 @@
-"""What pages name exists: files, folders, modules and names in them. Advice to install names this project."""
+"""Files, folders, modules and their members that pages name exist. Install commands name this project."""
 
 import importlib
 import re
@@ -12,26 +12,26 @@ PARTS = ("echelon", "pipelines", "tests", "docs", "benchmarks", "examples", ".gi
 THERE = {path.relative_to(ROOT).as_posix() for part in PARTS for path in (ROOT / part).rglob("*")} | {
     path.name for path in ROOT.iterdir()
 }
-"""Paths of all files and folders, from the root."""
+"""Paths of all files and folders, relative to the root."""
 ENDS = {path.split("/", cut)[-1] for path in THERE for cut in range(path.count("/") + 1)}
-"""The ends of these paths: pages name a file from the folder of its room on."""
+"""All suffixes of these paths: pages may shorten a path at the front."""
 SUFFIXES = ("py", "js", "css", "sh", "jsonl", "ipynb", "toml")
 OTHERS = {"mappo_ippo.py", "multiagent_competitive_ddpg.py", "multiagent_ppo.py"}
 """Programs of TorchRL."""
 MADE = {"log.jsonl", "rows.jsonl", "checkpoints/", "weights/", "runs/"}
-"""What programs write."""
+"""Files and folders that programs write."""
 
 
 def words_of(page: Path) -> list[str]:
-    """The words in code of a page's text."""
+    """Return the words in inline code of a page."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     return [word.strip(",;:()'\"") for span in re.findall(r"`([^`\n]+)`", text) for word in span.split()]
 
 
 def is_there(word: str) -> bool:
-    """Whether a word that looks like the path of a file, or like a name in a module, is one."""
+    """Return whether a word that looks like a path, or like a member of a module, exists."""
     path, suffix = word.partition("::")[0], word.rpartition(".")[2]
-    if path.rpartition("/")[2].startswith("NAME."):  # a file of a folder, to be named
+    if path.rpartition("/")[2].startswith("NAME."):  # NAME is a placeholder
         return path.rpartition("/")[0] in ENDS
     if re.fullmatch(r"[\w./-]+/", path):
         return path.rstrip("/") in ENDS or path in MADE
@@ -52,7 +52,7 @@ def is_importable(word: str) -> bool:
         importlib.import_module(word)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] != "echelon":
-            return True  # of a framework that is not here
+            return True  # a framework that is not installed
         return bool(module) and hasattr(importlib.import_module(module), name)
     return True
 
@@ -65,17 +65,17 @@ def test_paths_and_modules_that_a_page_names_exist(page):
 @pytest.mark.parametrize(
     "word", ["env/describe/outcome_columns.py", "learn/models/set_kernel.py", "sim/damage.harm_all"]
 )
-def test_path_that_is_not_there_is_found(word):
+def test_missing_path_is_found(word):
     assert not is_there(word)
 
 
 INSTALLS = re.compile(
     r"""(?:pip install|uv add|requirements)\b[^\n`]*?['" ]echelon(?:\[|[=<>~!]=|['"\s`]|$)|["'{ ]echelon[=<>~!]=\{"""
 )
-"""`echelon` on the index is another project's; ours is `echelon-marl`."""
+"""`echelon` on the index is another project; this one is `echelon-marl`."""
 
 
-def test_advice_to_install_names_this_project():
+def test_install_commands_name_this_project():
     files = [*PAGES, ROOT / "Dockerfile", ROOT / "pyproject.toml"]
     files += [path for part in ("echelon", "pipelines", "examples", "benchmarks") for path in (ROOT / part).rglob("*")]
     read = [path for path in files if path.suffix in ("", ".py", ".md", ".ipynb", ".toml", ".js") and path.is_file()]

@@ -30,6 +30,7 @@ def batch():
     return env, seeds, torch.stack(steps), states
 
 
+@pytest.mark.requirement("R16", "R55")
 @pytest.mark.parametrize("place", [0, 5])
 def test_single_battle_equals_the_same_battle_in_a_batch(batch, place):
     together, seeds, steps, states = batch

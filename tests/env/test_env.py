@@ -59,12 +59,14 @@ VARIANTS = {
 }
 
 
+@pytest.mark.requirement("R50")
 @pytest.mark.parametrize("num_envs", [1, 5])
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 def test_specs_match_torchrls_check(config, num_envs):
     check_env_specs(env_of(config, num_envs), break_when_any_done="both")
 
 
+@pytest.mark.requirement("R50")
 @pytest.mark.parametrize("settings", [{}, {"observation_mode": "full"}, {"command_suites": True}])
 def test_streams_of_a_fight_are_within_range(settings):
     env = arena(dataclasses.replace(SMALL, **settings), num_envs=2)
@@ -122,6 +124,7 @@ def test_command_suites_add_squad_slots():
     assert td["blue", "observation", "squad_mask"].shape == (1, 1, 5, 12)
 
 
+@pytest.mark.requirement("R58")
 def test_telemetry_is_the_map_from_above():
     """It is computed with the map and does not change with the terrain of a battle."""
     env = env_of(SMALL, 3)
@@ -132,6 +135,7 @@ def test_telemetry_is_the_map_from_above():
     assert torch.equal(following, td["telemetry"]) and following.any()
 
 
+@pytest.mark.requirement("R58")
 @pytest.mark.parametrize("backend", ["eager", "loops"])
 def test_static_map_data_is_computed_once(backend, monkeypatch):
     """Materials, zone distances and telemetry: battles end and restart without generating a map."""
@@ -147,6 +151,7 @@ def test_static_map_data_is_computed_once(backend, monkeypatch):
     assert {name: leaf.data_ptr() for name, leaf in env.sim_model.maps.items(True, True)} == made
 
 
+@pytest.mark.requirement("R32")
 def test_one_observation_is_computed_per_decision(monkeypatch):
     """Resets compute none: the initial observation of each map is computed once, with the environment."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
@@ -224,6 +229,7 @@ def test_finished_battle_keeps_its_last_observation_under_next():
     assert not torch.equal(root["telemetry"], first["telemetry"])  # other battles, other maps
 
 
+@pytest.mark.requirement("R17")
 def test_restart_restores_the_terrain_of_its_battle_only():
     """Both battles destroy glass and foliage, leave a wreck, smoke and paint; then the first battle ends."""
     glass, leaves = (13, 14, 10, 30, 0, 4, Material.GLASS), (11, 12, 20, 21, 0, 4, Material.FOLIAGE)
@@ -317,6 +323,7 @@ def test_battles_end_independently():
     assert not step["next", "red", "mask"][1].any() and root["red", "mask"].all()
 
 
+@pytest.mark.requirement("R35")
 def test_terminated_and_truncated_exclude_each_other():
     config = dataclasses.replace(SMALL, map_pool=8, rules=RulesConfig(max_episode_s=7.5, zone_score_to_win_s=2))
     steps, _ = played(env_of(config, 16), 40)
@@ -343,6 +350,7 @@ def test_zone_control_for_the_required_time_wins():
 # Seeds
 
 
+@pytest.mark.requirement("R55")
 def test_equal_seeds_give_equal_battles():
     one, other = env_of(seed=5), env_of(seed=5)
     assert equal(one.reset(), other.reset())
@@ -403,6 +411,7 @@ def test_environments_may_share_maps():
 # Actions
 
 
+@pytest.mark.requirement("R57")
 def test_wrong_action_width_raises_one_line():
     env = env_of()
     td = told(env, env.reset())
@@ -422,6 +431,7 @@ def test_missing_action_raises_one_line():
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.requirement("R57")
 def test_nan_in_actions_counts_as_zero():
     env = env_of()
     td = told(env, env.reset(), (0, Act.YAW_RATE, 1.0), (1, Act.FORWARD, float("nan")), (1, Act.PRIMARY, float("inf")))
@@ -457,6 +467,7 @@ def with_memory(**kwargs):
     return arena(SHORT, num_envs=2, memory=Composite(h=Unbounded((3,))), **kwargs)
 
 
+@pytest.mark.requirement("R17")
 def test_memory_is_echoed_and_reset_to_zero():
     env = with_memory()
     td = env.reset()
@@ -476,6 +487,7 @@ def test_memory_is_in_the_specs():
     check_env_specs(with_memory(), break_when_any_done="both")
 
 
+@pytest.mark.requirement("R17")
 def test_memory_is_zeroed_for_finished_battles_only():
     env = arena(TINY, num_envs=2, memory=Composite(h=Unbounded((3,))))
     td = told(env, env.reset())
@@ -534,6 +546,7 @@ def test_properties_with_names_and_numbers():
 # The host
 
 
+@pytest.mark.requirement("R14")
 @pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])
 def test_step_reads_nothing_on_the_host(config):
     """Test the form that runs on a GPU."""

@@ -11,6 +11,7 @@ from echelon.env.footprint import footprint_of
 from echelon.rules.config import ENV_PRESETS
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("preset", ENV_PRESETS)
 def test_footprint_matches_an_environment(preset):
     config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=2)
@@ -52,6 +53,7 @@ for preset, battles, maps, backend in eval(sys.argv[1]):
 PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "eager"), ("small", 2, 384, "loops")]
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.long
 def test_estimated_memory_matches_the_process():
     """The estimate is within a factor of two of the process's peak memory; allocators round up a little."""

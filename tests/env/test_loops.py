@@ -168,6 +168,7 @@ def test_copied_loops_allocate_their_own_memory(copy_of):
     assert all(torch.equal(shown[name], also_shown[name]) for name in shown)
 
 
+@pytest.mark.requirement("R55")
 def test_both_forms_use_the_high_word_of_a_seed():
     play_both(SMALL, 4, 2, torch.tensor([7, 7 + 2**32, 7 - 2**32, 2**63 - 1]))
 

@@ -110,6 +110,7 @@ def test_shared_maps_are_not_renewed():
         dataclasses.replace(CONFIG, map_spares=4)
 
 
+@pytest.mark.requirement("R54")
 @pytest.mark.usual
 def test_maps_are_drawn_by_their_weights():
     env = env_of(num_envs=600)

@@ -168,6 +168,7 @@ def test_friendly_fire_pays_nothing():
     assert rewards(td)[0].tolist() == pytest.approx([20 * 0.005, 0, 0, 0])
 
 
+@pytest.mark.requirement("R51")
 @pytest.mark.usual
 def test_reward_is_the_weighted_sum_of_the_terms():
     config = dataclasses.replace(SMALL, map_pool=8, reward=RewardConfig(team_mix_alpha=1.0))
@@ -188,6 +189,7 @@ def test_reward_is_the_weighted_sum_of_the_terms():
     assert (seen[[TERMS.index(name) for name in ("approach", "zone", "damage", "kill", "death")]] > 0).all()
 
 
+@pytest.mark.requirement("R51")
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
 def test_terms_sum_to_the_reward_for_any_team_mix(alpha):
     config = dataclasses.replace(SMALL, map_pool=2, reward=RewardConfig(team_mix_alpha=alpha))
@@ -202,6 +204,7 @@ def test_terms_sum_to_the_reward_for_any_team_mix(alpha):
         td = following
 
 
+@pytest.mark.requirement("R51")
 @pytest.mark.usual
 def test_approach_sum_telescopes_over_a_battle():
     """The discounted sum of the shaping is gamma^T phi_T - phi_0 for any path (Ng et al. 1999)."""
@@ -242,6 +245,7 @@ def test_the_team_mix(alpha):
     torch.testing.assert_close(mixed[0, :, TERMS.index("damage")], of_damage)
 
 
+@pytest.mark.requirement("R51")
 def test_alpha_zero_gives_equal_rewards_within_a_team():
     config = dataclasses.replace(SMALL, map_pool=4, reward=RewardConfig(team_mix_alpha=0.0))
     env = EchelonEnv(config, 4, "cpu", seed=3)
@@ -254,6 +258,7 @@ def test_alpha_zero_gives_equal_rewards_within_a_team():
         td = following
 
 
+@pytest.mark.requirement("R52")
 def test_dead_mechs_get_the_terminal_reward():
     """A red mech dies early, later all blue mechs die; every red mech gets +5, every blue one -5."""
     only_terminal = RewardConfig(approach=0, zone=0, damage=0, kill=0, death=0, terminal=5.0)
@@ -268,6 +273,7 @@ def test_dead_mechs_get_the_terminal_reward():
     assert rewards(td).tolist() == [[-5, -5, 5, 5]]
 
 
+@pytest.mark.requirement("R35")
 def test_time_up_pays_no_terminal_reward():
     only_terminal = RewardConfig(approach=0, zone=0, damage=0, kill=0, death=0, terminal=5.0)
     config = dataclasses.replace(DUEL, reward=only_terminal, rules=RulesConfig(max_episode_s=0.5))

@@ -31,6 +31,7 @@ def parameters_of(part) -> list[nn.Parameter]:
     return list(module.parameters()) if isinstance(module, nn.Module) else []
 
 
+@pytest.mark.requirement("R40")
 @pytest.mark.parametrize("name", ["environment", "rollout", "update", "chunk_in_one_call", "chunk_by_steps"])
 def test_a_case_has_everything_on_the_device(mode, gradients, tmp_path, benchmarks, name):
     cases, _ = benchmarks

@@ -68,6 +68,7 @@ def files_of(folder: Path) -> set[Path]:
 # Long files of ours
 
 
+@pytest.mark.requirement("R10")
 def test_a_long_league_is_written_and_read_in_little_memory(tmp_path):
     store = fresh(tmp_path)
     one, two, *_ = (entry.id for entry in store.entries())
@@ -159,6 +160,7 @@ CASES: dict[str, tuple[bytes, bytes, str]] = {
 }
 
 
+@pytest.mark.requirement("R10", "R31")
 @pytest.mark.parametrize("case", CASES)
 def test_a_strangers_file_is_refused_in_little_memory(tmp_path, case):
     """As soon as something is wrong with it, whatever comes then."""
@@ -189,6 +191,7 @@ def test_settings_share_a_limit(tmp_path):
     assert "letters of it" in message
 
 
+@pytest.mark.requirement("R31")
 def test_the_first_bad_row_is_told_though_a_hole_follows(path, tmp_path):
     """The rest of 250 MiB is not even looked at: zeros are no JSON."""
     document = json.loads(path.read_bytes())
@@ -201,6 +204,7 @@ def test_the_first_bad_row_is_told_though_a_hole_follows(path, tmp_path):
     assert peak(lambda: refusal(act, "league.json: matches[0].winner must be an integer 0..2, got 7")) < LITTLE
 
 
+@pytest.mark.requirement("R31")
 @pytest.mark.parametrize(
     ("table", "change", "says"),
     [

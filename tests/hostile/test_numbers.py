@@ -50,6 +50,7 @@ TOO_LONG = {
 }
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("text", TOO_LONG.values(), ids=TOO_LONG)
 def test_json_holds_numbers_of_64_bits(text):
     refusal(lambda: parse_json("a.json", b'{"a": [0, ' + text.encode() + b"]}"), "a.json: ")
@@ -87,6 +88,7 @@ CATALOG = as_json(Catalog())
 ROWS = [path for path in numbers_in(CATALOG) if path[0] != "weapons" or path[1] in ("laser", "gauss", "missile")]
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("path", SETTINGS, ids=".".join)
 def test_no_setting_of_a_file_is_huge(path):
     for number in HUGE.values():
@@ -95,6 +97,7 @@ def test_no_setting_of_a_file_is_huge(path):
         refused_or_taken(lambda number=number: env_from_json(put(SIGNATURE, path, number)), path[-1])
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("path", ROWS, ids=".".join)
 def test_no_row_of_a_catalog_is_huge(path):
     for number in HUGE.values():
@@ -142,6 +145,7 @@ def read_all(path):
     return (*parts, found.policy())
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("number", HUGE.values(), ids=HUGE)
 @pytest.mark.parametrize("path", CLAIMED, ids=".".join)
 def test_no_claim_of_a_checkpoint_is_huge(path, number, whole, tmp_path):
@@ -155,6 +159,7 @@ def test_no_claim_of_a_checkpoint_is_huge(path, number, whole, tmp_path):
 # State of a component
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("number", [*HUGE.values(), True, "1", None, [1]], ids=repr)
 def test_no_fact_of_a_state_is_huge(number):
     state = StateDict({}, {"count": number}, "part")

@@ -145,6 +145,7 @@ FOR_EVER = {
 }
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("changes", FOR_EVER.values(), ids=FOR_EVER)
 def test_a_strangers_battle_ends(changes):
     told = EnvConfig.small().signature()
@@ -166,6 +167,7 @@ AT_A_LIMIT = [
 ]
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize(("part", "name", "edge"), AT_A_LIMIT, ids=str)
 def test_a_battle_at_a_limit_is_played(part, name, edge):
     """What the limits let through neither hangs nor breaks."""
@@ -199,6 +201,7 @@ def test_bytes_are_told_to_a_reader(size, said):
     assert amount(size) == said
 
 
+@pytest.mark.requirement("R10")
 def test_what_battles_need_is_told_before_it_is_allocated(monkeypatch):
     monkeypatch.setattr(footprint, "total_memory", lambda device: 24 * 10**9)
     large = EnvConfig.large()

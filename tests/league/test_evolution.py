@@ -30,6 +30,7 @@ def evolution_of(store: Store) -> Evolution:
     return Evolution(LeagueArena(store, ArenaConfig(CPU)), SHORT, None, seeds=1, planned_turns=2, iterations=1)
 
 
+@pytest.mark.requirement("R27")
 def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
     rules = LeagueConfig(exploiter_turns=2, league_exploiter_reset=0.0, exploiter_wins=1.0, cold_games=0)
     store = Store.create(tmp_path / "league", BRIEF, rules)
@@ -61,6 +62,7 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
     assert [entry.parent for entry in again.store.entries("main")] == [None, main.id]
 
 
+@pytest.mark.requirement("R27")
 def test_opponents_are_those_of_the_turns_own_mixture(tmp_path):
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF))
     evolution.turn(Role.MAIN)
@@ -81,6 +83,7 @@ def test_begun_again_a_role_has_all_of_its_schedules_before_it(tmp_path):
     assert trainer.counters.iterations == 2 and trainer.progress == pytest.approx(0.5)
 
 
+@pytest.mark.requirement("R27")
 def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path, monkeypatch):
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF, LeagueConfig(exploiter_wins=0.0)))
     seeds = {}
@@ -98,6 +101,7 @@ def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path,
     assert seeds["play"] and seeds["evaluate"] and not seeds["play"] & seeds["evaluate"]
 
 
+@pytest.mark.requirement("R27")
 def test_a_main_exploiter_remembers_how_it_did_against_the_main_before(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
     mains = [store.add(checkpoint_of(tmp_path, seed), "main") for seed in (1, 2, 3)]
@@ -117,6 +121,7 @@ def test_who_joined_when_a_run_was_cut_short_is_rated_by_the_next(tmp_path):
     assert {standing.id: standing.games for standing in store.standings()}[left.id] == 2 * 5 + 2
 
 
+@pytest.mark.requirement("R27")
 @pytest.mark.long
 def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
     """A main agent that never learnt loses its battles to whoever trains against it alone."""

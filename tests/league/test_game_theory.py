@@ -31,6 +31,7 @@ CIRCLE = even([[0, 10, 0], [0, 0, 10], [10, 0, 0]])
 TENS = even([[0, 10, 10], [10, 0, 10], [10, 10, 0]])
 
 
+@pytest.mark.requirement("R29")
 def test_rock_paper_scissors_shows_what_ratings_do_not():
     payoff = advantage(CIRCLE, TENS)
     assert torch.equal(payoff, even([[0, 1, -1], [-1, 0, 1], [1, -1, 0]]))
@@ -85,6 +86,7 @@ def test_whoever_beats_all_is_the_whole_mixture():
     torch.testing.assert_close(nash(payoff), even([1, 0, 0]), atol=0, rtol=0)
 
 
+@pytest.mark.requirement("R29")
 def test_a_mixture_of_many_cannot_be_exploited():
     chance = torch.Generator().manual_seed(0)
     for entries in range(1, 41):
@@ -218,6 +220,7 @@ def check_maximum(score: torch.Tensor) -> torch.Tensor:
     return strength
 
 
+@pytest.mark.requirement("R29")
 @pytest.mark.parametrize(("entries", "games", "share"), [(40, 1000, 0.9), (60, 2000, 0.6), (100, 1_000_000, 1.0)])
 def test_the_refit_of_a_chain_has_converged(entries, games, share):
     """Each entry has met its neighbours only."""

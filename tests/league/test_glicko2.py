@@ -1,5 +1,6 @@
 """Glicko-2: the paper's example, and what a period must not depend on (R22, R29)."""
 
+import pytest
 import torch
 from leagues import unrated
 
@@ -15,6 +16,7 @@ def games(rows: list[tuple[int, int, float]]) -> Games:
     return Games(torch.tensor(x), torch.tensor(y), torch.tensor(score, dtype=torch.float64))
 
 
+@pytest.mark.requirement("R22")
 def test_the_example_of_the_paper():
     before = ratings([(1500, 200, 0.06), (1400, 30, 0.06), (1550, 100, 0.06), (1700, 300, 0.06)])
     after = rate(before, games([(0, 1, 1), (0, 2, 0), (0, 3, 0)]), tau=0.5)
@@ -23,6 +25,7 @@ def test_the_example_of_the_paper():
     assert abs(after.volatility[0].item() - 0.0599960) < 1e-5
 
 
+@pytest.mark.requirement("R22")
 def test_the_order_of_a_period_changes_nothing():
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(8, (300,), generator=generator)
@@ -37,6 +40,7 @@ def test_the_order_of_a_period_changes_nothing():
         torch.testing.assert_close(a, c, atol=1e-9, rtol=0)
 
 
+@pytest.mark.requirement("R22")
 def test_who_does_not_play_grows_uncertain_up_to_a_bound():
     before = ratings([(1500, 50, 0.06), (1500, 50, 0.06), (1600, 200, 0.06), (1400, 349.9, 0.06)])
     after = rate(before, games([(0, 1, 1)]))
@@ -54,6 +58,7 @@ def test_a_surprise_raises_the_volatility():
     assert after.volatility[0] > 0.0605 and after.volatility[2] < 0.06
 
 
+@pytest.mark.requirement("R29")
 def test_ratings_find_the_order_of_skills():
     """Synthetic skills, twenty entries, ten periods of random pairings."""
     generator = torch.Generator().manual_seed(1)

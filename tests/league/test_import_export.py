@@ -176,6 +176,7 @@ def test_a_bound_of_exploitability_outside_of_its_interval_is_refused(tmp_path):
     read_league(path, tmp_path / "other")
 
 
+@pytest.mark.requirement("R31")
 @pytest.mark.parametrize("case", SPOILED)
 def test_a_strangers_file_is_refused_by_row_and_field(tmp_path, case):
     _, path = exported(tmp_path)
@@ -198,6 +199,7 @@ BYTES = {
 }
 
 
+@pytest.mark.requirement("R10", "R31")
 @pytest.mark.parametrize("case", BYTES)
 def test_a_file_that_is_no_league_is_refused(tmp_path, case):
     data, message = BYTES[case]
@@ -209,6 +211,7 @@ def test_a_file_that_is_no_league_is_refused(tmp_path, case):
     assert time.process_time() - began < 1
 
 
+@pytest.mark.requirement("R10", "R31")
 def test_links_and_vast_files_are_refused(tmp_path):
     link, vast = tmp_path / "link.json", tmp_path / "vast.json"
     link.symlink_to("/etc/passwd")
@@ -219,6 +222,7 @@ def test_links_and_vast_files_are_refused(tmp_path):
             read_league(path, tmp_path / "other")
 
 
+@pytest.mark.requirement("R31")
 def test_weights_of_a_stranger_are_hashed(tmp_path):
     store, path = exported(tmp_path)
     weights = path.parent / "weights" / store.entries("candidate")[0].id / "policy.safetensors"

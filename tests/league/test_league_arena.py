@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import pytest
 import torch
 from leagues import BRIEF, TINY, checkpoint_of, fresh
 
@@ -29,6 +30,7 @@ def league(tmp_path):
     return store, [*ids, store.find("heuristic:trivial").id, store.find("heuristic:expert").id]
 
 
+@pytest.mark.requirement("R30")
 def test_every_pair_plays_every_seed_on_both_sides():
     battles = round_robin(["a", "b", "c"], [5, 6])
     assert len(battles) == len(set(battles)) == 3 * 2 * 2
@@ -40,6 +42,7 @@ def test_every_pair_plays_every_seed_on_both_sides():
     )
 
 
+@pytest.mark.requirement("R15")
 def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
     """Bit for bit: winner, score, and every statistic, for networks and for scripted commanders."""
     store, ids = league(tmp_path)
@@ -81,6 +84,7 @@ def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
     ]
 
 
+@pytest.mark.requirement("R16")
 def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     """The same weights, seed and maps: a match, as `arena.py play` fights it, and a league end in the same bits."""
     store, ids = league(tmp_path)

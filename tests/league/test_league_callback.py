@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 import torch
 from leagues import BRIEF, TINY, checkpoint_of, fought, fresh, policy_of
 
@@ -38,6 +39,7 @@ def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
     assert all(torch.equal(stored[name], weights[name]) for name in weights)
 
 
+@pytest.mark.requirement("R28")
 def test_a_learner_that_has_played_little_meets_its_like_only(tmp_path):
     store = fresh(tmp_path)
     near, far = (store.add(checkpoint_of(tmp_path, seed)) for seed in (1, 2))
@@ -68,6 +70,7 @@ def test_who_is_hard_is_met_most(tmp_path):
     assert abs(sampler.shares[weak.id] - won**2 / total) < 1e-9
 
 
+@pytest.mark.requirement("R25")
 def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_path):
     """Battles under way keep whom they drew; those that begin meet the newcomer and remember nothing."""
     store = fresh(tmp_path)

@@ -64,6 +64,7 @@ def test_file_that_names_no_ancestors_has_none(tmp_path):
     assert checkpoint.ancestors == () and checkpoint.lineage == (weight_hash(policy_of(1).state_dict()),)
 
 
+@pytest.mark.requirement("R29")
 def test_rank_correlation_of_the_textbook():
     # IQ and hours of television: rho = -29/165
     iq = [86, 97, 99, 100, 101, 103, 106, 110, 112, 113]

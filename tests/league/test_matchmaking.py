@@ -17,12 +17,14 @@ FORMS = {
 }
 
 
+@pytest.mark.requirement("R24")
 @pytest.mark.parametrize("weighting", FORMS)
 def test_shares_follow_the_closed_form(weighting):
     expected = [w / sum(FORMS[weighting]) for w in FORMS[weighting]]
     assert preference(weighting, RATES, GAPS) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.requirement("R24")
 @pytest.mark.parametrize("weighting", FORMS)
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_degenerate_payoffs_give_uniform(weighting, rate):
@@ -38,6 +40,7 @@ def pool(*ratings: float) -> list[Opponent]:
     return [Opponent(str(number), rating, 10, 5.0) for number, rating in enumerate(ratings)]
 
 
+@pytest.mark.requirement("R28")
 def test_a_newcomer_meets_the_near_or_the_nearest_only():
     config = LeagueConfig(weighting="uniform")
     assert chances(pool(1400, 1500, 1710), 1500, 19, config) == pytest.approx({"0": 0.5, "1": 0.5})
@@ -53,6 +56,7 @@ def paired(*stands: tuple[float, int]) -> set[tuple[int, ...]]:
     return {tuple(sorted(map(int, pair))) for pair in rated_pairs(rows, LeagueConfig())}
 
 
+@pytest.mark.requirement("R28")
 def test_rated_matches_of_a_newcomer_are_near_its_rating():
     assert paired((1100, 50), (1400, 50), (1900, 50), (1500, 19)) == {(0, 1), (0, 2), (1, 2), (1, 3)}
     assert paired((1100, 50), (1900, 50), (1500, 20)) == {(0, 1), (0, 2), (1, 2)}

@@ -14,6 +14,7 @@ from echelon.league.records import Standing
 from echelon.league.store import Store
 
 
+@pytest.mark.requirement("R22")
 def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
     store = fresh(tmp_path)
     ids = [entry.id for entry in store.entries()]
@@ -31,6 +32,7 @@ def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
     assert score.tolist() == [[0, 1, 0.5], [1, 0, 1], [0.5, 0, 0]] and games_[0].tolist() == [0, 2, 1]
 
 
+@pytest.mark.requirement("R22")
 def test_a_period_is_whole_or_not_at_all(tmp_path, monkeypatch):
     store = fresh(tmp_path)
     ids = [entry.id for entry in store.entries()]
@@ -50,6 +52,7 @@ def stand(
 THREE = [stand("bold", 1700, 120), stand("sure", 1600, 30), stand("calm", 1580, 10)]
 
 
+@pytest.mark.requirement("R26")
 @pytest.mark.parametrize(("k", "best"), [(0, "bold"), (1, "bold"), (2, "calm")])
 def test_who_leads_depends_on_how_careful_one_is(k, best):
     # k = 0: 1700, 1600, 1580; 1: 1580, 1570, 1570; 2: 1460, 1540, 1560
@@ -58,18 +61,21 @@ def test_who_leads_depends_on_how_careful_one_is(k, best):
     assert f"r - {k} RD = " in found[0].reason and "place 1 of 3" in found[0].reason
 
 
+@pytest.mark.requirement("R26")
 def test_ties_go_to_more_games_then_to_the_name():
     tied = [stand("c", 1500, 50, 30), stand("b", 1500, 50, 40), stand("a", 1500, 50, 30)]
     found = moves(tied, LeagueConfig(commanders=2))
     assert [move.id for move in found] == ["b", "a"]
 
 
+@pytest.mark.requirement("R26")
 def test_few_games_neither_rise_nor_fall():
     new = [stand("new", 2000, 10, games=19), stand("old", 1500, 50)]
     found = moves(new, LeagueConfig(commanders=1, candidates_kept=1))
     assert [(move.id, move.kind) for move in found] == [("old", "commander")]
 
 
+@pytest.mark.requirement("R26")
 def test_the_lowest_fall_back_and_retire_and_roles_keep_their_places():
     rows = [stand(str(n), 2000 - 100 * n, 50, kind="commander") for n in range(4)]
     rows += [stand("main", 100, 50, kind="main"), stand("tier", 100, 50, kind="scripted")]
@@ -96,6 +102,7 @@ def test_commander_took_half_of_its_points():
     ]
 
 
+@pytest.mark.requirement("R26")
 def test_history_survives_retirement(tmp_path):
     store = fresh(tmp_path)
     entry, tier = store.add(checkpoint_of(tmp_path, 1)), store.entries("scripted")[0]
@@ -109,6 +116,7 @@ def test_history_survives_retirement(tmp_path):
     assert entry.id not in {e.id for e in store.active()}
 
 
+@pytest.mark.requirement("R22")
 def test_a_period_that_others_closed_stays_closed(tmp_path):
     store = fresh(tmp_path)
     a, b = (entry.id for entry in store.entries()[:2])
@@ -126,6 +134,7 @@ def test_moves_are_written_down_in_the_period_that_led_to_them(tmp_path):
     assert [(change.period, change.change) for change in store.changes()] == [(1, "added"), (1, "promoted")]
 
 
+@pytest.mark.requirement("R28")
 @pytest.mark.parametrize(("seeds", "opponents"), [(4, {1400, 1650}), (5, {1000, 1400, 1650, 1900, 2300})])
 def test_a_newcomer_meets_everybody_once_it_has_played_enough(tmp_path, seeds, opponents):
     store = fresh(tmp_path)

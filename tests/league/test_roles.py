@@ -51,6 +51,7 @@ def test_a_main_agent_joins_and_learns_on():
     assert verdict.joins and not verdict.resets
 
 
+@pytest.mark.requirement("R27")
 def test_an_exploiter_that_wins_joins_and_begins_anew():
     verdict = judge(Role.MAIN_EXPLOITER, {"main": 0.7}, 1, CONFIG, CHANCE)
     assert verdict.joins and verdict.resets and verdict.reason.startswith("won: 70% of the points against main")
@@ -68,6 +69,7 @@ def test_exploiter_without_an_opponent_has_not_won(role):
     assert verdict.reason == "learns on: no opponent to be judged against, turn 1 of 4"
 
 
+@pytest.mark.requirement("R27")
 def test_a_league_exploiter_must_beat_everybody_and_begins_anew_by_chance():
     waits = judge(Role.LEAGUE_EXPLOITER, {"a": 0.9, "b": 0.4}, 1, CONFIG, CHANCE)
     assert not waits.joins and "against b" in waits.reason

@@ -42,6 +42,7 @@ def test_a_fresh_league_holds_the_tiers(tmp_path):
         Store(tmp_path / "nowhere")
 
 
+@pytest.mark.requirement("R23")
 def test_a_match_counts_once_and_the_payoff_is_a_view(tmp_path):
     store = fresh(tmp_path)
     a, b = two_of(store)
@@ -65,6 +66,7 @@ def write_many(folder, who: int) -> None:
     os._exit(0)
 
 
+@pytest.mark.requirement("R23")
 def test_eight_processes_lose_nothing(tmp_path):
     store = fresh(tmp_path)
     store.close()
@@ -87,6 +89,7 @@ def write_and_tell(folder, first: int, tell: int) -> None:
         os.write(tell, f"{number}\n".encode())
 
 
+@pytest.mark.requirement("R23")
 @pytest.mark.long
 def test_thirty_kills_lose_nothing_that_was_reported(tmp_path):
     store = fresh(tmp_path)
@@ -110,6 +113,7 @@ def test_thirty_kills_lose_nothing_that_was_reported(tmp_path):
     assert len(seeds) == 2 * len(set(seeds)), "both battles of a batch, or none"
 
 
+@pytest.mark.requirement("R23")
 def test_weights_are_kept_before_their_row(tmp_path):
     store = fresh(tmp_path)
     path = checkpoint_of(tmp_path, 1)
@@ -127,6 +131,7 @@ def test_weights_are_kept_before_their_row(tmp_path):
         store.find("nobody")
 
 
+@pytest.mark.requirement("R23")
 def test_a_row_appears_after_its_weights_are_on_the_disk(tmp_path, monkeypatch):
     """What was written when: file, folder, name of the folder, then the row."""
     store, order = fresh(tmp_path), []
@@ -185,6 +190,7 @@ SPOILED = {
 }
 
 
+@pytest.mark.requirement("R31")
 @pytest.mark.parametrize("case", SPOILED)
 def test_spoiled_weights_are_refused(tmp_path, case):
     store = fresh(tmp_path)
@@ -197,12 +203,14 @@ def test_spoiled_weights_are_refused(tmp_path, case):
     assert time.process_time() - began < 1
 
 
+@pytest.mark.requirement("R31")
 @pytest.mark.parametrize("name", ["../../etc/shadow", "/etc/shadow", "A" * 64, ""])
 def test_nothing_outside_the_vault_is_opened(tmp_path, name):
     with pytest.raises(FileError, match="weights must be a sha256, got "):
         fresh(tmp_path).weights.open(name)
 
 
+@pytest.mark.requirement("R10", "R31")
 def test_a_file_that_is_no_league_is_refused(tmp_path):
     store = fresh(tmp_path)
     path = store.folder / FILE

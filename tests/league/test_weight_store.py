@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import pytest
 import torch
 from leagues import checkpoint_of, fresh
 
@@ -12,6 +13,7 @@ from echelon.league.league_arena import LeagueArena
 from echelon.league.store import WeightStore
 
 
+@pytest.mark.requirement("R18")
 def test_the_cache_is_bounded_and_counts(tmp_path):
     """Six opponents, two dozen requests: never more policies alive than it may keep."""
     store = fresh(tmp_path)
@@ -27,6 +29,7 @@ def test_the_cache_is_bounded_and_counts(tmp_path):
     assert weights.load.cache_info()[:2] == (12, 12) and weights.hit_rate == 0.5
 
 
+@pytest.mark.requirement("R18")
 def test_the_least_recently_used_policy_goes_first(tmp_path):
     store = fresh(tmp_path)
     one, two, three = (store.add_weights(checkpoint_of(tmp_path, seed)) for seed in range(3))
@@ -39,6 +42,7 @@ def test_the_least_recently_used_policy_goes_first(tmp_path):
     assert weights.load.cache_info().misses == 4
 
 
+@pytest.mark.requirement("R18")
 def test_memory_stays_flat_over_many_matches(tmp_path):
     """Sixteen matches among six policies: as many tensors after them as after the first eight."""
     store = fresh(tmp_path)

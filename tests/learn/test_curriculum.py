@@ -22,6 +22,7 @@ def run(opponent: str = "curriculum", side: str = "both", **changes: object) -> 
     )
 
 
+@pytest.mark.requirement("R54")
 def test_last_entry_of_a_setting_holds_for_later_stages():
     config = run(
         opponents=("trivial", "easy"), weapon_use=(0.2, 0.6, 1.0), difficulty=(0.0, 0.5, 0.5, 1.0), team_size=(2, 5)
@@ -35,6 +36,7 @@ def test_last_entry_of_a_setting_holds_for_later_stages():
     assert "heuristic:easy, weapon use 60%, difficulty 0.5, 5 a team" in str(stages[1])
 
 
+@pytest.mark.requirement("R54")
 def test_enemies_require_a_learner_on_one_side():
     config = run(side="red", opponents=("easy",), enemies=(1, 3))
     battles = [s.env(config.env, "red") for s in stages_of(config)]
@@ -43,6 +45,7 @@ def test_enemies_require_a_learner_on_one_side():
         run(enemies=(1, 3))
 
 
+@pytest.mark.requirement("R54")
 def test_next_stage_starts_at_the_required_win_rate():
     curriculum = Curriculum(run(opponents=("trivial", "easy"), step_up=0.7, window=100))
     assert curriculum.win_rate is None

@@ -42,6 +42,7 @@ def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
     return [safetensors.torch.load(file.read_bytes()) for file in files]
 
 
+@pytest.mark.requirement("R48")
 def test_two_processes_equal_one_with_both_halves(halves):
     whole = learn_from(ALONE)
     for name, value in whole.items():
@@ -56,11 +57,13 @@ def test_two_processes_equal_one_with_both_halves(halves):
     assert moved > 100 * TOLERANCE, "the weights changed"
 
 
+@pytest.mark.requirement("R48")
 def test_processes_stop_early_at_the_same_epoch(halves):
     """Of three epochs the third is skipped; the first starts at the rollout's policy."""
     assert [half["stopped.told.epochs"].item() for half in halves] == [2, 2]
 
 
+@pytest.mark.requirement("R48")
 def test_nonfinite_gradient_on_one_rank_skips_the_step_on_all(halves):
     for half in halves:
         assert not half["spoilt.changed"] and half["spoilt.skipped"] == 1

@@ -143,6 +143,7 @@ def test_captured_run_equals_eager_run(tmp_path, compile_policy):
     assert runs["on"][0] == pytest.approx(runs["off"][0], abs=1e-3)
 
 
+@pytest.mark.requirement("R8")
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])
 def test_run_resumes_on_another_device(tmp_path, wrote, reads):
     run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32", backend="eager"), tmp_path))

@@ -40,6 +40,7 @@ def ended(winners):
 BLUE, RED, RUNNING, DRAW = int(Winner.BLUE), int(Winner.RED), int(Winner.RUNNING), int(Winner.DRAW)
 
 
+@pytest.mark.requirement("R54")
 def test_wins_are_counted_per_map():
     scores = scores_of()
     maps = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0])
@@ -86,6 +87,7 @@ class Made(Callback):
         trainer.levels.tensors["ended"].copy_(torch.tensor([[8.0, 8, 8], [8, 0, 4]]))
 
 
+@pytest.mark.requirement("R54")
 def test_map_with_win_rate_one_half_is_drawn_most(tmp_path):
     trainer = Trainer(three_maps(), tmp_path, callbacks=[Made()])
     assert shares(trainer) == pytest.approx([1 / 3] * 3, abs=0.01)
@@ -118,6 +120,7 @@ def test_uniform_levels_keep_no_scores(tmp_path):
     assert "weighted" not in start.facts and not any(key.startswith("levels") for key in start.tensors)
 
 
+@pytest.mark.requirement("R54")
 def test_plr_run_resumes_bit_for_bit(tmp_path):
     env = dataclasses.replace(three_maps().env, map_spares=1)
     config = three_maps(env=env, renew_maps_every=1)

@@ -8,6 +8,7 @@ from echelon.runtime.errors import ConfigError
 pytestmark = pytest.mark.quick
 
 
+@pytest.mark.requirement("R44")
 @pytest.mark.parametrize(
     ("shape", "middle"), [("constant", 4.0), ("linear", 3.0), ("cosine", 3.0)], ids=lambda x: str(x)
 )

@@ -64,6 +64,7 @@ def test_maps_are_renewed_between_iterations(tmp_path):
         tiny_run(renew_maps_every=2)
 
 
+@pytest.mark.requirement("R7")
 def test_resume_restores_weights_optimiser_counters_and_metrics(tmp_path, done):
     folder = tmp_path / "copy"
     shutil.copytree(done.folder, folder)
@@ -78,6 +79,7 @@ def test_resume_restores_weights_optimiser_counters_and_metrics(tmp_path, done):
     assert [row["iteration"] for row in read_metrics(folder / "metrics.csv")] == [1, 2, 3, 4]
 
 
+@pytest.mark.requirement("R9")
 def test_resume_with_other_battle_names_the_field(tmp_path, done):
     other = dataclasses.replace(tiny_run().env, radar_range_vox=9.0)
     with pytest.raises(ConfigError, match=r"env.radar_range_vox is 9.0 here and 14.0 there, in the checkpoint"):
@@ -110,6 +112,7 @@ def test_battle_shares_must_be_whole_numbers():
         tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
 
 
+@pytest.mark.requirement("R5")
 def test_invalid_optimiser_tensors_raise(tmp_path, done):
     tensors = end_of(done).tensors(LEARNER)
     tensors["optimizer.critic.value.bias.exp_avg"][0] = float("nan")
@@ -124,6 +127,7 @@ def test_the_same_seed_trains_the_same_policy(tmp_path, done):
         assert torch.equal(a, b)
 
 
+@pytest.mark.requirement("R54")
 def test_next_stage_applies_to_new_battles(tmp_path):
     stages = CurriculumConfig(opponents=("trivial", "easy"), weapon_use=(0.5, 1.0), step_up=0.5, window=1)
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=160 * 6)
@@ -139,6 +143,7 @@ def test_next_stage_applies_to_new_battles(tmp_path):
     assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).curriculum.stage == 1
 
 
+@pytest.mark.requirement("R7")
 def test_stage_with_other_battles_recreates_env_also_after_resume(tmp_path):
     stages = CurriculumConfig(opponents=("easy",), team_size=(2, 5), difficulty=(0.0, 1.0), step_up=0.5, window=1)
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=300)
@@ -152,6 +157,7 @@ def test_stage_with_other_battles_recreates_env_also_after_resume(tmp_path):
     assert len(Trainer(config, tmp_path / "other", start).env.config.blue) == 5
 
 
+@pytest.mark.requirement("R54")
 def test_reward_weights_follow_their_schedules(tmp_path):
     schedules = CurriculumConfig(approach=Schedule(1.0, 0.0), team_mix=Schedule(2.0, 0.0))
     trainer = run_to_the_end(Trainer(tiny_run(curriculum=schedules), tmp_path))
@@ -185,6 +191,7 @@ def test_opponents_share_battles_and_pool_can_be_custom(tmp_path):
     assert trainer.counters.agent_steps == (2 + 4 + 4) * 5 * 8
 
 
+@pytest.mark.requirement("R43")
 def test_nonfinite_loss_stops_run_with_dump(tmp_path):
     trainer = Trainer(
         tiny_run(ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, epochs=2, minibatches=2)), tmp_path
@@ -206,6 +213,7 @@ def test_run_ends_at_max_minutes(tmp_path):
     assert trainer.finished and trainer.progress == 1.0
 
 
+@pytest.mark.requirement("R47")
 def test_deterministic_setting_applies_during_training_only(tmp_path):
     class Notes(Callback):
         def on_iteration_end(self, trainer, metrics):
@@ -219,6 +227,7 @@ def test_deterministic_setting_applies_during_training_only(tmp_path):
         assert not torch.are_deterministic_algorithms_enabled() and torch.backends.cudnn.benchmark == before
 
 
+@pytest.mark.requirement("R49")
 def test_tensorboard_logger_writes_events(tmp_path):
     pytest.importorskip("tensorboard")
     trainer = Trainer(tiny_run(logger="tensorboard"), tmp_path)
@@ -226,6 +235,7 @@ def test_tensorboard_logger_writes_events(tmp_path):
     assert list((tmp_path / "tensorboard").rglob("events*"))
 
 
+@pytest.mark.requirement("R49")
 def test_wandb_is_imported_only_when_selected(tmp_path):
     program = f"""
 import sys, pathlib

@@ -101,6 +101,7 @@ ROSTERS = {
 }
 
 
+@pytest.mark.requirement("R37")
 @pytest.mark.quick
 @pytest.mark.parametrize("rosters", ROSTERS.values(), ids=ROSTERS)
 def test_class_advantages_are_standardised_over_both_sides(tmp_path, rosters):

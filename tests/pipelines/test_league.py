@@ -30,6 +30,7 @@ def run(*arguments: str, program: str = "arena.py") -> str:
     return done.stdout
 
 
+@pytest.mark.requirement("R20")
 def test_league_commands_work_end_to_end(tmp_path, ask):
     path = str(tmp_path / "league")
     assert "5 entries, battles of small" in run("init", "--league", path)
@@ -129,6 +130,7 @@ def told(log: Path) -> int:
     return log.read_text().count('"fought"') if log.exists() else 0
 
 
+@pytest.mark.requirement("R23")
 @pytest.mark.long
 def test_killed_tournament_keeps_results_and_continues(tmp_path):
     store = Store.create(tmp_path, BRIEF)
@@ -167,6 +169,7 @@ def test_two_tournaments_share_the_battles(tmp_path):
     assert not list((tmp_path / "fighting").iterdir())
 
 
+@pytest.mark.requirement("R23")
 @pytest.mark.long
 def test_every_command_may_be_killed_at_any_moment(tmp_path):
     program = [sys.executable, str(Path(__file__).with_name("kill_a_league.py")), str(tmp_path), "2"]

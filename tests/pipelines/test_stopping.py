@@ -22,6 +22,7 @@ from echelon.runtime.command_line import program_words
 HERE = Path(__file__).parent
 
 
+@pytest.mark.requirement("R7")
 @pytest.mark.long
 @pytest.mark.parametrize(("kills", "iterations"), [(30, 3), (100, 24)])
 def test_repeatedly_killed_run_equals_unbroken_run(tmp_path, kills, iterations):

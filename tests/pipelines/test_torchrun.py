@@ -50,6 +50,7 @@ def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.requirement("R48")
 @pytest.mark.long
 def test_killed_rank_ends_run_in_one_line_and_run_resumes(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -78,6 +79,7 @@ def test_killed_rank_ends_run_in_one_line_and_run_resumes(tmp_path):
     assert ours == claims["files"]
 
 
+@pytest.mark.requirement("R48")
 @pytest.mark.long
 def test_signal_and_error_on_one_rank_reach_both(tmp_path):
     process = start(tmp_path / "run")

@@ -12,6 +12,7 @@ from echelon.runtime.device import resolve_device, unusable_gpu, use_device
 from echelon.runtime.distributed import ALONE
 
 
+@pytest.mark.requirement("R13")
 @pytest.mark.parametrize("place", [use_device, ALONE.place])
 def test_a_gpu_becomes_the_current_one(place, monkeypatch):
     """What names no index, such as a graph of torch.compile, would run on another GPU than its tensors."""

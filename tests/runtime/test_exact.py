@@ -97,6 +97,7 @@ def test_axes_and_the_origin():
     assert torch.equal(exact.atan2(y, x), expected)
 
 
+@pytest.mark.requirement("R16")
 @pytest.mark.parametrize("name", FORMS)
 def test_loops_give_the_bits_of_torch(monkeypatch, numbers, name):
     looped = FORMS[name](numbers)

@@ -13,6 +13,7 @@ from echelon.sim.loops import arithmetic as loops
 pytestmark = pytest.mark.quick
 
 
+@pytest.mark.requirement("R56")
 @pytest.mark.parametrize(
     ("angle", "wrapped"), [(0.0, 0.0), (3.5, 3.5 - 2 * math.pi), (-3.5, 2 * math.pi - 3.5), (7.0, 7 - 2 * math.pi)]
 )
@@ -20,6 +21,7 @@ def test_angles_wrap_into_half_a_turn(angle, wrapped):
     assert wrap_angle(torch.tensor(angle)).item() == pytest.approx(wrapped, abs=1e-6)
 
 
+@pytest.mark.requirement("R56")
 def test_wraps_of_an_angle_differ_only_as_they_say():
     """One rule in two forms with the same bits, and that of files, which maps pi to -pi and rounds."""
     draw = torch.Generator().manual_seed(0)

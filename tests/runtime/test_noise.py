@@ -21,6 +21,7 @@ def test_mix_is_the_finaliser_of_murmurhash3():
     assert mix(torch.tensor(values)).tolist() == [finalise(x) for x in values]
 
 
+@pytest.mark.requirement("R16")
 def test_a_battle_draws_the_same_in_any_batch():
     whole = uniform(SEEDS, 17, Stream.PRIORITY, 20)
     alone = uniform(SEEDS[5:6], 17, Stream.PRIORITY, 20)
@@ -79,6 +80,7 @@ BELOW = {
 """By seed: three of `battle_seeds`, and two of `bits` at tick 17 of stream 3, as they were drawn from the low word."""
 
 
+@pytest.mark.requirement("R55")
 @pytest.mark.parametrize("seed", BELOW)
 def test_a_seed_below_32_bits_draws_what_its_low_word_always_drew(seed):
     battles, drawn = BELOW[seed]
@@ -86,6 +88,7 @@ def test_a_seed_below_32_bits_draws_what_its_low_word_always_drew(seed):
     assert bits(torch.tensor([seed]), 17, 3, 2).tolist() == [drawn]
 
 
+@pytest.mark.requirement("R55")
 @pytest.mark.parametrize("high", [1, 2, 5, 2**30, 2**31 - 1, -1, -(2**31)])
 def test_both_words_of_a_seed_count(high):
     low = torch.tensor(list(BELOW))

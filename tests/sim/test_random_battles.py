@@ -83,6 +83,7 @@ def test_a_lot_happens(battles):
     assert 0.05 < quiet(battles).float().mean() < 0.95
 
 
+@pytest.mark.requirement("R50")
 def test_nothing_is_ever_not_a_number(battles):
     parts = [battles.after.mechs, battles.after.shots, battles.after.clouds, battles.after.tally, battles.next]
     for name, value in (item for part in parts for item in part.items(True, True)):

@@ -65,6 +65,7 @@ def test_seeds_make_different_maps():
     assert maps.material.flatten(1).unique(dim=0).shape[0] == 16
 
 
+@pytest.mark.requirement("R55")
 def test_the_pool_follows_the_map_seed():
     config = dataclasses.replace(EnvConfig.small(), map_pool=4)
     roster = build_roster(config, CPU)

@@ -87,6 +87,7 @@ def test_checkpoint_stores_names_and_weights_of_custom_terms(saved):
             _ = open_checkpoint(path).extra_rewards
 
 
+@pytest.mark.requirement("R4")
 def test_loading_builds_no_environment(saved, monkeypatch):
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("an environment was built")
@@ -217,6 +218,7 @@ BAD = {
 }
 
 
+@pytest.mark.requirement("R2", "R3", "R5")
 @pytest.mark.parametrize("case", BAD)
 def test_invalid_checkpoint_raises_one_line(saved, case):
     spoil, message = BAD[case]

@@ -184,6 +184,7 @@ def saved(tmp_path: Path, policy: ActorCritic) -> Path:
     return path
 
 
+@pytest.mark.requirement("R1", "R10")
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_file_is_refused_fast_with_little_memory(saved, case):
     spoil, message = HOSTILE[case]
@@ -196,6 +197,7 @@ def test_hostile_file_is_refused_fast_with_little_memory(saved, case):
     assert not (saved.parent / "canary").exists()
 
 
+@pytest.mark.requirement("R10")
 @pytest.mark.parametrize("name", [LEARNER, run_file(0)])
 @pytest.mark.parametrize("case", ["pickle bomb", "nesting bomb", "64 GiB", "a gigabyte", "facts"])
 def test_hostile_resume_file_is_refused_fast_with_little_memory(saved, name, case):
@@ -237,6 +239,7 @@ def test_unmodified_checkpoint_is_valid(saved):
     assert seconds < LONGEST_S and needed < MOST_BYTES
 
 
+@pytest.mark.requirement("R1")
 def test_pickle_bomb_works_when_loaded(tmp_path):
     """Loading the pickle creates the canary, so its absence above means that no pickle was loaded."""
     pickle.loads(pickle.dumps(Bomb(tmp_path / "canary")))  # noqa: S301

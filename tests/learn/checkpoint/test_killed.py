@@ -17,6 +17,7 @@ from echelon.rules.config import EnvConfig
 HERE = Path(__file__).parent
 
 
+@pytest.mark.requirement("R6")
 @pytest.mark.long
 @pytest.mark.parametrize("kills", [16, 100])
 def test_kills_while_saving_leave_complete_checkpoints(tmp_path, kills):
@@ -27,6 +28,7 @@ def test_kills_while_saving_leave_complete_checkpoints(tmp_path, kills):
     assert len(told["kept"]) == 3 and told["kept"][0] == "iteration_000003" and told["iterations"] > 0.3 * kills
 
 
+@pytest.mark.requirement("R6")
 def test_files_are_synced_before_folder_is_renamed(tmp_path, monkeypatch):
     order, fsync, rename = [], os.fsync, Path.rename
 

@@ -81,6 +81,7 @@ def stopped(unbroken, tmp_path) -> Path:
     return shutil.copytree(unbroken.third, tmp_path / "stopped")
 
 
+@pytest.mark.requirement("R7", "R44")
 def test_resumed_run_equals_unbroken_run_bit_for_bit(stopped, unbroken):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     assert start.counters.iterations == 3 and start.curriculum.stage == 1
@@ -108,6 +109,7 @@ def test_run_resumes_from_initial_checkpoint(tmp_path, unbroken):
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], value) for name, value in theirs.items())
 
 
+@pytest.mark.requirement("R7")
 def test_changed_battles_start_anew_with_note(tmp_path, stopped):
     start = open_checkpoint(newest_checkpoint(stopped / "checkpoints"))
     other = dataclasses.replace(rich_run(), past_share=0.0)
@@ -181,6 +183,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.requirement("R3")
 @pytest.mark.parametrize("case", HOSTILE)
 def test_invalid_resume_state_raises_one_line(unbroken, case):
     part, key, value, message = HOSTILE[case]
@@ -191,6 +194,7 @@ def test_invalid_resume_state_raises_one_line(unbroken, case):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.requirement("R7")
 def test_terrain_is_stored_as_difference():
     config = short_battles()
     env = EchelonEnv(config, 3, device="cpu", seed=0)
@@ -209,6 +213,7 @@ def test_terrain_is_stored_as_difference():
         apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
 
 
+@pytest.mark.requirement("R7")
 def test_incomplete_last_row_is_dropped(tmp_path):
     table = CsvTable(tmp_path / "t.csv", ("iteration", "x"))
     for iteration in (1, 2, 12):

@@ -49,6 +49,7 @@ def test_policy_samples_unless_deterministic():
     assert one.shape == (3, 5, layout.action_width(8)) and one.abs().max() <= 1
 
 
+@pytest.mark.requirement("R38")
 def test_std_depends_on_observation_only_in_state_mode():
     for std, varies in (("state", True), ("fixed", False)):
         torch.manual_seed(0)

@@ -30,6 +30,7 @@ def test_squashed_density_integrates_to_one():
     assert abs(torch.trapezoid(density, a).item() - 1) < 1e-4
 
 
+@pytest.mark.requirement("R39")
 def test_entropy_matches_monte_carlo_mean():
     some = distribution(3, 5)
     u = some.sample((200_000,))
@@ -37,6 +38,7 @@ def test_entropy_matches_monte_carlo_mean():
     torch.testing.assert_close(some.entropy(), sampled, atol=5e-3, rtol=0)
 
 
+@pytest.mark.requirement("R38")
 def test_ratio_stays_precise_for_saturated_actions():
     """Two policies with 64 columns, against the float64 ratio of normal densities; the slopes of tanh cancel."""
     laws = (9.0, 0.5), (9.02, 0.51)

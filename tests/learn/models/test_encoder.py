@@ -161,6 +161,7 @@ def test_central_critic_is_invariant_to_mech_order():
     assert not torch.allclose(gathering(own, enemy * 0.5), seen)
 
 
+@pytest.mark.requirement("R46")
 def test_fused_features_use_layer_norm_and_relu():
     """The encoder uses layer norm and ReLU, not tanh, which would bound the features."""
     torch.manual_seed(0)

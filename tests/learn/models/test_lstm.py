@@ -19,6 +19,7 @@ def scene(length: int = 7, rows: int = 4, width: int = 6, hidden: int = 5, dtype
     return lstm, features, h, c, keep
 
 
+@pytest.mark.requirement("R40")
 def test_unroll_equals_steps_with_resets():
     lstm, features, h, c, keep = scene()
     whole = lstm.unroll(features, {"h": h, "c": c}, keep)
@@ -28,6 +29,7 @@ def test_unroll_equals_steps_with_resets():
         torch.testing.assert_close(whole[t], embed)
 
 
+@pytest.mark.requirement("R40")
 def test_lstm_matches_torch():
     lstm, features, h, c, keep = scene()
     theirs = torch.nn.LSTM(6, 5)
@@ -42,6 +44,7 @@ def test_lstm_matches_torch():
     )
 
 
+@pytest.mark.requirement("R40")
 def test_handwritten_gradient_matches_autograd():
     lstm, features, h, c, keep = scene()
     gates = lstm.from_input(features).detach().requires_grad_()
@@ -65,6 +68,7 @@ def test_handwritten_gradient_matches_autograd():
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.requirement("R17", "R33")
 def test_no_gradient_across_resets_or_into_stored_state():
     lstm, features, h, c, keep = scene()
     features.requires_grad_()
@@ -76,6 +80,7 @@ def test_no_gradient_across_resets_or_into_stored_state():
     assert h.grad is None
 
 
+@pytest.mark.requirement("R46")
 def test_initial_forget_bias_and_orthogonal_weights():
     lstm = LSTM(6, 5)
     assert [g.unique().item() for g in lstm.from_input.bias.split(5)] == [0.0, FORGET_BIAS, 0.0, 0.0]
@@ -100,6 +105,7 @@ class Counted(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
+@pytest.mark.requirement("R40")
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_unroll_takes_fewer_operations_than_steps():
     lstm, features, h, c, keep = scene(16, 80, 128, 128)

@@ -13,6 +13,7 @@ from echelon.rules.config import EnvConfig
 pytestmark = pytest.mark.quick
 
 
+@pytest.mark.requirement("R36")
 def test_normalise_and_denormalise_are_inverse():
     norm = ValueNorm(decay=0.5)
     assert norm.denormalise(torch.tensor(3.0)) == 3.0, "identity before the first update"
@@ -23,6 +24,7 @@ def test_normalise_and_denormalise_are_inverse():
     torch.testing.assert_close(norm.denormalise(norm.normalise(x)), x)
 
 
+@pytest.mark.requirement("R36")
 def test_std_stays_exact_for_large_mean():
     norm, chance = ValueNorm(), torch.Generator().manual_seed(0)
     for _ in range(200):
@@ -35,6 +37,7 @@ def test_std_stays_exact_for_large_mean():
     torch.testing.assert_close(norm.denormalise(norm.normalise(value)), value, atol=2e-3, rtol=0)
 
 
+@pytest.mark.requirement("R36")
 def test_moments_match_hand_computed_weighted_means():
     """Computed by hand: weights 1/8, 1/4 and 1/2 of three updates, divided by their sum."""
     norm, updates = ValueNorm(decay=0.5), ([1.0, 3.0], [5.0, 5.0], [-2.0, 4.0])

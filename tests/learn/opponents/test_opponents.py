@@ -68,6 +68,7 @@ def carried(decided: TensorDict, team: TensorDict) -> TensorDict:
     return following.set("memory", decided["next", "memory"])
 
 
+@pytest.mark.requirement("R15")
 def test_stacked_slots_act_as_each_policy_alone():
     torch.manual_seed(0)
     known = policies(6)
@@ -94,6 +95,7 @@ def test_stacked_slots_act_as_each_policy_alone():
                 )
 
 
+@pytest.mark.requirement("R21")
 def test_slot_retires_on_new_shares_and_refills_when_unused():
     pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
     rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
@@ -129,6 +131,7 @@ def test_opponent_removed_from_pool_is_not_drawn_and_is_replaced_first():
     assert rivals.names[0][1] == "2" != second and rivals.edges.tolist() == [[0.0]]
 
 
+@pytest.mark.requirement("R21", "R24")
 def test_battles_draw_slots_with_probability_of_shares():
     shares = {"0": 0.5, "1": 0.3, "2": 0.15, "3": 0.05}
     rivals = FrozenOpponents(policies(1)[0], 1, 4, Pool(policies(4), {name: 0.25 for name in shares}))
@@ -154,6 +157,7 @@ def test_slots_are_filled_in_proportion_to_the_shares():
         assert all(abs(held[name] - 16 * share) < 1 for name, share in shares.items()), held
 
 
+@pytest.mark.requirement("R21")
 def test_default_run_has_sixteen_active_opponents():
     config = TrainConfig()
     known = policies(1) * 20
@@ -209,6 +213,7 @@ def test_invalid_slots_in_checkpoint_raise():
             rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], **facts}))
 
 
+@pytest.mark.requirement("R21")
 def test_battle_keeps_its_tier_and_weapon_use_until_it_ends():
     config = short_battles()
     trivial, hard, expert = names = ["heuristic:trivial", "heuristic:hard", "heuristic:expert"]
@@ -236,6 +241,7 @@ def test_battle_keeps_its_tier_and_weapon_use_until_it_ends():
     assert rivals.slots == [expert, hard] and rivals.newest == 0
 
 
+@pytest.mark.requirement("R21")
 def test_opponents_change_only_between_battles():
     """In a long rollout every battle's slot is constant from is_init to done."""
     config = dataclasses.replace(short_battles(), rules=RulesConfig(max_episode_s=1.0))

@@ -58,6 +58,7 @@ def plain_gae(batch: TensorDict, gamma: float, lam: float) -> torch.Tensor:
     return out
 
 
+@pytest.mark.requirement("R34")
 def test_gae_matches_plain_loop_and_bootstraps_only_truncation():
     batch = batch_of(4096, 3)
     expected = plain_gae(batch, 0.995, 0.97)
@@ -67,6 +68,7 @@ def test_gae_matches_plain_loop_and_bootstraps_only_truncation():
     torch.testing.assert_close(batch["value_target"].double(), expected + batch["state_value"], atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.requirement("R33")
 def test_no_gradient_through_advantages_and_targets():
     batch = batch_of(20, 2)
     for name in ("state_value", ("next", "state_value")):
@@ -77,6 +79,7 @@ def test_no_gradient_through_advantages_and_targets():
         assert not batch[name].requires_grad, name
 
 
+@pytest.mark.requirement("R34")
 def test_gae_equals_torchrl_with_standardised_advantages():
     ours, theirs = batch_of(200, 4), batch_of(200, 4)
     estimate(ours, 0.99, 0.95)
@@ -86,6 +89,7 @@ def test_gae_equals_torchrl_with_standardised_advantages():
     torch.testing.assert_close(ours["value_target"], theirs["value_target"], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.requirement("R36")
 def test_perfect_critic_gives_zero_advantage():
     gamma, reward = 0.9, 2.0
     batch = batch_of(50, 2)
@@ -108,12 +112,14 @@ def test_targets_are_normalised_with_updated_moments():
     assert torch.equal(plain["value_target_normalized"], plain["value_target"])
 
 
+@pytest.mark.requirement("R37")
 def test_standardise_uses_only_living_mechs():
     value = torch.tensor([1.0, 3.0, 1000.0])
     out = standardise(value, torch.tensor([True, True, False]))
     torch.testing.assert_close(out[:2], torch.tensor([-1.0, 1.0]), atol=1e-4, rtol=0)
 
 
+@pytest.mark.requirement("R37")
 def test_advantages_can_be_standardised_per_class():
     batch = batch_of(400, 2)
     batch["next", "reward"][:, :, 1] = 50 * batch["next", "reward"][:, :, 1] + 7

@@ -32,6 +32,7 @@ def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor,
     return distribution.log_prob(data["pre_tanh"]), value, data
 
 
+@pytest.mark.requirement("R38")
 @pytest.mark.parametrize("critic", ["local", "central"])
 def test_recomputed_sequences_match_rollout_across_resets(critic):
     rollout = make_rollout(dataclasses.replace(TINY, critic=critic))
@@ -76,6 +77,7 @@ def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
     return told
 
 
+@pytest.mark.requirement("R34")
 def test_next_values_are_of_the_true_next_states():
     rollout = make_rollout(decisions=32)
     told = next_values(rollout)
@@ -89,6 +91,7 @@ def test_next_values_are_of_the_true_next_states():
     assert not torch.allclose(following[up[:, :-1]], asked[:, :-1][up[:, :-1]], atol=1e-4)
 
 
+@pytest.mark.requirement("R42")
 def test_buffers_are_allocated_once(rollout):
     def places() -> list[int]:
         batch = rollout.collect()
@@ -102,6 +105,7 @@ def test_buffers_are_allocated_once(rollout):
     assert places() == places()
 
 
+@pytest.mark.requirement("R14")
 def test_rollout_copies_nothing_to_host(monkeypatch):
     """Uses the form that runs on a GPU."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)

@@ -54,6 +54,7 @@ def gradients(ppo: PPO) -> list[torch.Tensor]:
     return [p.grad.clone() for p in ppo.policy.parameters()]
 
 
+@pytest.mark.requirement("R38")
 def test_first_ratio_is_one(rollout):
     ppo, batch, memory = prepared(rollout)
     first = found(ppo, Sequences(batch, memory, 8).take(torch.arange(12)))
@@ -62,6 +63,7 @@ def test_first_ratio_is_one(rollout):
     assert abs(first["loss_objective"].item()) < 1e-5
 
 
+@pytest.mark.requirement("R38")
 def test_first_ratio_is_one_for_saturated_actions():
     rollout = make_rollout()
     rollout.policy.network.head.loc.bias.data.fill_(9.0)
@@ -137,6 +139,7 @@ def test_loss_without_global_counts_raises_with_several_parts():
         PPO(policy, config, loss=torchrls_loss(policy, config, functional=False))
 
 
+@pytest.mark.requirement("R37")
 def test_dead_mechs_enter_only_the_value_loss(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
@@ -165,6 +168,7 @@ def test_value_clipping_uses_larger_error(rollout):
 KINDS, CHANGES = ("lstm", "gru", "mlp"), ({}, {"std": "fixed"}, {"critic": "central"})
 
 
+@pytest.mark.requirement("R46")
 @pytest.mark.usual
 @pytest.mark.parametrize(
     ("kind", "changes"), usually(product(KINDS, CHANGES), *zip(KINDS, CHANGES, strict=True)), ids=str
@@ -177,6 +181,7 @@ def test_gradients_reach_every_parameter(kind, changes):
     assert silent == []
 
 
+@pytest.mark.requirement("R11", "R33")
 @pytest.mark.usual
 def test_update_after_an_inference_mode_rollout_learns_and_shares_weights(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-2, 1e-2))
@@ -189,6 +194,7 @@ def test_update_after_an_inference_mode_rollout_learns_and_shares_weights(rollou
     assert rollout.collect()["pre_tanh_log_prob"].isfinite().all()
 
 
+@pytest.mark.requirement("R44")
 def test_schedules_set_learning_rate_and_entropy_coef(rollout):
     ppo, _, _ = prepared(rollout, learning_rate=Schedule(1e-3, 1e-4), entropy_coef=Schedule(0.05, 0.01, "cosine"))
     told = ppo.anneal(0.5)
@@ -197,6 +203,7 @@ def test_schedules_set_learning_rate_and_entropy_coef(rollout):
     assert abs(ppo.objective.entropy_coeff.item() - 0.03) < 1e-7
 
 
+@pytest.mark.requirement("R41")
 @pytest.mark.usual
 def test_same_seed_gives_same_update(rollout):
     results = []
@@ -210,6 +217,7 @@ def test_same_seed_gives_same_update(rollout):
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
+@pytest.mark.requirement("R41")
 def test_minibatches_are_whole_sequences_each_drawn_once(rollout):
     _, batch, memory = prepared(rollout)
     shape = batch["state_value"].shape
@@ -225,6 +233,7 @@ def test_minibatches_are_whole_sequences_each_drawn_once(rollout):
     assert torch.equal(one["memory", "h"][0, 0], memory["h"][2, 1])
 
 
+@pytest.mark.requirement("R45")
 @pytest.mark.usual
 def test_accumulated_gradients_equal_full_batch(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
@@ -274,6 +283,7 @@ def test_cpu_splits_minibatch_by_size(rollout, monkeypatch):
     assert ppo._count_parts(steps, len(data)) == 1
 
 
+@pytest.mark.requirement("R45")
 def test_checkpointed_gradients_are_equal_with_less_memory(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
     data, kept, results = everything(batch, memory), [], []
@@ -355,6 +365,7 @@ def vars_of(ppo: PPO) -> dict[str, torch.Tensor]:
     return {name: getattr(ppo, name).clone() for name in ("skipped", "in_a_row", "longest")}
 
 
+@pytest.mark.requirement("R43")
 def test_nonfinite_step_is_skipped_and_counted(rollout):
     ppo, batch, memory = prepared(rollout)
     ppo.update(batch, memory)  # the optimiser has moments now
@@ -376,6 +387,7 @@ def test_nonfinite_step_is_skipped_and_counted(rollout):
     assert any(not torch.equal(a, b) for a, b in zip(before, ppo.policy.parameters(), strict=True))
 
 
+@pytest.mark.requirement("R33")
 @pytest.mark.usual
 @pytest.mark.parametrize("updates", [10, pytest.param(1000, marks=pytest.mark.long)])
 def test_repeated_updates_do_not_leak_memory(rollout, updates):
@@ -394,6 +406,7 @@ def test_repeated_updates_do_not_leak_memory(rollout, updates):
     assert abs(tensors() - before) <= 2 * len(report)
 
 
+@pytest.mark.requirement("R41")
 @pytest.mark.long
 def test_an_update_has_no_graph_breaks(rollout):
     ppo, batch, memory = prepared(rollout)
@@ -402,6 +415,7 @@ def test_an_update_has_no_graph_breaks(rollout):
     assert explained.graph_break_count == 0, explained.break_reasons
 
 
+@pytest.mark.requirement("R14")
 @pytest.mark.usual
 def test_update_copies_nothing_to_host(rollout):
     ppo, batch, memory = prepared(rollout, accumulate=1)
@@ -416,6 +430,7 @@ def test_update_copies_nothing_to_host(rollout):
     assert not mode.reads, "no host reads with a KL limit either"
 
 
+@pytest.mark.requirement("R41")
 @pytest.mark.long
 def test_compiled_loss_learns_the_same_and_restores_modes():
     weights, reports = [], []
