@@ -293,7 +293,7 @@ ROWS = {
     "env of rules 0": (setting("env", env(rules_version=0)), "rules_version"),
     "rules are a text": (setting("rules", '"x"'), "rules must be a JSON object"),
     "rules that cannot be": (setting("rules", json.dumps({**CONFIG, "tau": -1.0})), "tau must be 0.001"),
-    "rules that lack one": (setting("rules", "{}"), "rules must be whole: this LeagueConfig lacks tau, "),
+    "rules that lack one": (setting("rules", "{}"), "rules must be complete: this LeagueConfig lacks tau, "),
     "rules nobody knows": (setting("rules", '{"x": 1}'), "rules.x must be absent"),
     "no settings": (sql("DELETE FROM league"), "expected the rules of a league, found none"),
     "a role of text": (setting("role main", '{"generation": "../.."}'), "role main.generation must be an integer"),

@@ -15,7 +15,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import Roster, build_roster
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
-from echelon.state import Maps, State, open_battle
+from echelon.state import Maps, State, initial_state
 
 CPU = torch.device("cpu")
 GRAIN = 1024
@@ -341,7 +341,7 @@ def make_scenes(config: EnvConfig, count: int, seed: int) -> tuple[SimModel, Sta
     material = np.stack([rough_ground(rng, config.world) for _ in range(count)])
     maps = make_maps(config, material)
     which = torch.arange(count)
-    state = open_battle(which, which, maps, roster, config)
+    state = initial_state(which, which, maps, roster, config)
     now, rubble, lost = material, np.zeros(material.shape, dtype=bool), np.zeros_like(material)
     if config.features.destruction:
         now, rubble, lost = (np.stack(x) for x in zip(*(scar(rng, m) for m in material), strict=True))

@@ -37,7 +37,7 @@ def test_a_file_tells_all_of_its_catalog():
     with pytest.raises(ConfigError, match=r"env.catalog.weapons.laser must be whole: .* lacks .*cooldown_s"):
         env_from_json(told)
     del told["catalog"]
-    with pytest.raises(ConfigError, match=r"env must be whole: this EnvConfig lacks catalog"):
+    with pytest.raises(ConfigError, match=r"env must be complete: this EnvConfig lacks catalog"):
         env_from_json(told)
 
 
@@ -87,8 +87,8 @@ REFUSED = {
     "a class": ({"hulls": {"heavy": {"hull_class": "tank"}}}, "catalog.hulls.heavy.hull_class must be one of"),
     "a suite": ({"hulls": {"heavy": {"suite": "none"}}}, "catalog.hulls.heavy.suite must be one of"),
     "hp of a voxel": ({"materials": {"solid": {"hp": 260}}}, r"catalog.materials.solid.hp must be in \(0, 255\]"),
-    "what maps are": ({"materials": {"solid": {"solid": False}}}, "solid.solid must be True, as maps are"),
-    "a new material": ({"materials": {"gold": {"solid": True, "opaque": True}}}, "catalog.materials must be of the"),
+    "what maps are": ({"materials": {"solid": {"solid": False}}}, "solid.solid must be True, as the map"),
+    "a new material": ({"materials": {"gold": {"solid": True, "opaque": True}}}, "catalog.materials must be a table with the"),
     "half a point": ({"weapons": {"gun": {**SHELL, "damage": 0.5}}}, "weapons.gun.damage must be a whole number"),
     "too fast": ({"weapons": {"gun": {**SHELL, "speed_vox_per_s": 101}}}, r"gun.speed_vox_per_s must be 0.01..100"),
     "negative": ({"weapons": {"laser": {"damage": -1}}}, "catalog.weapons.laser.damage must be 0..255, got -1"),
@@ -96,20 +96,20 @@ REFUSED = {
     "a word": ({"weapons": {"laser": {"damage": "much"}}}, "catalog.weapons.laser.damage must be a float, got 'much'"),
     "no such field": ({"weapons": {"laser": {"power": 1}}}, "catalog.weapons.laser.power must be one of mounts"),
     "no such table": ({"guns": {}}, "catalog.guns must be one of hulls, weapons"),
-    "half a row": ({"weapons": {"gun": {"damage": 1}}}, "gun must be whole: this WeaponSpec lacks mounts"),
-    "a name": ({"weapons": {"Big Gun": SHELL}}, "catalog.weapons must be named by small letters"),
-    "a hull": ({"weapons": {"gun": {**SHELL, "mounts": {"tank": "primary"}}}}, "gun.mounts must be on hulls of"),
+    "half a row": ({"weapons": {"gun": {"damage": 1}}}, "gun must be complete: this WeaponSpec lacks mounts"),
+    "a name": ({"weapons": {"Big Gun": SHELL}}, "catalog.weapons must be a name of lower-case letters"),
+    "a hull": ({"weapons": {"gun": {**SHELL, "mounts": {"tank": "primary"}}}}, "gun.mounts must be keyed by hulls of"),
     "a trigger": ({"weapons": {"gun": {**SHELL, "mounts": {"scout": "fifth"}}}}, "gun.mounts.scout must be one of"),
     "one trigger": (
         {"weapons": {"gun": {**SHELL, "mounts": {"heavy": "tertiary"}}}},
-        "catalog.weapons.gun.mounts.heavy must be a trigger of its own: gauss and gun share one",
+        "catalog.weapons.gun.mounts.heavy must be a separate trigger: gauss and gun share one",
     ),
     "its emitters": (
         {"weapons": {"gun": {**SHELL, "mounts": {"scout": "secondary"}}}},
-        "catalog.hulls.scout.ewar must be false: its secondary trigger fires a weapon",
+        "catalog.hulls.scout.ewar must be false, because the secondary trigger fires a weapon",
     ),
-    "no target": ({"weapons": {"gun": GUN}}, 'catalog.weapons.gun.needs must be with "target"'),
-    "a painter that flies": ({"weapons": {"gun": {**SHELL, "effect": "paint"}}}, "gun.effect must be paint for beams"),
+    "no target": ({"weapons": {"gun": GUN}}, 'catalog.weapons.gun.needs must be a list with "target"'),
+    "a painter that flies": ({"weapons": {"gun": {**SHELL, "effect": "paint"}}}, "effect must be paint only for beams"),
     "shot at by an AMS": ({"weapons": {"gun": {**SHELL, "interceptable": True}}}, "gun.interceptable must be false"),
     "too many": (
         {"weapons": {f"gun_{n}": SHELL for n in range(10)}},
@@ -132,13 +132,11 @@ def test_what_cannot_be_simulated_is_refused_in_one_line(case):
 
 def test_shots_and_clouds_have_places():
     fast = changed(weapons={"autocannon": {"range_vox": 40}})
-    with pytest.raises(ConfigError, match=r"hulls.medium at RulesConfig.dt_s 0.05 must be armed so that at most 4"):
+    with pytest.raises(ConfigError, match=r"hulls.medium at RulesConfig.dt_s 0.05 must be a hull with at most 4"):
         EnvConfig(catalog=fast)
-    with pytest.raises(ConfigError, match=r"catalog.weapons.smoke.cooldown_s at .* at most 3 of a mech's clouds hang"):
+    with pytest.raises(ConfigError, match=r"catalog.weapons.smoke.cooldown_s at .* at most 3 active clouds per mech"):
         EnvConfig(catalog=changed(cloud_s=60))
-    with pytest.raises(
-        ConfigError, match=r"EnvConfig.blue and red must be with a hull that carries a weapon whose shots"
-    ):
+    with pytest.raises(ConfigError, match=r"EnvConfig.blue and red must be rosters with at least one hull of"):
         EnvConfig(catalog=changed(weapons={"smoke": {"mounts": {}}}), blue=("scout",), red=("light",))
     assert EnvConfig(catalog=changed(cloud_s=20, weapons={"smoke": {"cooldown_s": 10}}), rules=RulesConfig())
 

@@ -51,12 +51,12 @@ def test_every_character_is_where_it_was_drawn():
     ("values", "said"),
     [
         ({"layers": 3}, r"^it.layers must be a list, got 3$"),
-        ({"layers": [{}]}, r"^it.layers\[0\] must be whole: this Layer lacks rows"),
+        ({"layers": [{}]}, r"^it.layers\[0\] must be complete: this Layer lacks rows"),
         ({"layers": [{"rows": []}]}, r"^it.layers\[0\].rows must be 1..500 rows, got 0$"),
         ({"layers": [{"rows": ["#"] * 501}]}, r"^it.layers\[0\].rows must be 1..500 rows, got 501$"),
         (
             {"layers": [{"rows": ["##", "#"]}]},
-            r"^it.layers\[0\].rows\[1\] must be 2 characters long, as the first row, got 1$",
+            r"^it.layers\[0\].rows\[1\] must be 2 characters long, like the first row, got 1$",
         ),
         ({"layers": [{"rows": ["#", "%"]}]}, r"^it.layers\[0\].rows\[1\] must be of ' #\*.=~', got '%'$"),
         ({"layers": [{"rows": ["#"], "low": [1]}]}, r"^it.layers\[0\].low must be x, y, got \(1,\)$"),
@@ -68,7 +68,7 @@ def test_every_character_is_where_it_was_drawn():
             r"^it.layers\[0\].top must be one of rows, low, bottom",
         ),
         ({"legend": []}, r"^it.legend must be an object of rows by name, got \[\]$"),
-        ({"legend": {"ab": {}}}, r"^it.legend must be by single characters, got 'ab'$"),
+        ({"legend": {"ab": {}}}, r"^it.legend must be keyed by single characters, got 'ab'$"),
         ({"legend": {"a": {"material": 1}}}, r"^it.legend.a.material must be a str, got 1$"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"height": 0}}}, r"^it.layers\[0\]: Box.high must be above"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"material": "os"}}}, r"^it.layers\[0\]: Box.material must be"),

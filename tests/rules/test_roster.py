@@ -281,6 +281,6 @@ def test_a_clock_that_would_overflow_the_shot_slots_is_refused():
     # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps and another follows after 1: four, and a smoke shot.
     with pytest.raises(
         ConfigError,
-        match=r"catalog.hulls.medium at RulesConfig.dt_s 0.137 must be armed so that at most 4 of its shots",
+        match=r"catalog.hulls.medium at RulesConfig.dt_s 0.137 must be a hull with at most 4 shots in flight",
     ):
         build_roster(dataclasses.replace(SMALL, rules=RulesConfig(dt_s=0.137)), CPU)

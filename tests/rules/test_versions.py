@@ -16,7 +16,7 @@ from echelon.runtime.errors import ConfigError
 
 SMALL = EnvConfig.small()
 OF_FILE = current_versions().as_json()
-UNREAD = "files from before the first release are not read, make it anew with this Echelon"
+UNREAD = "files from before the first release are not supported, create the file again with this Echelon"
 
 
 def as_file(config: EnvConfig) -> dict:

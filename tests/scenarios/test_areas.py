@@ -146,7 +146,7 @@ def test_a_file_holds_areas(tmp_path):
         ({"area": [8, 8, 4, 12]}, r"^it.json.units\[0\]: Unit.area must be low, high, got"),
         (
             {"area": [1, 1, 4, 9], "x": 3, "y": 3},
-            r"^it.json.units\[0\]: Unit.x and Unit.y must be absent beside an area",
+            r"^it.json.units\[0\]: Unit.x and Unit.y must be absent if area is set",
         ),
         ({"area": [1, 1, 400, 9]}, r"^it.json: area of blue_0 must be within the map of \(40, 40, 16\) vox"),
         ({"x": 3}, r"^it.json.units\[0\]: Unit.x and Unit.y must be 0..500 vox, or an area instead, got \(3.0, -1.0\)"),

@@ -90,7 +90,7 @@ def test_weapons_are_ready_when_their_timers_have_run_out(tmp_path):
     scene.scenario.save(tmp_path / "it.json")
     assert read_scenario(tmp_path / "it.json") == scene.scenario
     for left, said in (
-        ({"flamer": 1}, r"^cooldown_s of blue_0 must be of .*, those of a heavy, got 'flamer'$"),
+        ({"flamer": 1}, r"^cooldown_s of blue_0 must be keyed by weapons of a heavy: .*, got 'flamer'$"),
         ({"missile": 99}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got 99$"),
         ({"missile": float("nan")}, r"^missile of cooldown_s of blue_0 must be 0..\S+ s, got nan$"),
     ):
@@ -133,7 +133,7 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
     assert read_scenario(tmp_path / "duel.json") == scenario
     assert echelon.scene(tmp_path / "duel.json", 2, "cpu").config == scenario.config
     own = dataclasses.replace(base, catalog=dataclasses.replace(base.catalog, paint_s=4.0))
-    with pytest.raises(ConfigError, match="catalog of a scenario's file must be the newest one"):
+    with pytest.raises(ConfigError, match="catalog of a scenario file must be the newest one"):
         dataclasses.replace(scenario, settings=own).save(tmp_path / "own.json")
     assert not (tmp_path / "own.json").exists()
 
@@ -200,7 +200,7 @@ def test_a_whole_number_is_the_same_however_a_file_writes_it(tmp_path):
             {"gravity": 1},
             r"^duel.json.gravity must be one of preset, units, .*, world, .*, split, got 'gravity'$",
         ),
-        ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units make the rosters, on one map, got"),
+        ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units determine the rosters, on one map, got"),
     ],
 )
 def test_a_strangers_file_is_refused_in_one_line(tmp_path, change, said):

@@ -11,7 +11,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.sim.model import build_model
 from echelon.sim.sight import enemy_lines, open_ground, smoke_between
-from echelon.state import open_battle
+from echelon.state import initial_state
 from echelon.world.pool import make_maps
 
 pytestmark = pytest.mark.quick
@@ -61,7 +61,7 @@ def test_lines_are_symmetric_and_agree_on_generated_maps():
     roster = build_roster(config, torch.device("cpu"))
     maps = make_maps(config, roster, torch.arange(8))
     sim_model = build_model(config, roster, maps)
-    state = open_battle(torch.arange(64), torch.arange(64) % 8, maps, roster, config)
+    state = initial_state(torch.arange(64), torch.arange(64) % 8, maps, roster, config)
     generator = torch.Generator().manual_seed(0)
     state.mechs.pos[:] = torch.rand(64, 5, 3, generator=generator) * torch.tensor([40.0, 40.0, 5.0])
     for reach in (8.0, 60.0):

@@ -151,9 +151,9 @@ def test_paint_that_is_no_material_is_refused():
 
 
 UNKNOWN = (
-    r"WorldConfig.biomes must be chosen from \('urban_residential', .*\); one of your own is registered first, "
+    r"WorldConfig.biomes must be chosen from \('urban_residential', .*\); register your own biome first, "
     r"by echelon.register_biome\(name, paint\) in a module of --allow-module "
-    r"or at the top of your script's module, and so in every process that plays on its maps, got 'craters'"
+    r"or at the top of your script's module, so that every process that plays on its maps registers it, got 'craters'"
 )
 
 
