@@ -287,7 +287,7 @@ ROWS = {
     "env is a list": (setting("env", "[]"), "env must be a JSON object"),
     "env is bytes": (setting("env", b"{}"), "env must be a JSON object"),
     "env is deep": (setting("env", "[" * 100_000), "env: not valid JSON"),
-    "env twice": (setting("env", '{"a": 1, "a": 2}'), "stands there twice"),
+    "env twice": (setting("env", '{"a": 1, "a": 2}'), "duplicate key"),
     "env of no battle": (setting("env", env(comm_dim="eight")), "env.comm_dim must be"),
     "env of later rules": (setting("env", env(rules_version=99)), "rules_version must be at most"),
     "env of rules 0": (setting("env", env(rules_version=0)), "rules_version"),

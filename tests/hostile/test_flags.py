@@ -66,11 +66,11 @@ BAD = {
         "evaluate does not take --battles; that belongs to command and dataset and exploit and play; --seeds sets its "
         "number of battles",
     ),
-    "seeds of a command of battles": ("arena", ("play", *SIDES, "--seeds=4"), "--battles sets its number of battles"),
+    "seeds of a command of battles": ("arena", ("play", *SIDES, "--seeds=4"), "--battles sets the number of battles"),
     "a switch with a value": (
         "arena",
         ("evaluate", "heuristic:easy", "--task", "small-5v5-v1", "--json=true"),
-        "evaluate does not take true; --json takes no value: give --json or --no-json",
+        "evaluate does not take true; --json takes no value: use --json or --no-json",
     ),
     "a flag like one of other commands": (
         "arena",
@@ -122,16 +122,20 @@ BAD = {
         "--out must be the name of a picture",
     ),
     "export into a folder": ("arena", ("export", *LEAGUE, "--out", "{tmp}"), "expected the name of a file"),
-    "export over a database": ("arena", ("export", *LEAGUE, "--out", "{league}/league.sqlite"), "is not replaced"),
+    "export over a database": ("arena", ("export", *LEAGUE, "--out", "{league}/league.sqlite"), "never overwritten"),
     "export over the log": ("arena", ("export", *LEAGUE, "--out", "{league}/log.jsonl"), "the league's log"),
-    "a replay over a database": ("arena", ("play", *SIDES, "--replay", "{league}/league.sqlite"), "is not replaced"),
-    "a profile over a database": ("arena", ("play", *SIDES, "--profile", "{league}/league.sqlite"), "is not replaced"),
+    "a replay over a database": ("arena", ("play", *SIDES, "--replay", "{league}/league.sqlite"), "never overwritten"),
+    "a profile over a database": (
+        "arena",
+        ("play", *SIDES, "--profile", "{league}/league.sqlite"),
+        "never overwritten",
+    ),
     "a profile over the replay": (
         "arena",
         ("play", *SIDES, "--profile", "{tmp}/r", "--replay", "{tmp}/r"),
         "--profile",
     ),
-    "a page over a database": ("arena", ("watch", "{file}", "--out", "{league}/league.sqlite"), "is not replaced"),
+    "a page over a database": ("arena", ("watch", "{file}", "--out", "{league}/league.sqlite"), "never overwritten"),
     "a strip over the page": (
         "arena",
         ("watch", "{file}", "--out", "{tmp}/a.png", "--strip", "{tmp}/a.png"),
@@ -219,12 +223,12 @@ BAD = {
     "a switch of train with a value": (
         "train",
         ("--env.features.smoke=true",),
-        "--env.features.smoke takes no value: give --env.features.smoke or --env.features.no-smoke",
+        "--env.features.smoke takes no value: use --env.features.smoke or --env.features.no-smoke",
     ),
     "a switch of train with a word": (
         "train",
         ("--no-deterministic", "False"),
-        "Unrecognized options: False; --no-deterministic takes no value: give --deterministic or --no-deterministic",
+        "Unrecognized options: False; --no-deterministic takes no value: use --deterministic or --no-deterministic",
     ),
     "no flag": ("train", ("num-envs",), "num-envs"),
     "no preset": ("train", ("--preset", "huge"), "--preset must be one of"),

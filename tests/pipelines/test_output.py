@@ -54,7 +54,7 @@ def test_output_that_cannot_be_written_is_told_once_and_fails_nothing(monkeypatc
             assert sys.stdout is not stream
         assert sys.stdout is stream
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("output: ") and line.endswith(": going on without it; Ctrl-C stops and saves")
+    assert line.startswith("output: ") and line.endswith(": continuing without output; Ctrl-C stops and saves")
 
 
 def test_colours_that_are_asked_for_make_no_terminal_of_a_pipe(monkeypatch):
@@ -114,7 +114,7 @@ def test_a_run_whose_reader_has_gone_ends_as_it_would_have(tmp_path):
         [*TRAIN, *flags], stdout=closed_pipe(), stderr=subprocess.PIPE, text=True, timeout=STUCK_S, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("output: Broken pipe: going on without it") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("output: Broken pipe: continuing without output") and done.stderr.count("\n") == 1
     assert saved(tmp_path / "run") == 2
 
 

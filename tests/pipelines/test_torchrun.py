@@ -67,7 +67,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
     said, errors = process.communicate(timeout=STUCK_S)
     assert process.returncode != 0
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
-    assert lines == ["error: rank 0 of 2: rank 1 is gone, so the run ends here; go on with --resume latest"], errors
+    assert lines == ["error: rank 0 of 2: rank 1 is gone, so the run ends here; continue with --resume latest"], errors
     assert "Signal 9 (SIGKILL)" in errors, "the launcher tells what became of rank 1"
 
     said, errors = (done := start(broken, "--resume", "latest")).communicate(timeout=STUCK_S)
@@ -96,5 +96,5 @@ def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp
     assert done.returncode != 0
     lines = sorted(line for line in errors.splitlines() if line.startswith("error: "))
     assert lines[-1].startswith("error: rank 1 of 2: run_1.safetensors: not a safetensors file"), errors
-    assert lines[0] == "error: rank 0 of 2: rank 1 is gone, so the run ends here; go on with --resume latest", errors
+    assert lines[0] == "error: rank 0 of 2: rank 1 is gone, so the run ends here; continue with --resume latest", errors
     assert len(lines) == 2 and "FutureWarning" not in errors, errors

@@ -220,5 +220,5 @@ def test_a_place_that_cannot_be_written_is_said_before_and_after(replay, tmp_pat
         file.save(replay, tmp_path / "plain" / "kept.echelon")
     with pytest.raises(FileError, match="cannot be written"):
         check_writable(tmp_path / "plain" / "kept.echelon")
-    with pytest.raises(FileError, match="expected the name of a file, got a folder"):
+    with pytest.raises(FileError, match="expected a file name, got a folder"):
         check_writable(tmp_path)

@@ -49,13 +49,13 @@ def machine(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({"cuda": None, "driver": True}, "a driver is here, but torch .* is built without CUDA; install the build"),
+        ({"cuda": None, "driver": True}, "a driver exists, but torch .* is built without CUDA; install the build"),
         (
             {"cuda": "13.0", "driver": False, "error": "Found no NVIDIA driver on your system. Please"},
             "Found no NVIDIA",
         ),
         ({"cuda": "13.0", "driver": True, "error": "The NVIDIA driver on your system is too old"}, "The NVIDIA driver"),
-        ({"cuda": "13.0", "driver": True}, "torch sees none"),
+        ({"cuda": "13.0", "driver": True}, "torch finds no GPU"),
     ],
 )
 def test_a_gpu_that_cannot_be_used_is_told_once_with_what_to_do(machine, caplog, how, why):

@@ -19,7 +19,10 @@ def test_a_folder_is_held_by_one(tmp_path):
         with pytest.raises(FileError) as error, file_lock(lock):
             pass
         me = f"process {os.getpid()} on {socket.gethostname()}"
-        assert str(error.value) == f"{tmp_path}: expected no other process at work there, got {me}: let it end first"
+        assert (
+            str(error.value)
+            == f"{tmp_path}: expected no other process that uses the folder, got {me}: wait until it ends"
+        )
     assert not lock.exists(), "nothing is left"
     with file_lock(lock):
         pass
@@ -61,7 +64,7 @@ def test_without_flock_it_counts_whether_the_holder_lives(tmp_path, monkeypatch,
             pass
     else:
         with (
-            pytest.raises(FileError, match="expected no other process at work there, got process"),
+            pytest.raises(FileError, match="expected no other process that uses the folder, got process"),
             file_lock(tmp_path / ".lock"),
         ):
             pass

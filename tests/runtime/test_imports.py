@@ -35,7 +35,11 @@ def test_a_function_of_the_current_folder_is_imported(module):
         ("../of_my_own:double", ConfigError, "must be of the form package.module:name"),
         ("nobody.home:double", FileError, "nobody.home:double: no module nobody.home in .* or on Python's path"),
         ("of_my_own:halve", ConfigError, "of_my_own must have a class or function halve, got None"),
-        ("ends_here:f", ConfigError, r"module ends_here must not end the program at its import, got SystemExit\(3\)"),
+        (
+            "ends_here:f",
+            ConfigError,
+            r"module ends_here must not exit the program when it is imported, got SystemExit\(3\)",
+        ),
         ("of_my_own:LIMIT", ConfigError, "of_my_own must have a class or function LIMIT, got 3"),
     ],
 )

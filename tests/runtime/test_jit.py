@@ -120,4 +120,4 @@ def test_where_numba_compiles_nothing_the_dense_form_runs():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert "numba compiles nothing, battles run slower: NUMBA_DISABLE_JIT is set" in ran.stderr
+    assert "numba cannot compile, so battles run slower: NUMBA_DISABLE_JIT is set" in ran.stderr

@@ -3,7 +3,7 @@
 import threading
 
 from echelon.runtime import distributed
-from echelon.runtime.distributed import told_after
+from echelon.runtime.distributed import print_after
 
 
 class Clock(threading.Timer):
@@ -21,10 +21,10 @@ class Clock(threading.Timer):
 
 def test_whoever_waits_long_says_for_whom(capsys, monkeypatch):
     monkeypatch.setattr(distributed.threading, "Timer", Clock)
-    with told_after(2.0, "waiting for rank 0"):
+    with print_after(2.0, "waiting for rank 0"):
         pass
     assert capsys.readouterr().err == "waiting for rank 0\n"
     monkeypatch.setattr(Clock, "is_up", False)
-    with told_after(2.0, "waiting for rank 0"):
+    with print_after(2.0, "waiting for rank 0"):
         pass
     assert capsys.readouterr().err == ""

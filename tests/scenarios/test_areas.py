@@ -161,7 +161,7 @@ def test_an_area_that_cannot_be_is_refused_in_one_line(unit, said):
 @pytest.mark.parametrize(
     ("area", "said"),
     [
-        ((17, 17, 20, 20), r"^scenario: area of blue_0 must be with room for a heavy on level ground, got"),
+        ((17, 17, 20, 20), r"^scenario: area of blue_0 must be an area with room for a heavy on level ground, got"),
         (
             (2, 2, 6, 6),
             r"^scenario: area of blue_1 in battle 0 must be larger: of more places than others may take, got 16$",

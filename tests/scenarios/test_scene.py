@@ -225,7 +225,7 @@ def test_numbers_that_are_none_are_refused(tmp_path):
     [
         (Unit("blue", "medium", 20, 20, bottom=1), r"^scenario: state.mechs.pos of blue_1 .* clear of solid terrain"),
         (Unit("blue", "medium", 30, 21), r"^scenario: state.mechs.pos of blue_1 .* clear of the hull of red_0"),
-        (Unit("red", "medium", 39.5, 21), r"^scenario: x of red_1 \(medium\) must be 1.25..38.75 vox: its hull within"),
+        (Unit("red", "medium", 39.5, 21), r"^scenario: x of red_1 \(medium\) must be 1.25..38.75 vox, with the hull"),
         (Unit("red", "scout", 20, 36, bottom=15), r"^scenario: state.mechs.pos of red_1"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_cell_of_a_notebook_may_be_run_again():
 
 def test_paint_that_is_no_material_is_refused():
     echelon.register_biome("strange", lambda material, *_: material.fill_(200))
-    with pytest.raises(ConfigError, match=r"voxels of biome 'strange' must be of a Material, 0\.\.9, got 200"):
+    with pytest.raises(ConfigError, match=r"voxels of biome 'strange' must be values of Material, 0\.\.9, got 200"):
         maps_of(battle_in("strange"), torch.arange(2))
 
 
