@@ -21,8 +21,8 @@ from echelon.runtime.terminal import widen_narrow_terminal
 
 T = TypeVar("T")
 ALLOW_MODULE = (
-    "--allow-module package.module imports your module and runs its code. Files may then use its models and whatever "
-    "it registers, such as biomes. Can be repeated."
+    "--allow-module package.module imports your module and runs its code. Files may then use its models and everything "
+    "that it registers, such as biomes. Can be repeated."
 )
 """Help text of the flag that `arguments` removes."""
 EMPTY_FLAGS = ("init", "resume", "parent", "start", "profile", "save", "device")

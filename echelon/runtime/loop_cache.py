@@ -133,7 +133,7 @@ def compile_and_keep(loop: Any, **options: Any) -> Any:
 
 
 def tolerant(cache: Any, name: str) -> Any:
-    """Wrap a method of numba's cache to return None on a full disk or a missing or corrupt file, so that numba compiles."""
+    """Wrap a method of numba's cache to return None on a full disk or an invalid file, so that numba compiles."""
     method = getattr(cache, name)
 
     @functools.wraps(method)

@@ -91,7 +91,7 @@ def compare(config: EnvConfig, seed: int, scenes: int) -> tuple[int, list[str], 
 
 @pytest.mark.parametrize("scenes", usually((FEW, SCENES), FEW))
 @pytest.mark.parametrize("name", ROSTERS)
-def test_the_game_does_what_the_reference_does(name, scenes):
+def test_simulation_matches_the_reference(name, scenes):
     """Every field to 2e-4; a scene that differs where the reference found a decision too close to call is set aside."""
     compared, set_aside, wrong, seen = compare(config_of(name), list(ROSTERS).index(name) * 1000, scenes)
     print(f"{name}: {compared} substeps compared, {len(set_aside)} scenes set aside, {dict(seen)}")
@@ -100,7 +100,7 @@ def test_the_game_does_what_the_reference_does(name, scenes):
     assert compared >= (scenes - max(1, int(0.02 * scenes))) * SUBSTEPS and seen["hits"] > scenes * 0.8
 
 
-def test_sensors_are_as_good_as_the_reference_says():
+def test_sensor_quality_matches_the_reference():
     config = config_of("jammers")
     sim_model, state, now = make_scenes(config, 2 * FEW, seed=77)
     action = random_actions(random.Random(78), 2 * FEW, config.num_mechs, config.comm_dim)

@@ -17,7 +17,7 @@ def ground(scenario):
     return ground_of(scenario.position, scenario.settings.world)
 
 
-def test_a_drawing_is_the_ground_that_boxes_make():
+def test_drawing_gives_the_same_terrain_as_boxes():
     layers = [{"rows": ROWS, "low": [10, 12]}, {"rows": ["##"], "low": [10, 12], "bottom": 5}]
     drawn = scenario_from_json({"layers": layers, "legend": GLASS, "units": UNITS})
     scene = Scene().wall((10, 12), (12, 13), 4).wall((13, 12), (15, 13), 4).wall((10, 15), (12, 16), 4)
@@ -32,7 +32,7 @@ def test_a_drawing_is_the_ground_that_boxes_make():
     assert scenario_from_json(drawn.as_json()) == drawn, "a file that is saved holds the boxes"
 
 
-def test_every_character_is_where_it_was_drawn():
+def test_every_character_fills_its_columns():
     """Any rows: voxel by voxel what the legend says, and as few boxes as a rectangle needs."""
     generator = torch.Generator().manual_seed(2)
     code = torch.randint(0, 4, (40, 40), generator=generator)
@@ -75,7 +75,7 @@ def test_every_character_is_where_it_was_drawn():
         ({"layers": [{"rows": ["#.#." * 10, ".#.#" * 10] * 20}] * 2}, r"^Scenario.boxes must be at most 1000 entries"),
     ],
 )
-def test_a_drawing_that_cannot_be_is_refused_in_one_line(values, said):
+def test_invalid_drawing_is_rejected_in_one_line(values, said):
     with pytest.raises(ConfigError, match=said) as raised:
         scenario_from_json({"units": UNITS, **values}, "it")
     assert "\n" not in str(raised.value)

@@ -58,7 +58,7 @@ def machine(monkeypatch, tmp_path):
         ({"cuda": "13.0", "driver": True}, "torch finds no GPU"),
     ],
 )
-def test_a_gpu_that_cannot_be_used_is_told_once_with_what_to_do(machine, caplog, how, why):
+def test_unusable_gpu_is_logged_once_with_a_hint(machine, caplog, how, why):
     machine(**how)
     assert [resolve_device("auto"), resolve_device("auto"), resolve_device("cpu")] == [torch.device("cpu")] * 3
     (record,) = caplog.records
@@ -75,6 +75,6 @@ def test_a_gpu_that_cannot_be_used_is_told_once_with_what_to_do(machine, caplog,
         {"cuda": "13.0", "driver": True, "error": "No CUDA GPUs are available", "hidden": "-1"},
     ],
 )
-def test_where_no_gpu_is_to_be_expected_nothing_is_said(machine, caplog, how):
+def test_no_message_if_no_gpu_is_expected(machine, caplog, how):
     machine(**how)
     assert unusable_gpu() == "" and resolve_device("auto") == torch.device("cpu") and not caplog.records

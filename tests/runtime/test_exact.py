@@ -44,7 +44,7 @@ def off_by(found: torch.Tensor, true: np.ndarray) -> tuple[int, float]:
     return int((found.numpy() != nearest).sum()), float(steps.max())
 
 
-def test_a_root_is_the_nearest_float32(numbers):
+def test_sqrt_is_correctly_rounded(numbers):
     x = numbers.abs()
     # The last one's root lies as near to the middle of two floats as any root does.
     hard = torch.tensor([0.0, 1e-45, 1e-38, 9.0, 49.0, 3e38, 4 - 2.0**-22])
@@ -53,7 +53,7 @@ def test_a_root_is_the_nearest_float32(numbers):
 
 
 @pytest.mark.parametrize("number", [3, 7, 1000, 0.05, 0.3, 2 * math.pi, math.pi / 4, 1e-3, 16_777_213])
-def test_a_quotient_is_the_nearest_float32(numbers, number):
+def test_divide_is_correctly_rounded(numbers, number):
     """As a CPU divides; a GPU multiplies by the reciprocal, of float64 as of float32."""
     rounded = np.float32(number)
     assert torch.equal(exact.divide(numbers, number), numbers / number)
@@ -63,7 +63,7 @@ def test_a_quotient_is_the_nearest_float32(numbers, number):
     assert torch.equal(exact.divide(numbers, torch.tensor(number)), numbers / number)
 
 
-def test_angles_and_logarithms_are_as_near_as_told(numbers):
+def test_angles_and_logarithms_have_the_documented_error(numbers):
     x, y = numbers.double().numpy(), numbers.flip(0).double().numpy()
     cos_sin = exact.cos_sin(numbers)
     pairs = (
@@ -79,7 +79,7 @@ def test_angles_and_logarithms_are_as_near_as_told(numbers):
 
 
 @pytest.mark.parametrize(("lead", "true"), [(0.0, np.sin), (0.5, np.cos)])
-def test_sine_holds_far_from_zero(lead, true):
+def test_sine_is_accurate_far_from_zero(lead, true):
     x = torch.linspace(-1e6, 1e6, 100_001, dtype=torch.float64)
     assert np.abs(exact.sine_64(x, lead).numpy() - true(x.numpy())).max() < 1e-12
 
@@ -98,7 +98,7 @@ def test_axes_and_the_origin():
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_loops_give_the_bits_of_torch(monkeypatch, numbers, name):
+def test_loops_and_torch_give_the_same_bits(monkeypatch, numbers, name):
     looped = FORMS[name](numbers)
     monkeypatch.setattr(exact, "HAS_NUMBA", False)
     by_torch = FORMS[name](numbers)
@@ -107,7 +107,7 @@ def test_loops_give_the_bits_of_torch(monkeypatch, numbers, name):
 
 
 @pytest.mark.usual
-def test_pythons_floats_give_the_bits_of_tensors(numbers):
+def test_python_floats_and_tensors_give_the_same_bits(numbers):
     x, y = numbers[:500].double(), numbers[500:1000].double()
     for i, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
         assert exact.sine_64(a, 0.5) == exact.sine_64(x, 0.5)[i].item()
@@ -134,7 +134,7 @@ def test_no_order_changes_a_sum(values, random):
     assert abs(one.item() - math.fsum(values)) <= len(values) * 2.0**-25 + abs(one.item()) * 2.0**-24
 
 
-def test_whole_numbers_and_flags_are_counted():
+def test_integers_and_bools_are_summed():
     flags = torch.tensor([[True, False, True], [False, False, False]])
     assert exact.sum(flags, 1).tolist() == [2, 0] and exact.sum(flags, 1).dtype == torch.int64
     assert exact.sum(flags.int(), 0, keepdim=True).tolist() == [[1, 0, 1]]

@@ -13,7 +13,7 @@ from patience import STUCK_S
 from echelon.runtime.files import FileError, file_lock, json_bytes, parse_json
 
 
-def test_a_folder_is_held_by_one(tmp_path):
+def test_folder_lock_is_exclusive(tmp_path):
     lock = tmp_path / ".lock"
     with file_lock(lock):
         with pytest.raises(FileError) as error, file_lock(lock):
@@ -28,7 +28,7 @@ def test_a_folder_is_held_by_one(tmp_path):
         pass
 
 
-def test_a_killed_process_holds_nothing(tmp_path):
+def test_killed_process_releases_the_lock(tmp_path):
     program = f"""
 import os, signal
 from pathlib import Path
@@ -53,7 +53,7 @@ with file_lock(Path({str(tmp_path / ".lock")!r})):
     ],
     ids=["nobody", "this one", "one that has ended", "one elsewhere", "nonsense"],
 )
-def test_without_flock_it_counts_whether_the_holder_lives(tmp_path, monkeypatch, holder, is_free):
+def test_without_flock_a_living_owner_keeps_the_lock(tmp_path, monkeypatch, holder, is_free):
     def refuse(file, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 

@@ -38,7 +38,7 @@ def no_compiler(monkeypatch):
 
 
 @pytest.mark.parametrize(("where", "compiler"), [(CPU, "a C++ compiler"), (GPU, "a C compiler")])
-def test_without_a_compiler_nothing_is_compiled_and_one_line_says_so(
+def test_missing_compiler_falls_back_with_one_line(
     monkeypatch, reasons, no_compiler, where, compiler
 ):
     monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: name)
@@ -50,12 +50,12 @@ def test_without_a_compiler_nothing_is_compiled_and_one_line_says_so(
     assert reasons == [f"{where.type} runs without torch.compile, which needs {compiler}"]
 
 
-def test_without_a_compiler_a_loss_is_not_compiled(reasons, no_compiler):
+def test_missing_compiler_keeps_the_loss_uncompiled(reasons, no_compiler):
     ppo = PPO(TINY.build(PolicySpecs(8)), tiny_run().ppo, compiled=True)
     assert ppo.objective._compiled_call_impl is None and len(reasons) == 1
 
 
-def test_headers_and_triton_are_asked_for_too(monkeypatch, tmp_path, reasons):
+def test_missing_headers_and_triton_are_reported(monkeypatch, tmp_path, reasons):
     monkeypatch.setattr(device.shutil, "which", lambda name: name)
     monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: None)
     assert device.can_compile(CPU) and not device.can_compile(GPU) and reasons[0].endswith("needs Triton")
@@ -64,7 +64,7 @@ def test_headers_and_triton_are_asked_for_too(monkeypatch, tmp_path, reasons):
     assert device.compiling_lacks(CPU) == ["Python's headers"]
 
 
-def test_lines_tell_what_is_compiled_and_how_many_of_how_many(monkeypatch, caplog):
+def test_progress_lines_contain_name_and_count(monkeypatch, caplog):
     """Another graph of the same function is told as such, and one that is there already not at all."""
     graphs.trace_only(monkeypatch)
     monkeypatch.setattr(PROGRESS, "seconds", 0.0)
@@ -107,7 +107,7 @@ def test_compiled_code_is_kept_in_the_users_cache(monkeypatch, tmp_path):
     assert CACHE not in os.environ, "torch's own"
 
 
-def test_programs_print_it(monkeypatch, capsys):
+def test_programs_print_the_progress_lines(monkeypatch, capsys):
     monkeypatch.setattr(compile, "logger", logging.Logger("of this test"))
     console.show_compilations()
     compile.logger.info("compiling")
@@ -118,7 +118,7 @@ def test_programs_print_it(monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_an_exact_graph_rounds_wherever_its_operations_do():
+def test_exact_graph_rounds_like_eager_mode():
     """Between two functions in float64 lies a float32."""
     y, x = torch.randn(2, 100_000, generator=torch.Generator().manual_seed(0))
 
@@ -128,7 +128,7 @@ def test_an_exact_graph_rounds_wherever_its_operations_do():
     assert torch.equal(fused(pitch, CPU, exact=True)(y, x), pitch(y, x))
 
 
-def test_classes_that_tensordict_learns_of_compile_nothing_again(monkeypatch):
+def test_new_tensorclasses_do_not_recompile(monkeypatch):
     """Whoever asks whether some class is a tensorclass adds it to what tensordict remembers."""
 
     class Asked:

@@ -20,7 +20,7 @@ def test_angles_wrap_into_half_a_turn(angle, wrapped):
     assert wrap_angle(torch.tensor(angle)).item() == pytest.approx(wrapped, abs=1e-6)
 
 
-def test_wraps_of_an_angle_differ_only_as_they_say():
+def test_wrap_functions_differ_only_at_their_limits():
     """One rule in two forms with the same bits, and that of files, which maps pi to -pi and rounds."""
     draw = torch.Generator().manual_seed(0)
     angles = torch.cat([torch.tensor([0.0, math.pi, -math.pi, 9.5]), 20 * torch.randn(10_000, generator=draw)])
@@ -52,7 +52,7 @@ def test_to_world_undoes_to_body():
     torch.testing.assert_close(to_world(to_body(vector, facing), facing), vector)
 
 
-def test_offsets_lead_from_row_to_column():
+def test_pairwise_offsets_point_from_row_to_column():
     pos = torch.tensor([[[1.0, 2.0], [4.0, 6.0]]])
     offset = pairwise_offset(pos)
     assert offset[0, 0, 1].tolist() == [3, 4]

@@ -43,23 +43,23 @@ def test_a_function_of_the_current_folder_is_imported(module):
         ("of_my_own:LIMIT", ConfigError, "of_my_own must have a class or function LIMIT, got 3"),
     ],
 )
-def test_what_a_name_lacks_is_one_line(module, name, error, message):
+def test_invalid_object_name_is_one_line(module, name, error, message):
     with pytest.raises(error, match=message) as caught:
         import_object(name)
     assert "\n" not in str(caught.value)
 
 
-def test_a_module_that_lacks_another_one_says_which(module):
+def test_missing_dependency_of_a_module_is_reported(module):
     with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
         import_object("needs_more:anything")
 
 
-def test_a_call_that_ends_the_program_is_one_line():
+def test_call_that_exits_is_one_line():
     line = in_one_line("mine: expected a number")
     with pytest.raises(ConfigError, match="mine: expected a number, got SystemExit: 3"), line:
         sys.exit(3)
 
 
-def test_a_callback_that_ends_the_program_is_one_line(module):
+def test_callback_that_exits_is_one_line(module):
     with pytest.raises(ConfigError, match="--callbacks sys:exit must be callable without arguments, got SystemExit"):
         load_callbacks(["sys:exit"])

@@ -38,7 +38,7 @@ def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
 
 
 @pytest.mark.long
-def test_echelon_plays_where_numba_is_missing():
+def test_battles_run_without_numba():
     program = """
 import importlib.util, sys
 sys.modules["numba"] = None
@@ -98,11 +98,11 @@ def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
 
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
-def test_compiled_loops_lie_in_their_own_folder():
+def test_compiled_loops_have_their_own_folder():
     assert Path(decision_loop.stats.cache_path).is_relative_to(loop_cache.cache_folder())
 
 
-def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
+def test_cached_loop_is_found_by_name(tmp_path, monkeypatch):
     monkeypatch.setattr(loop_cache, "cache_folder", lambda: tmp_path / "loops")
     assert not loop_cache.is_cached("decision_loop")
     (tmp_path / "loops" / "loops_1").mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_where_numba_compiles_nothing_the_dense_form_runs():
+def test_dense_form_runs_if_numba_cannot_compile():
     """`NUMBA_DISABLE_JIT`, which a debugger sets; one line says so."""
     script = (
         "import echelon; env = echelon.EchelonEnv(echelon.EnvConfig.small(), 1, 'cpu', 0); env.rollout(1);"

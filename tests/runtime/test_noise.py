@@ -43,7 +43,7 @@ def test_uniforms_fill_the_unit_interval_evenly():
     assert (share - 0.1).abs().max() < 0.005
 
 
-def test_seeds_ticks_and_streams_do_not_share_numbers():
+def test_seeds_ticks_and_streams_have_different_numbers():
     base = uniform(SEEDS, 4, Stream.PRIORITY, 50).flatten()
     for other in (
         uniform(SEEDS, 5, Stream.PRIORITY, 50),
@@ -80,14 +80,14 @@ BELOW = {
 
 
 @pytest.mark.parametrize("seed", BELOW)
-def test_a_seed_below_32_bits_draws_what_its_low_word_always_drew(seed):
+def test_seed_below_32_bits_depends_on_its_low_word(seed):
     battles, drawn = BELOW[seed]
     assert battle_seeds(seed, 3, CPU).tolist() == battles
     assert bits(torch.tensor([seed]), 17, 3, 2).tolist() == [drawn]
 
 
 @pytest.mark.parametrize("high", [1, 2, 5, 2**30, 2**31 - 1, -1, -(2**31)])
-def test_both_words_of_a_seed_count(high):
+def test_both_words_of_a_seed_matter(high):
     low = torch.tensor(list(BELOW))
     seed = low + high * 2**32
     for stream in Stream:
@@ -96,7 +96,7 @@ def test_both_words_of_a_seed_count(high):
     assert not torch.equal(battle_seeds(int(seed[0]), 8, CPU), battle_seeds(int(low[0]), 8, CPU))
 
 
-def test_the_high_words_of_one_low_word_draw_unlike_numbers():
+def test_high_words_give_different_numbers():
     many = torch.arange(256) * 2**32 + 7
     drawn = uniform(many, 0, Stream.MAP, 200)
     assert bits(many, 0, Stream.MAP, 1).unique().numel() == 256

@@ -19,7 +19,7 @@ class Clock(threading.Timer):
         self.function(*self.args, **self.kwargs)
 
 
-def test_whoever_waits_long_says_for_whom(capsys, monkeypatch):
+def test_waiting_process_prints_what_it_waits_for(capsys, monkeypatch):
     monkeypatch.setattr(distributed.threading, "Timer", Clock)
     with print_after(2.0, "waiting for rank 0"):
         pass

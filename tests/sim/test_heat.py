@@ -29,7 +29,7 @@ def test_heat_never_falls_below_zero():
 
 
 @pytest.mark.usual
-def test_venting_sheds_three_times_the_heat():
+def test_venting_dissipates_one_plus_vent_factor():
     scene = alone().set(0, heat=50)
     scene.run(scene.orders((0, Act.VENT, 1.0)), 20)
     assert scene.value("heat", 0) == pytest.approx(17, abs=1e-3)  # 50 - (11 + 2 * 11)
@@ -48,7 +48,7 @@ def test_heat_stays_within_twice_the_capacity():
     assert scene.value("heat", 1) == 200  # 200 - 0.55 + 6 would be 205.45
 
 
-def test_at_its_capacity_a_mech_still_runs():
+def test_mech_at_its_heat_capacity_still_runs():
     # The heat of 100.5 is 99.95 when the mech moves, that of 100.6 is 100.05.
     scene = alone().set(0, heat=100.5)
     scene.run(scene.orders((0, Act.FORWARD, 1.0)))
@@ -58,13 +58,13 @@ def test_at_its_capacity_a_mech_still_runs():
     assert scene.pos(0)[0] == 10.5
 
 
-def test_shut_down_is_more_than_the_capacity():
+def test_heat_above_capacity_shuts_down():
     scene = alone().set(0, heat=100.0)
     assert not is_shut_down(scene.state.mechs, scene.sim_model)[0, 0]
     assert is_shut_down(scene.set(0, heat=100.01).state.mechs, scene.sim_model)[0, 0]
 
 
-def test_shut_down_means_no_walking_turning_or_firing():
+def test_shut_down_mech_does_not_walk_turn_or_fire():
     scene = duel(6, "medium", "medium").set(0, heat=190)
     told = [(0, column, 1.0) for column in (Act.FORWARD, Act.YAW_RATE, Act.PRIMARY, Act.TERTIARY, Act.VENT)]
     scene.run(scene.orders(*told), 10)
@@ -74,7 +74,7 @@ def test_shut_down_means_no_walking_turning_or_firing():
     assert scene.value("heat", 0) == pytest.approx(190 - 5.5, abs=1e-3)
 
 
-def test_shut_down_forbids_jets():
+def test_shut_down_mech_cannot_use_jets():
     scene = duel(25, "scout", "medium").set(0, heat=120)
     scene.run(scene.orders((0, Act.VERTICAL, 1.0)), 5)
     assert scene.bottom(0) == pytest.approx(0)
@@ -96,7 +96,7 @@ def test_a_shut_down_mech_falls():
     assert scene.vel(0)[2] == pytest.approx(-9.81 * 0.05 * 0.98)
 
 
-def test_a_shut_down_mech_comes_back():
+def test_shut_down_mech_runs_again_after_cooling():
     scene = alone().set(0, heat=101.0)
     scene.run(scene.orders((0, Act.FORWARD, 1.0)), 2)  # 101 -> 100.45 -> 99.9
     assert scene.vel(0)[0] == pytest.approx(5.5 * 0.98)

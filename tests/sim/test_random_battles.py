@@ -65,7 +65,7 @@ def quiet(battles):
     return ~fires & ~(battles.before.shots.ttl[..., span] > 0).any(-1)
 
 
-def test_a_lot_happens(battles):
+def test_rollout_contains_all_kinds_of_events(battles):
     """The rollout is worth looking at: mechs fight, fall, overheat, lose legs and die, battles end."""
     mechs, tally = battles.after.mechs, battles.after.tally
     assert (tally.kills - battles.before.tally.kills).sum() > 50
@@ -83,14 +83,14 @@ def test_a_lot_happens(battles):
     assert 0.05 < quiet(battles).float().mean() < 0.95
 
 
-def test_nothing_is_ever_not_a_number(battles):
+def test_all_values_are_finite(battles):
     parts = [battles.after.mechs, battles.after.shots, battles.after.clouds, battles.after.tally, battles.next]
     for name, value in (item for part in parts for item in part.items(True, True)):
         assert value.isfinite().all(), name
 
 
 @pytest.mark.parametrize(("stream", "features"), [("contacts", layout.CONTACT), ("ego", layout.EGO)])
-def test_every_feature_is_within_its_range(battles, stream, features):
+def test_every_feature_is_within_its_bounds(battles, stream, features):
     low, high = layout.bounds(features)
     names = [f.name for f in features for _ in range(f.width)]
     for group in ("blue", "red"):
@@ -137,7 +137,7 @@ def test_hulls_never_enter_terrain(battles):
     assert not (inside & mechs.alive.numpy()).any(), np.argwhere(inside & mechs.alive.numpy())[:5]
 
 
-def test_terrain_is_the_map_less_what_broke_plus_what_fell(battles):
+def test_terrain_is_the_map_without_broken_voxels_plus_wrecks(battles):
     """Every column and every voxel's wear agree with what the voxel is made of."""
     maps = battles.env.sim_model.maps
     size_z, size_y, size_x = maps.material.shape[1:]
@@ -161,7 +161,7 @@ def test_terrain_is_the_map_less_what_broke_plus_what_fell(battles):
         assert not ground.damage[~solid[now]].any() and not ground.damage[hp[now].isinf()].any()
 
 
-def test_the_dead_leave_their_wrecks_within_a_decision(battles):
+def test_wrecks_are_laid_within_a_decision(battles):
     before, after = battles.before.mechs, battles.after.mechs
     waits = ~before.alive & ~before.wrecked
     few = waits.sum(-1, keepdim=True) <= 5  # one a substep
@@ -192,7 +192,7 @@ def test_heat_hp_and_stability_stay_within_their_limits(battles):
     assert ((length == 0) | ((length - 1).abs() < 1e-5)).all()
 
 
-def test_paint_is_laid_by_the_pack_it_belongs_to(battles):
+def test_painter_belongs_to_the_pack_of_the_paint(battles):
     mechs, roster = battles.after.mechs, battles.roster
     assert (mechs.paint >= 0).all() and (mechs.paint <= 100).all()
     marked = mechs.paint > 0
@@ -221,7 +221,7 @@ def test_shots_and_clouds_stay_within_their_lifetimes(battles):
     assert (clouds.ttl >= 0).all() and (clouds.ttl <= 200).all()
 
 
-def test_nobody_heals_and_the_dead_stay_dead(battles):
+def test_hp_never_rises_and_dead_mechs_stay_dead(battles):
     before, after = battles.before.mechs, battles.after.mechs
     assert (after.hp <= before.hp).all() and (after.leg_hp <= before.leg_hp).all()
     assert not (after.alive & ~before.alive).any()
@@ -231,7 +231,7 @@ def test_nobody_heals_and_the_dead_stay_dead(battles):
     assert (fired[dead] == 0).all()
 
 
-def test_every_death_is_a_kill_or_nobodys(battles):
+def test_every_death_is_a_kill_or_uncredited(battles):
     """Kills equal the deaths that weapons caused; the rest burned."""
     before, after = battles.before, battles.after
     died = before.mechs.alive & ~after.mechs.alive
@@ -246,7 +246,7 @@ def test_every_death_is_a_kill_or_nobodys(battles):
     assert (assists <= kills).all()
 
 
-def test_damage_dealt_is_hp_lost_but_for_burns_and_friendly_splash(battles):
+def test_damage_dealt_equals_hp_lost_except_burns_and_friendly_splash(battles):
     before, after = battles.before, battles.after
     lost = (before.mechs.hp - after.mechs.hp).sum(-1)
     dealt = (after.tally.damage - before.tally.damage).sum(-1)
@@ -267,13 +267,13 @@ def test_tallies_only_grow(battles):
     assert (battles.after.score >= battles.before.score).all()
 
 
-def test_nobody_outruns_its_hull(battles):
+def test_speed_is_at_most_that_of_the_hull(battles):
     """Between decisions a mech walks at most its top speed for 0.25 s, damped by 0.98."""
     way = (battles.after.mechs.pos - battles.before.mechs.pos)[..., :2].norm(dim=-1)
     assert (way <= battles.roster.max_speed * 0.98 * 0.25 + 1e-3).all()
 
 
-def test_slots_name_hostiles(battles):
+def test_focus_slots_contain_enemies(battles):
     slots, roster = battles.after.focus_slots, battles.roster
     named = slots >= 0
     is_red = roster.is_red[slots.clamp_min(0)]

@@ -37,11 +37,11 @@ def line(range_vox, *boxes, reach=60.0):
         (Material.REINFORCED, False),
     ],
 )
-def test_what_blocks_sight(material, clear):
+def test_opaque_materials_block_sight(material, clear):
     assert line(8, (*WALL, 1, 3, material)) == clear
 
 
-def test_a_low_wall_is_looked_over():
+def test_line_passes_above_a_low_wall():
     assert line(8, (*WALL, 0, 1, Material.SOLID))  # centres are at z = 1.5
 
 
@@ -52,7 +52,7 @@ def test_the_cells_of_both_ends_are_not_tested():
 
 
 @pytest.mark.parametrize(("range_vox", "clear"), [(8.0, True), (8.01, False)])
-def test_a_line_is_no_longer_than_its_range(range_vox, clear):
+def test_line_is_limited_to_its_range(range_vox, clear):
     assert line(range_vox, reach=8.0) == clear
 
 
@@ -105,28 +105,28 @@ def smoky(*clouds, x=18.5, bottom=0.0):
         ((22.6, 20.5, 1.5), False),
     ],
 )
-def test_a_cloud_within_four_voxels_of_the_line_hides(cloud, hidden):
+def test_cloud_within_its_radius_of_the_line_blocks(cloud, hidden):
     assert smoky((cloud, 100)) == hidden
 
 
-def test_a_cloud_that_has_cleared_hides_nothing():
+def test_expired_cloud_does_not_block():
     assert smoky(((14.5, 20.5, 1.5), 1))
     assert not smoky(((14.5, 20.5, 1.5), 0))
 
 
-def test_any_cloud_of_either_team_hides():
+def test_clouds_of_both_teams_block():
     far = ((30.0, 35.0, 1.5), 100)
     assert not smoky(far, far, far)
     assert smoky(far, far, far, ((14.5, 20.5, 1.5), 100))
 
 
-def test_smoke_hides_along_a_slope():
+def test_cloud_blocks_a_sloped_line():
     # From (10.5, 1.5) to (18.5, 9.5): the middle is (14.5, 5.5), and (14.5, 0) is 5.5 / sqrt 2 = 3.9 off the line.
     assert smoky(((14.5, 20.5, 0.0), 100), bottom=8.0)
     assert not smoky(((14.5, 20.5, -0.3), 100), bottom=8.0)  # 4.1 off
 
 
-def test_switched_off_smoke_hides_nothing():
+def test_disabled_smoke_does_not_block():
     s = battle(("medium",), ("medium",), smoke=False).place(0, 10.5, 20.5).place(1, 18.5, 20.5)
     s.smoke(0, 14.5, 20.5, 1.5)
     assert enemy_lines(s.state, s.sim_model, 60.0)[0, 0, 1]

@@ -109,7 +109,7 @@ def play(battles):
 
 
 @pytest.mark.parametrize("start", ["env", "melee"])
-def test_colours_do_not_matter(start, request):
+def test_swapping_the_teams_swaps_the_result(start, request):
     """Swapping the teams, their orders and their draws swaps the outcome, to 1e-3: sums over shooters run in another
     order."""
     battles = request.getfixturevalue(start)
@@ -129,7 +129,7 @@ def test_colours_do_not_matter(start, request):
     assert torch.equal(winners, exchanged)
 
 
-def test_a_substep_leaves_its_input_alone_but_for_the_terrain(env):
+def test_substep_modifies_only_the_terrain_of_its_input(env):
     state = moment(env)
     kept = state.clone()
     orders = actions.idle(BATTLES, env.sim_model.roster, env.sim_model.config)
@@ -157,7 +157,7 @@ def test_draws_follow_from_seed_and_tick(env):
     )
 
 
-def test_a_decision_is_five_substeps(env):
+def test_decision_runs_decision_repeat_substeps(env):
     state, by_hand = moment(env), moment(env)
     orders = actions.idle(BATTLES, env.sim_model.roster, env.sim_model.config)
     for _ in range(5):
@@ -167,7 +167,7 @@ def test_a_decision_is_five_substeps(env):
     assert torch.equal(decided.mechs.pos, by_hand.mechs.pos)
 
 
-def test_what_is_said_is_noted_and_the_dead_say_nothing(env):
+def test_messages_of_living_mechs_are_stored(env):
     state = moment(env)
     state.mechs.hp[:, :3] = 500
     state.mechs.hp[:, 3] = 0

@@ -41,7 +41,7 @@ def alone(name: str, maps: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", BIOME_NAMES)
-def test_a_biome_is_known_by_its_materials_density_and_height(name: str):
+def test_biome_has_its_materials_density_and_height(name: str):
     known_by, (least, most), (low, high) = BIOME[name]
     material = alone(name, 16)
     assert set(material.unique().tolist()) == {M.AIR, M.DIRT} | known_by
@@ -56,7 +56,7 @@ def test_a_biome_is_known_by_its_materials_density_and_height(name: str):
     assert not (material[:, 0] == M.AIR).any(), "the floor has no holes"
 
 
-def test_biomes_differ_from_above():
+def test_biomes_differ_in_telemetry():
     """No two biomes show alike: shares of the topmost material of a column, or mean heights, tell them apart."""
     marks = []
     for name in BIOME_NAMES:
@@ -80,7 +80,7 @@ def test_vaults_can_be_walked_through():
     assert (wide.flatten(1).sum(1) > 20).all()
 
 
-def test_ramps_rise_a_voxel_for_every_two():
+def test_ramps_rise_one_voxel_per_two_columns():
     material = alone("mining_pit", 32)
     solid = material == M.SOLID
     height = solid.int().cumprod(1).sum(1)

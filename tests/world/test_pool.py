@@ -86,7 +86,7 @@ def test_the_pool_follows_the_map_seed():
     ],
     ids=["small", "standard", "large", "tiny", "oblong"],
 )
-def test_every_map_is_whole(config: EnvConfig, count: int):
+def test_every_map_is_consistent(config: EnvConfig, count: int):
     """`make_maps` raises where a spawn is cut off; here, what it returns is finite, in range and in shape."""
     world, maps = config.world, maps_of(config, torch.arange(count) + 100)
     shape = (count, world.size_y, world.size_x)
@@ -110,7 +110,7 @@ def test_every_map_is_whole(config: EnvConfig, count: int):
         pytest.param(EnvConfig.small(), 128, id="5v5, few"),
     ],
 )
-def test_maps_connect_and_both_teams_walk_about_as_far(config, count):
+def test_maps_are_connected_and_fair(config, count):
     """Over many maps: in 95 of 100 the mean ways to the zone differ by less than 15 %. `make_maps` raises where one
     of them is cut off."""
     roster = build_roster(config, CPU)
@@ -132,7 +132,7 @@ def test_maps_connect_and_both_teams_walk_about_as_far(config, count):
     team=st.integers(1, 10),
     seed=st.integers(0, 2**32 - 64),
 )
-def test_maps_of_any_settings_connect(size, biomes, difficulty, team, seed):
+def test_maps_of_any_settings_are_connected(size, biomes, difficulty, team, seed):
     """Every spawn reaches the zone in whatever battle fits the map; one that does not fit is refused in a line."""
     world = WorldConfig(*size, biomes=tuple(biomes), difficulty=difficulty)
     mechs = ("heavy",) * team
@@ -152,7 +152,7 @@ def test_difficulty_raises_obstacles():
     assert 0.12 < shares[-1] < 0.25
 
 
-def test_columns_hold_one_bit_a_blocking_voxel():
+def test_bit_columns_have_one_bit_per_blocking_voxel():
     material = torch.full((1, 4, 1, 2), int(Material.AIR), dtype=torch.uint8)
     material[0, :, 0, 0] = torch.tensor([Material.SOLID, Material.GLASS, Material.FOLIAGE, Material.AIR])
     material[0, :, 0, 1] = torch.tensor([Material.WATER, Material.AIR, Material.REINFORCED, Material.SOLID])

@@ -40,7 +40,7 @@ def hashes(name):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_maps_are_what_they_were(name):
+def test_maps_match_the_recorded_hashes(name):
     """Another map for a seed needs another `MAP_MAKER_VERSION`: recipes of the old one must not pass for the new."""
     record = json.loads(RECORD.read_text())
     assert record["version"] == MAP_MAKER_VERSION, f"the map maker has another version: {REMAKE}"
@@ -48,7 +48,7 @@ def test_maps_are_what_they_were(name):
 
 
 @pytest.mark.long
-def test_maps_are_the_same_compiled(monkeypatch):
+def test_compiled_generator_gives_the_same_maps(monkeypatch):
     """The stamps of a biome, compiled without a graph break, paint what they paint eagerly."""
     name = "civic_government"  # boxes, discs, gates and yards
     compiled = torch.compile(stamps.paint, fullgraph=True, dynamic=False)
@@ -66,7 +66,7 @@ def test_a_recipe_makes_its_map_again():
         assert torch.equal(again.path_length[0], maps.path_length[number])
 
 
-def test_a_recipe_of_an_earlier_map_maker_is_made_by_that_one(monkeypatch):
+def test_recipe_uses_the_map_generator_of_its_version(monkeypatch):
     """The next map maker turns spawns about: recipes keep the maker of their version."""
     config = EnvConfig.small()
     (old,) = write_recipes(maps_of(config, [5]))
@@ -86,7 +86,7 @@ def test_the_newest_map_maker_makes_the_maps():
     assert max(MAKERS) == MAP_MAKER_VERSION and MAKERS[MAP_MAKER_VERSION] is make_maps
 
 
-def test_a_fingerprint_notices_a_voxel_a_zone_and_a_place():
+def test_fingerprint_depends_on_voxels_zone_and_spawns():
     maps = maps_of(EnvConfig.small(), [1])
     (before,) = fingerprints(maps)
     for name in ("material", "zone_center", "zone_radius", "spawn_pos"):
@@ -95,7 +95,7 @@ def test_a_fingerprint_notices_a_voxel_a_zone_and_a_place():
         assert fingerprints(changed) != [before], name
 
 
-def test_what_is_refused():
+def test_invalid_recipe_is_rejected():
     config = EnvConfig.small()
     (good,) = write_recipes(maps_of(config, [5]))
     with pytest.raises(
