@@ -1,4 +1,4 @@
-"""What the numbers of an action order."""
+"""Decoding of actions into orders."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ ALL = FeaturesConfig()
 
 
 def decode(mech=0, slots=(NO_MECH,) * 5, features=ALL, **told):
-    """Orders of mechs that were told nothing but `told`, one column by name, on one mech."""
+    """Decode actions that are zero except the columns `told`, keyed by name, of one mech."""
     action = torch.zeros(1, 4, CONTROLS + COMM_DIM)
     for name, value in told.items():
         action[0, mech, Act[name.upper()]] = value
@@ -104,12 +104,13 @@ def test_only_scouts_jam(mech, secondary):
 def test_columns_of_disabled_systems_are_ignored():
     off = dataclasses.replace(ALL, ewar=False, target_preference=False, observation_control=False, comms=False)
     told = {"secondary": 0.3, "prefer_1": 0.9, "sort_biggest": 0.9, "hostile_only": 0.9}
-    heard, deaf = (decode(SCOUT, (NO_MECH, 0, 1, 2, NO_MECH), features, **told) for features in (ALL, off))
-    assert (heard.ecm[0, 3], heard.focus[0, 3], heard.sort_mode[0, 3], heard.hostile_only[0, 3]) == (1, 0, 1, 1)
-    assert (deaf.ecm[0, 3], deaf.focus[0, 3], deaf.sort_mode[0, 3], deaf.hostile_only[0, 3]) == (0, NO_MECH, 0, 0)
-    shout, nobody = torch.ones(1, 4, CONTROLS + COMM_DIM), torch.full((1, 4, 5), NO_MECH)
-    assert actions.decode(shout, nobody, ROSTER, ALL).message.all()
-    assert not actions.decode(shout, nobody, ROSTER, off).message.any()
+    enabled, disabled = (decode(SCOUT, (NO_MECH, 0, 1, 2, NO_MECH), features, **told) for features in (ALL, off))
+    fields = "ecm", "focus", "sort_mode", "hostile_only"
+    assert [getattr(enabled, field)[0, 3] for field in fields] == [1, 0, 1, 1]
+    assert [getattr(disabled, field)[0, 3] for field in fields] == [0, NO_MECH, 0, 0]
+    action, no_slots = torch.ones(1, 4, CONTROLS + COMM_DIM), torch.full((1, 4, 5), NO_MECH)
+    assert actions.decode(action, no_slots, ROSTER, ALL).message.all()
+    assert not actions.decode(action, no_slots, ROSTER, off).message.any()
 
 
 def test_values_out_of_range_are_clamped():
@@ -138,9 +139,9 @@ def test_input_tensor_is_not_modified():
 def test_focus_is_the_preferred_slot_with_an_enemy():
     slots = (NO_MECH, 3, 2, NO_MECH, NO_MECH)
     assert decode(slots=slots, prefer_1=0.2, prefer_2=0.9).focus[0, 0] == 2
-    assert decode(slots=slots, prefer_0=1.0, prefer_1=0.2).focus[0, 0] == 3  # slot 0 held no hostile
-    assert decode(slots=slots, prefer_1=0.5, prefer_2=0.5).focus[0, 0] == 3  # ties to the first
-    assert decode(slots=slots, prefer_1=0.0, prefer_2=-0.5).focus[0, 0] == NO_MECH  # none above 0
+    assert decode(slots=slots, prefer_0=1.0, prefer_1=0.2).focus[0, 0] == 3  # slot 0 has no enemy
+    assert decode(slots=slots, prefer_1=0.5, prefer_2=0.5).focus[0, 0] == 3  # ties go to the first
+    assert decode(slots=slots, prefer_1=0.0, prefer_2=-0.5).focus[0, 0] == NO_MECH  # no preference above 0
     assert decode(slots=slots, prefer_0=1.0).focus[0, 0] == NO_MECH
 
 

@@ -1,4 +1,4 @@
-"""The tables of the rule book."""
+"""The default catalog has the numbers of the rules page."""
 
 import dataclasses
 import math
@@ -107,7 +107,7 @@ def test_no_hull_has_more_than_max_shots_in_flight(hull, shots):
 
 @pytest.mark.parametrize(("cooldown_s", "clouds"), [(20.0, 1), (11.35, 1), (11.3, 2), (5.0, 3)])
 def test_clouds_hanging_counts_simultaneous_clouds(cooldown_s, clouds):
-    """10 s of life and 1.35 s of flight over the cooldown."""
+    """The number is (10 s lifetime + 1.35 s flight) / cooldown, rounded up."""
     smoke = dataclasses.replace(WEAPONS[Weapon.SMOKE], cooldown_s=cooldown_s)
     config = EnvConfig(catalog=dataclasses.replace(CATALOG, weapons={**CATALOG.weapons, "smoke": smoke}))
     assert clouds_hanging(smoke, CATALOG, config.rules) == clouds

@@ -1,4 +1,4 @@
-"""A catalog travels with its config as JSON, and a row that cannot be simulated is refused in one line."""
+"""Catalogs as JSON in configs and files, and one-line errors for invalid rows."""
 
 import copy
 import dataclasses
@@ -20,7 +20,7 @@ RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 
 def changed(**tables):
-    """The default catalog with some rows or fields changed, as a JSON file tells them."""
+    """Return the default catalog with rows or fields changed, as from a JSON file."""
     return from_json(Catalog, json.loads(json.dumps(tables)), "catalog", Catalog())
 
 

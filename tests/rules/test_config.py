@@ -1,4 +1,4 @@
-"""Settings check themselves, and say which field, what limit and what value."""
+"""Configs check their values, and errors contain the field, the limits and the value."""
 
 import dataclasses
 import json

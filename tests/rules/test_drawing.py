@@ -1,4 +1,4 @@
-"""Ground drawn as rows of text: the same as boxes, and refused by the row."""
+"""Terrain drawn as rows of text gives the same boxes, and errors contain the row."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def test_drawing_gives_the_same_terrain_as_boxes():
 
 
 def test_every_character_fills_its_columns():
-    """Any rows: voxel by voxel what the legend says, and as few boxes as a rectangle needs."""
+    """Random rows give the voxels of the legend, and one box for a rectangle."""
     generator = torch.Generator().manual_seed(2)
     code = torch.randint(0, 4, (40, 40), generator=generator)
     rows = ["".join(".#=~"[one] for one in row) for row in code.flip(0).tolist()]
@@ -67,7 +67,7 @@ def test_every_character_fills_its_columns():
             {"layers": [{"rows": ["#."] * 20 + [".#"] * 20, "top": 1}]},
             r"^it.layers\[0\].top must be one of rows, low, bottom",
         ),
-        ({"legend": []}, r"^it.legend must be an object of rows by name, got \[\]$"),
+        ({"legend": []}, r"^it.legend must be an object of rows keyed by name, got \[\]$"),
         ({"legend": {"ab": {}}}, r"^it.legend must be keyed by single characters, got 'ab'$"),
         ({"legend": {"a": {"material": 1}}}, r"^it.legend.a.material must be a str, got 1$"),
         ({"layers": [{"rows": ["a"]}], "legend": {"a": {"height": 0}}}, r"^it.layers\[0\]: Box.high must be above"),

@@ -1,4 +1,4 @@
-"""The catalog laid out for the mechs of a battle."""
+"""Tables of the catalog for the mechs of a battle."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ def roster_of(blue, red, **settings):
 
 
 def suite_of(roster, mech):
-    """The suite that a mech's descriptor names."""
+    """Return the suite in a mech's descriptor."""
     return Suite(roster.cockpits.descriptor[mech, : len(Suite)].argmax().item())
 
 
@@ -43,10 +43,10 @@ def test_blue_comes_first():
 
 def test_packs_are_fives_within_a_team():
     roster = roster_of(("scout",) * 7, ("light",) * 3)
-    nobody = 10
-    assert roster.pack_slot[6].tolist() == [5, 6, nobody, nobody, nobody]
+    empty = 10
+    assert roster.pack_slot[6].tolist() == [5, 6, empty, empty, empty]
     assert roster.pack_slot[0].tolist() == [0, 1, 2, 3, 4]
-    assert roster.pack_slot[8].tolist() == [7, 8, 9, nobody, nobody]
+    assert roster.pack_slot[8].tolist() == [7, 8, 9, empty, empty]
 
 
 def test_packs_are_numbered_across_both_teams():
@@ -80,7 +80,7 @@ def test_enemy_pairs_have_different_teams():
     enemies = roster_of(("scout",) * 2, ("light",) * 3).enemies
     pairs = list(zip(enemies.first.tolist(), enemies.second.tolist(), strict=True))
     assert pairs == [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)]
-    assert enemies.place[0, 1] == enemies.place[2, 2] == 6  # no pair
+    assert enemies.place[0, 1] == enemies.place[2, 2] == 6  # not a listed pair
 
 
 def test_facts_of_pairs_become_a_symmetric_matrix():
@@ -168,7 +168,7 @@ def test_weapon_without_carriers_has_no_rows():
     roster = roster_of(("scout",), ("scout",))
     assert roster.bursts.count == 0 and not roster.guns.exist(Weapon.MISSILE)
     assert roster.bursts.by_shooter(torch.zeros(3, 0, 2)).tolist() == torch.zeros(3, 2, 2).tolist()
-    assert roster.shots.count == 2  # a smoke launcher each
+    assert roster.shots.count == 2  # one smoke launcher each
 
 
 @pytest.mark.parametrize(
@@ -240,26 +240,26 @@ def test_disabled_suites_show_all_contacts_and_no_intel():
     assert not cockpits.descriptor.any() and not cockpits.intel_slots.any() and not cockpits.sees_engaged.any()
     assert (cockpits.visual_slots == 24).all() and (cockpits.squad_detail == 2).all()
     assert (cockpits.sensor_factor == 1).all() and (cockpits.fidelity == 1).all()
-    assert roster.squad.shape == (20, 12)  # five comrades; the width stays that of the config
+    assert roster.squad.shape == (20, 12)  # five teammates; the width is that of the config
 
 
-# Squads: comrades by index, packmates first
+# Squads: teammates by index, packmates first
 
 
 def test_squad_contains_packmates():
     roster = build_roster(STANDARD, CPU)
     assert roster.squad.shape == (20, 5)
-    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5]  # five places: four packmates, then the next comrade
+    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5]  # five slots: four packmates, then the next teammate
     assert roster.squad[7].tolist() == [5, 6, 8, 9, 0]
     assert roster.squad[12].tolist() == [10, 11, 13, 14, 15]
 
 
 def test_squad_commander_has_twelve_squad_slots():
     roster = build_roster(COMMAND, CPU)
-    nobody = 20
+    empty = 20
     assert roster.squad.shape == (20, 12)
-    assert roster.squad[1].tolist() == [0, 2, 3, 4, 5, 6, 7, 8, 9, nobody, nobody, nobody]
-    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5] + [nobody] * 7  # its suite has five places
+    assert roster.squad[1].tolist() == [0, 2, 3, 4, 5, 6, 7, 8, 9, empty, empty, empty]
+    assert roster.squad[0].tolist() == [1, 2, 3, 4, 5] + [empty] * 7  # its suite has five slots
 
 
 def test_empty_slots_are_padded_with_n():
@@ -278,7 +278,7 @@ def test_every_shot_slot_has_its_weapons_numbers():
 
 
 def test_dt_that_overflows_the_shot_slots_is_rejected():
-    # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps and another follows after 1: four, and a smoke shot.
+    # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps, and the next follows after 1: four, and a smoke shot.
     with pytest.raises(
         ConfigError,
         match=r"catalog.hulls.medium at RulesConfig.dt_s 0.137 must be a hull with at most 4 shots in flight",

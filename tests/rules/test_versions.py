@@ -1,4 +1,4 @@
-"""Files name the versions of the rules and of the map maker; settings of earlier rules are played as those of today."""
+"""Versions of rules and map generator in files, and the upgrade of settings of earlier rules."""
 
 import copy
 import dataclasses
@@ -20,7 +20,7 @@ UNREAD = "files from before the first release are not supported, create the file
 
 
 def as_file(config: EnvConfig) -> dict:
-    """A signature as a file holds it."""
+    """Return a signature as it is read from a file."""
     return json.loads(json.dumps(config.signature()))
 
 
@@ -71,7 +71,7 @@ def test_earlier_defaults_become_current_defaults(monkeypatch):
 
 
 def test_new_rows_are_added_and_removed_rows_stay_removed(monkeypatch):
-    """Rows of a table in a signature, such as the weapons of a catalog."""
+    """Return the rows of a table in a signature, such as the weapons of a catalog."""
     rows = {"laser": {"heat": 4.0}, "flamer": {"heat": 2.0}}
     today = {"weapons": {"laser": {"heat": 5.0}, "flamer": {"heat": 3.0}, "railgun": {"heat": 9.0}}}
     before = {"weapons.laser.heat": 4.0, "weapons.flamer.heat": 2.0, "weapons.railgun": None, "gone.row": 1.0}

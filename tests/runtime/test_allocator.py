@@ -1,4 +1,4 @@
-"""The C library keeps freed memory where it is asked to."""
+"""The C library keeps freed memory after `keep_freed_memory`."""
 
 import subprocess
 import sys

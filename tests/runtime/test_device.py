@@ -1,4 +1,4 @@
-"""Which device a process uses."""
+"""Choice of the device of a process."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ from echelon.runtime.distributed import ALONE
 
 @pytest.mark.parametrize("place", [use_device, ALONE.place])
 def test_a_gpu_becomes_the_current_one(place, monkeypatch):
-    """What names no index, such as a graph of torch.compile, would run on another GPU than its tensors."""
+    """Otherwise code without a device index, such as graphs of torch.compile, would run on another GPU."""
     current = []
     monkeypatch.setattr(torch.cuda, "set_device", current.append)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
@@ -25,7 +25,7 @@ def test_a_gpu_becomes_the_current_one(place, monkeypatch):
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """Makes a machine on which torch can use no GPU."""
+    """Simulate a machine on which torch cannot use a GPU."""
 
     def make(cuda: str | None, driver: bool, error: str = "", hidden: str | None = None) -> None:
         monkeypatch.setattr(fallback, "REASONS", [])

@@ -1,4 +1,4 @@
-"""Functions of the same bits everywhere: how far off they are, and that every form of each gives the same."""
+"""Exact functions: their errors, and equal bits of all their forms."""
 
 import math
 
@@ -31,14 +31,14 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def numbers():
-    """Float32 of all sizes and both signs."""
+    """Return float32 numbers of all magnitudes and both signs."""
     generator = torch.Generator().manual_seed(0)
     size = 10 ** (torch.rand(COUNT, generator=generator) * 8 - 5)
     return size * (torch.rand(COUNT, generator=generator) * 2 - 1)
 
 
 def off_by(found: torch.Tensor, true: np.ndarray) -> tuple[int, float]:
-    """How many of `found` are not the nearest float32, and the largest error in last places."""
+    """Return how many of `found` are not the nearest float32, and the largest error in units in the last place."""
     nearest = true.astype(np.float32)
     steps = np.abs(found.double().numpy() - true) / np.spacing(np.abs(nearest))
     return int((found.numpy() != nearest).sum()), float(steps.max())
@@ -46,7 +46,7 @@ def off_by(found: torch.Tensor, true: np.ndarray) -> tuple[int, float]:
 
 def test_sqrt_is_correctly_rounded(numbers):
     x = numbers.abs()
-    # The last one's root lies as near to the middle of two floats as any root does.
+    # No root is nearer to the midpoint of two floats than that of the last number.
     hard = torch.tensor([0.0, 1e-45, 1e-38, 9.0, 49.0, 3e38, 4 - 2.0**-22])
     for values in (x, hard):
         assert off_by(exact.sqrt(values), np.sqrt(values.double().numpy()))[0] == 0
@@ -54,7 +54,7 @@ def test_sqrt_is_correctly_rounded(numbers):
 
 @pytest.mark.parametrize("number", [3, 7, 1000, 0.05, 0.3, 2 * math.pi, math.pi / 4, 1e-3, 16_777_213])
 def test_divide_is_correctly_rounded(numbers, number):
-    """As a CPU divides; a GPU multiplies by the reciprocal, of float64 as of float32."""
+    """Results equal the division on a CPU. A GPU multiplies by the reciprocal, in float64 and float32."""
     rounded = np.float32(number)
     assert torch.equal(exact.divide(numbers, number), numbers / number)
     assert off_by(exact.divide(numbers, number), numbers.double().numpy() / np.float64(rounded))[0] == 0
@@ -130,7 +130,7 @@ def test_no_order_changes_a_sum(values, random):
     shuffled = random.sample(values, len(values))
     one, other = (exact.sum(torch.tensor(these), 0) for these in (values, shuffled))
     assert one.item() == other.item()
-    # Each number is rounded by half of 2^-24 at most, and the sum to float32.
+    # Each number is rounded by at most half of 2^-24, and the sum is rounded to float32.
     assert abs(one.item() - math.fsum(values)) <= len(values) * 2.0**-25 + abs(one.item()) * 2.0**-24
 
 

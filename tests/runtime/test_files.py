@@ -1,4 +1,4 @@
-"""A folder that one process works in, and the bytes of JSON files."""
+"""Locks of folders, and the bytes of JSON files."""
 
 import errno
 import fcntl
@@ -51,7 +51,7 @@ with file_lock(Path({str(tmp_path / ".lock")!r})):
         ("process 1 on elsewhere", False),
         ("\0 nonsense", True),
     ],
-    ids=["nobody", "this one", "one that has ended", "one elsewhere", "nonsense"],
+    ids=["no owner", "this process", "ended process", "other machine", "nonsense"],
 )
 def test_without_flock_a_living_owner_keeps_the_lock(tmp_path, monkeypatch, holder, is_free):
     def refuse(file, operation):

@@ -1,4 +1,4 @@
-"""What is compiled, and what takes its place where nothing can be."""
+"""Compilation of functions, and the fallback without a compiler."""
 
 import itertools
 import logging
@@ -25,7 +25,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 @pytest.fixture
 def reasons(monkeypatch):
-    """What fell back in this test."""
+    """Collect the fallback lines of this test."""
     monkeypatch.setattr(fallback, "REASONS", [])
     return fallback.REASONS
 
@@ -38,9 +38,7 @@ def no_compiler(monkeypatch):
 
 
 @pytest.mark.parametrize(("where", "compiler"), [(CPU, "a C++ compiler"), (GPU, "a C compiler")])
-def test_missing_compiler_falls_back_with_one_line(
-    monkeypatch, reasons, no_compiler, where, compiler
-):
+def test_missing_compiler_falls_back_with_one_line(monkeypatch, reasons, no_compiler, where, compiler):
     monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(jit, "HAS_LOOPS", False)
     assert fused(len, where) is len and form_of(where, True) == "eager" == form_of(where, None)
@@ -65,7 +63,7 @@ def test_missing_headers_and_triton_are_reported(monkeypatch, tmp_path, reasons)
 
 
 def test_progress_lines_contain_name_and_count(monkeypatch, caplog):
-    """Another graph of the same function is told as such, and one that is there already not at all."""
+    """A further graph of a function is logged as "again", and a cached graph is not logged."""
     graphs.trace_only(monkeypatch)
     monkeypatch.setattr(PROGRESS, "seconds", 0.0)
     monkeypatch.setattr(compile.time, "monotonic", itertools.count(100, 7).__next__)
@@ -119,7 +117,7 @@ def test_programs_print_the_progress_lines(monkeypatch, capsys):
 
 @pytest.mark.long
 def test_exact_graph_rounds_like_eager_mode():
-    """Between two functions in float64 lies a float32."""
+    """The graph keeps the rounding to float32 between two float64 functions."""
     y, x = torch.randn(2, 100_000, generator=torch.Generator().manual_seed(0))
 
     def pitch(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -129,7 +127,7 @@ def test_exact_graph_rounds_like_eager_mode():
 
 
 def test_new_tensorclasses_do_not_recompile(monkeypatch):
-    """Whoever asks whether some class is a tensorclass adds it to what tensordict remembers."""
+    """Each check whether a class is a tensorclass adds it to tensordict's cache."""
 
     class Asked:
         pass

@@ -21,7 +21,7 @@ def test_angles_wrap_into_half_a_turn(angle, wrapped):
 
 
 def test_wrap_functions_differ_only_at_their_limits():
-    """One rule in two forms with the same bits, and that of files, which maps pi to -pi and rounds."""
+    """Dense form and loop have the same bits. The wrap of files maps pi to -pi and rounds."""
     draw = torch.Generator().manual_seed(0)
     angles = torch.cat([torch.tensor([0.0, math.pi, -math.pi, 9.5]), 20 * torch.randn(10_000, generator=draw)])
     simulated = wrap_angle(angles)

@@ -1,4 +1,4 @@
-"""Processes wait for one that is at work, and give up one that shows no sign of life."""
+"""Processes wait for a process with a heartbeat, and end if one has none."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ distributed.destroy_ranks(ranks)
 
 
 class Work:
-    """A collective that lasts for some waits, and then succeeds or fails."""
+    """A collective that succeeds or fails after several waits."""
 
     def __init__(self, waits: int, error: str = "") -> None:
         self.waits, self.error, self.waited = waits, error, []

@@ -1,4 +1,4 @@
-"""A class or function is imported by its name, and a name that cannot be is one line."""
+"""Import of classes and functions by name, and one-line errors."""
 
 import sys
 
@@ -12,7 +12,7 @@ from echelon.runtime.imports import import_object, in_one_line
 
 @pytest.fixture
 def module(monkeypatch, tmp_path):
-    """The current folder holds `of_my_own.py`."""
+    """Create `of_my_own.py` in the current folder."""
     (tmp_path / "of_my_own.py").write_text("LIMIT = 3\ndef double(x):\n    return 2 * x\n")
     (tmp_path / "needs_more.py").write_text("import not_installed_anywhere\n")
     (tmp_path / "ends_here.py").write_text("raise SystemExit(3)\n")
@@ -33,7 +33,7 @@ def test_a_function_of_the_current_folder_is_imported(module):
     [
         ("of_my_own.double", ConfigError, "an imported name must be of the form package.module:name, got 'of_my_own"),
         ("../of_my_own:double", ConfigError, "must be of the form package.module:name"),
-        ("nobody.home:double", FileError, "nobody.home:double: no module nobody.home in .* or on Python's path"),
+        ("missing.module:double", FileError, "missing.module:double: no module missing.module in .* or on Python's"),
         ("of_my_own:halve", ConfigError, "of_my_own must have a class or function halve, got None"),
         (
             "ends_here:f",

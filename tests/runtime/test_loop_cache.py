@@ -1,4 +1,4 @@
-"""Where compiled loops are kept: in read-only places, with no home, on a disk that fills, beside other users."""
+"""Cache folder of compiled loops: read-only folders, no home, a full disk, and other users."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def add_up(values, into):
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """The four folders, none of which is there yet, by name."""
+    """Return the four possible folders, keyed by name. None of them exists yet."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "named"))
     monkeypatch.setattr(loop_cache, "PACKAGE", tmp_path / "package")
     monkeypatch.setattr(loop_cache.tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -30,14 +30,14 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "temporary").mkdir()
     (tmp_path / "home").mkdir()
-    # Fresh and not asked: what the rest of the tests run on was chosen long ago.
+    # Clear the cached result, because the folder of this test process was chosen before.
     monkeypatch.setattr(loop_cache, "cache_folder", loop_cache.cache_folder.__wrapped__)
     inside = {"named": ".", "package": "__pycache__", "home": ".cache/echelon", "temporary": f"echelon-{os.getuid()}"}
     return {name: tmp_path / name / inner / loop_cache.NAME for name, inner in inside.items()}
 
 
 def close(place: Path, tmp_path: Path) -> None:
-    """Let no folder be made on the way to a place, not by root either."""
+    """Put a file where a parent folder would be, so that even root cannot create the folder."""
     top = tmp_path / place.relative_to(tmp_path).parts[0]
     shutil.rmtree(top, ignore_errors=True)
     top.touch()
@@ -62,10 +62,10 @@ def test_loop_is_compiled_without_a_cache_folder(monkeypatch):
 
 
 def test_missing_home_folder_is_not_created(tmp_path, places, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     for name in ("named", "package"):
         close(places[name], tmp_path)
-    assert loop_cache.cache_folder() == places["temporary"] and not (tmp_path / "nobody").exists()
+    assert loop_cache.cache_folder() == places["temporary"] and not (tmp_path / "missing").exists()
 
 
 def test_temporary_folder_is_private(tmp_path, places, monkeypatch):

@@ -1,4 +1,4 @@
-"""Random numbers that follow from seed, tick, stream and index alone."""
+"""Random numbers depend only on seed, tick, stream and index."""
 
 import pytest
 import torch
@@ -76,7 +76,7 @@ BELOW = {
     2**31 - 1: ([2010616048, 3170578337, 3971169012], [1165676113, 501624791]),
     2**32 - 1: ([2718074709, 1027435461, 2426535016], [2026110085, 3470992242]),
 }
-"""By seed: three of `battle_seeds`, and two of `bits` at tick 17 of stream 3, as they were drawn from the low word."""
+"""Recorded draws keyed by seed: three `battle_seeds`, and two `bits` at tick 17 of stream 3."""
 
 
 @pytest.mark.parametrize("seed", BELOW)
@@ -101,5 +101,5 @@ def test_high_words_give_different_numbers():
     drawn = uniform(many, 0, Stream.MAP, 200)
     assert bits(many, 0, Stream.MAP, 1).unique().numel() == 256
     correlation = torch.corrcoef(drawn) - torch.eye(256)
-    # 32,640 pairs with a standard error of 1 / sqrt(200) = 0.07 each: the largest is below six of them.
+    # 32,640 pairs, each with a standard error of 1 / sqrt(200) = 0.07: the largest is below six standard errors.
     assert correlation.abs().max() < 0.42

@@ -1,4 +1,4 @@
-"""Numbers as they are shown."""
+"""Rounding of displayed numbers."""
 
 import pytest
 

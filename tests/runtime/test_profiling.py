@@ -1,4 +1,4 @@
-"""The tables of a profile, from events laid out by hand and from a real run."""
+"""Tables of a profile, from hand-written events and from a real run."""
 
 import json
 

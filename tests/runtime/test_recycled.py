@@ -1,4 +1,4 @@
-"""Memory that is used again once nobody holds it."""
+"""Reuse of arrays that are no longer referenced."""
 
 import torch
 

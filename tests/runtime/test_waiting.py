@@ -1,4 +1,4 @@
-"""Processes that do not find each other."""
+"""Messages of processes that wait for each other."""
 
 import threading
 
@@ -7,7 +7,7 @@ from echelon.runtime.distributed import print_after
 
 
 class Clock(threading.Timer):
-    """A timer whose time is up at once, or never."""
+    """A timer that fires immediately or never."""
 
     is_up = True
 

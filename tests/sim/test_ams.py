@@ -7,12 +7,12 @@ from first_catalog import Timer, Weapon
 pytestmark = pytest.mark.quick
 
 HITS, MISSES = 0.59, 0.6
-"""Draws just below the chance and on it."""
+"""Samples just below the success chance and equal to it."""
 STILL = (0.0, 12.0, 0.0)
 
 
 def threatened(above=5.4, **guard):
-    """A missile of blue 0 at (20.5, 20.5), `above` the centre of red 1, flying north and aimed at it."""
+    """Return a scene with a missile of blue 0 at (20.5, 20.5), `above` the centre of its target red 1, flying north."""
     s = duel(10, "heavy", "heavy").set(1, **guard)
     return s.throw(Weapon.MISSILE, 0, (20.5, 20.5, 2.0 + above), STILL, target=1)
 
@@ -27,7 +27,7 @@ def test_interception_succeeds_with_the_catalog_chance(luck, destroyed):
     s = threatened().wait(ams=luck)
     assert flies(s) != destroyed
     assert s.counted("intercepts", 1) == destroyed
-    assert s.state.mechs.cooldown[0, 1].tolist() == [0, 0, 0, 0, 20]  # a try, whether it hits or not
+    assert s.state.mechs.cooldown[0, 1].tolist() == [0, 0, 0, 0, 20]  # set by each try
     assert s.state.mechs.cooldown[0, 0, Timer.AMS] == 0
 
 
@@ -42,7 +42,7 @@ def test_ams_acts_before_the_missile_flies():
     s = threatened(above=-0.5).throw(Weapon.MISSILE, 0, (18.2, 20.5, 2.0), (12.0, 0.0, 0.0), target=1)
     assert s.wait(ams=HITS).value("hp", 1) == 200
     s.throw(Weapon.MISSILE, 0, (18.2, 20.5, 2.0), (12.0, 0.0, 0.0), target=1)
-    assert s.wait(ams=HITS).value("hp", 1) == 160  # the timer is not out yet
+    assert s.wait(ams=HITS).value("hp", 1) == 160  # the AMS is on cooldown
 
 
 def test_a_destroyed_missile_does_not_burst():
@@ -97,7 +97,7 @@ def test_only_missiles_are_shot_down(weapon):
 
 
 def two_missiles(*heights):
-    """Two missiles of blue 0 above red 1."""
+    """Return a scene with two missiles of blue 0 above red 1."""
     s = duel(10, "heavy", "heavy")
     for which, height in enumerate(heights):
         s.throw(Weapon.MISSILE, 0, (20.5, 20.5, height), STILL, target=1, which=which)
@@ -118,7 +118,7 @@ def test_ties_go_to_the_first_shooter():
 
 
 def guarded_twice():
-    """Red 1 and 2 stand 4 apart, a missile of blue 0 between and above them."""
+    """Return a scene with red 1 and red 2, 4 vox apart, and a missile of blue 0 between and above them."""
     s = battle(("heavy",), ("heavy", "heavy")).place(0, 5.5, 5.5).place(1, 20.5, 18.5).place(2, 20.5, 22.5)
     return s.throw(Weapon.MISSILE, 0, (20.5, 20.5, 6.0), STILL, target=1)
 

@@ -1,4 +1,4 @@
-"""Rear arcs, legs, deaths, and who is credited."""
+"""Damage from behind, leg damage, deaths and credit for kills."""
 
 import dataclasses
 import math
@@ -39,8 +39,8 @@ def test_hit_from_behind_removes_rear_factor_times_stability():
     assert s.value("stability", 1) == 92.5
 
 
-# A beam strikes at centre + (2u - 1) * 0.5 of the half height; the legs are below 0.3 of the height, which is
-# 0.4 half heights under the centre: u < 0.1.
+# A beam hits at centre + (2u - 1) * 0.5 half heights. Leg hits are below 0.3 of the height, which is 0.4 half heights
+# below the centre: u < 0.1.
 @pytest.mark.parametrize(("draw", "hp", "leg_hp"), [(0.0, 143, 61), (0.09, 143, 61), (0.11, 136, 75), (0.99, 136, 75)])
 def test_low_hits_damage_the_legs(draw, hp, leg_hp):
     s = duel(7, "medium", "medium")
@@ -84,7 +84,7 @@ def test_a_dead_mech_is_not_killed_again():
 
 
 def test_overkill_is_shared_in_proportion_to_damage():
-    # 14 + 14 meet 20 hp: 10 each, and the tie goes to the lower index.
+    # 14 + 14 damage to 20 hp: 10 each, and the tie goes to the lower index.
     s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 10.5, 24.5)
     s.place(2, 16.5, 22.5, yaw=math.pi).set(2, hp=20)
     s.run(s.orders(LASER, (1, Act.PRIMARY, 1.0)))
@@ -94,7 +94,7 @@ def test_overkill_is_shared_in_proportion_to_damage():
 
 
 def test_kill_is_credited_to_the_mech_with_most_damage():
-    # Mech 1 shoots from behind: 14 and 21 meet 10 hp, 4 and 6.
+    # Mech 1 shoots from behind: 14 and 21 damage to 10 hp count as 4 and 6.
     s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 22.5, 20.5, yaw=math.pi)
     s.place(2, 16.5, 20.5, yaw=math.pi).set(2, hp=10)
     s.run(s.orders(LASER, (1, Act.PRIMARY, 1.0)))
@@ -103,7 +103,7 @@ def test_kill_is_credited_to_the_mech_with_most_damage():
 
 
 def hits_of(s, *rows):
-    """Harm of (shooter, target, hp) rows, nothing else."""
+    """Return hits with the damage of (shooter, target, hp) rows and no other effects."""
     hits = damage.no_hits(s.state)
     dealt = hits.damage.clone()
     for shooter, target, hp in rows:
@@ -172,7 +172,7 @@ def test_a_longer_suppression_is_kept():
     assert s.value("suppressed", 1) == 10
 
 
-# What a mech remembers of a hit: that it is under fire for a second, and where from
+# `under_fire` and `hit_from` after a hit
 
 
 @pytest.mark.usual
@@ -197,7 +197,7 @@ def test_hit_from_points_to_the_shooter():
     assert s.state.mechs.hit_from[0, 1].tolist() == pytest.approx([-0.6, -0.8])
     assert s.state.mechs.hit_from[0, 0].tolist() == [0, 0]
     s.wait(30)
-    assert s.state.mechs.hit_from[0, 1].tolist() == pytest.approx([-0.6, -0.8])  # it remembers
+    assert s.state.mechs.hit_from[0, 1].tolist() == pytest.approx([-0.6, -0.8])  # it stays
 
 
 def test_hit_from_is_weighted_by_damage():

@@ -1,4 +1,4 @@
-"""ECM and ECCM: what they cost and what they do to sensors. quality = clip(1 - 0.85 jam + 0.65 eccm, 0.25, 1.5)."""
+"""Heat and effects of ECM and ECCM. Sensor quality = clip(1 - 0.85 jam + 0.65 eccm, 0.25, 1.5)."""
 
 import pytest
 from builders import battle, duel
@@ -14,7 +14,7 @@ VIEWER, FRIEND, FOE, OTHER_FOE = range(4)
 
 
 def field():
-    """A blue medium with a friendly scout, and two red scouts, all far from each other and at one height."""
+    """Return a scene with a blue medium, a blue scout and two red scouts, far from each other, at the same height."""
     s = battle(("medium", "scout"), ("scout", "scout"))
     return (
         s.place(VIEWER, 0.5, 0.5)
@@ -25,12 +25,12 @@ def field():
 
 
 def near(s, mech, distance):
-    """Put a scout `distance` from the viewer."""
+    """Place a scout at `distance` from the viewer."""
     return s.place(mech, 0.5 + distance, 0.5, bottom=0.6)
 
 
 def sense(s, *emits):
-    """Sensors of the battle when (mech, secondary) pairs emit."""
+    """Return the sensors of the battle while (mech, secondary) pairs emit."""
     orders = s.orders(*((mech, Act.SECONDARY, value) for mech, value in emits))
     return ewar.sense(s.state, orders, length(pairwise_offset(s.state.mechs.pos)), s.sim_model)
 
@@ -74,9 +74,9 @@ def test_own_eccm_does_not_raise_own_quality():
 
 def test_ecm_affects_only_enemies_and_eccm_only_teammates():
     s = near(near(field(), FRIEND, 20), FOE, 20)
-    assert quality(s, (FRIEND, ECM)) == 1  # a comrade's ECM
-    assert quality(s, (FOE, ECCM)) == 1  # an enemy's ECCM
-    assert quality(s, (FRIEND, ECM), of=FOE) == 0.25  # where it stands
+    assert quality(s, (FRIEND, ECM)) == 1  # ECM of a teammate
+    assert quality(s, (FOE, ECCM)) == 1  # ECCM of an enemy
+    assert quality(s, (FRIEND, ECM), of=FOE) == 0.25  # at zero distance
     assert quality(s, (FRIEND, ECM), of=FRIEND) == 1
 
 
@@ -104,7 +104,7 @@ def test_dead_and_shut_down_mechs_have_blind_quality(state, left):
     assert quality(s, (FRIEND, ECCM)) == pytest.approx(left)
 
 
-# Heat: a scout dissipates 13 a second.
+# Heat: a scout dissipates 13 per second.
 
 
 @pytest.mark.usual

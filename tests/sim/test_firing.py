@@ -1,4 +1,4 @@
-"""Lasers and autocannons, and what all triggers share: who fires, at whom, at what price."""
+"""Lasers, autocannons and flamers, and the rules of all triggers: conditions, targets, heat and cooldown."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ BUMP = (13, 14, 20, 21)
 
 
 def trio(first, second):
-    """Blue 0 at (10.5, 20.5) looks at +x, red 1 and 2 look back."""
+    """Return a scene with blue 0 at (10.5, 20.5) facing +x, and red 1 and red 2 facing it."""
     s = scene(dataclasses.replace(SMALL, blue=("medium",), red=("medium", "medium")))
     return s.place(0, 10.5, 20.5).place(1, *first, yaw=math.pi).place(2, *second, yaw=math.pi)
 
@@ -137,7 +137,7 @@ def test_an_autocannon_needs_no_target():
     pos, vel, ttl = s.shot(Weapon.AUTOCANNON, 0)
     assert pos == pytest.approx([10.5, 20.5, 2.7])
     assert (vel, ttl) == ([25, 0, 0], 10)
-    assert s.state.shots.ttl.sum() == 10  # and no other shot flies
+    assert s.state.shots.ttl.sum() == 10  # no other shot is in flight
 
 
 @pytest.mark.usual
@@ -187,7 +187,7 @@ def test_an_autocannon_aims_through_walls():
 def test_one_trigger_fires_all_its_weapons():
     s = duel(7, "medium", "medium")
     s.run(s.orders(LASER, CANNON))
-    assert s.value("heat", 0) == 22 + 6 + 5  # laser, autocannon, and the painter on the same trigger
+    assert s.value("heat", 0) == 22 + 6 + 5  # laser, autocannon and painter share the trigger
     assert s.state.mechs.cooldown[0, 0].tolist() == [12, 0, 4, 20, 0]
 
 
@@ -242,7 +242,7 @@ def test_one_flamer_cannot_keep_a_heavy_shut_down():
     assert s.value("heat", 1) == pytest.approx(140 + 5 - 2 * 0.5)
 
 
-# What a mech counts of its own misfortunes
+# Counts of shutdowns and shots
 
 
 @pytest.mark.usual

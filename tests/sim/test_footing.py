@@ -1,4 +1,4 @@
-"""Stability returns, and who loses it lies down for three seconds."""
+"""Stability regenerates, and a mech without stability falls for three seconds."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def alone(**values):
         ({}, 10.0),
         ({"leg_hp": 0}, 5.0),  # 1 - 0.5
         ({"suppressed": 100}, 2.5),  # 1 - 0.75
-        ({"leg_hp": 0, "suppressed": 100}, 1.0),  # 1 - 1.25, but a tenth at least
+        ({"leg_hp": 0, "suppressed": 100}, 1.0),  # 1 - 1.25, but at least a tenth
     ],
 )
 def test_stability_regenerates_per_second(values, gain):
@@ -38,7 +38,7 @@ def test_suppression_timer_counts_down_before_footing():
 def test_walking_halves_stability_regeneration():
     scene = alone(stability=20)
     orders = scene.orders((0, Act.FORWARD, 1.0))
-    scene.run(orders)  # it stood still when this substep looked at its footing
+    scene.run(orders)  # footing is updated before the mech starts to walk
     assert scene.value("stability", 0) == pytest.approx(20.5)
     scene.run(orders, 20)
     assert scene.value("stability", 0) == pytest.approx(25.5, abs=1e-3)

@@ -1,4 +1,4 @@
-"""The arithmetic that both forms of a decision take from one place."""
+"""Formulas that the dense form and the loops share."""
 
 import inspect
 
@@ -16,7 +16,7 @@ CONSTANTS = {"one": 1.0, "half": 0.5}
 
 
 def numbers_for(function):
-    """float32 numbers of each argument, 500 of each."""
+    """Return 500 float32 values for each argument."""
     generator = np.random.default_rng(3)
     return [
         np.full(500, CONSTANTS[name], np.float32) if name in CONSTANTS else generator.random(500, np.float32) * 8
@@ -36,7 +36,7 @@ def test_tensors_and_scalars_give_the_same_bits(function):
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 @pytest.mark.parametrize("function", FORMULAS, ids=lambda function: function.__name__)
 def test_formulas_return_float32_in_a_loop(function):
-    """A number that a formula named by itself would be a float64, and all that it meets."""
+    """A numeric literal in a formula would be float64, and so would all results computed from it."""
     import numba
 
     compiled = numba.njit(function)

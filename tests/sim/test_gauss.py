@@ -1,4 +1,4 @@
-"""Gauss rifles. A heavy's muzzle is at 2 + 0.8 * 2 = 3.6; 40 vox/s are 2 a substep, and g takes 0.4905 vox/s in one."""
+"""Gauss rifles. A heavy's muzzle is at 2 + 0.8 * 2 = 3.6. Per substep a slug flies 2 vox and loses 0.4905 vox/s."""
 
 import math
 
@@ -22,7 +22,7 @@ def fire_at(range_vox, **settings):
 
 def test_a_gauss_leads_for_its_drop():
     pos, vel, ttl = fire_at(16).shot(Weapon.GAUSS, 0)
-    # (16, 0, -1.6) is 16.0798 long: t = 0.401995, drop 9.81 / 2 * t^2 = 0.79266, so it aims along (16, 0, -0.80734).
+    # |(16, 0, -1.6)| = 16.0798: t = 0.401995, drop = 9.81 / 2 * t^2 = 0.79266, so the aim is (16, 0, -0.80734).
     long = math.hypot(16, 0.80734)
     assert pos == pytest.approx([10.5, 20.5, 3.6])
     assert vel == pytest.approx([40 * 16 / long, 0, -40 * 0.80734 / long], abs=1e-3)
@@ -31,7 +31,7 @@ def test_a_gauss_leads_for_its_drop():
 
 def test_gauss_fires_without_target_once_per_cooldown():
     s = fire_at(25)
-    assert s.shot(Weapon.GAUSS, 0)[1] == [40, 0, 0]  # nobody in range: level and straight ahead
+    assert s.shot(Weapon.GAUSS, 0)[1] == [40, 0, 0]  # no target in range: horizontal and straight ahead
     assert s.value("heat", 0) == 15 and s.state.mechs.cooldown[0, 0, Timer.KINETIC] == 80
     assert s.run(s.orders(GAUSS)).state.mechs.cooldown[0, 0, Timer.KINETIC] == 79
     s.state.mechs.cooldown[0, 0, Timer.KINETIC] = 3
@@ -76,7 +76,7 @@ def test_lead_compensates_the_drop(range_vox):
 
 
 def test_slug_deals_its_damage_and_stability_loss():
-    s = fire_at(8).wait(4)  # the sphere of radius 2 begins after 6.16 vox: in the fourth substep of flight
+    s = fire_at(8).wait(4)  # the sphere of radius 2 starts after 6.16 vox, in the fourth substep of flight
     assert s.value("hp", 1) == 150
     assert s.value("stability", 1) == 40
     assert (s.counted("hits", 0, Weapon.GAUSS), s.counted("damage", 0)) == (1, 50)
@@ -89,7 +89,7 @@ def test_two_slugs_knock_a_mech_down():
     s.run(s.orders(GAUSS, (1, Act.TERTIARY, 1.0), focus={0: 2, 1: 2}))
     s.wait(4)
     assert (s.value("hp", 2), s.value("stability", 2), s.value("fallen", 2)) == (100, 0, 0)
-    assert s.wait().value("fallen", 2) == 60  # its footing looks in the next substep
+    assert s.wait().value("fallen", 2) == 60  # footing is updated in the next substep
     assert s.counted("falls", 2) == 1
     assert s.wait(30).counted("falls", 2) == 1
 
@@ -102,5 +102,5 @@ def test_slug_from_behind_removes_rear_factor_times_stability():
 
 def test_slug_ends_at_the_floor():
     s = duel(25, "heavy", "heavy").throw(Weapon.GAUSS, 0, (12.5, 30.5, 3.0), (20.0, 0.0, -30.0)).wait()
-    assert s.shot(Weapon.GAUSS, 0)[2] == 49  # at 1.48
+    assert s.shot(Weapon.GAUSS, 0)[2] == 49  # at z = 1.48
     assert s.wait().shot(Weapon.GAUSS, 0)[2] == 0

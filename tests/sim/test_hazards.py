@@ -1,4 +1,4 @@
-"""What the ground does. A medium: 150 hp, dissipation 11 /s."""
+"""Heat and damage of ground materials. A medium has 150 hp and dissipates 11 heat points per second."""
 
 import pytest
 from builders import duel
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.quick
 
 
 def standing_in(material, hull="medium", **values):
-    """A mech at (10.5, 20.5) in a pool of `material`, nobody near."""
+    """Return a scene with a mech at (10.5, 20.5) in a pool of `material`, far from other mechs."""
     return duel(25, hull, "medium", (5, 16, 15, 26, 0, 1, material)).set(0, **values)
 
 

@@ -1,4 +1,4 @@
-"""Heat leaves, stays within its limits, and shuts a mech down. A medium: capacity 100, dissipation 11 /s."""
+"""Dissipation, limits and shutdown. A medium has capacity 100 and dissipates 11 heat points per second."""
 
 import math
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.quick
 
 
 def alone(hull="medium", other="scout"):
-    """A mech at (10.5, 20.5) that nobody is near."""
+    """Return a scene with a mech at (10.5, 20.5), far from other mechs."""
     return duel(25, hull, other)
 
 
@@ -49,7 +49,7 @@ def test_heat_stays_within_twice_the_capacity():
 
 
 def test_mech_at_its_heat_capacity_still_runs():
-    # The heat of 100.5 is 99.95 when the mech moves, that of 100.6 is 100.05.
+    # When the mech moves, a heat of 100.5 has become 99.95, and 100.6 has become 100.05.
     scene = alone().set(0, heat=100.5)
     scene.run(scene.orders((0, Act.FORWARD, 1.0)))
     assert scene.pos(0)[0] > 10.5
@@ -85,7 +85,7 @@ def test_a_shut_down_mech_coasts():
     scene = alone().set(0, heat=190)
     scene.state.mechs.vel[0, 0, 0] = 5.0
     scene.run(scene.orders((0, Act.FORWARD, -1.0)))
-    # Shutdown keeps 0.8 of the planar velocity, and the damping of all velocities 0.98 of that.
+    # Shutdown keeps 0.8 of the horizontal velocity, and velocity damping keeps 0.98 of the result.
     assert scene.vel(0)[0] == pytest.approx(3.92)
     assert scene.pos(0)[0] == pytest.approx(10.5 + 3.92 * 0.05)
 

@@ -1,4 +1,4 @@
-"""Missiles: lock, launch, homing. A heavy's centre is at z = 2, its rack at 4.5; 12 vox/s are 0.6 a substep."""
+"""Missiles: lock, launch, homing. A heavy's centre is at z = 2, its rack at 4.5. Missiles fly 0.6 vox per substep."""
 
 import dataclasses
 import math
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.quick
 
 MISSILE = (0, Act.SECONDARY, 1.0)
 ECM = 0.3
-"""A scout's secondary that jams."""
+"""Value of a scout's secondary trigger that runs ECM."""
 WALL = (14, 15, 18, 23, 1, 6)
 
 
 def launches(s, *told):
-    """How many missiles blue 0 fires in one substep."""
+    """Return the number of missiles that blue 0 fires in one substep."""
     return s.run(s.orders(MISSILE, *told)).counted("shots", 0, Weapon.MISSILE)
 
 
@@ -34,7 +34,7 @@ def test_missile_locks_on_sight_within_sight_lock_vox(range_vox, fires):
 
 @pytest.mark.parametrize(("range_vox", "fires"), [(5.99, 1), (6.01, 0)])
 def test_lock_on_sight_uses_the_catalog_range(range_vox, fires):
-    """Shorter than the lines of sight that a painter has."""
+    """The range is shorter than that of a painter's lines of sight."""
     catalog = dataclasses.replace(CATALOG, sight_lock_vox=6.0)
     s = scene(dataclasses.replace(SMALL, blue=("heavy",), red=("heavy",), catalog=catalog))
     assert launches(s.place(0, 10.5, 20.5).place(1, 10.5 + range_vox, 20.5, yaw=math.pi)) == fires
@@ -70,7 +70,7 @@ def test_paint_locks_through_walls_within_weapon_range(distance, fires):
 
 
 def test_paint_gives_locks_only_to_the_painters_pack():
-    blue = ("heavy", "scout", "scout", "scout", "scout", "light")  # the light is a pack of its own
+    blue = ("heavy", "scout", "scout", "scout", "scout", "light")  # the light is in its own pack
     s = battle(blue, ("medium",)).place(0, 10.5, 20.5).place(6, 30.5, 20.5)
     assert launches(s.paint(6, painter=5)) == 0
     assert launches(s.paint(6, painter=4)) == 1
@@ -87,7 +87,7 @@ def test_expired_paint_gives_no_lock():
 def test_lock_on_paint_needs_lock_quality(jammer_at, range_vox, fires):
     s = battle(("heavy", "scout"), ("medium", "scout")).place(0, 2.5, 20.5).place(1, 2.5, 38.5)
     s.place(2, 2.5 + range_vox, 20.5).place(3, 2.5 + jammer_at, 20.5, bottom=1.1).paint(2, painter=1)
-    assert launches(s, (3, Act.SECONDARY, ECM)) == fires  # at 10 the lock is one on sight
+    assert launches(s, (3, Act.SECONDARY, ECM)) == fires  # at 10 vox the mech locks on sight
 
 
 def test_eccm_restores_a_jammed_lock():
@@ -131,7 +131,7 @@ def test_launch_direction_leads_from_centre_to_centre():
 
 
 def far(range_vox=45.0):
-    """A heavy and a painted medium on the large map."""
+    """Return a scene with a heavy and a painted medium on the large map."""
     config = dataclasses.replace(EnvConfig.large(), catalog=CATALOG, blue=("heavy", "scout"), red=("medium",))
     s = scene(config).place(0, 10.5, 50.5).place(1, 10.5, 60.5).place(2, 10.5 + range_vox, 50.5)
     return s.paint(2, painter=1, substeps=1000)
@@ -170,7 +170,7 @@ def test_one_step_of_homing():
     s = duel(10, "heavy", "heavy")
     s.throw(Weapon.MISSILE, 0, (10.5, 20.5, 4.5), (0.0, 12.0, 0.0), target=1).wait()
     # The target lies (10, 0, -2.5) away: unit (0.97014, 0, -0.24254), times 12 (11.6417, 0, -2.9104).
-    # 0.8 v + 0.2 of that: (2.32834, 9.6, -0.58209), 9.89547 long, rescaled to 12.
+    # 0.8 v + 0.2 of that is (2.32834, 9.6, -0.58209), of length 9.89547, rescaled to 12.
     wanted = [2.82352, 11.64169, -0.70589]
     pos, vel, ttl = s.shot(Weapon.MISSILE, 0)
     assert vel == pytest.approx(wanted, abs=1e-4)

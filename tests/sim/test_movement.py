@@ -1,4 +1,4 @@
-"""Walking, turning, jets and gravity, against terrain and against other hulls."""
+"""Walking, turning, jets and gravity, with collisions with terrain and other hulls."""
 
 import dataclasses
 import math
@@ -20,7 +20,7 @@ FAR_RED = (38.0, 38.0)
 
 
 def team(*blue):
-    """Blue mechs for a test to place; a red one stands in a far corner."""
+    """Return a scene with blue mechs for a test to place, and a red one in a far corner."""
     s = scene(dataclasses.replace(SMALL, blue=blue, red=("medium",)))
     return s.place(len(blue), *FAR_RED)
 
@@ -98,7 +98,7 @@ def test_jets_lift_and_heat():
     s.run(s.orders((0, Act.VERTICAL, 1.0)))
     assert s.vel(0)[2] == pytest.approx((18 - 9.81) * 0.05 * DAMPING)
     assert s.bottom(0) == pytest.approx((18 - 9.81) * 0.05 * DAMPING * 0.05, abs=1e-5)
-    assert s.value("heat", 0) == pytest.approx(0.75)  # 15 /s, after a cold mech could shed nothing
+    assert s.value("heat", 0) == pytest.approx(0.75)  # 15 per second; a cold mech dissipates nothing
 
 
 def test_half_thrust_adds_half_the_heat():
@@ -142,14 +142,14 @@ def test_falling_ends_on_the_ground():
 def test_a_mech_steps_onto_a_block_one_high():
     s = duel(25, "medium", "scout", (13, 20, 15, 26, 0, 1, Material.SOLID))
     s.run(s.orders(FORWARD), 20)
-    assert s.pos(0)[0] == pytest.approx(10.5 + 5.39, abs=1e-4)  # no slower for it
+    assert s.pos(0)[0] == pytest.approx(10.5 + 5.39, abs=1e-4)  # no loss of speed
     assert 1.0 <= s.bottom(0) < 1.03
 
 
 def test_step_up_raises_by_step_up_vox():
     s = duel(25, "medium", "scout", (12, 20, 15, 26, 0, 1, Material.SOLID))  # 0.25 ahead of the hull, 0.27 a substep
     s.run(s.orders(FORWARD))
-    # Up by 1.1, then down by the first substep of gravity: 9.81 * 0.05 * 0.98 * 0.05.
+    # The mech rises by 1.1, then falls for one substep: 9.81 * 0.05 * 0.98 * 0.05.
     assert s.bottom(0) == pytest.approx(1.1 - 0.0240345, abs=1e-5)
 
 
@@ -201,7 +201,9 @@ def test_a_step_needs_room_above():
 @pytest.mark.usual
 def test_a_step_ends_below_the_ceiling():
     ground, ledge = (5, 13, 15, 26, 0, 12, Material.SOLID), (13, 20, 15, 26, 0, 13, Material.SOLID)
-    s = duel(25, "medium", "scout", ground, ledge).place(0, 10.5, 20.5, bottom=12)  # raised it would reach 16.1 of 16
+    s = duel(25, "medium", "scout", ground, ledge).place(
+        0, 10.5, 20.5, bottom=12
+    )  # raised, its top would be at 16.1 of 16
     s.run(s.orders(FORWARD), 20)
     assert s.pos(0)[0] <= 11.75
 
@@ -253,7 +255,7 @@ def test_mech_does_not_enter_a_place_that_another_leaves_in_this_substep():
 
 
 def gap_race(priority):
-    """Two mediums 0.5 apart walk at each other; there is room for one of the two steps of 0.27."""
+    """Let two mediums, 0.5 vox apart, walk at each other; there is room for one of their two steps of 0.27 vox."""
     s = duel(3.0, "medium", "medium")
     draws = dataclasses.replace(s.draws(), priority=torch.tensor([priority]))
     s.state = step.substep(s.state, s.orders(FORWARD, (1, Act.FORWARD, 1.0)), draws, s.sim_model)
@@ -267,7 +269,7 @@ def test_mech_with_lower_priority_stays():
 
 
 def test_mech_yields_to_a_higher_priority_that_is_blocked():
-    # 0 (highest priority) is blocked by 1, who stands still. 2 wants a place that meets the one 0 wanted.
+    # Mech 1, which stands still, blocks mech 0 of highest priority. The candidate of mech 2 overlaps that of mech 0.
     s = team("medium", "medium", "medium").place(0, 10.5, 20.5).place(1, 10.5 + 2.6, 18.5)
     s.place(2, 10.5 + 3.0, 22.6, yaw=math.pi)
     s.run(s.orders(FORWARD, (2, Act.FORWARD, 1.0)))

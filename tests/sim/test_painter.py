@@ -1,4 +1,4 @@
-"""Painters: what a pack marks, what that is worth, who is credited."""
+"""Painters: painting of targets, the damage bonus, and assists."""
 
 import math
 
@@ -12,18 +12,18 @@ from echelon.rules.catalog import Material
 pytestmark = pytest.mark.quick
 
 PAINT = Act.PRIMARY
-"""A scout's painter; a light's and a medium's hang on TERTIARY."""
+"""Trigger of a scout's painter. The painters of a light and a medium are on TERTIARY."""
 LASER = Act.PRIMARY
 RED_PACK = 1
 
 
 def painted(s, mech, pack=0):
-    """Substeps of paint left, and who laid it."""
+    """Return the remaining substeps of paint, and the painter."""
     return s.state.mechs.paint[0, mech, pack].item(), s.state.mechs.painter[0, mech, pack].item()
 
 
 def hunters():
-    """Blue medium 0, heavy 1 and scout 2 of one pack look at red medium 3 from 6 away; it looks at 0."""
+    """Return a scene with medium 0, heavy 1 and scout 2 of a blue pack, 6 vox from red medium 3, facing each other."""
     s = battle(("medium", "heavy", "scout"), ("medium",)).place(3, 20.5, 20.5, yaw=math.pi)
     return s.place(0, 14.5, 20.5).place(1, 20.5, 14.5, yaw=math.pi / 2).place(2, 20.5, 26.5, yaw=-math.pi / 2)
 
@@ -93,7 +93,7 @@ def test_lower_index_of_two_simultaneous_painters_is_stored():
 
 
 def test_each_pack_has_its_own_paint():
-    blue = ("scout",) * 6  # the last is a pack of its own
+    blue = ("scout",) * 6  # the last is in its own pack
     s = battle(blue, ("medium",)).place(6, 20.5, 20.5).place(0, 14.5, 20.5).place(5, 20.5, 14.5, yaw=math.pi / 2)
     s.run(s.orders((0, PAINT, 1.0))).wait(4)
     s.run(s.orders((5, PAINT, 1.0)))
@@ -109,13 +109,13 @@ def test_two_packs_paint_one_target_in_one_substep():
     assert painted(s, 6, pack=0) == (100, 0) and painted(s, 6, pack=1) == (100, 5)
 
 
-# What it is worth
+# Damage bonus
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize(
     ("shooter", "painter", "lost"),
-    [(0, 2, 15.4), (1, 2, 15.4), (1, 0, 15.4), (0, 0, 14.0)],  # a medium's laser on its own paint is as ever
+    [(0, 2, 15.4), (1, 2, 15.4), (1, 0, 15.4), (0, 0, 14.0)],  # no bonus for the painter itself
 )
 def test_packmates_of_the_painter_deal_paint_bonus(shooter, painter, lost):
     s = hunters().paint(3, painter)
@@ -146,14 +146,14 @@ def test_paint_bonus_applies_to_shots_launched_before():
 def test_paint_of_the_same_substep_gives_no_bonus():
     s = hunters()
     s.run(s.orders((2, PAINT, 1.0), (0, LASER, 1.0)))
-    assert s.value("hp", 3) == 150 - 14  # everyone in a phase acts on the same snapshot
+    assert s.value("hp", 3) == 150 - 14  # all mechs of a phase act on the same state
 
 
 # Assists
 
 
 def kill(s, shooter, column=LASER):
-    """Let `shooter` kill mech 3; the assists of blue's mechs."""
+    """Let `shooter` kill mech 3, and return the assists of the blue mechs."""
     s.set(3, hp=5).run(s.orders((shooter, column, 1.0)))
     assert s.value("hp", 3) == 0 and s.counted("kills", shooter) == 1
     return [s.counted("assists", n) for n in (0, 1, 2)]

@@ -1,4 +1,4 @@
-"""Shots break voxels and tear leaves. An autocannon takes 8 hp, a missile 40, a gauss slug 50."""
+"""Shots damage voxels and clear foliage. Damage: autocannon 8 hp, missile 40, gauss slug 50."""
 
 import math
 
@@ -20,18 +20,18 @@ CARRIER = {Weapon.MISSILE: "heavy", Weapon.GAUSS: "heavy", Weapon.AUTOCANNON: "m
 
 
 def wall(material):
-    """One column, cells 14 and 20 on the ground plane, 1 to 3 up."""
+    """Return one column of voxels at cell (14, 20), z from 1 to 3."""
     return (14, 15, 20, 21, 1, 4, material)
 
 
 def facing(material, weapon=Weapon.GAUSS, **features):
-    """Blue 0 carries the weapon; it and red 1 stand off the line of y = 20.5."""
+    """Return a scene with blue 0, which carries the weapon, and red 1, both away from the line y = 20.5."""
     s = battle((CARRIER[weapon],), ("medium",), wall(material), **features)
     return s.place(0, 5.5, 5.5).place(1, 35.5, 35.5)
 
 
 def shoot(s, weapon, times=1, y=20.5, z=1.5):
-    """Let so many shots of blue 0 fly into the wall from the west, one a substep."""
+    """Let several shots of blue 0 hit the wall from the west, one per substep."""
     for _ in range(times):
         s.throw(weapon, 0, (13.7, y, z), (SPEED[weapon], 0.0, 0.0), ttl=1).wait()
     return s
@@ -41,7 +41,7 @@ def shoot(s, weapon, times=1, y=20.5, z=1.5):
 def test_impact_damages_the_voxel_it_hits(weapon, damage):
     s = shoot(facing(Material.SOLID, weapon), weapon)
     assert s.worn(*CELL) == damage
-    assert s.state.terrain.damage.sum() == damage  # and from no other
+    assert s.state.terrain.damage.sum() == damage  # and no other voxel is damaged
     assert s.material(*CELL) == Material.SOLID and s.blocks(*CELL) == (True, True)
 
 
@@ -63,7 +63,7 @@ def test_a_voxel_without_hp_becomes_air(material, weapon, hits):
     shoot(s, weapon)
     assert s.material(*CELL) == Material.AIR and s.blocks(*CELL) == (False, False)
     assert s.material(14, 20, 2) == s.material(14, 20, 3) == material  # one voxel only
-    assert s.worn(*CELL) == 0  # a wreck that fills it is whole
+    assert s.worn(*CELL) == 0  # a wreck in it would be undamaged
 
 
 def test_nothing_breaks_reinforced_walls():
@@ -141,7 +141,7 @@ def test_a_broken_voxel_opens_the_line_for_lasers_of_that_substep():
 
 @pytest.mark.usual
 def test_mech_walks_through_a_broken_voxel():
-    # A scout walks along y = 21, through cells 20 and 21, which a pane of glass bars at z = 1.
+    # A scout walks along y = 21, through cells 20 and 21, which a pane of glass at z = 1 blocks.
     s = duel(25, "scout", "medium", (14, 15, 20, 21, 1, 2, Material.GLASS)).place(0, 12.5, 21.0).place(1, 35.5, 35.5)
     walk = s.orders((0, Act.FORWARD, 1.0))
     assert s.run(walk, 20).pos(0)[0] <= 14 - 0.6
@@ -166,17 +166,17 @@ def test_battles_on_one_map_have_separate_terrain():
     assert [int(both.terrain.solid[b, 20, 14]) for b in (0, 1)] == [0b1000, 0b1010]
 
 
-# Leaves
+# Foliage
 
 
 def hedge(*boxes, weapon=Weapon.GAUSS):
-    """Leaves in `boxes` (x0, x1, y0, y1, z0, z1), mechs away from them."""
+    """Return a scene with foliage in `boxes` (x0, x1, y0, y1, z0, z1), away from the mechs."""
     s = battle((CARRIER[weapon],), ("medium",), *((*box, Material.FOLIAGE) for box in boxes))
     return s.place(0, 5.5, 5.5).place(1, 35.5, 35.5)
 
 
 def leaves(s):
-    """The cells that hold leaves."""
+    """Return the cells with foliage."""
     return {(x, y, z) for z, y, x in (s.materials() == int(Material.FOLIAGE)).nonzero().tolist()}
 
 
@@ -208,7 +208,7 @@ def test_foliage_behind_a_wall_stays():
 def test_foliage_behind_the_hit_mech_stays():
     s = hedge((12, 18, 20, 21, 2, 3), weapon=Weapon.AUTOCANNON).place(1, 15.5, 20.5, yaw=math.pi)
     s.throw(Weapon.AUTOCANNON, 0, (11.5, 20.5, 2.5), (25.0, 0.0, 0.0)).wait(4)
-    # The sphere of radius 1.5 about z = 1.5 is met sqrt(1.25) before 15.5, at x = 14.38.
+    # The shot hits the sphere of radius 1.5 around z = 1.5 at sqrt(1.25) before 15.5, at x = 14.38.
     assert leaves(s) == {(x, 20, 2) for x in (15, 16, 17)}
 
 
@@ -221,7 +221,7 @@ def test_two_shots_clear_a_foliage_voxel_once():
 
 
 def cells_on_the_way(start, end):
-    """The cells a segment passes, by 4,000 samples and without those it grazes at a corner."""
+    """Return the cells that a segment enters, by 4,000 samples, without cells that it grazes at a corner."""
     samples = [tuple(math.floor(a + (b - a) * i / 4000) for a, b in zip(start, end, strict=True)) for i in range(4001)]
     return {cell for cell in samples if samples.count(cell) > 40}
 
@@ -239,7 +239,7 @@ def test_diagonal_shot_clears_all_foliage_on_its_path(weapon, course):
         places.append(s.wait().shot(weapon, 0)[0])
     passed = cells_on_the_way(*places[:2]) | cells_on_the_way(*places[1:])
     torn = before - leaves(s)
-    assert passed - torn <= {(20, 20, 4)}, "left standing"  # the muzzle's own cell is looked at below
+    assert passed - torn <= {(20, 20, 4)}, "left standing"  # the muzzle's cell is checked below
     assert len(torn) <= len(passed) + 4
 
 

@@ -1,4 +1,4 @@
-"""The first voxel a segment enters: against an independent march, and the loop against the dense form."""
+"""The first blocking voxel of a segment, compared with an independent voxel march, and loop against dense form."""
 
 import math
 
@@ -26,7 +26,7 @@ SEGMENTS = 512
 
 
 def march(blocks, start, end, past_end):
-    """Share of the way at which a segment enters its first blocking voxel, infinity for none.
+    """Return the fraction at which a segment enters its first blocking voxel, infinity for none.
 
     A sequential grid march (Amanatides & Woo 1987) in plain Python, cell by cell; blocks is [Z, Y, X] bool.
     """
@@ -54,7 +54,7 @@ def march(blocks, start, end, past_end):
 
 @pytest.fixture(scope="module")
 def rays():
-    """Generated maps, and segments between random points of each, most of them at hull height."""
+    """Return generated maps, and segments between random points of each, most of them at hull height."""
     config = SMALL
     maps = make_maps(config, build_roster(config, CPU), torch.arange(MAPS) + 500)
     generator = torch.Generator().manual_seed(1)
@@ -75,7 +75,7 @@ def test_first_hits_equal_those_of_a_voxel_march(rays, fact, past_end):
     ]
     wanted = torch.tensor(wanted).view(MAPS, RAYS)
     found = first_hit(getattr(maps, fact), start, end, REACH, past_end)
-    assert 0.2 < wanted.isfinite().float().mean() < 0.95  # both answers are common
+    assert 0.2 < wanted.isfinite().float().mean() < 0.95  # both results are common
     assert (found.isinf() != wanted.isinf()).sum() == 0
     hit = wanted.isfinite()
     assert (found[hit] - wanted[hit]).abs().max() < 1e-5
@@ -101,7 +101,7 @@ def test_larger_reach_does_not_change_the_result(rays, reach):
 
 
 def along_x(x0, x1, wall, past_end=False, reach=20.0):
-    """First hit of a level segment of duel ground with one SOLID voxel column at cell x = `wall`."""
+    """Return the first hit of a horizontal segment on open ground with one SOLID column at cell x = `wall`."""
     s = duel(20, "medium", "scout", (wall, wall + 1, 5, 6, 0, 4, Material.SOLID))
     start, end = torch.tensor([[[x0, 5.5, 1.5]]]), torch.tensor([[[x1, 5.5, 1.5]]])
     return first_hit(s.state.terrain.solid, start, end, reach, past_end).item()
@@ -124,7 +124,7 @@ def test_segment_within_one_cell_hits_nothing():
 
 def test_integer_coordinates_give_the_same_result_in_both_directions():
     assert along_x(8.0, 13.0, 10) == pytest.approx(0.4)
-    assert along_x(13.0, 8.0, 12) == 0  # it starts in cell 13 and enters 12 at once
+    assert along_x(13.0, 8.0, 12) == 0  # it starts in cell 13 and enters 12 immediately
     assert along_x(13.0, 8.0, 13) == math.inf
     assert along_x(8.0, 13.0, 13) == along_x(13.0, 8.0, 8) == math.inf
 
@@ -154,7 +154,7 @@ def test_exact_diagonal_enters_the_crossed_cells(direction):
 
 @pytest.mark.parametrize(("first", "second", "third"), [(2.75, 4.0, 5.25), (6.25, 5.0, 3.75)])
 def test_flight_with_steps_that_end_on_a_plane_hits_a_thin_wall(first, second, third):
-    """A wall one voxel thick at x = 4, met from either side by two steps of 1.25 that part on its face."""
+    """Two steps of 1.25 vox, which meet on the face of a wall one voxel thick at x = 4, hit it from both sides."""
     s = duel(20, "heavy", "heavy", (4, 5, 0, 40, 0, 5, Material.SOLID))
     hits = []
     for start, end in ((first, second), (second, third)):
@@ -169,7 +169,7 @@ def maps():
 
 
 def segments(spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Segments about the map, some of them over its border, some along an axis, some on the faces of voxels."""
+    """Return segments on the map, some across its border, some along an axis, some on the faces of voxels."""
     generator = torch.Generator().manual_seed(seed)
     size = torch.tensor([64.0, 64.0, 20.0])
     start = torch.rand(BATTLES, SEGMENTS, 3, generator=generator) * size

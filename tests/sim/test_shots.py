@@ -1,4 +1,4 @@
-"""Shots in flight: 25 vox/s are 1.25 vox a substep, for 10 substeps."""
+"""Shots in flight. A shot flies 1.25 vox per substep, for 10 substeps."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ CANNON = (0, Act.TERTIARY, 1.0)
 
 
 def first_hit_at(s, mech, substeps=14):
-    """The substep in which `mech` loses hp after one shot of blue 0; None if it never does."""
+    """Return the substep in which `mech` loses hp after one shot of blue 0; None if it never does."""
     hp = s.value("hp", mech)
     for i in range(substeps):
         s.run(s.orders(CANNON) if i == 0 else s.orders())
@@ -28,8 +28,8 @@ def first_hit_at(s, mech, substeps=14):
 
 
 def test_a_shot_hits_the_sphere_of_its_target():
-    # Muzzle to centre is (8, 0, -1.2), 8.09 long. The sphere of a medium (1.5) begins after 6.59 vox: in the
-    # sixth substep of flight, which covers 6.25 to 7.5.
+    # From muzzle to centre it is (8, 0, -1.2), of length 8.09. The sphere of a medium (radius 1.5) starts after
+    # 6.59 vox, in the sixth substep of flight, which covers 6.25 to 7.5.
     s = duel(8, "medium", "medium")
     assert first_hit_at(s, 1) == 6
     assert s.value("hp", 1) == 150 - 8
@@ -75,7 +75,7 @@ def test_terrain_behind_the_target_does_not_stop_the_shot():
 
 @pytest.mark.usual
 def test_wall_before_the_target_stops_the_shot_in_the_same_substep():
-    # The fifth substep of flight covers x = 15.8 to 17.1: the wall at 16, and the sphere at 17.
+    # The fifth substep of flight covers x = 15.8 to 17.1, with the wall at 16 and the sphere at 17.
     def hit(*boxes):
         return first_hit_at(duel(8, "medium", "medium", *boxes).place(0, 10.9, 20.5), 1)
 

@@ -80,7 +80,7 @@ def test_teams_of_different_sizes():
 
 
 def smoky(*clouds, x=18.5, bottom=0.0):
-    """Whether smoke hides a medium at (x, 20.5) from one at (10.5, 20.5); centres are at z = 1.5."""
+    """Return True if smoke blocks the line between mediums at (10.5, 20.5) and (x, 20.5), with centres at z = 1.5."""
     s = duel(8, "medium", "medium").place(1, x, 20.5, bottom=bottom)
     for which, (cloud, ttl) in enumerate(clouds):
         s.smoke(which % 2, *cloud, ttl=ttl, which=which // 2)
@@ -96,7 +96,7 @@ def smoky(*clouds, x=18.5, bottom=0.0):
         ((14.5, 20.5, 1.5), True),
         ((14.5, 24.4, 1.5), True),  # 3.9 off the line
         ((14.5, 24.6, 1.5), False),
-        ((14.5, 20.5, 5.4), True),  # and above it
+        ((14.5, 20.5, 5.4), True),  # above the line
         ((14.5, 20.5, 5.6), False),
         ((14.5, 23.5, 4.5), False),  # 3 aside and 3 above: 4.24 off
         ((6.6, 20.5, 1.5), True),  # behind the viewer, 3.9 from it
@@ -121,7 +121,7 @@ def test_clouds_of_both_teams_block():
 
 
 def test_cloud_blocks_a_sloped_line():
-    # From (10.5, 1.5) to (18.5, 9.5): the middle is (14.5, 5.5), and (14.5, 0) is 5.5 / sqrt 2 = 3.9 off the line.
+    # The line from (10.5, 1.5) to (18.5, 9.5) has its middle at (14.5, 5.5); (14.5, 0) is 5.5 / sqrt 2 = 3.9 from it.
     assert smoky(((14.5, 20.5, 0.0), 100), bottom=8.0)
     assert not smoky(((14.5, 20.5, -0.3), 100), bottom=8.0)  # 4.1 off
 

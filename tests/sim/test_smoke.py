@@ -1,4 +1,4 @@
-"""Smoke: 15 vox/s are 0.75 a substep; launched from the hull's top, a medium's at z = 3, level."""
+"""Smoke shots fly 0.75 vox per substep, horizontally, from the top of the hull, which is at z = 3 for a medium."""
 
 import math
 
@@ -15,7 +15,7 @@ SMOKE = (0, Act.SPECIAL, 1.0)
 
 
 def wait_for_cloud(s, mech=0):
-    """Substeps until a mech's smoke shot becomes a cloud, and where that is."""
+    """Return the substeps until a mech's smoke shot becomes a cloud, and the position of the cloud."""
     for i in range(60):
         if s.clouds(mech):
             return i, s.clouds(mech)[0][0]
@@ -89,7 +89,7 @@ def test_smoke_bursts_against_an_enemy_and_does_not_hurt_it():
     s = duel(8, "medium", "heavy")
     s.run(s.orders(SMOKE))
     substeps, where = wait_for_cloud(s)
-    # 1 above the centre of a sphere of radius 2: it is entered sqrt(3) before the middle, after 6.27 vox.
+    # The shot flies 1 above the centre of a sphere of radius 2. It enters it sqrt(3) before the middle, after 6.27 vox.
     assert substeps == 9 and where == pytest.approx([18.5 - math.sqrt(3), 20.5, 3], abs=0.01)
     assert (s.value("hp", 1), s.value("stability", 1), s.value("under_fire", 1)) == (200, 100, 0)
 
@@ -105,7 +105,7 @@ def test_cloud_lasts_cloud_s():
 def test_slots_limit_clouds_per_mech():
     s = duel(25, "medium", "scout", (14, 15, 15, 26, 1, 6, Material.SOLID)).place(1, 38.5, 5.5)
     s.set(0, yaw=math.pi / 2).run(s.orders(SMOKE))  # 19.5 vox to the map's edge, 26 substeps
-    s.wait(99).set(0, yaw=0.0)  # the others burst at once
+    s.wait(99).set(0, yaw=0.0)  # the other shots end immediately
     s.place(0, 12.5, 20.5)
     seen = [len(s.run(s.orders(SMOKE)).clouds(0)) for _ in range(204)]
     assert s.counted("shots", 0, Weapon.SMOKE) == 4

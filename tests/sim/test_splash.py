@@ -1,6 +1,6 @@
-"""Splash: a missile's 20 within 2.5 of its impact, a gauss slug's 25 within 1.5.
+"""Splash damage: 20 within 2.5 vox of a missile's impact, 25 within 1.5 vox of a gauss slug's.
 
-Blue heavy 0 stands far off; its missile meets a wall at x = 20, at y = 20.5 and z = 2, in one substep.
+Blue heavy 0 is far away. Its missile hits a wall at x = 20, y = 20.5, z = 2, in one substep.
 """
 
 import math
@@ -18,7 +18,7 @@ FAR = (5.5, 5.5)
 
 
 def burst(s, weapon=Weapon.MISSILE, z=2.0):
-    """Blue 0's shot flies into the wall."""
+    """Let a shot of blue 0 hit the wall."""
     speed = 12.0 if weapon == Weapon.MISSILE else 40.0
     s.throw(weapon, 0, (19.7, 20.5, z), (speed, 0.0, 0.0))
     s.wait()
@@ -27,14 +27,14 @@ def burst(s, weapon=Weapon.MISSILE, z=2.0):
 
 
 def field(blue=("heavy", "medium"), red=("medium", "medium"), wall=WALL):
-    """Everybody out of the way, for a test to bring near."""
+    """Return a scene with all mechs far away, for a test to place near the impact."""
     s = battle(blue, red, wall)
     for n in range(len(blue) + len(red)):
         s.place(n, 5.5 + 4.5 * n, 5.5)
     return s
 
 
-# A medium's centre is at z = 1.5. At (19, 22.5) it is sqrt(1 + 4 + 0.25) = 2.29 from the impact.
+# A medium's centre is at z = 1.5. At (19, 22.5) its distance from the impact is sqrt(1 + 4 + 0.25) = 2.29.
 NEAR = (19.0, 22.5)
 
 
@@ -42,7 +42,7 @@ def test_splash_deals_splash_scale_times_damage():
     s = burst(field().place(2, *NEAR))
     assert s.value("hp", 2) == 150 - 20
     assert s.counted("damage", 0) == 20
-    assert s.counted("hits", 0) == 0  # it is no direct hit
+    assert s.counted("hits", 0) == 0  # splash is not a direct hit
 
 
 def test_slug_splash_deals_splash_scale_times_damage():
@@ -56,7 +56,7 @@ def test_an_autocannon_does_not_splash():
     assert s.value("hp", 1) == 150
 
 
-# From the impact (20, 20.5, 2) a medium's centre lies 0.5 lower: 2.5 away where the rest is 2.4495.
+# A medium's centre is 0.5 below the impact (20, 20.5, 2), so it is 2.5 away at a horizontal distance of 2.4495.
 @pytest.mark.parametrize(("aside", "lost"), [(2.44, 20), (2.46, 0)])
 def test_missile_splash_reaches_splash_vox(aside, lost):
     assert burst(field().place(2, 19.999, 20.5 + aside)).value("hp", 2) == 150 - lost
@@ -64,7 +64,7 @@ def test_missile_splash_reaches_splash_vox(aside, lost):
 
 @pytest.mark.parametrize(("aside", "lost"), [(1.49, 25), (1.51, 0)])
 def test_slug_splash_reaches_splash_vox(aside, lost):
-    # A scout's centre is at z = 0.9, as high as the impact.
+    # A scout's centre is at z = 0.9, the height of the impact.
     s = burst(field(blue=("heavy", "scout")).place(1, 19.999, 20.5 + aside), Weapon.GAUSS, z=0.9)
     assert s.value("hp", 1) == 60 - lost
 
@@ -93,7 +93,7 @@ def test_each_of_two_missiles_splashes_the_target_of_the_other():
     for which, y in enumerate((29.5, 32.05)):
         s.throw(Weapon.MISSILE, 0, (20.2, y, 1.5), (12.0, 0.0, 0.0), which=which)
     s.wait()
-    # From the impact at (20.5, 29.5) to the other's centre: 1.5 ahead and 2.55 aside are 2.96: out of reach.
+    # From the impact at (20.5, 29.5) the centre of the other mech is 1.5 ahead and 2.55 aside: 2.96, out of reach.
     assert (s.value("hp", 2), s.value("hp", 3)) == (110, 110)
     s = field(red=("scout", "scout")).place(2, 21.0, 29.5, yaw=math.pi).place(3, 21.0, 31.0, yaw=math.pi)
     for which, y in enumerate((29.5, 31.0)):
@@ -118,12 +118,12 @@ def test_wall_one_voxel_thick_shields_from_splash(material):
     s.place(1, 21.7, 20.5)  # 2.02 from the impact
     s = burst(s)
     assert s.value("hp", 1) == 60
-    assert s.blocks(20, 20, 2)[0] == (material != Material.GLASS)  # even a pane that this very impact breaks
+    assert s.blocks(20, 20, 2)[0] == (material != Material.GLASS)  # even a pane that this impact breaks
 
 
 def test_the_cells_at_both_ends_of_a_splash_do_not_shield():
     s = battle(("heavy",), ("medium",), WALL, (19, 20, 22, 23, 1, 2, Material.SOLID)).place(0, *FAR)
-    assert burst(s.place(1, 19.0, 22.5)).value("hp", 1) == 130  # the voxel holds the hull's centre
+    assert burst(s.place(1, 19.0, 22.5)).value("hp", 1) == 130  # the hull's centre is inside the voxel
 
 
 def test_splash_ignores_stability_legs_and_rear_factor():

@@ -1,4 +1,4 @@
-"""What weapons are aimed by, and at whom."""
+"""Aim of weapons, and selection of targets."""
 
 import math
 

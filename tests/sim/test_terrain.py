@@ -1,4 +1,4 @@
-"""Reading the maps."""
+"""Lookups in maps and terrain."""
 
 import pytest
 import torch

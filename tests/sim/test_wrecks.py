@@ -1,4 +1,4 @@
-"""What the dead leave: SOLID_DEBRIS by chance, else a burning DEBRIS_FIELD.
+"""Wrecks of dead mechs: SOLID_DEBRIS with some probability, otherwise a burning DEBRIS_FIELD.
 
 A heavy of 3.5 x 3.5 at (10.5, 20.5) covers the cells 8..12 x 18..22.
 """
@@ -19,7 +19,7 @@ SOLID, BURNING = Material.SOLID_DEBRIS, Material.DEBRIS_FIELD
 
 
 def wrecks(s):
-    """The cells that wrecks filled, and with what."""
+    """Return the cells that wrecks fill, and their materials."""
     now, height = s.materials(), torch.arange(s.sim_model.config.world.size_z)[:, None, None]
     filled = (s.state.terrain.rubble[0] >> height & 1) == 1  # [Z, Y, X]
     return {(x, y, z): Material(now[z, y, x].item()) for z, y, x in filled.nonzero().tolist()}
@@ -33,7 +33,7 @@ HEAVY_WRECK = box(8, 13, 18, 23, 0, 1)
 
 
 def dead(hull="heavy", *boxes, **at):
-    """A dead mech at (10.5, 20.5), nobody near."""
+    """Return a scene with a dead mech at (10.5, 20.5), far from other mechs."""
     return duel(25, hull, "medium", *boxes).place(0, 10.5, 20.5, **at).set(0, hp=0)
 
 
@@ -102,12 +102,12 @@ def test_wreck_fills_only_air_and_dirt(kept, luck):
 
 @pytest.mark.usual
 def test_wreck_does_not_fill_a_living_mech():
-    # The scout stands from 12.3 to 13.5: its box has cells 12 and 13 along x, 20 and 21 along y, 0 and 1 up.
+    # The scout extends from 12.3 to 13.5, so its box has cells 12 and 13 along x, 20 and 21 along y, 0 and 1 along z.
     s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
     s.place(1, 12.9, 21.0).wait(wreck=0.0)
     assert set(wrecks(s)) == HEAVY_WRECK - box(12, 14, 20, 22, 0, 1)
     x = s.run(s.orders((1, Act.FORWARD, 1.0)), 10).pos(1)[0]
-    assert x == pytest.approx(12.9 + 0.5 * 7 * 0.98)  # and it walks away
+    assert x == pytest.approx(12.9 + 0.5 * 7 * 0.98)  # the scout walks away
 
 
 def test_dead_mechs_do_not_block_a_wreck():
@@ -173,7 +173,7 @@ def test_each_wreck_has_its_own_random_sample():
 
 def test_overlapping_wrecks_keep_the_first():
     s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
-    s.place(0, 10.5, 20.5).place(1, 14.0, 20.5).set(0, hp=0).set(1, hp=0)  # both have cells 12 along x
+    s.place(0, 10.5, 20.5).place(1, 14.0, 20.5).set(0, hp=0).set(1, hp=0)  # both boxes contain cell 12 along x
     s.wait(2, wreck=[0.0, 1.0, 1.0])
     assert s.material(12, 20, 0) == SOLID and s.material(13, 20, 0) == BURNING
     assert s.blocks(12, 20, 0) == (True, True)
@@ -186,7 +186,7 @@ def test_each_battle_lays_its_own_wreck():
     assert not s.state.terrain.rubble[0].any() and s.state.terrain.rubble[1].any()
 
 
-# What a wreck is to the living
+# Effects of wrecks on living mechs
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_mech_on_a_solid_wreck_does_not_burn():
 
 
 @pytest.mark.usual
-@pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 4)])  # half of it: it strikes the legs
+@pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 4)])  # half of the damage, because it is a leg hit
 def test_a_solid_wreck_stops_shots(luck, lost):
     s = battle(("heavy", "medium"), ("heavy",)).place(0, 15.5, 20.5).set(0, hp=0)
     s.place(1, 5.5, 5.5).place(2, 20.5, 20.5, yaw=3.14).wait(wreck=luck)

@@ -1,4 +1,4 @@
-"""The distance field against a plain Dijkstra, and what a walker following it meets."""
+"""The path field equals a plain Dijkstra, and its steps are walkable."""
 
 import dataclasses
 import heapq
@@ -28,7 +28,7 @@ def crowded_map(seed: int, biomes: tuple[str, ...], size: tuple[int, int, int] =
 
 
 def level_of(material: np.ndarray, x: int, y: int, reach: int) -> int | None:
-    """Lowest level with five free voxels above where a hull of this reach may enter, else None."""
+    """Return the lowest level with five free voxels where a hull of this reach fits, else None."""
     size_z, size_y, size_x = material.shape
     if not (reach <= x < size_x - reach and reach <= y < size_y - reach):
         return None
@@ -44,7 +44,7 @@ def level_of(material: np.ndarray, x: int, y: int, reach: int) -> int | None:
 
 
 def dijkstra(cost: dict, levels: dict | None, shape: tuple[int, int]) -> dict:
-    """Grow `cost` over columns it lacks; with levels, as one walks, else straight through everything."""
+    """Extend `cost` to columns without a cost: with levels by walkable steps, else through everything."""
     cost, fixed = dict(cost), set(cost)
     queue = [(value, cell) for cell, value in cost.items()]
     heapq.heapify(queue)

@@ -1,4 +1,4 @@
-"""A recipe makes its map again, and the maps of a version stay what they are."""
+"""Recipes recreate their maps, and maps of a generator version do not change."""
 
 import dataclasses
 import json
@@ -35,13 +35,13 @@ def maps_of(config, seeds):
 
 
 def hashes(name):
-    """The first digits of the fingerprint of each of `SEEDS`."""
+    """Return the first digits of the fingerprint of each map of `SEEDS`."""
     return [found[:16] for found in fingerprints(maps_of(CONFIGS[name], SEEDS))]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_maps_match_the_recorded_hashes(name):
-    """Another map for a seed needs another `MAP_MAKER_VERSION`: recipes of the old one must not pass for the new."""
+    """A different map for a seed needs a new `MAP_MAKER_VERSION`, so that recipes of the old version keep working."""
     record = json.loads(RECORD.read_text())
     assert record["version"] == MAP_MAKER_VERSION, f"the map maker has another version: {REMAKE}"
     assert hashes(name) == record["maps"][name], f"if the change is meant, raise MAP_MAKER_VERSION, then {REMAKE}"
@@ -49,7 +49,7 @@ def test_maps_match_the_recorded_hashes(name):
 
 @pytest.mark.long
 def test_compiled_generator_gives_the_same_maps(monkeypatch):
-    """The stamps of a biome, compiled without a graph break, paint what they paint eagerly."""
+    """Stamps compiled without a graph break give the same voxels as in eager mode."""
     name = "civic_government"  # boxes, discs, gates and yards
     compiled = torch.compile(stamps.paint, fullgraph=True, dynamic=False)
     monkeypatch.setattr(biomes, "paint", compiled)
@@ -67,7 +67,7 @@ def test_a_recipe_makes_its_map_again():
 
 
 def test_recipe_uses_the_map_generator_of_its_version(monkeypatch):
-    """The next map maker turns spawns about: recipes keep the maker of their version."""
+    """With a new map generator that swaps spawns, recipes still use the generator of their version."""
     config = EnvConfig.small()
     (old,) = write_recipes(maps_of(config, [5]))
 

@@ -1,4 +1,4 @@
-"""A biome from outside the package: made, walked and fought in where a config names it, and nowhere else."""
+"""Biomes registered by the user: generation, paths and battles on their maps, and errors."""
 
 import dataclasses
 import importlib
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch):
-    """Each test registers what it needs, and the next one knows none of it."""
+    """Restore the registered biomes after each test."""
     monkeypatch.setattr(biomes, "PAINTERS", {})
     monkeypatch.setattr(rules_config, "REGISTERED_BIOMES", names := [])
     monkeypatch.setattr(biomes, "REGISTERED_BIOMES", names)
@@ -42,7 +42,7 @@ def nothing_registered(monkeypatch):
 
 @pytest.fixture
 def craters(nothing_registered, monkeypatch):
-    """The example's biome, registered as its script does."""
+    """Register the biome of the example, as its script does."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
     monkeypatch.delitem(sys.modules, "crater_biome", raising=False)
     return importlib.import_module("crater_biome")
@@ -58,13 +58,13 @@ def maps_of(config: EnvConfig, seeds: torch.Tensor) -> Maps:
 
 
 def pillars(material, where, seeds, world):
-    """Single columns of the same places on every map, far beyond the biome's own columns."""
+    """Paint single columns at the same places on every map, also outside the columns of the biome."""
     material[:, :5, ::6, ::6] = int(Material.REINFORCED)
 
 
 @pytest.mark.parametrize("size", [(40, 40, 16), (64, 64, 20)], ids=str)
 def test_maps_of_a_registered_biome_are_connected(craters, size):
-    """`make_maps` raises where a spawn cannot reach the zone."""
+    """`make_maps` raises if a spawn cannot reach the zone."""
     maps = maps_of(battle_in("craters", size=size), torch.arange(24))
     assert set(maps.material.unique().tolist()) <= {0, *(Material.DIRT, Material.SOLID, Material.LAVA, Material.GLASS)}
     assert ((maps.material == Material.LAVA).flatten(1).any(1)).all(), "craters on every map"
@@ -134,7 +134,7 @@ def test_a_name_is_registered_once():
 
 
 def test_same_definition_may_be_registered_again():
-    """It makes another function of the same name, perhaps with another body: the newest paints."""
+    """A redefined function of the same name replaces the old one, even with a different body."""
     for body in ("pass", "material[:, 1] = 3"):
         cell = {"__name__": "__main__"}
         exec(f"def crater(material, where, seeds, world):\n    {body}", cell)
@@ -158,14 +158,14 @@ UNKNOWN = (
 
 
 def unregister() -> None:
-    """As in another process."""
+    """Remove the registered biome, as in another process."""
     biomes.PAINTERS.clear()
     rules_config.REGISTERED_BIOMES.clear()
     sys.modules.pop("crater_biome")
 
 
 def test_unknown_biome_in_a_file_is_one_line_and_imports_nothing(craters, tmp_path):
-    """A config's signature, a checkpoint, a replay, a league, and a config that comes from another process."""
+    """Cases: a signature, a checkpoint, a replay, a league, and a config from another process."""
     config = dataclasses.replace(battle_in("craters"), rules=RulesConfig(max_episode_s=2.0))
     signature = json.loads(json.dumps(config.signature()))
     checkpoint = checkpoint_of(tmp_path, 1, env=config)

@@ -1,4 +1,4 @@
-"""Where mechs start: on free ground, apart, in opposite corners, facing the zone."""
+"""Spawns: on free ground, apart, in opposite corners, facing the zone."""
 
 import dataclasses
 import math
@@ -58,7 +58,7 @@ def test_spawns_are_point_symmetric_in_opposite_corners():
     config, _, maps = built("standard", 32)
     size = torch.tensor([config.world.size_x, config.world.size_y])
     blue, red = maps.spawn_pos[:, :10, :2], maps.spawn_pos[:, 10:, :2]
-    assert (blue + red - size).abs().max() <= 0.5  # two jitters of a quarter
+    assert (blue + red - size).abs().max() <= 0.5  # two jitters of at most a quarter each
     corner = blue.mean(1) > size / 2
     assert {tuple(row) for row in corner.tolist()} == {(a, b) for a in (False, True) for b in (False, True)}
 

@@ -1,4 +1,4 @@
-"""Seeds of different splits cannot be equal, whatever they are made from."""
+"""Seeds of different splits are never equal."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def test_two_splits_have_no_seed_in_common(seeds, one, other):
 
 @given(st.integers(0, 2**30 - 1), st.integers(0, 2**30 - 1), st.integers(0, 10**6), st.integers(0, 11))
 def test_battles_of_two_splits_use_different_random_numbers(a, b, tick, stream):
-    """The hash is one to one in the seed: at one tick, stream and index two splits never draw the same 32 bits."""
+    """The hash is a bijection of the seed, so two splits never draw the same 32 bits at a tick, stream and index."""
     drawn = [bits(placed(torch.tensor([n]), name), tick, stream, 8) for n, name in ((a, "train"), (b, "test"))]
     assert (drawn[0] != drawn[1]).all()
 

@@ -1,4 +1,4 @@
-"""Ways to every part of a map: those of the plain search on foot, from everywhere, and in both forms."""
+"""Paths to every block of a map equal those of a plain search, in loops and in the dense form."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ def test_loops_and_sweeps_find_the_same_paths(monkeypatch):
 
 
 def test_following_the_steps_reaches_the_block_centre():
-    """From every column, to a block in each part of the map, in at most as many steps as the way is long."""
+    """From every column, the steps lead to a block in each part of the map, in at most as many steps as its length."""
     maps, batch = maps_of(ON), torch.arange(2)
     y, x = torch.meshgrid(torch.arange(40) + 0.5, torch.arange(40) + 0.5, indexing="ij")
     start = torch.stack((x, y), -1).view(1, -1, 2).repeat(2, 1, 1)
@@ -52,13 +52,13 @@ def test_following_the_steps_reaches_the_block_centre():
             assert (now <= left).all()
             left = now
         assert not step.any() and (left == 0).all()
-        # From everywhere to the same few columns, to which the widest hull can walk.
+        # All paths end in the same few columns, to which the widest hull can walk.
         assert all(len(own.unique(dim=0)) <= 33 for own in at)
         assert walkways.is_reachable(maps.ways, batch, at, ON).all()
 
 
 def test_path_length_equals_the_zone_field():
-    """The zone's own field, with the end of a way as its zone, on the ground that one can walk to and back."""
+    """The length equals the path field of a zone at the end of the path, on columns reachable in both directions."""
     maps = maps_of(ON)
     lava = (maps.material == int(Material.LAVA)).any(1)
     own = maps.ways[:, 45].int()

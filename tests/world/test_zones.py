@@ -1,4 +1,4 @@
-"""The zone: in the map, level, as far from blue as from red."""
+"""Zones: inside the map, level, and equally far from both teams."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_both_teams_have_similar_walking_distances():
 
 @pytest.mark.usual
 def test_direct_lane_is_straight():
-    """The choice among candidates trusts this: walking to the centre costs what open ground costs."""
+    """Walking to the zone's centre costs as much as over open ground, which the choice of candidates assumes."""
     config, seeds = EnvConfig.standard(), torch.arange(12)
     maps = make_maps(config, build_roster(config, CPU), seeds)
     places = layout.arrange_spawns(seeds, config)
