@@ -63,7 +63,7 @@ MATHEMATICS = {
 
 
 def loop_functions():
-    """Return all functions that numba compiles, keyed by location."""
+    """Yield name and function of all loops that numba compiles."""
     for file in loop_cache.SOURCES:
         name = ".".join(("echelon", *file.relative_to(loop_cache.PACKAGE).with_suffix("").parts))
         for key, value in vars(importlib.import_module(name)).items():

@@ -40,7 +40,7 @@ def test_a_map_does_not_depend_on_its_batch():
 
 @pytest.mark.long
 def test_a_map_does_not_depend_on_the_threads():
-    """Return the seconds on idle cores. On busy cores threads wait for each other."""
+    """This takes seconds on idle cores, and longer on busy ones."""
     config, seeds, threads = EnvConfig.small(), torch.arange(24), torch.get_num_threads()
     columns = len(seeds) * config.world.size_x * config.world.size_y
     assert columns > 32_768, "below that, torch would not share the work"
