@@ -190,5 +190,5 @@ def test_nothing_that_was_written_imports_what_it_names(tmp_path, own, monkeypat
     plain = tmp_path / "goes on"
     start(monkeypatch, "--total-agent-steps", "320", "--resume", path, "--run-dir", plain)
     assert len(read_table(plain / "metrics.csv")) == 1
-    with pytest.raises(ConfigError, match="must not end the program at its import"):
+    with pytest.raises(ConfigError, match="must not exit the program when it is imported"):
         start(monkeypatch, *flags, "--resume", "latest")

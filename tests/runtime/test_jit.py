@@ -85,7 +85,7 @@ def test_loops_take_every_number_of_the_rules_as_an_argument():
 
 
 def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
-    """numba checks only the file of a loop for changes: an edit of `segments.py` must also recompile `decision_loop`."""
+    """numba checks only the file of a loop: an edit of `segments.py` must also recompile `decision_loop`."""
     files = [tmp_path / name for name in ("loop.py", "inlined.py")]
     for file in files:
         file.write_text("x = 16.0\n")
